@@ -1,0 +1,343 @@
+"""The configuration: ``lcc.toml`` to frozen objects.
+
+Every setting is declared once, here, with its default, its bounds, its unit and its meaning; ``lcc-admin config
+--defaults`` prints this table.  :func:`load_config` reports every fault of a file at once.
+
+``{home}`` in an endpoint string stands for the home folder.  Paths are relative to the folder of the file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import attrs
+
+from lcc.errors import ConfigError
+
+DEFAULT_MIMETYPES = (
+    "text/*",
+    "application/xhtml+xml",
+    "application/xml",
+    "application/json",
+    "application/pdf",
+    "application/msword",
+    "image/*",
+)
+
+
+def setting(
+    default: Any, meaning: str, *, unit: str = "", minimum: float | None = None, maximum: float | None = None
+) -> Any:
+    """Declare one setting of a section."""
+    metadata = {"meaning": meaning, "unit": unit, "minimum": minimum, "maximum": maximum}
+    return attrs.field(default=default, metadata=metadata)
+
+
+@attrs.frozen
+class DatabaseConfig:
+    """Where the tables are."""
+
+    url: str = setting(
+        "sqlite:lcc.db",
+        "sqlite:FILE (relative to home) or mysql://user:password@host:port/name, also with ?unix_socket=PATH",
+    )
+    connect_timeout: float = setting(5.0, "to connect to the database", unit="seconds", minimum=0.1, maximum=300)
+    query_timeout: float = setting(120.0, "for one statement (MySQL)", unit="seconds", minimum=1, maximum=86400)
+    retries: int = setting(
+        8, "how often a transaction is tried again after a deadlock or a lost connection", minimum=0, maximum=100
+    )
+
+
+@attrs.frozen
+class UnsConfig:
+    """The update notification server."""
+
+    name: str = setting("uns", "names this UNS among all that talk to one queue manager")
+    listen: str = setting("tcp:9000", "endpoint for content providers")
+    connect: str = setting("unix:{home}/qm.sock", "endpoint of the queue manager")
+    spool: str = setting("spool", "folder of the spool, relative to home")
+    spool_max_bytes: int = setting(
+        1 << 30, "spooled beyond this: providers are told to try again later", unit="bytes", minimum=65536
+    )
+    answer_timeout: float = setting(
+        30.0,
+        "a queue manager that has not absorbed a set after this long is not waited "
+        "for: the set is answered from the spool",
+        unit="seconds",
+        minimum=0.1,
+    )
+    idle_timeout: float = setting(
+        300.0, "a provider that sends nothing for this long is dropped", unit="seconds", minimum=1
+    )
+    connections_max: int = setting(1000, "provider connections at once", minimum=1)
+    connections_per_provider: int = setting(8, "connections at once of one provider", minimum=1)
+    set_urls_max: int = setting(50_000_000, "elements of one set", minimum=1)
+    set_bytes_max: int = setting(16 << 30, "bytes of one set", unit="bytes", minimum=65536)
+    errors_shown: int = setting(100, "errors of earlier fetches shown at connect", minimum=0, maximum=10000)
+    unsent_errors_max_bytes: int = setting(
+        64 << 20,
+        "error containers kept on disk for a provider that does not read, per set; beyond: the set is rejected",
+        unit="bytes",
+        minimum=65536,
+    )
+    failed_logins: int = setting(
+        10, "wrong passwords within login_window before a provider id or an address is throttled", minimum=1
+    )
+    login_window: float = setting(60.0, "for failed_logins", unit="seconds", minimum=1)
+
+
+@attrs.frozen
+class QmConfig:
+    """The queue manager."""
+
+    listen: str = setting("unix:{home}/qm.sock:mode=600:lockfile=0", "endpoint for UNSes (BOT-Ms are served, too)")
+    listen_botm: str = setting("unix:{home}/qm-botm.sock:mode=600:lockfile=0", "endpoint for BOT-Ms; empty: none")
+    absorb_batch: int = setting(2000, "elements absorbed in one transaction", minimum=1, maximum=100_000)
+    absorb_ahead: int = setting(8000, "elements read from a UNS beyond those being absorbed", minimum=1)
+    record_batch: int = setting(500, "results recorded in one transaction", minimum=1, maximum=10_000)
+    read_ahead: int = setting(64, "queue rows kept in memory for a provider being fetched", minimum=2, maximum=10_000)
+    overload: float = setting(
+        1.5, "orders outstanding at a BOT-M, as a multiple of its capacity", minimum=1, maximum=10
+    )
+    lease: float = setting(
+        300.0, "a work order that is not back after this long is given out again", unit="seconds", minimum=10
+    )
+    attempts_max: int = setting(5, "fetches of one URL before a retryable error becomes final", minimum=1)
+    hold_initial: float = setting(
+        30.0, "first delay after an error of a provider's site", unit="seconds", minimum=0.01
+    )
+    hold_maximum: float = setting(
+        3600.0, "longest delay after errors of a provider's site", unit="seconds", minimum=0.01
+    )
+    errors_kept: int = setting(
+        100, "errors kept for each provider (the count is exact beyond)", minimum=0, maximum=100_000
+    )
+    tombstones_kept: int = setting(
+        180 * 86400, "how long deletions stay visible to content users", unit="seconds", minimum=3600
+    )
+
+
+@attrs.frozen
+class BotmConfig:
+    """The robot multiplexer."""
+
+    name: str = setting("botm", "names this BOT-M in logs")
+    listen: str = setting("unix:{home}/botm.sock:mode=600:lockfile=0", "endpoint for robots")
+    connect: str = setting("unix:{home}/qm-botm.sock", "endpoint of the queue manager")
+    machine: int = setting(1, "the id of this machine; unique in the LCC", minimum=1, maximum=2**31 - 1)
+    content: str = setting("content", "folder of the content files, relative to home")
+    names_block: int = setting(10_000, "file names reserved at once", minimum=1, maximum=10_000_000)
+
+
+@attrs.frozen
+class BotConfig:
+    """The robot."""
+
+    name: str = setting("bot", "names this robot in logs")
+    connect: str = setting("unix:{home}/botm.sock", "endpoint of the BOT-M")
+    listen: str = setting("", "endpoint where the robot waits for a person instead; empty: it connects")
+    concurrency: int = setting(32, "fetches at once", minimum=1, maximum=4096)
+    content: str = setting("content", "folder of the content files (the BOT-M's), relative to home")
+    user_agent: str = setting("LCC/0.1 (+local content cache)", "the User-Agent; name a contact address in it")
+    connect_timeout: float = setting(10.0, "for a connection", unit="seconds", minimum=0.1, maximum=300)
+    idle_timeout: float = setting(30.0, "a server that sends nothing for this long", unit="seconds", minimum=0.1)
+    deadline: float = setting(120.0, "for a whole fetch, redirects included", unit="seconds", minimum=0.1)
+    header_bytes_max: int = setting(65536, "response header, trailers and chunk framing", unit="bytes", minimum=1024)
+    body_bytes_max: int = setting(64 << 20, "content of one URL", unit="bytes", minimum=1)
+    headers_kept_bytes: int = setting(
+        8192, "of the response header that are stored", unit="bytes", minimum=0, maximum=32768
+    )
+    redirects_max: int = setting(5, "redirects of one fetch", minimum=0, maximum=20)
+    keepalive: float = setting(15.0, "an idle connection to a site is kept this long", unit="seconds", minimum=0)
+    dns_cache: float = setting(
+        60.0, "an address is used again without asking for this long", unit="seconds", minimum=0
+    )
+    extra_roots: str = setting("", "a PEM file with further certificate authorities to trust")
+
+
+@attrs.frozen
+class Config:
+    """All of it.
+
+    :ivar source: the file it came from; None: defaults only.
+    """
+
+    home: Path = setting(Path("lcc-home"), "folder for everything the LCC keeps, relative to this file's folder")
+    mimetypes: tuple[str, ...] = setting(DEFAULT_MIMETYPES, "mime types that are accepted, * for any subtype")
+    timezone: str = setting("", "IANA time zone of the LCC; empty: the machine's")
+    database: DatabaseConfig = attrs.field(factory=DatabaseConfig)
+    uns: UnsConfig = attrs.field(factory=UnsConfig)
+    qm: QmConfig = attrs.field(factory=QmConfig)
+    botm: BotmConfig = attrs.field(factory=BotmConfig)
+    bot: BotConfig = attrs.field(factory=BotConfig)
+    source: Path | None = attrs.field(default=None, metadata={"internal": True})
+
+    def endpoint(self, text: str) -> str:
+        """An endpoint string with ``{home}`` filled in."""
+        return text.replace("{home}", str(self.home).replace(":", r"\:"))
+
+    def under_home(self, path: str) -> Path:
+        """A path of the configuration that is relative to home."""
+        return self.home / path
+
+
+SectionT = TypeVar("SectionT")
+
+
+def load_config(path: Path | None) -> Config:
+    """Read a configuration file; None: the defaults, with ``lcc-home`` in the current folder.
+
+    :raises ConfigError: with every fault that was found.
+    """
+    if path is None:
+        return parse_config("", Path.cwd(), None)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{path}: {error}"]) from None
+    return parse_config(text, path.absolute().parent, path)
+
+
+def parse_config(text: str, folder: Path, source: Path | None = None) -> Config:
+    """The configuration that this text says.
+
+    :param folder: what relative paths are relative to.
+    :raises ConfigError: with every fault that was found.
+    """
+    name = str(source) if source else "configuration"
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([f"{name}: {error}"]) from None
+    faults: list[str] = []
+    config = _section(Config, data, "", faults)
+    for where, endpoint in _endpoints(config):
+        fault = _endpoint_fault(endpoint)
+        if fault:
+            faults.append(f"{where} = {endpoint!r}: {fault}")
+    scheme = config.database.url.partition(":")[0]
+    if scheme not in ("sqlite", "mysql"):
+        faults.append(f"database.url: {scheme!r} is neither sqlite nor mysql")
+    if faults:
+        raise ConfigError([f"{name}: {fault}" for fault in faults])
+    home = Path(config.home).expanduser()
+    return attrs.evolve(config, home=home if home.is_absolute() else folder / home, source=source)
+
+
+def _section(kind: type[SectionT], data: dict[str, Any], prefix: str, faults: list[str]) -> SectionT:
+    hints = get_type_hints(kind)
+    values: dict[str, Any] = {}
+    fields = {field.name: field for field in attrs.fields(kind) if not field.metadata.get("internal")}  # type: ignore[arg-type]
+    for key, value in data.items():
+        field = fields.get(key)
+        where = f"{prefix}{key}"
+        if field is None:
+            faults.append(f"{where}: there is no such setting{_suggest(key, fields)}")
+        elif attrs.has(hints[key]):
+            if isinstance(value, dict):
+                values[key] = _section(hints[key], value, f"{where}.", faults)
+            else:
+                faults.append(f"{where}: must be a table [{where}]")
+        else:
+            checked = _check(where, value, hints[key], field.metadata, faults)
+            if checked is not None:
+                values[key] = checked
+    return kind(**values)
+
+
+def _suggest(key: str, fields: dict[str, Any]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(key, fields, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _check(where: str, value: Any, kind: Any, metadata: Any, faults: list[str]) -> Any:
+    if kind is Path and isinstance(value, str) and value:
+        return Path(value)
+    if kind == tuple[str, ...]:
+        if isinstance(value, list) and value and all(isinstance(item, str) and item for item in value):
+            return tuple(value)
+        faults.append(f"{where}: must be a list of texts, not {value!r}")
+        return None
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
+        faults.append(f"{where}: must be {names.get(kind, kind)}, not {value!r}")
+        return None
+    minimum, maximum = metadata.get("minimum"), metadata.get("maximum")
+    unit = f" {metadata['unit']}" if metadata.get("unit") else ""
+    if minimum is not None and value < minimum:
+        faults.append(f"{where} = {value}: must be at least {minimum:g}{unit}")
+        return None
+    if maximum is not None and value > maximum:
+        faults.append(f"{where} = {value}: must be at most {maximum:g}{unit}")
+        return None
+    return value
+
+
+def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
+    for section in ("uns", "qm", "botm", "bot"):
+        for key in ("listen", "connect", "listen_botm"):
+            endpoint = getattr(getattr(config, section), key, "")
+            if endpoint:
+                yield f"{section}.{key}", endpoint
+
+
+_ENDPOINT_KINDS = frozenset("tcp tcp4 tcp6 unix ssl tls systemd haproxy host".split())
+
+
+def _endpoint_fault(endpoint: str) -> str:
+    kind, colon, rest = endpoint.partition(":")
+    if not colon or not rest:
+        return "an endpoint string is kind:arguments, for example tcp:9000 or unix:{home}/qm.sock"
+    if kind not in _ENDPOINT_KINDS:
+        return f"{kind!r} is no kind of endpoint"
+    return ""
+
+
+def describe_defaults() -> str:
+    """Every setting with its default, unit, bounds and meaning, as a TOML file with comments."""
+    lines = ["# Every setting of lcc.toml, with its default.", ""]
+    tables: list[tuple[str, Any]] = []
+    for field in attrs.fields(Config):
+        if field.metadata.get("internal"):
+            continue
+        kind = get_type_hints(Config)[field.name]
+        if attrs.has(kind):
+            tables.append((field.name, kind))
+        else:
+            lines += _describe(field)
+    for name, kind in tables:
+        lines += ["", f"# {(kind.__doc__ or '').strip()}", f"[{name}]"]
+        for field in attrs.fields(kind):
+            lines += _describe(field)
+    return "\n".join(lines) + "\n"
+
+
+def _describe(field: Any) -> list[str]:
+    metadata = field.metadata
+    notes = [metadata["meaning"]]
+    if metadata["unit"]:
+        notes.append(f"in {metadata['unit']}")
+    if metadata["minimum"] is not None:
+        notes.append(f"at least {metadata['minimum']:g}")
+    if metadata["maximum"] is not None:
+        notes.append(f"at most {metadata['maximum']:g}")
+    return [f"# {'; '.join(notes)}", f"{field.name} = {_toml(field.default)}"]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    import json
+
+    return json.dumps(str(value))

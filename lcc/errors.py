@@ -1,0 +1,203 @@
+"""Every error that the LCC can report: its number, its name, its text and what the queue does about it.
+
+The numbers are stable: providers store and translate them (seed 002, section 13).  A fetch that failed with an
+HTTP status reports that status (100 to 599) as its code; everything else has a number of its own from 1000 up.
+
+* 10xx the connection: reasons of ``<init_rejected>`` and of closed streams
+* 11xx a whole set: codes of ``<set_rejected>``
+* 12xx one ``<url>`` element, found by the UNS while the set arrives
+* 13xx a fetch failed because of the provider's site (name, connection): the whole provider waits
+* 14xx a fetch failed because of this one URL
+* 15xx found by the queue manager: quotas, expiry
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from http import HTTPStatus
+
+import attrs
+
+
+class Remedy(Enum):
+    """What the queue does with a fetch that failed (design: rules of the queue)."""
+
+    HOLD_PROVIDER = "hold provider"
+    """The site cannot be reached: all of the provider's queue waits, with growing delays."""
+    RETRY = "retry"
+    """To the end of its set, up to the configured number of attempts; then KEEP."""
+    KEEP = "keep"
+    """Final: reported to the provider; content fetched earlier is kept."""
+    DELETE = "delete"
+    """Final: reported to the provider; content fetched earlier is deleted (404, 410)."""
+    NONE = "none"
+    """Not the outcome of a fetch."""
+
+
+@attrs.frozen
+class ErrorEntry:
+    """One row of the error table.
+
+    :ivar code: the stable number.
+    :ivar name: a stable lower-case name, for logs and programs.
+    :ivar text: the English text that the provider sees.
+    :ivar remedy: what the queue does when a fetch ends with it.
+    """
+
+    code: int
+    name: str
+    text: str
+    remedy: Remedy = Remedy.NONE
+
+
+_H, _R, _K = Remedy.HOLD_PROVIDER, Remedy.RETRY, Remedy.KEEP
+
+_TABLE = (
+    ErrorEntry(1001, "syntax", "the message is not well-formed XML"),
+    ErrorEntry(1002, "unknown-message", "this message is not known or not expected here"),
+    ErrorEntry(1003, "limit", "a limit of this server was exceeded"),
+    ErrorEntry(1004, "encoding", "only UTF-8 without a document type declaration is accepted"),
+    ErrorEntry(1005, "timeout", "nothing arrived in time"),
+    ErrorEntry(1010, "access-denied", "no such provider or wrong password"),
+    ErrorEntry(1011, "throttled", "too many failed attempts, try again later"),
+    ErrorEntry(1012, "try-later", "system temporarily off-line, try again later"),
+    ErrorEntry(1013, "internal", "an internal error, try again later"),
+    ErrorEntry(1014, "too-many-connections", "too many connections, try again later"),
+    ErrorEntry(1101, "full-set-not-allowed", "no unsolicited full set is allowed at this time"),
+    ErrorEntry(1102, "set-too-large", "the set is larger than this server takes"),
+    ErrorEntry(1103, "bad-set", "the attributes of the set are not valid"),
+    ErrorEntry(1104, "bad-prefix", "the urlprefix is not the start of an absolute URL"),
+    ErrorEntry(1105, "provider-gone", "the provider is no longer registered"),
+    ErrorEntry(1201, "curl-missing", "the conceptual URL (curl or c) is missing"),
+    ErrorEntry(1202, "bad-url", "not a valid URL"),
+    ErrorEntry(1203, "bad-scheme", "this URL scheme is not fetched here"),
+    ErrorEntry(1204, "outside-roots", "the URL is outside the roots registered for the provider"),
+    ErrorEntry(1205, "mimetype-missing", "the mime type (mimetype or m) is missing"),
+    ErrorEntry(1206, "bad-mimetype", "not a valid mime type"),
+    ErrorEntry(1207, "mimetype-not-accepted", "this mime type is not accepted here"),
+    ErrorEntry(1208, "bad-md5", "md5 is not 32 hexadecimal digits"),
+    ErrorEntry(1209, "bad-len", "len is not a length in bytes"),
+    ErrorEntry(1210, "bad-mtime", "mtime is neither ISO 8601 nor seconds since 1970"),
+    ErrorEntry(1211, "bad-op", "op is neither update nor delete"),
+    ErrorEntry(1212, "bad-hours", "the hours cannot be understood"),
+    ErrorEntry(1213, "hours-never", "the hours never meet those of the provider"),
+    ErrorEntry(1214, "bad-flag", "an attribute has a value that it cannot have"),
+    ErrorEntry(1215, "user-info", "a URL must not hold a user name or password"),
+    ErrorEntry(1216, "too-long", "an attribute is too long"),
+    ErrorEntry(1217, "conflict", "an attribute is given twice, long and short, with different values"),
+    ErrorEntry(1301, "dns-failed", "the host name could not be resolved", _H),
+    ErrorEntry(1302, "connect-refused", "the connection was refused", _H),
+    ErrorEntry(1303, "connect-timeout", "no connection could be made in time", _H),
+    ErrorEntry(1304, "tls-failed", "no secure connection could be made", _H),
+    ErrorEntry(1305, "address-forbidden", "the host has an address that must not be fetched from", _K),
+    ErrorEntry(1306, "connection-lost", "the connection was lost before the answer began", _R),
+    ErrorEntry(1401, "deadline", "the fetch took too long", _R),
+    ErrorEntry(1402, "headers-too-long", "the response header is too long", _K),
+    ErrorEntry(1403, "body-too-long", "the content is larger than this server takes", _K),
+    ErrorEntry(1404, "bad-response", "the answer is not valid HTTP", _R),
+    ErrorEntry(1405, "early-eof", "the content ended early", _R),
+    ErrorEntry(1406, "redirect-loop", "too many redirects", _K),
+    ErrorEntry(1407, "redirect-outside", "a redirect led out of the provider's roots", _K),
+    ErrorEntry(1408, "mimetype-mismatch", "the content has another mime type than was told", _K),
+    ErrorEntry(1409, "bad-coding", "the content came in a coding that was not asked for", _K),
+    ErrorEntry(1410, "store-failed", "the content could not be stored here", _R),
+    ErrorEntry(1411, "scheme-unsupported", "this URL scheme cannot be fetched", _K),
+    ErrorEntry(1412, "idle-timeout", "the server stopped sending", _R),
+    ErrorEntry(1413, "robot-error", "the robot failed on this URL", _R),
+    ErrorEntry(1501, "quota-files", "the quota of files is used up", _K),
+    ErrorEntry(1502, "quota-space", "the quota of space is used up", _K),
+    ErrorEntry(1503, "expired", "not confirmed for too long, removed", _K),
+)
+
+ERRORS: dict[int, ErrorEntry] = {entry.code: entry for entry in _TABLE}
+"""The error table: code -> entry.  HTTP statuses are not in it; :func:`entry_for` makes theirs."""
+
+CODES: dict[str, int] = {entry.name: entry.code for entry in _TABLE}
+"""Name -> code, so that code can say ``CODES["dns-failed"]``; see :func:`code`."""
+
+RETRYABLE_STATUSES = frozenset({408, 421, 425, 429, 500, 502, 503, 504})
+GONE_STATUSES = frozenset({404, 410})
+
+
+def code(name: str) -> int:
+    """The number of the error with this name.
+
+    :raises KeyError: for a name that is not in the table (a fault in the program).
+    """
+    return CODES[name]
+
+
+def entry_for(number: int) -> ErrorEntry:
+    """The table's entry for a code, an HTTP status included.  Never fails: an unknown code is final, kept."""
+    entry = ERRORS.get(number)
+    if entry is not None:
+        return entry
+    try:
+        text = HTTPStatus(number).phrase
+    except ValueError:
+        text = f"status {number}"
+    if number in GONE_STATUSES:
+        remedy = Remedy.DELETE
+    elif number in RETRYABLE_STATUSES:
+        remedy = Remedy.RETRY
+    else:
+        remedy = Remedy.KEEP
+    return ErrorEntry(number, f"http-{number}", text, remedy)
+
+
+class LccError(Exception):
+    """The root of all exceptions that the LCC raises for bad input or a bad state.
+
+    :param name: a name of the error table.
+    :param detail: what was wrong and where; empty: the table's text says all.
+    """
+
+    def __init__(self, name: str, detail: str = "") -> None:
+        self.entry = ERRORS[CODES[name]]
+        self.detail = detail
+        super().__init__(f"{self.entry.text}: {detail}" if detail else self.entry.text)
+
+    @property
+    def code(self) -> int:
+        """The stable number."""
+        return self.entry.code
+
+    @property
+    def text(self) -> str:
+        """The text for the peer: the table's, with the detail."""
+        return str(self)
+
+
+class StreamError(LccError):
+    """A peer sent what this end cannot accept: the stream must be closed (10xx)."""
+
+
+class SetError(LccError):
+    """A set is refused as a whole (11xx)."""
+
+
+class UrlError(LccError):
+    """One ``<url>`` element is refused (12xx)."""
+
+
+class FetchError(LccError):
+    """A fetch ended without content (13xx, 14xx)."""
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used.
+
+    :ivar faults: every fault that was found, a line each, with the key or line it stands at.
+    """
+
+    def __init__(self, faults: list[str]) -> None:
+        self.faults = faults
+        super().__init__("\n".join(faults))
+
+
+class Busy(Exception):
+    """What was asked for is owned by another process (a lock file, a newer queue manager on this database)."""
+
+
+class StoreUnavailable(Exception):
+    """The database cannot be reached or gave up after retries; the caller tries again later."""

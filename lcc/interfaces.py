@@ -1,0 +1,156 @@
+"""The interfaces that the rooms of the LCC meet through.
+
+Roles reach the database, files, peers and the network only through these; so the whole system can run in one
+process on simulated ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+from zope.interface import Attribute, Interface
+
+from lcc.errors import StreamError
+from lcc.model import (
+    Absorbed,
+    Ahead,
+    Claim,
+    Cursor,
+    DeleteOrder,
+    Fetched,
+    FetchOrder,
+    FetchResult,
+    Provider,
+    ProviderStatus,
+    Recorded,
+    Session,
+    SetPiece,
+)
+
+# Streams.
+
+
+class IFeed(Interface):
+    """Turns the bytes of a stream into events (see :class:`lcc.protocols.xmlfeed.XmlFeed`)."""
+
+    waiting: bool = Attribute("True from a document's end until next_document.")
+    salvaged: list[Any] = Attribute("After a StreamError: the events of that call that came before the fault.")
+
+    def receive(data: bytes) -> list[Any]:
+        """Take bytes, give events.  Raises StreamError."""
+
+    def next_document() -> list[Any]:
+        """Go on with the next document.  Raises StreamError."""
+
+
+class IConversation(Interface):
+    """What stands behind a stream (see :class:`lcc.transport.stream.XmlStream`)."""
+
+    def stream_opened(stream: Any) -> None:
+        """The transport is connected; ``stream.send`` works from now on."""
+
+    def events_received(events: list[Any]) -> Deferred[Any] | None:
+        """Elements arrived.  A Deferred pauses the peer until it fires; a StreamError (raised, or its failure)
+        comes back as ``stream_failed``, any other failure drops the stream."""
+
+    def stream_failed(error: StreamError) -> None:
+        """The peer sent what cannot be accepted, or nothing in time.  The conversation may still send, and must
+        close the stream (``finish`` or ``abort``)."""
+
+    def stream_resumed() -> None:
+        """The transport's buffer has drained after ``writable`` was false."""
+
+    def peer_finished() -> None:
+        """The peer closed its sending half; the conversation may still send, and must close the stream."""
+
+    def stream_closed(reason: Failure) -> None:
+        """The transport is gone; called once, last."""
+
+
+# Storage.  Every method that returns a Deferred fails with StoreUnavailable when the database cannot be reached
+# (the caller tries again later), and with Busy when a newer queue manager has claimed it.
+
+
+class IProviderReader(Interface):
+    """What a UNS reads of the PIDB."""
+
+    def provider(pid: int) -> Deferred[Provider | None]:
+        """The provider with its roots; None: there is none of this id (or it is being removed)."""
+
+    def status(pid: int, errors_max: int) -> Deferred[ProviderStatus]:
+        """What ``<init_accepted>`` says."""
+
+
+class ISessionStore(Interface):
+    """The connection counters of providers: the one thing that a UNS writes."""
+
+    def open_session(pid: int, ip: str, now: int) -> Deferred[Session]:
+        """Count a successful connection; durable and unique among all UNSes when the Deferred fires."""
+
+
+class IQueueStore(Interface):
+    """The queue and the cache tables, written by the queue manager alone.
+
+    All writes are made one after the other in one thread, in the order of the calls.
+    """
+
+    def claim(now: int) -> Deferred[Claim]:
+        """Take the right to write; an older queue manager's writes fail with Busy from now on."""
+
+    def absorb(pieces: Sequence[SetPiece], now: int) -> Deferred[Absorbed]:
+        """Take pieces of sets into the queue, in one transaction, durable when the Deferred fires.
+
+        Pieces of a set that was absorbed before are skipped, element by element (a set that comes twice is applied
+        once, however far it came the first time)."""
+
+    def providers_with_work() -> Deferred[list[tuple[int, int]]]:
+        """``(psetid, pid)`` of each provider with something to fetch now, by its earliest set, in that order."""
+
+    def read_ahead(cursors: Sequence[Cursor]) -> Deferred[list[Ahead]]:
+        """The next queue rows of several providers, an Ahead for each cursor in order."""
+
+    def provider(pid: int) -> Deferred[Provider | None]:
+        """As :meth:`IProviderReader.provider`, also for one that is being removed."""
+
+    def record(results: Sequence[FetchResult], removed: Sequence[tuple[bytes, int]], now: int) -> Deferred[Recorded]:
+        """Record finished fetches, in one transaction; a result that comes twice is recorded once.
+
+        :param removed: ``(key, generation)`` of rows whose operation is "nothing", reached and to be taken away."""
+
+    def deletes(machine: int, after: int, limit: int) -> Deferred[list[DeleteOrder]]:
+        """Delete orders of this machine with ``id > after``, in order of id, at most ``limit``."""
+
+    def deletes_done(ids: Sequence[int]) -> Deferred[None]:
+        """The files of these orders are gone."""
+
+    def carry_out_orders(now: int) -> Deferred[list[tuple[str, int]]]:
+        """Carry out a bounded part of what ``lcc-admin`` ordered; gives ``(kind, pid)`` of each order finished, e.g.
+        ``("provider-changed", 7)``, ``("provider-removed", 7)``.  An empty list: there was nothing to do."""
+
+
+# Fetching.
+
+
+class IContentSink(Interface):
+    """Where a fetcher puts the content of one URL."""
+
+    def write(data: bytes) -> None:
+        """Take the next bytes of the content; OSError when they cannot be stored."""
+
+
+class IFetcher(Interface):
+    """Fetches URLs of some schemes.  One instance serves one robot."""
+
+    schemes: Sequence[str] = Attribute("The URL schemes it fetches, lower case.")
+
+    def fetch(order: FetchOrder, sink: IContentSink, follow: Callable[[str, str], str]) -> Deferred[Fetched]:
+        """Fetch one URL.  Fails with FetchError; cancelling it ends the fetch and closes its connection at once.
+
+        :param follow: ``follow(url, location)`` gives the URL that a redirect leads to, or raises FetchError when
+            it leads out of the provider's roots."""
+
+    def close() -> Deferred[None]:
+        """Close all idle connections; fires when nothing is left in the reactor."""

@@ -1,0 +1,380 @@
+"""The values that the rooms of the LCC hand to each other.
+
+All are immutable; units stand in the names.  Times are whole seconds since 1970 (UTC).  The ones that exist by the
+million (a set's elements, queue rows) are named tuples, because those are the cheapest to make; the rest are frozen
+attrs classes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import attrs
+
+KEY_BYTES = 20
+"""A URL's key: provider id (4 bytes, big-endian), 12 bytes of a hash of the normalised conceptual URL, 4 bytes of a
+hash of the normalised mime type; the last four are zero where a deletion names no mime type ("all views")."""
+
+FETCH_NOW = -1
+"""The time slot of what may be fetched at any time (seed 002, section 6)."""
+
+
+@attrs.frozen
+class Provider:
+    """A registered content provider: a ``pidb`` row with its ``proots``.
+
+    :ivar roots: normalised URL prefixes; every URL told must begin with one.
+    :ivar password_hash: as :mod:`lcc.storage.passwords` writes it.
+    :ivar bandwidth_bytes: bytes per second for fetches; None: without limit.
+    :ivar hours: the hours when fetching is allowed, as text (``0-8,22-23``); empty: always.
+    :ivar timezone: IANA name for ``hours``; empty: the LCC's own.
+    :ivar priority: 0, 1 or 2; higher is fetched first.
+    :ivar files_max, space_max_bytes: quotas; None: without limit.
+    :ivar full_sets: unsolicited full sets allowed per period; None: without limit.
+    :ivar allow_private: fetching from private addresses is allowed.
+    :ivar insecure: TLS certificates are not verified.
+    :ivar removed: being removed; no longer accepted.
+    """
+
+    pid: int
+    roots: tuple[str, ...]
+    password_hash: str = attrs.field(repr=False)
+    bandwidth_bytes: int | None = None
+    hours: str = ""
+    timezone: str = ""
+    priority: int = 0
+    files_max: int | None = None
+    space_max_bytes: int | None = None
+    full_sets: int | None = 10
+    allow_private: bool = False
+    insecure: bool = False
+    removed: bool = False
+
+
+@attrs.frozen
+class Session:
+    """One successful connection of a provider.
+
+    :ivar connseq: grows by one with each connection of the provider.
+    :ivar last_ip: where the connection before this one came from; empty: there was none.
+    """
+
+    connseq: int
+    last_ip: str
+
+
+@attrs.frozen
+class StoredError:
+    """An error of an earlier fetch, kept for the provider.
+
+    :ivar number: counts the provider's errors, from 1.
+    :ivar url: the resolved fetch URL.
+    :ivar sent: the element's attributes as the provider sent them, a JSON list ``[name, value, name, value …]``.
+    """
+
+    number: int
+    code: int
+    text: str
+    url: str
+    sent: str
+    time: int
+
+
+@attrs.frozen
+class ProviderStatus:
+    """What ``<init_accepted>`` says of a provider.
+
+    :ivar full_sets_left: unsolicited full sets still allowed; None: without limit.
+    :ivar full_set_wanted: the reason why the LCC wants a full set (``old-files``, ``expired-files``,
+        ``cache-crash``, or an operator's); empty: it wants none.
+    :ivar error_count: the exact count of errors since the last accepted set.
+    :ivar errors_upto: the number of the latest error that ``error_count`` includes; a set that is accepted after
+        these were shown clears up to here.
+    :ivar errors: the newest of them, in order, as many as are kept and were asked for.
+    :ivar processing: URLs of the provider in the queue.
+    """
+
+    files_used: int
+    space_used_bytes: int
+    full_sets_left: int | None
+    full_set_wanted: str
+    error_count: int
+    errors_upto: int
+    errors: tuple[StoredError, ...]
+    processing: int
+
+
+class UrlNotice(NamedTuple):
+    """One valid ``<url>`` element, checked and resolved by the UNS.
+
+    :ivar curl: the conceptual URL, normalised.
+    :ivar furl: the fetch URL, normalised; empty: the same as ``curl``.
+    :ivar burl: the browse URL, resolved; empty: the same as ``curl``; ``-``: not browsable.
+    :ivar mimetype: normalised, lower case, without parameters; empty only in a deletion of all views.
+    :ivar md5: 32 lower-case hexadecimal digits, or empty.
+    :ivar length: bytes told, or None.
+    :ivar mtime: seconds since 1970 told, or None.
+    :ivar hours: as text, checked; or empty.
+    :ivar delete: the content is to be deleted.
+    :ivar ifabsent: fetch only what the cache does not have.
+    :ivar named_only: the element was refused, but counts as named in a full set; nothing else is to be done.
+    :ivar sent: the attributes as sent, a JSON list ``[name, value, …]``.
+    """
+
+    curl: str
+    furl: str = ""
+    burl: str = ""
+    mimetype: str = ""
+    subtype: str = ""
+    md5: str = ""
+    length: int | None = None
+    mtime: int | None = None
+    hours: str = ""
+    delete: bool = False
+    ifabsent: bool = False
+    named_only: bool = False
+    sent: str = ""
+
+
+@attrs.frozen
+class SetHeader:
+    """What is known of a set besides its elements.
+
+    :ivar uns, epoch, number: the set's unique id: the UNS's name, the epoch of its spool, and a number that grows
+        within the epoch.  A UNS delivers the numbers of an epoch in order.
+    :ivar connseq: the provider's connection that sent it; orders the provider's sets.
+    :ivar full: everything the provider has (a full set), not only changes.
+    :ivar errors_upto: stored errors up to this number were shown in the set's session.
+    :ivar answered: the provider has already been told that it is accepted: it can no longer be refused.
+    :ivar time: when it was complete.
+    """
+
+    uns: str
+    epoch: str
+    number: int
+    pid: int
+    connseq: int
+    full: bool
+    errors_upto: int
+    answered: bool
+    time: int
+
+
+class KeyedNotice(NamedTuple):
+    """A notice with its 20-byte key (:data:`KEY_BYTES`)."""
+
+    key: bytes
+    notice: UrlNotice
+
+
+@attrs.frozen
+class SetPiece:
+    """A run of elements of one set, in order.
+
+    :ivar first_index: how many elements of the set came before.
+    :ivar last: the set ends with this piece.
+    """
+
+    header: SetHeader
+    first_index: int
+    notices: tuple[KeyedNotice, ...]
+    last: bool
+
+
+@attrs.frozen
+class SetAnswer:
+    """The queue's answer to a whole set.
+
+    :ivar code: 0: absorbed, durable; else an 11xx code: refused, nothing was changed.
+    """
+
+    epoch: str
+    number: int
+    code: int
+    text: str = ""
+
+
+class QueueRow(NamedTuple):
+    """A row of ``qdb``.
+
+    :ivar delete: the row's operation is "nothing": a deletion came after the fetch was queued.
+    :ivar generation: grows with every change of the row; a finished fetch removes only the generation it was sent
+        out with.
+    :ivar attempts: fetches that have failed.
+    """
+
+    key: bytes
+    pid: int
+    psetid: int
+    slot: int
+    seq: int
+    delete: bool
+    generation: int
+    connseq: int
+    attempts: int
+    notice: UrlNotice
+
+
+class Cursor(NamedTuple):
+    """Where reading ahead goes on: behind ``(psetid, seq)`` of this provider; (0, 0): from the start."""
+
+    pid: int
+    psetid: int
+    seq: int
+    limit: int
+
+
+class Ahead(NamedTuple):
+    """What was read ahead for one provider, in queue order; fewer rows than asked for: there are no more."""
+
+    pid: int
+    rows: list[QueueRow]
+
+
+@attrs.frozen
+class Absorbed:
+    """What became of a batch of pieces.
+
+    :ivar answers: for each set that ended in this batch, in order.
+    :ivar queued: providers that got new queue rows, each with the earliest ``(psetid, seq)`` of them.
+    :ivar touched: keys of rows that were already queued and have changed.
+    :ivar deletes: content was deleted: there are new rows in ``fsmdb``.
+    """
+
+    answers: tuple[SetAnswer, ...]
+    queued: dict[int, tuple[int, int]]
+    touched: frozenset[bytes]
+    deletes: bool
+
+
+@attrs.frozen
+class FetchOrder:
+    """What a fetcher is asked for.
+
+    :ivar url: absolute, normalised.
+    :ivar mimetype: as told by the provider; empty: not told.
+    :ivar private: private addresses are allowed.
+    :ivar insecure: TLS certificates are not verified.
+    """
+
+    pid: int
+    url: str
+    mimetype: str = ""
+    private: bool = False
+    insecure: bool = False
+
+
+@attrs.frozen
+class Fetched:
+    """What a fetcher says of content that it has written to the sink; the fields as in :class:`FetchResult`."""
+
+    status: int
+    url: str
+    mimetype: str = ""
+    charset: str = ""
+    modified: int | None = None
+    etag: str = ""
+    headers: str = ""
+    wire_bytes: int = 0
+
+
+@attrs.frozen
+class FetchResult:
+    """How a fetch ended.
+
+    :ivar code: 0: content was stored; else the error's code (:mod:`lcc.errors`).
+    :ivar detail: for a failure, what exactly happened.
+    :ivar size_bytes, md5: of the stored content.
+    :ivar mimetype, charset: as the server said, normalised; empty: it said nothing.
+    :ivar modified: the server's Last-Modified; None: it said nothing usable.
+    :ivar headers: the response headers within bounds, a JSON list ``[name, value, …]``.
+    :ivar wire_bytes: what travelled, headers included.
+    :ivar machine, file: where the content is: machine id and file id; None without content.
+    """
+
+    pid: int
+    key: bytes
+    generation: int
+    code: int
+    status: int = 0
+    detail: str = ""
+    url: str = ""
+    size_bytes: int = 0
+    md5: str = ""
+    mimetype: str = ""
+    charset: str = ""
+    modified: int | None = None
+    etag: str = ""
+    headers: str = ""
+    wire_bytes: int = 0
+    elapsed_ms: int = 0
+    machine: int | None = None
+    file: int | None = None
+
+
+@attrs.frozen
+class Recorded:
+    """What became of a batch of fetch results.
+
+    :ivar again: rows whose generation had moved on: they are still queued, as given here, in their old place.
+    :ivar held: provider -> code, for errors that hold the whole provider back.
+    :ivar requeued: provider -> earliest ``(psetid, seq)`` of the rows that went to the end of their set.
+    :ivar deletes: there are new rows in ``fsmdb``.
+    """
+
+    again: tuple[QueueRow, ...]
+    held: dict[int, int]
+    requeued: dict[int, tuple[int, int]]
+    deletes: bool
+
+
+@attrs.frozen
+class Claim:
+    """A queue manager's right to write.
+
+    :ivar run: the fencing epoch; each write checks that it is still the newest.
+    :ivar database_epoch: names this database; a new one after a restore.
+    """
+
+    run: int
+    database_epoch: str
+
+
+@attrs.frozen
+class DeleteOrder:
+    """A row of ``fsmdb``: a file to be removed on a machine."""
+
+    id: int
+    machine: int
+    file: int
+
+
+@attrs.frozen
+class CachedUrl:
+    """A row of ``lccurl``, as a content user sees it.
+
+    :ivar change: the number of its last change; 0: none yet.
+    :ivar state: ``cached`` or ``deleted`` (a tombstone).
+    :ivar md5, length, mtime: of the fetched content (``mtime``: the server's Last-Modified, else the time told).
+    """
+
+    key: bytes
+    pid: int
+    curl: str
+    furl: str
+    burl: str
+    mimetype: str
+    subtype: str
+    md5: str
+    length: int | None
+    mtime: int | None
+    fetched_time: int | None
+    fetched_machineid: int | None
+    fetched_fileid: int | None
+    change: int
+    state: str
+    status: int = 0
+    charset: str = ""
+    etag: str = ""
+    headers: str = ""
+    confirmed_time: int | None = None

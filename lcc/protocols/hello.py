@@ -1,0 +1,65 @@
+"""The hello of every internal wire: the attributes of the root element that each end opens.
+
+``<lcc:stream xmlns:lcc="http://www.lococa.org/1.0" role="…" name="…" version="1" …>``
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from lcc.errors import StreamError
+from lcc.protocols.flat import Flat
+from lcc.protocols.xmlfeed import NAMESPACE, FeedLimits
+
+VERSION = 1
+ROOT = "stream"
+
+INTERNAL_LIMITS = FeedLimits(
+    document_bytes=None, token_bytes=262_144, depth=2, attribute_count=64, value_chars=131_072, text_chars=4096
+)
+"""The feed of an internal wire: one document without end, flat messages, room for stored response headers."""
+
+
+@attrs.frozen
+class Hello(Flat):
+    """Who is there.
+
+    :ivar role: ``uns``, ``qm``, ``botm`` or ``bot``.
+    :ivar name: which one of them, for logs, and the UNS's part of a set's id.
+    :ivar epoch: UNS: the epoch of its spool.
+    :ivar acked: UNS: the highest set number of that epoch that a queue manager has ever answered.
+    :ivar machine: BOT-M: its machine id.
+    :ivar names_upto: BOT-M: file ids below this one were given out (a queue manager that knows of higher ones, or a
+        database that knows of none, has been put back from a backup).
+    :ivar capacity: BOT, BOT-M: fetches at once.
+    :ivar run: names this run of the process.
+    """
+
+    TAG = ROOT
+    role: str
+    name: str
+    version: int = VERSION
+    epoch: str = ""
+    acked: int = 0
+    machine: int = 0
+    names_upto: int = 0
+    capacity: int = 0
+    run: str = ""
+
+    def open_tag(self) -> str:
+        """The root's start tag."""
+        body = self.to_xml().removeprefix(f"<{ROOT}").removesuffix("/>")
+        return f'<lcc:{ROOT} xmlns:lcc="{NAMESPACE}" version="{VERSION}"{body}>\n'
+
+
+def read_hello(name: str, attributes: dict[str, str]) -> Hello:
+    """The peer's hello.
+
+    :raises StreamError: this is no LCC stream, or one of another version.
+    """
+    if name != ROOT:
+        raise StreamError("unknown-message", f"<{name[:80]}> where <{ROOT}> opens the stream")
+    hello = Hello.from_attributes(attributes)
+    if hello.version != VERSION:
+        raise StreamError("unknown-message", f"protocol version {hello.version}; this end speaks {VERSION}")
+    return hello

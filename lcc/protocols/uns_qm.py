@@ -1,0 +1,124 @@
+"""The wire between a UNS and the queue manager.
+
+The UNS connects.  Each end opens one root element, ``<lcc:stream>``, whose attributes are its hello, and then
+sends flat messages for as long as the connection lives::
+
+    UNS  <set …/> <u …/>* <end …/>  <set …/> …        sets in order of their numbers, pipelined
+    QM   <absorbed …/>                                one for each set, in the same order
+
+``<u>`` is written by the UNS into its spool in exactly this form, so that passing a set on is copying bytes.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from lcc.errors import StreamError
+from lcc.model import UrlNotice
+from lcc.protocols.flat import Flat, Vocabulary
+from lcc.protocols.xmltext import escape
+
+
+@attrs.frozen
+class Set(Flat):
+    """A set begins.  The fields are those of :class:`lcc.model.SetHeader`, but for the UNS's name (in its hello)."""
+
+    TAG = "set"
+    epoch: str
+    number: int
+    pid: int
+    connseq: int
+    full: bool
+    errors_upto: int
+    answered: bool
+    time: int
+
+
+@attrs.frozen
+class EndSet(Flat):
+    """The set is complete.
+
+    :ivar count: how many ``<u>`` it had; anything else is a damaged spool.
+    """
+
+    TAG = "end"
+    count: int
+
+
+@attrs.frozen
+class Absorbed(Flat):
+    """The set is on stable storage in the queue (code 0), or refused as a whole (11xx)."""
+
+    TAG = "absorbed"
+    epoch: str
+    number: int
+    code: int
+    text: str = ""
+
+
+@attrs.frozen
+class Ping(Flat):
+    """Says only that the peer is alive."""
+
+    TAG = "ping"
+
+
+FROM_UNS = Vocabulary(Set, EndSet, Ping)
+"""All but ``<u>``, which :func:`read_notice` reads."""
+FROM_QM = Vocabulary(Absorbed, Ping)
+
+NOTICE_TAG = "u"
+
+
+def write_notice(notice: UrlNotice) -> str:
+    """The ``<u>`` element of a notice; only what is not the default stands in it."""
+    (curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, delete, ifabsent, named, sent) = notice
+    text = f'<u c="{escape(curl)}"'
+    if mimetype:
+        text += f' m="{escape(mimetype)}"'
+    if furl:
+        text += f' f="{escape(furl)}"'
+    if burl:
+        text += f' b="{escape(burl)}"'
+    if subtype:
+        text += f' s="{escape(subtype)}"'
+    if md5:
+        text += f' d="{md5}"'
+    if length is not None:
+        text += f' l="{length}"'
+    if mtime is not None:
+        text += f' t="{mtime}"'
+    if hours:
+        text += f' h="{escape(hours)}"'
+    if delete or ifabsent or named:
+        text += f' o="{"d" if delete else ""}{"i" if ifabsent else ""}{"n" if named else ""}"'
+    if sent:
+        text += f' a="{escape(sent)}"'
+    return text + "/>"
+
+
+def read_notice(attributes: dict[str, str]) -> UrlNotice:
+    """The notice that a ``<u>`` element says.
+
+    :raises StreamError: the element was not written by :func:`write_notice`.
+    """
+    get = attributes.get
+    try:
+        length, mtime, options = get("l"), get("t"), get("o", "")
+        return UrlNotice(
+            attributes["c"],
+            get("f", ""),
+            get("b", ""),
+            get("m", ""),
+            get("s", ""),
+            get("d", ""),
+            None if length is None else int(length),
+            None if mtime is None else int(mtime),
+            get("h", ""),
+            "d" in options,
+            "i" in options,
+            "n" in options,
+            get("a", ""),
+        )
+    except (KeyError, ValueError) as error:
+        raise StreamError("syntax", f"<u> that no UNS writes: {error}") from None

@@ -1,0 +1,375 @@
+"""The bounded XML feed: bytes in, elements out, however the bytes are cut.
+
+Every wire of the LCC is read by this one class.  It knows nothing of sockets or time.
+
+A conversation may be a *sequence* of documents on one connection (seed 002, section 13); prefixes declared on the
+root of an earlier document stay known to the later ones.  After a document's end the feed waits until
+:meth:`XmlFeed.next_document` is called: bytes that arrive before that are held, and ``waiting`` is true so that
+the transport can be paused.
+
+How a document's end is found: one expat parser reads one document and simply reads on behind its end; at the first
+thing that cannot stand there (the next root, or its XML declaration) expat reports where that is, and a new parser
+goes on from that byte.
+
+Bounds: bytes a document, bytes a token (what is held back until its ``>``), depth, attributes an element, length
+of a value, length of a text, and distinct names (expat keeps each name that it ever saw).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from xml.parsers import expat
+
+import attrs
+from zope.interface import implementer
+
+from lcc.errors import StreamError
+from lcc.interfaces import IFeed
+
+NAMESPACE = "http://www.lococa.org/1.0"
+
+_MISPLACED = expat.errors.codes[expat.errors.XML_ERROR_MISPLACED_XML_PI]
+_WHITE = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+
+
+@attrs.frozen
+class FeedLimits:
+    """Bounds of a feed; each is exceeded only by a peer that is broken or hostile.
+
+    :ivar document_bytes: the longest document; None: without limit (a long-lived stream, or a set).
+    :ivar token_bytes: the longest single tag or piece of text.
+    :ivar depth: the deepest nesting; the root is at depth 1.
+    :ivar attribute_count: attributes of one element.
+    :ivar value_chars: characters of one attribute value.
+    :ivar text_chars: characters of one text.
+    :ivar name_count: distinct element and attribute names in one document.
+    """
+
+    document_bytes: int | None = None
+    token_bytes: int = 16384
+    depth: int = 8
+    attribute_count: int = 64
+    value_chars: int = 8192
+    text_chars: int = 8192
+    name_count: int = 512
+
+
+class Start(NamedTuple):
+    """A start tag.  ``name`` is the local name if it is in the LCC namespace or in none, else ``{uri}local``."""
+
+    name: str
+    attributes: dict[str, str]
+    depth: int
+
+
+class End(NamedTuple):
+    """An end tag; depth 1 ends the document.  ``text`` is the character data since the last tag."""
+
+    name: str
+    text: str
+    depth: int
+
+
+Event = Start | End
+
+
+@implementer(IFeed)
+class XmlFeed:
+    """Turns bytes into :class:`Start` and :class:`End` events.
+
+    Use: :meth:`receive` with each piece of bytes; when ``waiting`` is true the document has ended, and
+    :meth:`next_document` goes on with the next one.  Events that were complete before an error are returned by the
+    call before it or by :attr:`salvaged`.
+    """
+
+    def __init__(self, limits: FeedLimits | None = None) -> None:
+        self.limits = limits or FeedLimits()
+        self.salvaged: list[Event] = []
+        """After a StreamError: the events of that same call that came before the fault."""
+        self.root_prefix = ""
+        """The prefix on the current document's root ('' for a default namespace), for replies."""
+        self._sticky: dict[str, str] = {}
+        self._held = bytearray()
+        self._new_parser()
+
+    def _new_parser(self) -> None:
+        parser = expat.ParserCreate("UTF-8")
+        parser.buffer_text = True
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+        parser.XmlDeclHandler = self._declaration
+        parser.StartDoctypeDeclHandler = self._doctype
+        if hasattr(parser, "SetReparseDeferralEnabled"):
+            parser.SetReparseDeferralEnabled(False)
+        self._parser = parser
+        self._events: list[Event] = []
+        self._fault: StreamError | None = None
+        self._scopes: list[dict[str, str] | None] = []
+        self._prefixes = dict(self._sticky)
+        self._names: dict[str, str] = {}
+        self._known: set[str] = set()
+        self._texts: list[str] = []
+        self._text_chars = 0
+        self._depth = 0
+        self._begun = False
+        self._ended = False
+        self._fed = 0
+        self._outside = bytearray()
+        self._outside_base = 0
+        self._end_offset = 0
+
+    @property
+    def waiting(self) -> bool:
+        """True from a document's end until :meth:`next_document`: the transport should be paused."""
+        return self._ended
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes are kept for later."""
+        return len(self._held)
+
+    @property
+    def inside_document(self) -> bool:
+        """True between the root's start tag and its end tag."""
+        return self._begun and not self._ended
+
+    def receive(self, data: bytes) -> list[Event]:
+        """Take bytes; give the events that they complete, up to the document's end.
+
+        :raises StreamError: when the bytes cannot be accepted.  The feed is of no use afterwards.
+        """
+        if self._ended:
+            self._held += data
+            return []
+        # Feed only up to the last '>': a token cut into many pieces would cost expat quadratic time.
+        cut = data.rfind(b">") + 1
+        if not cut:
+            self._held += data
+            self._check_held()
+            return []
+        if self._held:
+            piece = bytes(self._held) + data[:cut]
+            self._held.clear()
+        else:
+            piece = data[:cut]
+        self._held += data[cut:]
+        events = self._parse(piece)
+        if not self._ended:
+            self._check_held()
+        return events
+
+    def next_document(self) -> list[Event]:
+        """Go on with the next document; gives what of it has already arrived."""
+        if not self._ended:
+            return []
+        held = bytes(self._held)
+        self._held.clear()
+        outside, base = bytes(self._outside), self._outside_base
+        index = self._end_offset - base
+        rest = outside[index:] + held
+        self._new_parser()
+        return self.receive(rest) if rest else []
+
+    def _check_held(self) -> None:
+        if len(self._held) > self.limits.token_bytes:
+            raise StreamError("limit", f"a tag or text of more than {self.limits.token_bytes} bytes")
+        if not self._begun:
+            self._check_encoding(self._held)
+
+    def _check_encoding(self, data: bytes | bytearray) -> None:
+        head = data[:4]
+        if b"\x00" in head or b"\xff" in head or b"\xfe" in head:
+            raise StreamError("encoding", "the stream begins with bytes that are not UTF-8")
+
+    def _parse(self, piece: bytes) -> list[Event]:
+        while True:
+            if not self._begun:
+                self._check_encoding(piece)
+                if not self._fed:
+                    piece = piece.lstrip(_WHITE)
+                    if piece.startswith(_BOM):
+                        piece = piece[3:]
+                    if not piece:
+                        return []
+            restart = self._parse_with_current(piece)
+            if restart is None:
+                break
+            piece = restart
+            self._new_parser()
+        events, self._events = self._events, []
+        return events
+
+    def _parse_with_current(self, piece: bytes) -> bytes | None:
+        """Feed one piece.  Gives None, or the bytes that a new parser must begin with."""
+        keep = not self._begun
+        if keep:
+            self._outside += piece
+            if len(self._outside) > self.limits.token_bytes + 65536:
+                raise StreamError("limit", "too much before the root element")
+        fed_before = self._fed
+        self._fed += len(piece)
+        limit = self.limits.document_bytes
+        try:
+            self._parser.Parse(piece, False)
+        except expat.ExpatError as error:
+            index = self._parser.ErrorByteIndex
+            if self._fault is None and self._ended:
+                # The next document, or garbage, begins at index: the next parser will tell.
+                self._keep_rest(piece, fed_before, index)
+                return None
+            if self._fault is None and error.code == _MISPLACED and not self._begun and index > 0:
+                # White space or a comment stood before the XML declaration.
+                return bytes(self._outside[index:])
+            raise self._failure(self._fault or _syntax_error(error)) from None
+        except StreamError as error:
+            raise self._failure(error) from None
+        if self._fault is not None:
+            raise self._failure(self._fault)
+        if self._ended:
+            self._keep_rest(piece, fed_before, self._fed)
+        elif self._begun and keep:
+            self._outside.clear()
+        if limit is not None and self._fed > limit and not self._ended:
+            raise self._failure(StreamError("limit", f"a message of more than {limit} bytes"))
+        return None
+
+    def _keep_rest(self, piece: bytes, base: int, index: int) -> None:
+        self._outside = bytearray(piece)
+        self._outside_base = base
+        self._end_offset = index
+
+    def _failure(self, error: StreamError) -> StreamError:
+        self.salvaged, self._events = self._events, []
+        return error
+
+    # Handlers only collect: an exception in one would kill the parser mid-chunk.  The document type is the one
+    # exception: nothing behind it may be expanded.
+
+    def _doctype(self, *_: object) -> None:
+        raise StreamError("encoding", "a document type declaration is not accepted")
+
+    def _declaration(self, _version: str, encoding: str | None, _standalone: int) -> None:
+        if encoding is not None and encoding.upper() not in ("UTF-8", "US-ASCII"):
+            self._set_fault(StreamError("encoding", f"the declared encoding is {encoding[:40]!r}"))
+
+    def _set_fault(self, fault: StreamError) -> None:
+        if self._fault is None:
+            self._fault = fault
+
+    def _start(self, raw: str, attributes: dict[str, str]) -> None:
+        if self._fault is not None:
+            return
+        self._depth = depth = self._depth + 1
+        limits = self.limits
+        if depth > limits.depth:
+            self._set_fault(StreamError("limit", f"elements nested more than {limits.depth} deep"))
+            return
+        if attributes:
+            if len(attributes) > limits.attribute_count:
+                where = f"more than {limits.attribute_count} attributes in <{raw[:80]}>"
+                self._set_fault(StreamError("limit", where))
+                return
+            for value in attributes.values():
+                if len(value) > limits.value_chars:
+                    where = f"an attribute of more than {limits.value_chars} characters in <{raw[:80]}>"
+                    self._set_fault(StreamError("limit", where))
+                    return
+            if not (attributes.keys() <= self._known):
+                self._new_attributes(attributes)
+        if self._texts:
+            self._texts.clear()
+            self._text_chars = 0
+        declared: dict[str, str] | None = None
+        for name in attributes:
+            if name.startswith("xmlns"):
+                declared = self._declare(attributes)
+                attributes = {key: value for key, value in attributes.items() if not _is_declaration(key)}
+                break
+        self._scopes.append(declared)
+        if depth == 1:
+            self._begun = True
+            self.root_prefix = raw.partition(":")[0] if ":" in raw else ""
+            self._sticky = dict(self._prefixes)
+        name = self._names.get(raw) or self._resolve(raw)
+        self._events.append(Start(name, attributes, depth))
+
+    def _end(self, raw: str) -> None:
+        if self._fault is not None:
+            return
+        text = ""
+        if self._texts:
+            text = "".join(self._texts)
+            self._texts.clear()
+            self._text_chars = 0
+        depth = self._depth
+        self._events.append(End(self._names.get(raw) or self._resolve(raw), text, depth))
+        self._depth = depth - 1
+        declared = self._scopes.pop()
+        if declared is not None:
+            self._prefixes = declared
+            self._names.clear()
+        if depth == 1:
+            self._ended = True
+
+    def _text(self, data: str) -> None:
+        if self._fault is not None or not self._depth:
+            return
+        self._text_chars += len(data)
+        if self._text_chars > self.limits.text_chars:
+            if data.isspace():
+                # White space between elements is nobody's text.
+                self._text_chars -= len(data)
+                return
+            self._set_fault(StreamError("limit", f"a text of more than {self.limits.text_chars} characters"))
+            return
+        self._texts.append(data)
+
+    def _new_attributes(self, attributes: dict[str, str]) -> None:
+        self._known.update(attributes)
+        self._check_names()
+
+    def _check_names(self) -> None:
+        if len(self._known) > self.limits.name_count:
+            self._set_fault(StreamError("limit", f"more than {self.limits.name_count} different names"))
+
+    def _declare(self, attributes: dict[str, str]) -> dict[str, str]:
+        """Enter a scope with new prefixes; gives the prefixes to go back to."""
+        outer = self._prefixes
+        inner = dict(outer)
+        for key, value in attributes.items():
+            if key == "xmlns":
+                inner[""] = value
+            elif key.startswith("xmlns:"):
+                inner[key[6:]] = value
+        if len(inner) > self.limits.attribute_count:
+            self._set_fault(StreamError("limit", "too many namespace prefixes"))
+        self._prefixes = inner
+        self._names.clear()
+        return outer
+
+    def _resolve(self, raw: str) -> str:
+        prefix, colon, local = raw.partition(":")
+        if not colon:
+            prefix, local = "", raw
+        uri = self._prefixes.get(prefix)
+        if uri is None and prefix == "xml":
+            uri = "http://www.w3.org/XML/1998/namespace"
+        if uri is None:
+            if prefix:
+                self._set_fault(StreamError("syntax", f"the prefix of <{raw[:80]}> is not declared"))
+            uri = ""
+        name = local if uri in ("", NAMESPACE) else f"{{{uri}}}{local}"
+        self._known.add(raw)
+        self._check_names()
+        self._names[raw] = name
+        return name
+
+
+def _is_declaration(name: str) -> bool:
+    return name == "xmlns" or name.startswith("xmlns:")
+
+
+def _syntax_error(error: expat.ExpatError) -> StreamError:
+    return StreamError("syntax", f"line {error.lineno}, column {error.offset}: {expat.ErrorString(error.code)}")

@@ -1,0 +1,133 @@
+"""An internal wire from either end: hello, flat messages, keep-alive.
+
+A role derives one class for each kind of peer from :class:`Peer` and says what its messages mean.  A peer that does
+not say hello in time, says one that is not expected, or is silent too long is dropped; who connected, connects again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from lcc.errors import StreamError
+from lcc.interfaces import IConversation
+from lcc.protocols.flat import Flat, Vocabulary
+from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
+from lcc.protocols.xmlfeed import Event, Start, XmlFeed
+from lcc.transport.stream import StreamLimits, XmlStream
+
+_log = Logger()
+
+PING_SECONDS = 5.0
+IDLE_SECONDS = 20.0
+HELLO_SECONDS = 10.0
+_PING = "<ping/>"
+
+
+@implementer(IConversation)
+class Peer:
+    """One connection to another role.
+
+    Override :meth:`peer_ready`, :meth:`messages_received` (or, for raw elements, :meth:`elements_received`),
+    :meth:`peer_lost` and, where much is written, :meth:`peer_resumed`.
+
+    :param hello: what this end says of itself.
+    :param expected: the roles that may be at the other end.
+    :param vocabulary: what the other end may say.
+    """
+
+    def __init__(self, clock: IReactorTime, hello: Hello, expected: frozenset[str], vocabulary: Vocabulary) -> None:
+        self.clock = clock
+        self.hello = hello
+        self.expected = expected
+        self.vocabulary = vocabulary
+        self.peer_hello: Hello | None = None
+        self.stream: XmlStream = None  # type: ignore[assignment]  # set in stream_opened, before anything else runs
+        self._ping: LoopingCall | None = None
+        self._hello_call: Any = None
+
+    def build_stream(self) -> XmlStream:
+        """The Twisted protocol for this peer."""
+        return XmlStream(self, self.clock, XmlFeed(INTERNAL_LIMITS), StreamLimits(idle_timeout_seconds=IDLE_SECONDS))
+
+    # For the role.
+
+    def say(self, message: Flat) -> None:
+        """Send a message; after the connection's end it is dropped."""
+        self.stream.send(message.to_xml())
+
+    def peer_ready(self, hello: Hello) -> None:
+        """The peer has said its hello.  Raise StreamError to refuse it."""
+
+    def messages_received(self, messages: list[Flat]) -> Deferred[Any] | None:
+        """Messages arrived, pings left out.  A Deferred pauses the peer until it fires."""
+        return None
+
+    def peer_resumed(self) -> None:
+        """The transport's buffer has drained."""
+
+    def peer_lost(self, reason: Failure) -> None:
+        """The connection is gone; called once, also when no hello was said."""
+
+    # IConversation.
+
+    def stream_opened(self, stream: XmlStream) -> None:
+        self.stream = stream
+        stream.send(self.hello.open_tag())
+        self._ping = LoopingCall(stream.send, _PING)
+        self._ping.clock = self.clock
+        self._ping.start(PING_SECONDS, now=False)
+        self._hello_call = self.clock.callLater(HELLO_SECONDS, self._no_hello)
+
+    def events_received(self, events: list[Event]) -> Deferred[Any] | None:
+        if self.peer_hello is None:
+            root = events.pop(0)
+            assert isinstance(root, Start)
+            hello = read_hello(root.name, root.attributes)
+            if hello.role not in self.expected:
+                raise StreamError("unknown-message", f"a {hello.role!r} where one of {sorted(self.expected)} belongs")
+            self.peer_hello = hello
+            self._hello_call.cancel()
+            self.peer_ready(hello)
+        starts = [event for event in events if isinstance(event, Start) and event.name != "ping"]
+        if len(starts) * 2 != len(events) and any(event.depth == 1 for event in events):
+            self.stream.finish()  # the peer closed its root: it is leaving
+        return self.elements_received(starts) if starts else None
+
+    def elements_received(self, elements: list[Start]) -> Deferred[Any] | None:
+        """Elements arrived; by default read into messages."""
+        read = self.vocabulary.read
+        return self.messages_received([read(element.name, element.attributes) for element in elements])
+
+    def stream_failed(self, error: StreamError) -> None:
+        _log.warn("Dropping {peer}: {error}", peer=self.describe(), error=str(error))
+        self.stream.abort()
+
+    def stream_resumed(self) -> None:
+        self.peer_resumed()
+
+    def peer_finished(self) -> None:
+        self.stream.abort()
+
+    def stream_closed(self, reason: Failure) -> None:
+        if self._ping is not None and self._ping.running:
+            self._ping.stop()
+        if self._hello_call is not None and self._hello_call.active():
+            self._hello_call.cancel()
+        self.peer_lost(reason)
+
+    def describe(self) -> str:
+        """Who this is, for the log."""
+        if self.peer_hello is None:
+            return "a peer that has said no hello"
+        return f"{self.peer_hello.role} {self.peer_hello.name}"
+
+    def _no_hello(self) -> None:
+        _log.warn("No hello within {seconds} seconds; dropping the connection", seconds=HELLO_SECONDS)
+        self.stream.abort()

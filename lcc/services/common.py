@@ -1,0 +1,38 @@
+"""What the services of all roles share: options, the configuration, the reactor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from twisted.python import usage
+
+from lcc.config import Config, load_config
+from lcc.errors import ConfigError
+
+
+class RoleOptions(usage.Options):
+    """``--config FILE``.  The configuration is read when the options are complete; nothing else is touched."""
+
+    optParameters = [["config", "c", None, "configuration file (lcc.toml); without: the defaults"]]
+    config: Config
+
+    def postOptions(self) -> None:
+        path = self["config"]
+        try:
+            self.config = load_config(None if path is None else Path(path))
+        except ConfigError as error:
+            raise usage.UsageError(str(error)) from None
+        parent: Any = getattr(self, "parent", None)
+        if parent is not None and parent.get("pidfile") == "twistd.pid":
+            # Two roles started in one folder would clash over the default.
+            parent["pidfile"] = ""
+
+
+def reactor_or_global(reactor: Any = None) -> Any:
+    """The reactor given, or the process's own, imported only now."""
+    if reactor is not None:
+        return reactor
+    from twisted.internet import reactor as global_reactor
+
+    return global_reactor

@@ -1,0 +1,139 @@
+"""Links that reconnect by themselves, ports that close and reopen, and the lock that makes a role single.
+
+A link is a :class:`~twisted.application.internet.ClientService` on an endpoint string.  Its delays count the failures
+since the last *good hello*, not since the last TCP connection: a peer that accepts and then refuses is not hammered.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from twisted.application.internet import ClientService, StreamServerEndpointService, backoffPolicy
+from twisted.application.service import MultiService, Service
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.endpoints import clientFromString, serverFromString
+from twisted.internet.interfaces import IProtocolFactory
+from twisted.logger import Logger
+
+from lcc.errors import Busy
+
+_log = Logger()
+
+
+class RetryPolicy:
+    """Delays between attempts: 0.1 s growing to 2 s, from the last good hello on.
+
+    :param random: gives numbers in [0, 1), for the jitter.
+    """
+
+    def __init__(
+        self, random: Callable[[], float], initial_seconds: float = 0.1, maximum_seconds: float = 2.0
+    ) -> None:
+        self._failures = 0
+        self._policy = backoffPolicy(initial_seconds, maximum_seconds, 2, jitter=lambda: random() * initial_seconds)
+
+    def __call__(self, _attempts: int) -> float:
+        self._failures += 1
+        return float(self._policy(min(self._failures, 30)))
+
+    def good_hello(self) -> None:
+        """The handshake succeeded: the next loss is retried quickly."""
+        self._failures = 0
+
+
+def link_service(reactor: Any, endpoint: str, factory: IProtocolFactory, policy: RetryPolicy) -> ClientService:
+    """A service that keeps one connection to the endpoint, for ever."""
+    return ClientService(clientFromString(reactor, endpoint), factory, retryPolicy=policy, clock=reactor)
+
+
+class PortService(MultiService):
+    """A listening port that can be closed and opened again while the service runs.
+
+    A port that cannot be opened at start raises at once: the process must not run without it.
+
+    :param endpoint: an endpoint string; a stale ``unix:`` socket is removed first (the role holds its lock).
+    """
+
+    def __init__(self, reactor: Any, endpoint: str, factory: IProtocolFactory) -> None:
+        super().__init__()
+        self._reactor = reactor
+        self._endpoint = endpoint
+        self._factory = factory
+        self._port: StreamServerEndpointService | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True while the port listens."""
+        return self._port is not None
+
+    @property
+    def bound_port(self) -> Any:
+        """The IListeningPort, once listening; None when closed."""
+        waiting = getattr(self._port, "_waitingForPort", None)
+        return getattr(waiting, "result", None)
+
+    def startService(self) -> None:
+        super().startService()
+        self.open_port()
+
+    def open_port(self) -> None:
+        """Listen; nothing happens if the port is open."""
+        if self._port is not None:
+            return
+        _remove_stale_socket(self._endpoint)
+        port = StreamServerEndpointService(serverFromString(self._reactor, self._endpoint), self._factory)
+        port._raiseSynchronously = True  # as strports.service does: fail loudly on a taken port
+        self._port = port
+        port.setServiceParent(self)
+
+    def close_port(self) -> Deferred[Any]:
+        """Stop listening; established connections stay."""
+        port, self._port = self._port, None
+        if port is None:
+            return succeed(None)
+        result = port.disownServiceParent()
+        return result if isinstance(result, Deferred) else succeed(None)
+
+
+def _remove_stale_socket(endpoint: str) -> None:
+    if endpoint.startswith("unix:"):
+        path = Path(endpoint.split(":")[1].removeprefix("address="))
+        if path.is_socket():
+            path.unlink()
+
+
+class LockService(Service):
+    """Holds an exclusive lock on a file while the process runs, so that there is one of the role in this folder.
+
+    The lock is taken at start, not at construction, and the kernel releases it whatever way the process ends.
+
+    :raises Busy: from ``startService`` when another process holds it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[str] | None = None
+
+    def startService(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = self._path.open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise Busy(f"{self._path} is locked: another process of this role is running in this folder") from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        self._file = file
+        super().startService()
+
+    def stopService(self) -> None:
+        super().stopService()
+        if self._file is not None:
+            self._file.close()
+            self._file = None

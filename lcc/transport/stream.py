@@ -1,0 +1,303 @@
+"""One stream of XML over one transport: feed, back-pressure in both directions, timeouts, joined writes.
+
+Every port of the LCC and every link speaks through :class:`XmlStream`.  A conversation (in ``lcc/roles`` or
+``lcc/provider``) is an :class:`IConversation`; it sees events and calls :meth:`XmlStream.send`.
+
+* All that is sent in one reactor turn goes out in one write: what costs is the write, not the message.
+* ``events_received`` may return a Deferred: until it fires the transport is paused, so that a slow consumer
+  (a database) slows its peer instead of filling the memory.
+* ``writable`` is false while the transport's buffer is full; ``stream_resumed`` tells when it has drained.  A peer
+  that never reads is dropped after ``stall_timeout_seconds``.
+* With ``idle_timeout_seconds`` a peer that sends nothing is dropped; the conversation hears ``stream_failed`` first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IHalfCloseableProtocol, IPushProducer, IReactorTime, ITransport
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from lcc.errors import StreamError
+from lcc.interfaces import IConversation, IFeed
+
+_log = Logger()
+
+
+@attrs.frozen
+class StreamLimits:
+    """Times of a stream, in seconds; 0: without limit."""
+
+    idle_timeout_seconds: float = 0
+    stall_timeout_seconds: float = 60
+    linger_seconds: float = 10
+    linger_bytes: int = 64 * 1024 * 1024
+
+
+@implementer(IPushProducer, IHalfCloseableProtocol)
+class XmlStream(Protocol):
+    """A Twisted protocol that carries one conversation.
+
+    :param conversation: what stands behind the stream.
+    :param clock: all timers run on it.
+    :param feed: turns the bytes into events (:class:`lcc.protocols.xmlfeed.XmlFeed`).
+    """
+
+    def __init__(
+        self,
+        conversation: IConversation,
+        clock: IReactorTime,
+        feed: IFeed,
+        limits: StreamLimits | None = None,
+    ) -> None:
+        self.conversation = conversation
+        self.clock = clock
+        self.limits = limits or StreamLimits()
+        self.feed = feed
+        self.writable = True
+        self.connected_stream = False
+        self.peer_finished = False
+        """True once the peer has closed its sending half: nothing more will arrive."""
+        self._out: list[str] = []
+        self._flush_call: IDelayedCall | None = None
+        self._idle_call: IDelayedCall | None = None
+        self._stall_call: IDelayedCall | None = None
+        self._linger_call: IDelayedCall | None = None
+        self._busy = False
+        self._late: list[bytes] = []
+        self._paused = False
+        self._held_reading = False
+        self._discarding = False
+        self._discarded_bytes = 0
+        self._finishing = False
+        self._last_activity = 0.0
+
+    # The conversation's side.
+
+    def send(self, text: str) -> None:
+        """Send this text, joined with whatever else is sent in this reactor turn.  After the end: dropped."""
+        if not self.connected_stream or self._finishing:
+            return
+        self._out.append(text)
+        if self._flush_call is None:
+            self._flush_call = self.clock.callLater(0, self._flush)
+
+    def flush(self) -> None:
+        """Write what was sent so far at once."""
+        if self._flush_call is not None:
+            self._flush_call.cancel()
+            self._flush()
+
+    def next_document(self) -> None:
+        """Go on with the peer's next document (see :class:`XmlFeed`)."""
+        if self.connected_stream and not self._discarding:
+            self._handle(self.feed.next_document)
+
+    def pause_reading(self) -> None:
+        """Read nothing until :meth:`resume_reading`."""
+        self._held_reading = True
+        self._update_reading()
+
+    def resume_reading(self) -> None:
+        """Undo :meth:`pause_reading`."""
+        self._held_reading = False
+        self._update_reading()
+
+    def finish(self) -> None:
+        """Close in order: write everything, half-close, read on and throw away (within bounds) until the peer
+        closes too.  Closing with unread input would lose the last answer."""
+        if self._finishing or not self.connected_stream:
+            return
+        self.flush()
+        self._finishing = True
+        self._discarding = True
+        self._cancel("_idle_call")
+        self._update_reading()
+        transport: Any = self.transport
+        if self.peer_finished or not hasattr(transport, "loseWriteConnection"):
+            transport.loseConnection()
+            return
+        transport.loseWriteConnection()
+        self._linger_call = self.clock.callLater(self.limits.linger_seconds, self.abort)
+
+    def abort(self) -> None:
+        """Drop the connection at once; nothing unsent is delivered."""
+        self._discarding = True
+        if self.connected_stream:
+            transport: Any = self.transport
+            getattr(transport, "abortConnection", transport.loseConnection)()
+
+    @property
+    def peer(self) -> Any:
+        """The transport's peer address."""
+        assert self.transport is not None
+        return self.transport.getPeer()
+
+    # The transport's side.
+
+    def connectionMade(self) -> None:
+        self.connected_stream = True
+        transport: Any = self.transport
+        if hasattr(transport, "setTcpNoDelay"):
+            try:
+                transport.setTcpNoDelay(True)
+            except (OSError, AttributeError):
+                pass  # a UNIX socket
+        transport.registerProducer(self, True)
+        self._last_activity = self.clock.seconds()
+        if self.limits.idle_timeout_seconds:
+            self._idle_call = self.clock.callLater(self.limits.idle_timeout_seconds, self._check_idle)
+        self.conversation.stream_opened(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        self._last_activity = self.clock.seconds()
+        if self._busy and not self._discarding:
+            self._late.append(data)  # a transport may deliver once more after it was paused
+            return
+        if self._discarding:
+            self._discarded_bytes += len(data)
+            if self._discarded_bytes > self.limits.linger_bytes:
+                self.abort()
+            return
+        self._handle(self.feed.receive, data)
+
+    def readConnectionLost(self) -> None:
+        self.peer_finished = True
+        if self._finishing:
+            transport: Any = self.transport
+            transport.loseConnection()
+            return
+        self.conversation.peer_finished()
+
+    def writeConnectionLost(self) -> None:
+        """Our half is closed; we read on until the peer closes (see :meth:`finish`)."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.connected_stream = False
+        self._out.clear()
+        for name in ("_flush_call", "_idle_call", "_stall_call", "_linger_call"):
+            self._cancel(name)
+        self.conversation.stream_closed(reason)
+
+    def pauseProducing(self) -> None:
+        self.writable = False
+        if self._stall_call is None and self.limits.stall_timeout_seconds:
+            self._stall_call = self.clock.callLater(self.limits.stall_timeout_seconds, self._stalled)
+
+    def resumeProducing(self) -> None:
+        self.writable = True
+        self._cancel("_stall_call")
+        if self.connected_stream and not self._finishing:
+            self.conversation.stream_resumed()
+
+    def stopProducing(self) -> None:
+        self.writable = False
+
+    # Inside.
+
+    def _handle(self, feeder: Any, *args: Any) -> None:
+        try:
+            events = feeder(*args)
+            error = None
+        except StreamError as fault:
+            events, error = self.feed.salvaged, fault
+        self._update_reading()
+        if events:
+            try:
+                result = self.conversation.events_received(events)
+            except StreamError as fault:
+                error, result = fault, None
+            except Exception:
+                _log.failure("A conversation failed; its stream is dropped")
+                self.abort()
+                return
+            if result is not None:
+                self._wait_for(result, error)
+                return
+        if error is not None:
+            self._fail(error)
+
+    def _wait_for(self, result: Deferred[Any], error: StreamError | None) -> None:
+        self._busy = True
+
+        def done(value: Any) -> None:
+            self._busy = False
+            if isinstance(value, Failure):
+                if value.check(StreamError):
+                    self._fail(value.value)  # type: ignore[arg-type]
+                else:
+                    _log.failure("A conversation failed; its stream is dropped", failure=value)
+                    self.abort()
+                return
+            if error is not None:
+                self._fail(error)
+            self._last_activity = self.clock.seconds()
+            if self._late and not self._discarding:
+                late = b"".join(self._late)
+                self._late.clear()
+                self._handle(self.feed.receive, late)
+            self._update_reading()
+
+        result.addBoth(done)
+        if self._busy:
+            self._update_reading()
+
+    def _fail(self, error: StreamError) -> None:
+        if self._discarding or not self.connected_stream:
+            return
+        self._discarding = True
+        self._update_reading()
+        self.conversation.stream_failed(error)
+
+    def _flush(self) -> None:
+        self._flush_call = None
+        if self._out:
+            data = "".join(self._out).encode()
+            self._out.clear()
+            assert self.transport is not None
+            self.transport.write(data)
+
+    def _update_reading(self) -> None:
+        if not self.connected_stream:
+            return
+        want = self._discarding or not (self._busy or self._held_reading or self.feed.waiting)
+        transport: Any = self.transport
+        if want and self._paused:
+            self._paused = False
+            transport.resumeProducing()
+        elif not want and not self._paused:
+            self._paused = True
+            transport.pauseProducing()
+
+    def _check_idle(self) -> None:
+        limit = self.limits.idle_timeout_seconds
+        quiet = self.clock.seconds() - self._last_activity
+        if self._paused:
+            quiet = 0.0  # it is we who do not read
+        if quiet >= limit:
+            self._idle_call = None
+            self._fail(StreamError("timeout", f"nothing for {limit:g} seconds"))
+            return
+        self._idle_call = self.clock.callLater(limit - quiet, self._check_idle)
+
+    def _stalled(self) -> None:
+        self._stall_call = None
+        _log.warn("A peer does not read; its connection is dropped", peer=str(self.peer))
+        self.abort()
+
+    def _cancel(self, name: str) -> None:
+        call: IDelayedCall | None = getattr(self, name)
+        setattr(self, name, None)
+        if call is not None and call.active():
+            call.cancel()
+
+
+def transport_of(stream: XmlStream) -> ITransport:
+    """The transport under a stream that is connected."""
+    assert stream.transport is not None
+    return stream.transport

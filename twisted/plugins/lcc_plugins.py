@@ -1,0 +1,9 @@
+"""The roles of the LCC for ``twistd``: ServiceMaker lines only."""
+
+from twisted.application.service import ServiceMaker
+
+lcc = ServiceMaker("LCC, all roles", "lcc.services.everything", "All roles of the LCC in one process.", "lcc")
+uns = ServiceMaker("LCC UNS", "lcc.services.uns", "LCC update notification server.", "lcc-uns")
+qm = ServiceMaker("LCC QM", "lcc.services.qm", "LCC queue manager.", "lcc-qm")
+botm = ServiceMaker("LCC BOT-M", "lcc.services.botm", "LCC robot multiplexer.", "lcc-botm")
+bot = ServiceMaker("LCC BOT", "lcc.services.bot", "LCC robot.", "lcc-bot")
