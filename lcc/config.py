@@ -288,7 +288,7 @@ def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
                 yield f"{section}.{key}", endpoint
 
 
-_ENDPOINT_KINDS = frozenset("tcp tcp4 tcp6 unix ssl tls systemd haproxy host".split())
+_ENDPOINT_KINDS = frozenset(["tcp", "tcp4", "tcp6", "unix", "ssl", "tls", "systemd", "haproxy", "host"])
 
 
 def _endpoint_fault(endpoint: str) -> str:
