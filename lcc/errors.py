@@ -181,7 +181,15 @@ class UrlError(LccError):
 
 
 class FetchError(LccError):
-    """A fetch ended without content (13xx, 14xx)."""
+    """A fetch ended without content (13xx, 14xx, or an HTTP status: :meth:`from_status`)."""
+
+    @classmethod
+    def from_status(cls, status: int, detail: str = "") -> FetchError:
+        """The server answered with this status, which is the error's code; ``text`` is its phrase."""
+        error = cls("bad-response", detail)
+        error.entry = entry_for(status)
+        error.args = (f"{error.entry.text}: {detail}" if detail else error.entry.text,)
+        return error
 
 
 class ConfigError(Exception):
