@@ -1,0 +1,79 @@
+# Prerequisites: Debian with Python 3.11 or newer, its venv module, make and git.  Everything else is set up here.
+#
+#   make demo     a whole LCC at work, in a temporary folder; needs no privileges
+#   make test     every test; sets up the virtual environment and, where needed, MariaDB's and nginx's programs
+#   make check    lint, format, types, news fragment
+#   make wheel    dist/lcc-*.whl
+#   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on)
+#   make clean    removes what the above made, the virtual environment included
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+STAMPS := $(VENV)/.stamps
+ARGS ?=
+
+.DELETE_ON_ERROR:
+.PHONY: help run-venv venv system test check demo bench wheel clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+# Two steps, because the demo can do without the tools of the developers.
+run-venv: $(STAMPS)/run
+venv: $(STAMPS)/dev
+
+$(STAMPS)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "Python 3.11 or newer is needed ($(PYTHON) is $$($(PYTHON) --version 2>&1)); try: make PYTHON=python3.11 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	    { echo "Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@echo "Setting up $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+# Also when the tree was moved, which an editable install does not survive: the stamp holds its place.
+$(STAMPS)/place: $(STAMPS)/python FORCE
+	@[ "$$(cat $@ 2>/dev/null)" = "$(CURDIR)" ] || echo "$(CURDIR)" > $@
+FORCE:
+
+$(STAMPS)/run: setup.cfg pyproject.toml $(STAMPS)/python $(STAMPS)/place
+	@echo "Installing the LCC and what it needs into $(VENV) …"
+	@$(PIP) install --editable .
+	@touch $@
+
+$(STAMPS)/dev: $(STAMPS)/run
+	@echo "Installing what the tests and checks need into $(VENV) …"
+	@$(PIP) install --editable '.[test,check]'
+	@touch $@
+
+# MariaDB and nginx: only their programs.  The tests start servers of their own, in temporary folders.
+system:
+	@scripts/system-packages
+
+test: venv system
+	@$(PY) -m pytest $(ARGS)
+
+check: venv
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) scripts/check_news.py
+
+demo: run-venv
+	@$(PY) demo/demo.py $(ARGS)
+
+bench:
+	@echo "benchmarks: $(patsubst benchmarks/%.py,bench-%,$(wildcard benchmarks/[a-z]*.py))"
+
+bench-%: venv system
+	@$(PY) benchmarks/$(subst -,_,$*).py $(ARGS)
+
+wheel: venv
+	@$(PY) -m build --wheel --outdir dist .
+
+clean:
+	rm -rf $(VENV) build dist lcc.egg-info .mypy_cache .ruff_cache .hypothesis .pytest_cache
+	find lcc tests twisted benchmarks demo scripts -name __pycache__ -prune -exec rm -rf {} +
+	rm -f twisted/plugins/dropin.cache
