@@ -81,15 +81,21 @@ class XmlFeed:
     Use: :meth:`receive` with each piece of bytes; when ``waiting`` is true the document has ended, and
     :meth:`next_document` goes on with the next one.  Events that were complete before an error are returned by the
     call before it or by :attr:`salvaged`.
+
+    :param limits: may be replaced (``feed.limits = …``) between two documents.
+    :param prefixes: namespace prefixes that are known without a declaration ('' for the default namespace): a
+        content provider reads replies that reuse the prefix of its own ``<init>``.
     """
 
-    def __init__(self, limits: FeedLimits | None = None) -> None:
+    def __init__(self, limits: FeedLimits | None = None, prefixes: dict[str, str] | None = None) -> None:
         self.limits = limits or FeedLimits()
         self.salvaged: list[Event] = []
         """After a StreamError: the events of that same call that came before the fault."""
         self.root_prefix = ""
         """The prefix on the current document's root ('' for a default namespace), for replies."""
-        self._sticky: dict[str, str] = {}
+        self.root_namespace = ""
+        """The namespace of the current document's root ('' for none)."""
+        self._sticky: dict[str, str] = dict(prefixes or {})
         self._held = bytearray()
         self._new_parser()
 
@@ -291,6 +297,7 @@ class XmlFeed:
         if depth == 1:
             self._begun = True
             self.root_prefix = raw.partition(":")[0] if ":" in raw else ""
+            self.root_namespace = self._prefixes.get(self.root_prefix, "")
             self._sticky = dict(self._prefixes)
         name = self._names.get(raw) or self._resolve(raw)
         self._events.append(Start(name, attributes, depth))
