@@ -207,6 +207,17 @@ def parse_config(text: str, folder: Path, source: Path | None = None) -> Config:
     :param folder: what relative paths are relative to.
     :raises ConfigError: with every fault that was found.
     """
+    config, faults = examine_config(text, folder, source)
+    if faults:
+        raise ConfigError(faults)
+    return config
+
+
+def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple[Config, list[str]]:
+    """The configuration that this text says, with the default in place of what is wrong, and every fault.
+
+    :raises ConfigError: when the text is no TOML at all.
+    """
     name = str(source) if source else "configuration"
     try:
         data = tomllib.loads(text)
@@ -221,10 +232,9 @@ def parse_config(text: str, folder: Path, source: Path | None = None) -> Config:
     scheme = config.database.url.partition(":")[0]
     if scheme not in ("sqlite", "mysql"):
         faults.append(f"database.url: {scheme!r} is neither sqlite nor mysql")
-    if faults:
-        raise ConfigError([f"{name}: {fault}" for fault in faults])
     home = Path(config.home).expanduser()
-    return attrs.evolve(config, home=home if home.is_absolute() else folder / home, source=source)
+    config = attrs.evolve(config, home=home if home.is_absolute() else folder / home, source=source)
+    return config, [f"{name}: {fault}" for fault in faults]
 
 
 def _section(kind: type[SectionT], data: dict[str, Any], prefix: str, faults: list[str]) -> SectionT:

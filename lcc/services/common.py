@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from twisted.application.service import Service
 from twisted.python import usage
 
 from lcc.config import Config, load_config
@@ -27,6 +28,20 @@ class RoleOptions(usage.Options):
         if parent is not None and parent.get("pidfile") == "twistd.pid":
             # Two roles started in one folder would clash over the default.
             parent["pidfile"] = ""
+
+
+class HomeService(Service):
+    """Creates the home folder at start, for this user alone, where it does not exist.
+
+    Add it first to a role's services: they are started in the order in which they were added.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def startService(self) -> None:
+        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        super().startService()
 
 
 def reactor_or_global(reactor: Any = None) -> Any:

@@ -1,0 +1,65 @@
+"""The console scripts ``lcc``, ``lcc-uns``, …: a role in the foreground, for installs where ``twistd`` is not on the path.
+
+``lcc-uns --config lcc.toml`` is ``twistd --nodaemon --pidfile= lcc-uns --config lcc.toml``, except that a start that
+fails is told in a line and by the exit code: 1 when the role could not start, 2 when the options or the configuration
+cannot be used.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from twisted.python import usage
+
+from lcc.errors import Busy, ConfigError
+
+
+def run(role: str, arguments: list[str]) -> None:
+    """Run a role until it is told to stop.
+
+    :param role: the name of its ``twistd`` plugin.
+    :param arguments: what followed the script's name.
+    :raises SystemExit: at the end, always with a code.
+    """
+    # The import installs no reactor, but it is heavy; and the options must be complete before a reactor is chosen.
+    from twisted.scripts.twistd import ServerOptions, runApp
+
+    options: Any = ServerOptions()
+    try:
+        options.parseOptions(["--nodaemon", "--pidfile=", role, *arguments])
+    except usage.UsageError as error:
+        print(f"{role}: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    try:
+        runApp(options)
+    except (Busy, ConfigError, OSError) as error:
+        # CannotListenError is an OSError, too.
+        print(f"{role}: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+    raise SystemExit(0)
+
+
+def lcc() -> None:
+    """All roles."""
+    run("lcc", sys.argv[1:])
+
+
+def uns() -> None:
+    """The update notification server."""
+    run("lcc-uns", sys.argv[1:])
+
+
+def qm() -> None:
+    """The queue manager."""
+    run("lcc-qm", sys.argv[1:])
+
+
+def botm() -> None:
+    """The robot multiplexer."""
+    run("lcc-botm", sys.argv[1:])
+
+
+def bot() -> None:
+    """The robot."""
+    run("lcc-bot", sys.argv[1:])

@@ -1,0 +1,37 @@
+"""All roles in one process (``twistd lcc``).
+
+The roles share nothing but the process: they meet over the same endpoints, files and database as they would as
+separate processes, by default UNIX sockets in the home folder.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.application.service import MultiService
+
+from lcc.config import Config
+from lcc.services import bot, botm, qm, uns
+from lcc.services.common import HomeService, RoleOptions, reactor_or_global
+
+
+class Options(RoleOptions):
+    """The options of ``lcc``."""
+
+
+def build(config: Config, reactor: Any) -> MultiService:
+    """The services of all roles.
+
+    They may start in any order; in this one nobody has to try twice.  They stop in the reverse order, so that nothing
+    new comes in while the others finish.
+    """
+    everything = MultiService()
+    HomeService(config.home).setServiceParent(everything)
+    for role in (qm, botm, bot, uns):
+        role.build(config, reactor).setServiceParent(everything)
+    return everything
+
+
+def makeService(options: Options, reactor: Any = None) -> MultiService:
+    """For ``twistd``."""
+    return build(options.config, reactor_or_global(reactor))
