@@ -1,0 +1,73 @@
+"""Fixtures: a tree of real HTML, an origin server over it, and a whole LCC on each database."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .system import OriginServer, System
+
+DOCUMENTATION = ("/usr/share/doc/python3-doc/html", "/usr/share/doc")
+"""Where Debian keeps documentation; ``make system`` installs python3-doc."""
+
+
+@pytest.fixture(scope="session")
+def documentation() -> list[Path]:
+    """At least 1,000 real documentation files, HTML and the text it was made from."""
+    found: list[Path] = []
+    for root in DOCUMENTATION:
+        for pattern in ("*.html", "*.txt", "*.png"):
+            found += [path for path in sorted(Path(root).rglob(pattern)) if path.is_file()]
+        if len(found) >= 1000:
+            return found
+    raise AssertionError(f"only {len(found)} documentation files below {DOCUMENTATION}; run 'make system'")
+
+
+@pytest.fixture
+def lay_out(documentation: list[Path], tmp_path: Path) -> Callable[[str, int], Path]:
+    """``lay_out(name, count)``: a provider's folder with that many of the documentation's files."""
+    taken = 0
+
+    def lay_out(name: str, count: int) -> Path:
+        nonlocal taken
+        folder = tmp_path / "www" / name
+        for number in range(count):
+            source = documentation[(taken + number) % len(documentation)]
+            target = folder / f"part{number % 7}" / f"{number:04d}-{source.name}"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+        taken += count
+        return folder
+
+    return lay_out
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Iterator[OriginServer]:
+    """The providers' web server, 3 ms a request."""
+    (tmp_path / "www").mkdir(exist_ok=True)
+    server = OriginServer(tmp_path / "www", tmp_path / "origin.log", 3)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sqlite", "mariadb"])
+def database_url(request: Any) -> str | None:
+    """None for SQLite in the home folder, else the URL of a fresh MariaDB database."""
+    if request.param == "sqlite":
+        return None
+    return str(request.getfixturevalue("mariadb_url"))
+
+
+@pytest.fixture
+def system(tmp_path: Path, origin: OriginServer, database_url: str | None) -> Iterator[System]:
+    """An LCC that is initialised but of which nothing runs yet."""
+    folder = tmp_path / "lcc"
+    folder.mkdir()
+    system = System(folder, origin, database_url)
+    yield system
+    system.stop_all()

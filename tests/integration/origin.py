@@ -1,0 +1,73 @@
+"""A web server as a content provider has one, that writes down what a polite robot must never do to it.
+
+Run as a program: ``origin.py ROOT LOG DELAY_MS``.  It serves the files below ROOT on a loopback port of the kernel's
+choice, prints that port, and answers each request DELAY_MS after it came.  The first segment of a path names the
+provider.  LOG gets a line of JSON for each request: path, provider, and how many requests of the same provider were
+being answered when it came, itself included.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.python.filepath import FilePath
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Request, Site
+from twisted.web.static import File
+
+
+class Origin(Resource):
+    """Serves files, slowly."""
+
+    isLeaf = True
+
+    def __init__(self, root: Path, log: Path, delay_seconds: float) -> None:
+        super().__init__()
+        self._root = root
+        self._log = log.open("a", buffering=1)
+        self._delay_seconds = delay_seconds
+        self._active: Counter[str] = Counter()
+
+    def render_GET(self, request: Request) -> int:
+        path = request.path.decode()
+        provider = path.strip("/").split("/")[0]
+        self._active[provider] += 1
+        self._log.write(json.dumps({"path": path, "provider": provider, "active": self._active[provider]}) + "\n")
+        finished = request.notifyFinish()
+        finished.addBoth(self._ended, provider)
+        call = reactor.callLater(self._delay_seconds, self._answer, request, path)  # type: ignore[attr-defined]
+        finished.addErrback(lambda _lost: call.cancel() if call.active() else None)
+        return NOT_DONE_YET
+
+    def _ended(self, result: Any, provider: str) -> Any:
+        self._active[provider] -= 1
+        return result
+
+    def _answer(self, request: Request, path: str) -> None:
+        file = FilePath(str(self._root))
+        for segment in path.strip("/").split("/"):
+            file = file.child(segment)
+        if not file.isfile():
+            request.setResponseCode(404)
+            request.finish()
+            return
+        resource = File(file.path)
+        if resource.render_GET(request) is not NOT_DONE_YET:
+            request.finish()
+
+
+def main() -> None:
+    """Serve until killed."""
+    root, log, delay_ms = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
+    port = reactor.listenTCP(0, Site(Origin(root, log, delay_ms / 1000)), interface="127.0.0.1")  # type: ignore[attr-defined]
+    print(port.getHost().port, flush=True)
+    reactor.run()  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""A whole LCC made of real processes, for tests that kill them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+BIN = Path(sys.executable).parent
+ROLES = ("uns", "qm", "botm", "bot")
+PATIENCE_SECONDS = 120.0
+"""How long a loaded machine may take for what a test waits for; never what a test measures."""
+
+
+def wait_for(what: str, check: Callable[[], Any], patience_seconds: float = PATIENCE_SECONDS) -> Any:
+    """Poll until ``check`` gives something true, and give that.
+
+    :raises AssertionError: it never did.
+    """
+    end = time.monotonic() + patience_seconds
+    while time.monotonic() < end:
+        value = check()
+        if value:
+            return value
+        time.sleep(0.1)
+    raise AssertionError(f"never happened: {what}")
+
+
+def free_port() -> int:
+    """A TCP port on loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class OriginServer:
+    """The content provider's web server (:mod:`origin`) as a process of its own."""
+
+    def __init__(self, root: Path, log: Path, delay_ms: float) -> None:
+        self.root, self.log = root, log
+        script = Path(__file__).with_name("origin.py")
+        self.process = subprocess.Popen(
+            [sys.executable, str(script), str(root), str(log), str(delay_ms)], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.port = int(self.process.stdout.readline())
+
+    def url(self, provider: str) -> str:
+        """The root URL of a provider."""
+        return f"http://127.0.0.1:{self.port}/{provider}/"
+
+    def requests(self) -> list[dict[str, Any]]:
+        """What was asked for, in order."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
+
+    def stop(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@attrs.define
+class Site:
+    """One registered provider of a test."""
+
+    pid: int
+    password: str
+    name: str
+    folder: Path
+    url: str
+    state: Path
+
+
+class System:
+    """An LCC in a home folder, its roles as ``twistd`` processes."""
+
+    def __init__(self, folder: Path, origin: OriginServer, database_url: str | None, extra: str = "") -> None:
+        self.folder = folder
+        self.origin = origin
+        self.port = free_port()
+        self.config = folder / "lcc.toml"
+        database = f'[database]\nurl = "{database_url}"\n' if database_url else ""
+        self.config.write_text(
+            f'home = "home"\nmimetypes = ["text/*", "image/*", "application/*"]\n{database}'
+            f'[uns]\nlisten = "tcp:{self.port}:interface=127.0.0.1"\nanswer_timeout = 10.0\n'
+            f"[bot]\nconcurrency = 8\n{extra}"
+        )
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = dict(os.environ, PYTHONFAULTHANDLER="1")
+        self.admin("init")
+
+    def start(self, *names: str) -> None:
+        """Start roles: ``uns``, ``qm``, ``botm``, ``bot``, ``bot2`` …, or ``all`` for the all-in-one."""
+        for name in names:
+            role = name.rstrip("0123456789")
+            plugin = "lcc" if role == "all" else f"lcc-{role}"
+            with (self.folder / f"{name}.log").open("ab") as log:
+                self.processes[name] = subprocess.Popen(
+                    [BIN / "twistd", "-n", plugin, "--config", str(self.config)],
+                    cwd=self.folder,
+                    stdout=log,
+                    stderr=log,
+                    env=self.environment,
+                )
+
+    def kill(self, name: str) -> None:
+        """``kill -9``."""
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def stop(self, name: str) -> int:
+        """SIGTERM; gives the exit code."""
+        process = self.processes.pop(name)
+        process.terminate()
+        try:
+            return process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+
+    def stop_all(self) -> None:
+        """End every process that still runs."""
+        for process in self.processes.values():
+            process.kill()
+        for process in self.processes.values():
+            process.wait()
+        self.processes.clear()
+
+    def log(self, name: str) -> str:
+        """What the role has logged."""
+        path = self.folder / f"{name}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def admin(self, *arguments: str) -> str:
+        """Run ``lcc-admin``; gives its output."""
+        result = subprocess.run(
+            [BIN / "lcc-admin", "--config", str(self.config), *arguments],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert result.returncode == 0, f"lcc-admin {arguments}: {result.stdout}{result.stderr}"
+        return result.stdout
+
+    def rows(self, *arguments: str) -> list[dict[str, Any]]:
+        """What an ``lcc-admin`` listing says, row by row."""
+        return [json.loads(line) for line in self.admin(*arguments, "--json").splitlines()]
+
+    def add_site(self, name: str, *options: str) -> Site:
+        """Register a provider whose pages are the folder ``name`` of the origin."""
+        url = self.origin.url(name)
+        out = self.admin("provider", "add", "--root", url, "--allow-private", "--json", *options)
+        answer = json.loads(out)
+        return Site(
+            answer["pid"],
+            answer["password"],
+            name,
+            self.origin.root / name,
+            url,
+            self.folder / f"{name}.state",
+        )
+
+    def publish(self, site: Site, *, expect: tuple[int, ...] = (0,), options: str = "") -> subprocess.CompletedProcess[str]:
+        """Run the provider's tools as the README has them."""
+        command = (
+            f"set -o pipefail; {BIN}/file2url --find {site.folder} -type f"
+            f" | {BIN}/lcccpstate --statefile={site.state} {options}"
+            f" | {BIN}/lcccp --uns=127.0.0.1:{self.port} --pid={site.pid} --urlprefix={site.url}"
+        )
+        result = subprocess.run(
+            ["bash", "-c", command],
+            capture_output=True,
+            text=True,
+            env=dict(self.environment, LCC_PASSWORD=site.password),
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert result.returncode in expect, f"publish: {result.returncode}\n{result.stdout}{result.stderr}"
+        return result
+
+    def publish_when_up(self, site: Site) -> None:
+        """Publish; a UNS that is just starting is tried again."""
+        wait_for("the set is accepted", lambda: self.publish(site, expect=(0, 4)).returncode == 0)
+
+    def start_publishing(self, site: Site) -> subprocess.Popen[bytes]:
+        """Publish in the background."""
+        command = (
+            f"{BIN}/file2url --find {site.folder} -type f | {BIN}/lcccpstate --statefile={site.state}"
+            f" | {BIN}/lcccp --uns=127.0.0.1:{self.port} --pid={site.pid} --urlprefix={site.url}"
+        )
+        return subprocess.Popen(["bash", "-c", command], env=dict(self.environment, LCC_PASSWORD=site.password))
+
+    def cached(self, site: Site) -> dict[str, dict[str, Any]]:
+        """The cached rows of a site by their path below it."""
+        rows = self.rows("urls", "--provider", str(site.pid))
+        return {row["curl"].removeprefix(site.url): row for row in rows if row["state"] == "cached"}
+
+    def wait_cached(self, site: Site) -> dict[str, dict[str, Any]]:
+        """Wait until the cache holds exactly the site's files, and check each one, content included."""
+        expected = dict(files_of(site.folder))
+
+        def complete() -> dict[str, dict[str, Any]] | None:
+            rows = self.cached(site)
+            same = rows.keys() == expected.keys() and all(rows[p]["md5"] == md5 for p, md5 in expected.items())
+            return rows if same else None
+
+        rows = wait_for(f"all of {site.name} is cached", complete) if expected else {}
+        for path, row in rows.items():
+            assert hashlib.md5(Path(row["path"]).read_bytes()).hexdigest() == expected[path]
+        return dict(rows)
+
+    def assert_serial(self) -> None:
+        """Never were two requests of one provider being answered at once."""
+        overlapping = [request for request in self.origin.requests() if request["active"] > 1]
+        assert not overlapping, overlapping[:5]
+
+
+def files_of(folder: Path) -> Iterator[tuple[str, str]]:
+    """Each file below the folder: path and md5."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield str(path.relative_to(folder)), hashlib.md5(path.read_bytes()).hexdigest()

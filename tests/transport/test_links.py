@@ -1,0 +1,120 @@
+"""Locks, ports that reopen, delays between attempts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.endpoints import clientFromString
+from twisted.internet.error import CannotListenError
+from twisted.internet.protocol import Factory, Protocol
+
+from lcc.errors import Busy
+from lcc.transport.links import LockService, PortService, RetryPolicy, link_service
+
+
+def test_a_lock_is_exclusive_until_released(tmp_path: Path) -> None:
+    first, second = LockService(tmp_path / "home" / "qm.lock"), LockService(tmp_path / "home" / "qm.lock")
+    first.startService()
+    with pytest.raises(Busy, match="qm.lock"):
+        second.startService()
+    first.stopService()
+    second.startService()
+    second.stopService()
+
+
+def test_delays_grow_and_start_again_after_a_good_hello() -> None:
+    policy = RetryPolicy(lambda: 0.0)
+    delays = [policy(1) for _ in range(8)]
+    assert delays == sorted(delays)
+    assert delays[0] <= 0.2
+    assert max(delays) <= 2.0
+    assert delays[-1] == 2.0
+    policy.good_hello()
+    assert policy(1) == delays[0]
+
+
+class Greeter(Protocol):
+    """Says hello and keeps the connection."""
+
+    def connectionMade(self) -> None:
+        assert self.transport is not None
+        self.transport.write(b"hello")
+
+
+class Listener(Protocol):
+    """Waits for the first bytes."""
+
+    def __init__(self, heard: Deferred[bytes]) -> None:
+        self.heard = heard
+
+    def dataReceived(self, data: bytes) -> None:
+        self.heard.callback(data)
+        assert self.transport is not None
+        self.transport.loseConnection()
+
+
+@inlineCallbacks
+def hear(endpoint: str) -> Any:
+    """What the port says to who connects."""
+    heard: Deferred[bytes] = Deferred()
+    yield clientFromString(reactor, endpoint).connect(Factory.forProtocol(lambda: Listener(heard)))
+    return (yield heard)
+
+
+@pytest_twisted.inlineCallbacks
+def test_a_port_closes_and_opens_again_over_a_stale_socket(tmp_path: Path) -> Any:
+    path = tmp_path / "s.sock"
+    port = PortService(reactor, f"unix:{path}:mode=600:lockfile=0", Factory.forProtocol(Greeter))
+    port.startService()
+    assert (path.stat().st_mode & 0o777) == 0o600
+    assert (yield hear(f"unix:{path}")) == b"hello"
+    yield port.close_port()
+    assert not port.is_open
+    port.open_port()
+    assert (yield hear(f"unix:{path}")) == b"hello"
+    # A process that was killed leaves its socket behind; the next one removes it.
+    orphan = tmp_path / "orphan.sock"
+    import socket
+
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(orphan))
+    left.close()
+    other = PortService(reactor, f"unix:{orphan}:mode=600:lockfile=0", Factory.forProtocol(Greeter))
+    other.startService()
+    assert (yield hear(f"unix:{orphan}")) == b"hello"
+    yield other.stopService()
+    yield port.stopService()
+
+
+@pytest_twisted.inlineCallbacks
+def test_a_taken_port_fails_at_once() -> Any:
+    first = PortService(reactor, "tcp:0:interface=127.0.0.1", Factory.forProtocol(Greeter))
+    first.startService()
+    number = first.bound_port.getHost().port
+    second = PortService(reactor, f"tcp:{number}:interface=127.0.0.1", Factory.forProtocol(Greeter))
+    with pytest.raises(CannotListenError):
+        second.startService()
+    yield first.stopService()
+
+
+@pytest_twisted.inlineCallbacks
+def test_a_link_finds_a_peer_that_starts_later(tmp_path: Path) -> Any:
+    path = tmp_path / "late.sock"
+    heard: Deferred[bytes] = Deferred()
+    link = link_service(
+        reactor, f"unix:{path}", Factory.forProtocol(lambda: Listener(heard)), RetryPolicy(lambda: 0.5)
+    )
+    link.startService()
+    port = PortService(reactor, f"unix:{path}:mode=600:lockfile=0", Factory.forProtocol(Greeter))
+    wait: Deferred[None] = Deferred()
+    reactor.callLater(0.3, wait.callback, None)  # type: ignore[attr-defined]
+    yield wait
+    port.startService()
+    assert (yield heard) == b"hello"
+    yield link.stopService()
+    yield port.stopService()
