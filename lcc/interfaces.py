@@ -141,6 +141,40 @@ class IContentSink(Interface):
         """Take the next bytes of the content; OSError when they cannot be stored."""
 
 
+class IAttemptFile(IContentSink):
+    """One attempt to store the content of one URL, as the robot that writes it sees it."""
+
+    size_bytes: int = Attribute("Bytes written so far.")
+    md5: str = Attribute("Of what was written so far, in hexadecimal.")
+
+    def close() -> None:
+        """The content is complete; OSError when it could not be stored."""
+
+    def discard() -> None:
+        """Take back what was written; never fails."""
+
+
+class IContentFolder(Interface):
+    """The content files of one machine (see :class:`lcc.storage.content.ContentFolder`)."""
+
+    names_upto: int = Attribute("File ids from this one on were never given out.")
+
+    def reserve() -> int:
+        """A file id that was never given before; OSError when no more can be reserved for now."""
+
+    def attempt(file_id: int, attempt: int) -> str:
+        """The name for this attempt to write this file, relative to the folder."""
+
+    def accept(attempt: str, file_id: int) -> None:
+        """The attempt is complete: it becomes the content file.  OSError when it is missing or cannot be moved."""
+
+    def discard(attempt: str) -> None:
+        """Remove an attempt's file, if there is one."""
+
+    def remove(file_id: int) -> bool:
+        """Remove a content file; False: there was none.  OSError when it cannot be removed."""
+
+
 class IFetcher(Interface):
     """Fetches URLs of some schemes.  One instance serves one robot."""
 

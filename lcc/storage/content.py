@@ -1,0 +1,265 @@
+"""The folder of content files: names that are never used twice, attempts, and files in their place.
+
+``content/``
+    ``counter``              the next free file id (:class:`lcc.storage.durable.DurableCounter`)
+    ``attempts/ID.N``        what a robot is writing: the N-th attempt for file ID
+    ``0000000/3ff/0000000ffc2a``  a content file: two levels of 1024, all in hexadecimal, so that names sort by id
+
+A BOT-M owns the folder (:class:`ContentFolder`); robots on the same machine only write attempts
+(:class:`AttemptFolder`).  An attempt becomes a content file by a rename within one file system: a content file is
+never seen half written.  Nothing is fsynced file by file (design: promise P7).
+
+Ids are reserved durably before use and never given again, so that a reader of an old file is safe; a removed file
+gives its space back, not its name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from hashlib import md5
+from pathlib import Path
+from typing import Protocol
+
+from zope.interface import implementer
+
+from lcc.interfaces import IAttemptFile, IContentFolder
+
+ATTEMPTS = "attempts"
+_ATTEMPT = re.compile(r"attempts/[0-9a-f]{12,16}\.[0-9]{1,9}", re.ASCII)
+
+
+def content_path(file_id: int) -> str:
+    """Path of a content file, relative to the content folder."""
+    return f"{file_id >> 20:07x}/{file_id >> 10 & 0x3FF:03x}/{file_id:012x}"
+
+
+def attempt_path(file_id: int, attempt: int) -> str:
+    """Path of the file that this attempt writes, relative to the content folder."""
+    return f"{ATTEMPTS}/{file_id:012x}.{attempt}"
+
+
+class Disk:
+    """What content files need of the file system; a simulation brings its own.  Every method raises OSError."""
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder with its parents; nothing happens if it exists."""
+        os.makedirs(path, mode=0o750, exist_ok=True)  # noqa: PTH103  # plain strings: this is on the path of each fetch
+
+    def create(self, path: str) -> int:
+        """A new file for writing; its descriptor.  FileExistsError when there is one of that name."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        """Write some of the data; how many bytes were taken."""
+        return os.write(descriptor, data)
+
+    def close(self, descriptor: int) -> None:
+        """Close a descriptor."""
+        os.close(descriptor)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name."""
+        os.rename(source, target)  # noqa: PTH104
+
+    def remove(self, path: str) -> None:
+        """Remove a file.  FileNotFoundError when there is none."""
+        os.unlink(path)  # noqa: PTH108
+
+    def names(self, path: str) -> Iterable[str]:
+        """The names in a folder."""
+        return os.listdir(path)  # noqa: PTH208
+
+
+DISK = Disk()
+"""The real file system."""
+
+
+class Counter(Protocol):
+    """What a content folder needs of its counter (:class:`lcc.storage.durable.DurableCounter` has it)."""
+
+    @property
+    def reserved_upto(self) -> int:
+        """No number from this one on has ever been given."""
+
+    def next(self) -> int:
+        """The next number; never the same again."""
+
+
+@implementer(IContentFolder)
+class ContentFolder:
+    """The content files of one machine, for their owner, the BOT-M.
+
+    Nothing is touched before :meth:`open`.
+
+    :param path: the folder.
+    :param open_counter: makes the counter of file ids once the folder exists; its result has ``next()`` and
+        ``reserved_upto``.
+    """
+
+    def __init__(self, path: Path, open_counter: Callable[[Path], Counter], disk: Disk = DISK) -> None:
+        self.path = path
+        self._root = str(path)
+        self._open_counter = open_counter
+        self._disk = disk
+        self._counter: Counter | None = None
+
+    def open(self) -> None:
+        """Make the folders, open the counter, remove the attempts of an earlier run.
+
+        :raises OSError: the folder cannot be used.
+        :raises ValueError: the counter's file is damaged.
+        """
+        attempts = f"{self._root}/{ATTEMPTS}"
+        self._disk.make_folder(attempts)
+        self._counter = self._open_counter(self.path / "counter")
+        for name in self._disk.names(attempts):
+            self.discard(f"{ATTEMPTS}/{name}")
+
+    @property
+    def names_upto(self) -> int:
+        """File ids from this one on were never given out."""
+        return self._opened().reserved_upto
+
+    def reserve(self) -> int:
+        """A file id that was never given before.
+
+        :raises OSError: no more can be reserved for now.
+        """
+        return self._opened().next()
+
+    def attempt(self, file_id: int, attempt: int) -> str:
+        """The name for this attempt to write this file, relative to the folder."""
+        return attempt_path(file_id, attempt)
+
+    def accept(self, attempt: str, file_id: int) -> None:
+        """The attempt is complete: it becomes the content file.
+
+        :raises OSError: there is no such attempt, or it cannot be moved.
+        """
+        source, target = f"{self._root}/{attempt}", f"{self._root}/{content_path(file_id)}"
+        try:
+            self._disk.rename(source, target)
+        except FileNotFoundError:
+            # The first of a thousand in its folder, or the attempt is missing: the second try tells.
+            self._disk.make_folder(target.rpartition("/")[0])
+            self._disk.rename(source, target)
+
+    def discard(self, attempt: str) -> None:
+        """Remove an attempt's file, if there is one."""
+        try:
+            self._disk.remove(f"{self._root}/{attempt}")
+        except OSError:
+            pass  # what cannot be removed now goes at the next start
+
+    def remove(self, file_id: int) -> bool:
+        """Remove a content file; False: there was none.
+
+        :raises OSError: it is there and cannot be removed.
+        """
+        try:
+            self._disk.remove(f"{self._root}/{content_path(file_id)}")
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def _opened(self) -> Counter:
+        if self._counter is None:
+            raise RuntimeError("the content folder is not open")
+        return self._counter
+
+
+class AttemptFolder:
+    """The content folder as a robot sees it: it may write attempts, nothing else."""
+
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
+        self._root = str(path)
+        self._disk = disk
+
+    def sink(self, attempt: str) -> ContentSink:
+        """A sink for this attempt.
+
+        :param attempt: as the BOT-M named it.
+        :raises ValueError: the name is not one of an attempt.
+        """
+        if not _ATTEMPT.fullmatch(attempt):
+            raise ValueError(f"{attempt[:100]!r} names no attempt")
+        return ContentSink(f"{self._root}/{attempt}", self._disk)
+
+
+@implementer(IAttemptFile)
+class ContentSink:
+    """Writes and hashes one attempt.
+
+    The file is made at the first write (most failures never write); an empty content gives an empty file when the
+    sink is closed.  Every piece goes straight to the kernel.
+    """
+
+    __slots__ = ("_descriptor", "_disk", "_ended", "_hash", "_made", "_path", "size_bytes")
+
+    def __init__(self, path: str, disk: Disk = DISK) -> None:
+        self._path = path
+        self._disk = disk
+        self._descriptor: int | None = None
+        self._made = False
+        self._ended = False
+        self._hash = md5(usedforsecurity=False)
+        self.size_bytes = 0
+
+    @property
+    def md5(self) -> str:
+        """Of what was written so far, 32 lower-case hexadecimal digits."""
+        return self._hash.hexdigest()
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes of the content.
+
+        :raises OSError: they cannot be stored.
+        """
+        descriptor = self._descriptor
+        if descriptor is None:
+            descriptor = self._create()
+        self._hash.update(data)
+        length = len(data)
+        self.size_bytes += length
+        written = self._disk.write(descriptor, data)
+        while written < length:  # a disk that fills up takes a part, and refuses the rest
+            data = data[written:]
+            length = len(data)
+            written = self._disk.write(descriptor, data)
+
+    def close(self) -> None:
+        """The content is complete.
+
+        :raises OSError: it could not be stored.
+        """
+        descriptor = self._descriptor
+        if descriptor is None:
+            descriptor = self._create()
+        self._descriptor = None
+        self._ended = True
+        self._disk.close(descriptor)
+
+    def discard(self) -> None:
+        """Take back what was written; also after :meth:`close`.  Never fails."""
+        descriptor, self._descriptor = self._descriptor, None
+        self._ended = True
+        try:
+            if descriptor is not None:
+                self._disk.close(descriptor)
+        except OSError:
+            pass
+        if self._made:
+            self._made = False
+            try:
+                self._disk.remove(self._path)
+            except OSError:
+                pass  # the BOT-M removes what is left over
+
+    def _create(self) -> int:
+        if self._ended:
+            raise OSError("this attempt has ended")
+        descriptor = self._descriptor = self._disk.create(self._path)
+        self._made = True
+        return descriptor
