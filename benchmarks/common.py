@@ -1,0 +1,113 @@
+"""What the benchmarks share: pages, nginx over them, the peers' own environment, medians."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PEERS = ("scrapy", "aiohttp")
+
+
+def make_pages(folder: Path, providers: int, pages: int, page_bytes: int = 10_240) -> None:
+    """``providers`` folders p0, p1 … with ``pages`` files each, none like another."""
+    generator = random.Random(1)
+    words = [f"word{generator.randrange(100_000)}" for _ in range(2000)]
+    for provider in range(providers):
+        site = folder / f"p{provider}"
+        site.mkdir(parents=True)
+        for page in range(pages):
+            body = f"<html><title>{provider}/{page}</title>"
+            while len(body) < page_bytes:
+                body += " ".join(generator.choices(words, k=100)) + "\n"
+            (site / f"{page}.html").write_text(body[:page_bytes])
+
+
+@contextmanager
+def nginx(root: Path, work: Path) -> Iterator[int]:
+    """nginx over ``root`` on a free loopback port; gives the port.
+
+    :raises SystemExit: nginx is not installed (``make system`` installs it).
+    """
+    program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
+    if program is None:
+        raise SystemExit("nginx is not installed: run 'make system'")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    work.mkdir(parents=True, exist_ok=True)
+    user = "user root;" if os.geteuid() == 0 else ""
+    (work / "nginx.conf").write_text(
+        f"{user} daemon off; master_process off; pid {work}/nginx.pid; error_log {work}/error.log;"
+        "events { worker_connections 1024; }"
+        f"http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000;"
+        f" types {{ text/html html; }} client_body_temp_path {work}/t1; proxy_temp_path {work}/t2;"
+        f" fastcgi_temp_path {work}/t3; uwsgi_temp_path {work}/t4; scgi_temp_path {work}/t5;"
+        f" server {{ listen 127.0.0.1:{port}; root {root}; }} }}"
+    )
+    process = subprocess.Popen([program, "-c", str(work / "nginx.conf"), "-e", str(work / "error.log")])
+    try:
+        _wait_for_port(port)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_for_port(port: int) -> None:
+    for _ in range(100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise SystemExit("nginx did not start")
+
+
+def peer_python(folder: Path | None = None) -> Path:
+    """The Python of an environment that has the peers in it; made when it is not there yet."""
+    folder = folder or Path(os.environ.get("LCC_BENCH_VENV", Path(__file__).parent.parent / "build" / "bench-venv"))
+    python = folder / "bin" / "python"
+    if not (folder / "bin" / "scrapy").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PEERS], check=True)
+    return python
+
+
+def cpu_seconds_of_children() -> float:
+    """CPU of all children that were waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def cpu_seconds_of(pid: int) -> float:
+    """CPU that a running process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_memory_bytes(pid: int) -> int:
+    """The largest resident size of a running process so far."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def spread(values: list[float]) -> str:
+    """Median, and the smallest and largest value."""
+    return f"{statistics.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
+
+
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])

@@ -1,0 +1,59 @@
+"""The peer: Scrapy fetches a list of URLs into files and takes their md5.  Run by whole_chain.py."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import scrapy
+from scrapy.crawler import CrawlerProcess
+
+
+class ListSpider(scrapy.Spider):
+    """Fetches every URL of a file."""
+
+    name = "list"
+    urls: list[str] = []
+    target = Path()
+    count = 0
+
+    async def start(self) -> Any:
+        for url in self.urls:
+            yield scrapy.Request(url, dont_filter=True)
+
+    def parse(self, response: Any) -> None:
+        number = ListSpider.count
+        ListSpider.count += 1
+        folder = self.target / f"{number >> 10:x}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{number:x}").write_bytes(response.body)
+        hashlib.md5(response.body).hexdigest()
+
+
+def main() -> None:
+    """``scrapy_peer.py URL-FILE TARGET-FOLDER CONCURRENCY``; prints how many pages it stored."""
+    ListSpider.urls = Path(sys.argv[1]).read_text().split()
+    ListSpider.target = Path(sys.argv[2])
+    concurrency = int(sys.argv[3])
+    process = CrawlerProcess(
+        {
+            "CONCURRENT_REQUESTS": concurrency,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": concurrency,
+            "CONCURRENT_ITEMS": 1,
+            "DOWNLOAD_DELAY": 0,
+            "ROBOTSTXT_OBEY": False,
+            "RETRY_ENABLED": False,
+            "COOKIES_ENABLED": False,
+            "TELNETCONSOLE_ENABLED": False,
+            "LOG_LEVEL": "ERROR",
+        }
+    )
+    process.crawl(ListSpider)
+    process.start()
+    print(ListSpider.count)
+
+
+if __name__ == "__main__":
+    main()

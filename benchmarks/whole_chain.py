@@ -1,0 +1,248 @@
+"""The whole chain against Scrapy: providers tell, the LCC fetches and keeps; Scrapy fetches the same list into files.
+
+``python benchmarks/whole_chain.py [--pages 20000] [--providers 32] [--runs 3] [--sqlite]``
+
+Every role is a process of its own on a private MariaDB (or SQLite).  Scrapy and the LCC take turns on the same
+nginx and the same two cores.  The LCC's time begins when the first provider connects and ends when the last page is
+recorded in the database; Scrapy's is that of its process.  Before the timed part the LCC's latency is measured:
+from ``set_accepted`` to cached, one URL at a time on the idle system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from common import (
+    cpu_seconds_of,
+    cpu_seconds_of_children,
+    make_pages,
+    nginx,
+    peak_memory_bytes,
+    peer_python,
+    spread,
+    table,
+)
+
+BIN = Path(sys.executable).parent
+ROLES = ("uns", "qm", "botm", "bot")
+
+
+class Lcc:
+    """An LCC for one run."""
+
+    def __init__(self, folder: Path, database_url: str | None, port: int) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self.config = folder / "lcc.toml"
+        self.uns_port = port
+        database = f'[database]\nurl = "{database_url}"\n' if database_url else ""
+        self.config.write_text(f'{database}[uns]\nlisten = "tcp:{port}:interface=127.0.0.1"\n')
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.admin("init")
+
+    def admin(self, *arguments: str) -> str:
+        """Run ``lcc-admin``."""
+        command = [str(BIN / "lcc-admin"), "--config", str(self.config), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def start(self) -> None:
+        """Start every role and wait until the UNS answers."""
+        for role in ROLES:
+            with (self.folder / f"{role}.log").open("wb") as log:
+                self.processes[role] = subprocess.Popen(
+                    [str(BIN / "twistd"), "-n", f"lcc-{role}", "--config", str(self.config)], stdout=log, stderr=log
+                )
+        time.sleep(4)
+
+    def stop(self) -> None:
+        """Stop every role."""
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            process.wait()
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """CPU so far, by role."""
+        return {role: cpu_seconds_of(process.pid) for role, process in self.processes.items()}
+
+    def peaks(self) -> dict[str, int]:
+        """Peak memory so far, by role."""
+        return {role: peak_memory_bytes(process.pid) for role, process in self.processes.items()}
+
+
+@contextmanager
+def counting(lcc: Lcc, database_url: str | None) -> Iterator[Any]:
+    """A function that counts the cached rows."""
+    if database_url is None:
+        import sqlite3
+
+        connection: Any = sqlite3.connect(lcc.folder / "lcc-home" / "lcc.db", isolation_level=None)
+    else:
+        from urllib.parse import parse_qs, urlsplit
+
+        import pymysql
+
+        parts = urlsplit(database_url)
+        connection = pymysql.connect(
+            unix_socket=parse_qs(parts.query)["unix_socket"][0],
+            user=parts.username or "root",
+            password=parts.password or "",
+            database=parts.path.strip("/"),
+            autocommit=True,
+        )
+
+    def count() -> int:
+        cursor = connection.cursor()
+        cursor.execute("SELECT COUNT(*) FROM lccurl WHERE state = 'cached'")
+        return int(cursor.fetchone()[0])
+
+    yield count
+    connection.close()
+
+
+def run_lcc(work: Path, site: int, uns_port: int, providers: int, pages: int, database_url: str | None) -> dict[str, Any]:
+    """One run of the whole chain."""
+    lcc = Lcc(work, database_url, uns_port)
+    accounts = []
+    for number in range(providers):
+        url = f"http://127.0.0.1:{site}/p{number}/"
+        options = ("--root", url, "--allow-private", "--json")
+        accounts.append({**json.loads(lcc.admin("provider", "add", *options)), "url": url})
+    (work / "accounts.json").write_text(json.dumps(accounts))
+    lcc.start()
+    try:
+        with counting(lcc, database_url) as count:
+            publisher = [sys.executable, str(Path(__file__).with_name("publish_many.py")), str(uns_port)]
+            latencies = json.loads(
+                subprocess.run(
+                    [*publisher, str(work / "accounts.json"), "latency", "30", str(lcc.config)],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                ).stdout
+            )
+            before, cpu_before = count(), lcc.cpu_seconds()
+            children_before = cpu_seconds_of_children()
+            begun = time.monotonic()
+            publishing = subprocess.Popen([*publisher, str(work / "accounts.json"), "all", str(pages), str(lcc.config)])
+            total = providers * pages
+            while count() < total:
+                if time.monotonic() - begun > 600:
+                    raise SystemExit(f"only {count()} of {total} pages after 600 s")
+                time.sleep(0.1)
+            wall = time.monotonic() - begun
+            if publishing.wait() != 0:
+                raise SystemExit("publishing failed")
+            cpu = {role: seconds - cpu_before[role] for role, seconds in lcc.cpu_seconds().items()}
+            done = total - before
+            return {
+                "wall": wall,
+                "rate": done / wall,
+                "cpu_ms": {role: 1000 * seconds / done for role, seconds in cpu.items()},
+                "publisher_cpu": cpu_seconds_of_children() - children_before,
+                "peaks": lcc.peaks(),
+                "latencies": latencies,
+            }
+    finally:
+        lcc.stop()
+
+
+def run_scrapy(python: Path, work: Path, site: int, providers: int, pages: int) -> dict[str, float]:
+    """One run of the peer over the same list."""
+    work.mkdir(parents=True)
+    urls = [f"http://127.0.0.1:{site}/p{n}/{page}.html" for page in range(pages) for n in range(providers)]
+    (work / "urls").write_text("\n".join(urls))
+    (work / "out").mkdir()
+    begun, cpu = time.monotonic(), cpu_seconds_of_children()
+    result = subprocess.run(
+        [str(python), str(Path(__file__).with_name("scrapy_peer.py")), str(work / "urls"), str(work / "out"), "32"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    wall = time.monotonic() - begun
+    if int(result.stdout) != len(urls):
+        raise SystemExit(f"scrapy stored {result.stdout.strip()} of {len(urls)}: {result.stderr[-2000:]}")
+    return {"wall": wall, "rate": len(urls) / wall, "cpu_ms": 1000 * (cpu_seconds_of_children() - cpu) / len(urls)}
+
+
+def main() -> None:
+    """Take turns, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pages", type=int, default=20_000)
+    parser.add_argument("--providers", type=int, default=32)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--sqlite", action="store_true", help="SQLite instead of MariaDB")
+    options = parser.parse_args()
+    pages = options.pages // options.providers
+    python = peer_python()
+    chain, peer = [], []
+    with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
+        work = Path(folder)
+        work.chmod(0o755)
+        make_pages(work / "www", options.providers, pages)
+        with nginx(work / "www", work / "nginx") as site, database(work, options.sqlite) as fresh_url:
+            for run in range(options.runs):
+                chain.append(
+                    run_lcc(work / f"lcc{run}", site, site + 1 + run, options.providers, pages, fresh_url())
+                )
+                peer.append(run_scrapy(python, work / f"scrapy{run}", site, options.providers, pages))
+                print(f"run {run + 1}: LCC {chain[-1]['rate']:.0f}/s, Scrapy {peer[-1]['rate']:.0f}/s", file=sys.stderr)
+    report(chain, peer, "SQLite" if options.sqlite else "MariaDB", options.providers * pages, options.providers)
+
+
+@contextmanager
+def database(work: Path, sqlite: bool) -> Iterator[Any]:
+    """A function that gives a fresh database's URL for each run; None means SQLite in the home folder."""
+    if sqlite:
+        yield lambda: None
+        return
+    from lcc.testing.mariadb import MariaDB
+
+    server = MariaDB()
+    server.start()
+    try:
+        yield server.fresh_url
+    finally:
+        server.stop()
+
+
+def report(chain: list[dict[str, Any]], peer: list[dict[str, float]], name: str, pages: int, providers: int) -> None:
+    """Print what was measured."""
+    ratio = [ours["rate"] / theirs["rate"] for ours, theirs in zip(chain, peer, strict=True)]
+    print(f"\n{pages} pages of 10 KiB, {providers} providers, {name}, {len(chain)} runs, {os.cpu_count()} cores\n")
+    rows = [
+        ["LCC, whole chain", spread([run["rate"] for run in chain]), spread([sum(r["cpu_ms"].values()) for r in chain])],
+        ["Scrapy", spread([run["rate"] for run in peer]), spread([run["cpu_ms"] for run in peer])],
+        ["LCC / Scrapy", spread(ratio), ""],
+    ]
+    print(table(["", "pages/s", "CPU ms a page"], rows))
+    roles = [
+        [
+            role,
+            spread([run["cpu_ms"][role] for run in chain]),
+            f"{max(run['peaks'][role] for run in chain) / 1e6:.0f}",
+        ]
+        for role in ROLES
+    ]
+    print("\n" + table(["role", "CPU ms a page", "peak memory, MB"], roles))
+    latencies = sorted(value for run in chain for value in run["latencies"])
+    print(
+        f"\nset_accepted to cached, idle, {len(latencies)} times: median {statistics.median(latencies):.1f} ms, "
+        f"p90 {latencies[int(len(latencies) * 0.9)]:.1f} ms, longest {latencies[-1]:.1f} ms"
+    )
+
+
+if __name__ == "__main__":
+    main()
