@@ -17,6 +17,9 @@ import attrs
 
 from lcc.errors import ConfigError
 
+DEFAULT_FILE = "lcc.toml"
+"""Looked for in the current folder when no file is named."""
+
 DEFAULT_MIMETYPES = (
     "text/*",
     "application/xhtml+xml",
@@ -188,17 +191,28 @@ SectionT = TypeVar("SectionT")
 
 
 def load_config(path: Path | None) -> Config:
-    """Read a configuration file; None: the defaults, with ``lcc-home`` in the current folder.
+    """Read a configuration file; None: ``lcc.toml`` in the current folder; where there is none, the defaults, with
+    ``lcc-home`` in the current folder.
 
     :raises ConfigError: with every fault that was found.
     """
+    text, folder, source = read_config(path)
+    return parse_config(text, folder, source)
+
+
+def read_config(path: Path | None) -> tuple[str, Path, Path | None]:
+    """The text that :func:`load_config` would parse, the folder that paths in it are relative to, and its file.
+
+    :raises ConfigError: when the file cannot be read.
+    """
     if path is None:
-        return parse_config("", Path.cwd(), None)
+        path = Path(DEFAULT_FILE)
+        if not path.exists():
+            return "", Path.cwd(), None
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8"), path.absolute().parent, path
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError([f"{path}: {error}"]) from None
-    return parse_config(text, path.absolute().parent, path)
 
 
 def parse_config(text: str, folder: Path, source: Path | None = None) -> Config:

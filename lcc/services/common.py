@@ -15,7 +15,7 @@ from lcc.errors import ConfigError
 class RoleOptions(usage.Options):
     """``--config FILE``.  The configuration is read when the options are complete; nothing else is touched."""
 
-    optParameters = [["config", "c", None, "configuration file (lcc.toml); without: the defaults"]]
+    optParameters = [["config", "c", None, "configuration file; without: lcc.toml in this folder, else the defaults"]]
     config: Config
 
     def postOptions(self) -> None:

@@ -1,4 +1,4 @@
-"""The console scripts ``lcc``, ``lcc-uns``, …: a role in the foreground, for installs where ``twistd`` is not on the path.
+"""The console scripts ``lcc``, ``lcc-uns``, …: a role in the foreground, where ``twistd`` is not on the path.
 
 ``lcc-uns --config lcc.toml`` is ``twistd --nodaemon --pidfile= lcc-uns --config lcc.toml``, except that a start that
 fails is told in a line and by the exit code: 1 when the role could not start, 2 when the options or the configuration
@@ -10,9 +10,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from twisted.internet.error import BindError
 from twisted.python import usage
 
-from lcc.errors import Busy, ConfigError
+from lcc.errors import Busy, ConfigError, StoreUnavailable
 
 
 def run(role: str, arguments: list[str]) -> None:
@@ -33,8 +34,8 @@ def run(role: str, arguments: list[str]) -> None:
         raise SystemExit(2) from None
     try:
         runApp(options)
-    except (Busy, ConfigError, OSError) as error:
-        # CannotListenError is an OSError, too.
+    except (Busy, ConfigError, StoreUnavailable, BindError, OSError, ValueError) as error:
+        # ValueError: an endpoint string that does not make sense.  What happens later is logged by the reactor.
         print(f"{role}: {error}", file=sys.stderr)
         raise SystemExit(1) from None
     raise SystemExit(0)
