@@ -119,11 +119,12 @@ class XmlStream(Protocol):
         self._cancel("_idle_call")
         self._update_reading()
         transport: Any = self.transport
+        # Also for a peer that has sent everything: it may never read what is left in the transport's buffer.
+        self._linger_call = self.clock.callLater(self.limits.linger_seconds, self.abort)
         if self.peer_finished or not hasattr(transport, "loseWriteConnection"):
             transport.loseConnection()
             return
         transport.loseWriteConnection()
-        self._linger_call = self.clock.callLater(self.limits.linger_seconds, self.abort)
 
     def abort(self) -> None:
         """Drop the connection at once; nothing unsent is delivered."""
@@ -191,6 +192,7 @@ class XmlStream(Protocol):
 
     def resumeProducing(self) -> None:
         self.writable = True
+        self._last_activity = self.clock.seconds()  # it reads: a sign of life
         self._cancel("_stall_call")
         if self.connected_stream and not self._finishing:
             self.conversation.stream_resumed()
