@@ -62,9 +62,12 @@ class Files:
         while view:
             view = view[file.write(view) :]
 
-    def patch(self, path: Path, offset: int, data: bytes) -> None:
-        """Overwrite bytes in place; the file is made if it does not exist."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def patch(self, path: Path, offset: int, data: bytes, *, create: bool = False) -> None:
+        """Overwrite bytes of a file in place.
+
+        :param create: make the file if it does not exist; else that is an error.
+        """
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
         try:
             if os.pwrite(descriptor, data, offset) != len(data):
                 raise OSError(f"short write to {path}")

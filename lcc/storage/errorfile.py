@@ -1,0 +1,86 @@
+"""Text that a peer does not take yet: a first-in, first-out store that goes to the disk when it grows.
+
+A provider may send a whole set before it reads the first error container.  What does not fit into the transport's
+buffer waits here: a little of it in memory, more in a file that has no name, so that it is gone with the connection,
+whatever happens.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO
+
+from lcc.storage.durable import FILES, Files
+
+MEMORY_BYTES = 65536
+
+
+class ErrorFileFull(Exception):
+    """More is waiting than is allowed."""
+
+
+class ErrorFile:
+    """Whole texts in, pieces of bytes out, in order.
+
+    :param path: where the file is made when it is needed; its name is removed at once.
+    :param size_max_bytes: more than this is refused.
+    """
+
+    def __init__(self, path: Path, size_max_bytes: int, files: Files = FILES) -> None:
+        self._path = path
+        self._size_max_bytes = size_max_bytes
+        self._files = files
+        self._file: BinaryIO | None = None
+        self._read_offset = 0
+        self._write_offset = 0
+        self._newest = bytearray()
+
+    def __bool__(self) -> bool:
+        """Something is waiting."""
+        return bool(self._newest) or self._read_offset < self._write_offset
+
+    def append(self, text: str) -> None:
+        """Take a text.
+
+        :raises ErrorFileFull: it is not taken.
+        :raises OSError: the disk has failed; the store is of no use any more.
+        """
+        data = text.encode()
+        if self._write_offset + len(self._newest) + len(data) > self._size_max_bytes:
+            raise ErrorFileFull
+        self._newest += data
+        if len(self._newest) > MEMORY_BYTES:
+            if self._file is None:
+                self._file = self._files.create(self._path)
+                self._files.remove(self._path)
+            self._file.seek(self._write_offset)
+            self._files.write(self._file, bytes(self._newest))
+            self._write_offset += len(self._newest)
+            self._newest.clear()
+
+    def take(self, size_bytes: int = MEMORY_BYTES) -> bytes:
+        """The oldest bytes, not more than this many at once from the file; empty: nothing is waiting.
+
+        :raises OSError: as :meth:`append`.
+        """
+        if self._file is not None and self._read_offset < self._write_offset:
+            self._file.seek(self._read_offset)
+            data = self._file.read(size_bytes)
+            if not data:
+                raise OSError("a temporary file lost its content")
+            self._read_offset += len(data)
+            if self._read_offset == self._write_offset:
+                self._file.truncate(0)
+                self._read_offset = self._write_offset = 0
+            return data
+        data = bytes(self._newest)
+        self._newest.clear()
+        return data
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._newest.clear()
+        self._read_offset = self._write_offset = 0
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,375 @@
+"""The spool of a UNS (the *unsdb*): every set that is arriving or that no queue manager has answered yet.
+
+One folder::
+
+    epoch                random token, made once a spool; (epoch, number) names a set for ever
+    numbers              the durable counter of set numbers
+    acked                the epoch, and the highest number that a queue manager has answered
+    incoming/N           a set that is arriving; removed at start, because its provider was told nothing
+    NNNNNNNNNNNN.set     a complete set; its number was given when it was complete, so order of numbers = order of
+                         completion
+    damaged/             what could not be read; kept for a person to look at
+
+A set file is a header line of :data:`HEADER_BYTES` bytes (JSON, padded with spaces) and then the elements, one a
+line, exactly as they go to the queue manager; passing them on is copying bytes.  The header holds their number, length
+and check sum, so that a file that lost its end is noticed before anything of it is passed on.
+
+Nothing here waits for the disk but :meth:`Spool.secure` and :meth:`Spool.check`, which are to be called in a thread,
+and the counter, once in a thousand sets.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import attrs
+from twisted.logger import Logger
+
+from lcc.model import SetHeader
+from lcc.storage.durable import FILES, DurableCounter, Files, write_durably
+from lcc.storage.errorfile import ErrorFile
+
+HEADER_BYTES = 512
+PIECE_BYTES = 65536
+_NUMBERS_BLOCK = 1000
+_SUFFIX = ".set"
+
+_log = Logger()
+
+
+class SpoolFull(Exception):
+    """The spool has reached its configured size."""
+
+
+class SpoolDamaged(Exception):
+    """A set file is not what was written."""
+
+
+@attrs.define(eq=False)
+class SpooledSet:
+    """A complete set in the spool.
+
+    :ivar header: as it goes to the queue manager.
+    :ivar count: elements.
+    :ivar body_bytes: bytes of the elements.
+    :ivar check: CRC-32 of the elements.
+    :ivar checked: the file is known to be whole (it was written by this process, or has been read through).
+    """
+
+    path: Path
+    header: SetHeader
+    count: int
+    body_bytes: int
+    check: int
+    checked: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the whole file."""
+        return HEADER_BYTES + self.body_bytes
+
+    def header_line(self, *, answered: bool) -> bytes:
+        """The file's first line."""
+        fields = {
+            "epoch": self.header.epoch,
+            "number": self.header.number,
+            "pid": self.header.pid,
+            "connseq": self.header.connseq,
+            "full": self.header.full,
+            "errors_upto": self.header.errors_upto,
+            "answered": answered,
+            "time": self.header.time,
+            "count": self.count,
+            "body_bytes": self.body_bytes,
+            "check": self.check,
+        }
+        return json.dumps(fields, separators=(",", ":")).encode().ljust(HEADER_BYTES - 1) + b"\n"
+
+
+class Spool:
+    """The folder of spooled sets.  One process at a time (the role holds a lock).
+
+    :param folder: made if it does not exist.
+    :param name: of this UNS.
+    :param size_max_bytes: sets beyond this are refused.
+    :param token: gives a random text, for a new epoch.
+    """
+
+    def __init__(
+        self, folder: Path, name: str, size_max_bytes: int, token: Callable[[], str], files: Files = FILES
+    ) -> None:
+        self.folder = folder
+        self.name = name
+        self.size_max_bytes = size_max_bytes
+        self.files = files
+        self.size_bytes = 0
+        """Of all complete and arriving sets."""
+        self.epoch = ""
+        self.acked = 0
+        self.damaged_count = 0
+        """Files moved aside since the start."""
+        self._token = token
+        self._incoming = folder / "incoming"
+        self._arrivals = 0
+        self._numbers: DurableCounter | None = None
+
+    def open(self) -> list[SpooledSet]:
+        """Begin work; gives the complete sets that are left from earlier, in the order to be passed on.
+
+        :raises OSError: the folder cannot be used.
+        """
+        files = self.files
+        files.make_folder(self._incoming)
+        for name, _size in list(files.names(self._incoming)):
+            _log.info("A set that had not arrived completely is removed ({name})", name=name)
+            files.remove(self._incoming / name)
+        self._open_epoch()
+        found = list(self._find_sets())
+        # An epoch that was lost leaves older sets behind: those come first.
+        found.sort(key=lambda entry: (entry.header.epoch == self.epoch, entry.header.number))
+        assert self._numbers is not None
+        self._numbers.skip_to(max((entry.header.number for entry in found), default=0) + 1)
+        self.size_bytes = sum(entry.size_bytes for entry in found)
+        return found
+
+    @property
+    def is_full(self) -> bool:
+        """No further set should be begun."""
+        return self.size_bytes >= self.size_max_bytes
+
+    def begin(self, *, pid: int, connseq: int, full: bool, errors_upto: int) -> SetWriter:
+        """A file for a set that begins to arrive.
+
+        :raises OSError: it cannot be made.
+        """
+        self._arrivals += 1
+        header = SetHeader(self.name, self.epoch, 0, pid, connseq, full, errors_upto, answered=False, time=0)
+        return SetWriter(self, self._incoming / f"{self._arrivals}", header)
+
+    def secure(self, entry: SpooledSet) -> None:
+        """Put a set on stable storage, noted as answered.  To be called in a thread; changes nothing in memory.
+
+        :raises OSError: it is not known to be there.
+        """
+        self.files.patch(entry.path, 0, entry.header_line(answered=True))
+        self.files.sync_file(entry.path)
+        self.files.sync_folder(self.folder)
+
+    def check(self, entry: SpooledSet) -> None:
+        """Read a file through.  To be called in a thread; changes nothing in memory.
+
+        :raises SpoolDamaged: the file is not what was written.
+        :raises OSError: it cannot be read.
+        """
+        check = length = 0
+        with self.read(entry) as file:
+            while data := file.read(PIECE_BYTES * 4):
+                check = zlib.crc32(data, check)
+                length += len(data)
+        if (length, check) != (entry.body_bytes, entry.check):
+            raise SpoolDamaged(f"{entry.path}: its elements are not those that were written")
+
+    def error_file(self, size_max_bytes: int) -> ErrorFile:
+        """A file for what cannot be sent yet on one connection."""
+        self._arrivals += 1
+        return ErrorFile(self._incoming / f"{self._arrivals}", size_max_bytes, self.files)
+
+    def read(self, entry: SpooledSet) -> BinaryIO:
+        """The file, open at its first element.
+
+        :raises OSError: it cannot be read.
+        """
+        file = self.files.open(entry.path)
+        file.seek(HEADER_BYTES)
+        return file
+
+    def remove(self, entry: SpooledSet) -> None:
+        """The set is of no use any more.  A file that cannot be removed is delivered again after a restart, which
+        changes nothing."""
+        self.size_bytes -= entry.size_bytes
+        try:
+            self.files.remove(entry.path)
+        except OSError as error:
+            _log.error("Cannot remove {path}: {error}", path=str(entry.path), error=str(error))
+
+    def set_aside(self, entry: SpooledSet, why: str) -> None:
+        """Move a damaged set to ``damaged/``."""
+        self.size_bytes -= entry.size_bytes
+        self._set_aside(entry.path, why)
+
+    def acknowledged(self, number: int) -> None:
+        """A queue manager has answered this number of the current epoch.  A hint only, so it is not synced."""
+        if number <= self.acked:
+            return
+        self.acked = number
+        try:
+            self.files.patch(self.folder / "acked", 0, f"{self.epoch} {number:020d}\n".encode(), create=True)
+        except OSError as error:
+            _log.error("Cannot note the last answer: {error}", error=str(error))
+
+    # Inside.
+
+    def _open_epoch(self) -> None:
+        files, numbers, epoch = self.files, self.folder / "numbers", self.folder / "epoch"
+        try:
+            self.epoch = files.read(epoch).decode("ascii", "replace").strip()
+        except FileNotFoundError:
+            self.epoch = ""
+        try:
+            files.read(numbers)
+            self._numbers = DurableCounter(numbers, _NUMBERS_BLOCK, files)
+        except (FileNotFoundError, ValueError) as error:
+            if self.epoch:
+                _log.error("The counter of set numbers is lost ({error}): a new epoch begins", error=str(error))
+            self.epoch = ""
+            write_durably(numbers, b"1\n", files)
+            self._numbers = DurableCounter(numbers, _NUMBERS_BLOCK, files)
+        if not self.epoch:
+            self.epoch = self._token()
+            write_durably(epoch, self.epoch.encode() + b"\n", files)
+        try:
+            name, _, number = files.read(self.folder / "acked").decode("ascii", "replace").strip().partition(" ")
+        except FileNotFoundError:
+            name, number = "", ""
+        self.acked = int(number) if name == self.epoch and number.isdigit() else 0
+
+    def _find_sets(self) -> Iterator[SpooledSet]:
+        for name, size in list(self.files.names(self.folder)):
+            if not name.endswith(_SUFFIX):
+                continue
+            path = self.folder / name
+            try:
+                yield self._read_header(path, size)
+            except SpoolDamaged as error:
+                self._set_aside(path, str(error))
+
+    def _read_header(self, path: Path, size: int) -> SpooledSet:
+        with self.files.open(path) as file:
+            line = file.read(HEADER_BYTES)
+        try:
+            fields = json.loads(line)
+            header = SetHeader(
+                uns=self.name,
+                epoch=str(fields["epoch"]),
+                number=int(fields["number"]),
+                pid=int(fields["pid"]),
+                connseq=int(fields["connseq"]),
+                full=bool(fields["full"]),
+                errors_upto=int(fields["errors_upto"]),
+                answered=bool(fields["answered"]),
+                time=int(fields["time"]),
+            )
+            count, body_bytes, check = int(fields["count"]), int(fields["body_bytes"]), int(fields["check"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise SpoolDamaged(f"its header cannot be read ({error!r})") from None
+        if size != HEADER_BYTES + body_bytes:
+            raise SpoolDamaged(f"it has {size} bytes instead of {HEADER_BYTES + body_bytes}")
+        return SpooledSet(path, header, count, body_bytes, check, checked=False)
+
+    def _set_aside(self, path: Path, why: str) -> None:
+        self.damaged_count += 1
+        folder = self.folder / "damaged"
+        _log.critical(
+            "A spooled set is damaged: {why}; {path} is moved to {folder}",
+            why=why,
+            path=str(path),
+            folder=str(folder),
+        )
+        try:
+            self.files.make_folder(folder)
+            self.files.rename(path, folder / path.name)
+        except OSError as error:
+            _log.error("Cannot move {path}: {error}", path=str(path), error=str(error))
+
+    def _next_place(self) -> tuple[int, Path]:
+        assert self._numbers is not None
+        number = self._numbers.next()
+        return number, self.folder / f"{number:012d}{_SUFFIX}"
+
+
+class SetWriter:
+    """A set that is arriving.  Ends with :meth:`complete` or :meth:`abandon`.
+
+    :ivar count: elements so far.
+    """
+
+    def __init__(self, spool: Spool, path: Path, header: SetHeader) -> None:
+        self.count = 0
+        self._spool = spool
+        self._path = path
+        self._header = header
+        self._file = spool.files.create(path)
+        self._body_bytes = 0
+        self._check = 0
+        self._lines: list[str] = []
+        self._line_chars = 0
+        self._counted_bytes = 0
+        try:
+            self._write(b" " * (HEADER_BYTES - 1) + b"\n")
+        except BaseException:
+            self.abandon()
+            raise
+
+    def add(self, element: str) -> None:
+        """Take the next element.
+
+        :raises SpoolFull: the spool has reached its size.
+        :raises OSError: the disk has.
+        """
+        self.count += 1
+        self._lines.append(element)
+        self._line_chars += len(element) + 1
+        if self._line_chars >= PIECE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what was collected to the system."""
+        if not self._lines:
+            return
+        self._lines.append("")
+        data = "\n".join(self._lines).encode()
+        self._lines.clear()
+        self._line_chars = 0
+        self._write(data)
+        self._body_bytes += len(data)
+        self._check = zlib.crc32(data, self._check)
+
+    def complete(self, now: int) -> SpooledSet:
+        """The set has arrived: it gets its number and name.  Not yet on stable storage.
+
+        :raises SpoolFull, OSError: as :meth:`add`; the writer is then to be abandoned.
+        """
+        self.flush()
+        number, path = self._spool._next_place()
+        header = attrs.evolve(self._header, number=number, time=now)
+        entry = SpooledSet(path, header, self.count, self._body_bytes, self._check, checked=True)
+        files = self._spool.files
+        self._file.seek(0)
+        files.write(self._file, entry.header_line(answered=False))
+        self._file.close()
+        files.rename(self._path, path)
+        self._counted_bytes = 0
+        return entry
+
+    def abandon(self) -> None:
+        """Nothing of the set is to remain.  May be called after a failure, and twice."""
+        self._lines.clear()
+        self._spool.size_bytes -= self._counted_bytes
+        self._counted_bytes = 0
+        self._file.close()
+        try:
+            self._spool.files.remove(self._path)
+        except OSError as error:
+            _log.error("Cannot remove {path}: {error}", path=str(self._path), error=str(error))
+
+    def _write(self, data: bytes) -> None:
+        spool = self._spool
+        if spool.size_bytes + len(data) > spool.size_max_bytes:
+            raise SpoolFull
+        spool.size_bytes += len(data)
+        self._counted_bytes += len(data)
+        spool.files.write(self._file, data)
