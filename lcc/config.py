@@ -133,6 +133,10 @@ class BotmConfig:
     machine: int = setting(1, "the id of this machine; unique in the LCC", minimum=1, maximum=2**31 - 1)
     content: str = setting("content", "folder of the content files, relative to home")
     names_block: int = setting(10_000, "file names reserved at once", minimum=1, maximum=10_000_000)
+    robots_max: int = setting(64, "robots connected at once", minimum=1, maximum=10_000)
+    orders_max: int = setting(
+        10_000, "orders and results that are not yet recorded, held at once", minimum=10, maximum=1_000_000
+    )
 
 
 @attrs.frozen

@@ -1,0 +1,376 @@
+"""BOT-M, the robot multiplexer (seed 002, section 7).
+
+What it owns
+    The content files of one machine and their names.  Nothing else outlives it: what it was given and had not
+    finished when it died is sent again by the queue manager.
+
+What it does
+    It connects to the queue manager and takes orders; robots connect to it.  Each order gets a file id of its own and
+    goes to a robot that has room: to the one that last served the provider, because the connection to that site is
+    open there, else to the one with the most room.  What the robots cannot take yet waits (the queue manager sends a
+    little more than they can, so that none is ever idle).  When a robot reports success its attempt is renamed into
+    place, then the result goes up with machine and file id.  It reports how much its robots can take, and whenever
+    that changes.
+
+What it promises
+    Of one provider never two orders are out.  Each order ends in one result, or in none when its lease is over.  A
+    result is kept, and sent again on each new connection, until the queue manager has recorded it; on a new
+    connection come first these results, then what is still running, then ``<ready/>``: at ``<ready/>`` the queue
+    manager knows everything.  Results are numbered without a gap from 1 in each run of this process (``run`` in its
+    hello).  An order that is held, or whose result is not recorded yet, is ignored when it comes again.
+
+Leases
+    The queue manager gives an order out again when its lease has passed.  Nine tenths of it count here, because time
+    went by on the way; a robot is told to be done :data:`ROBOT_MARGIN_SECONDS` before that.  An order whose time is
+    over is dropped without a result: the queue manager does the rest, and a result "failed" would count against the
+    URL, which did nothing wrong.  A robot that holds an order beyond that is dropped.
+
+Failures
+    *A robot is gone*: its attempts are thrown away; its orders go to others, in front of all that wait, under new
+    attempt names.  *A robot is dropped by this end* (silent, or sends garbage): it may hang, with its connections
+    to web servers still open.  Its orders are held back until it has connected again (it ends all its fetches
+    when it loses the connection) or their time is over.  *The queue manager is gone*: fetching goes on; results are
+    kept, never more than orders were held.  *The disk fails*: a result is ``store-failed``; nothing is handed out and
+    the capacity is 0 for a while, longer each time, so that a full disk does not fail the whole queue.  *This process
+    is killed*: robots end their fetches at once; attempts are removed at the next start; a file whose result was not
+    recorded stays behind for ``lcc-admin fsck``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from lcc.config import BotmConfig
+from lcc.errors import CODES, StreamError
+from lcc.interfaces import IContentFolder
+from lcc.protocols.flat import Flat
+from lcc.protocols.hello import Hello
+from lcc.protocols.work import Capacity, Delete, Deleted, Done, Fetch, Ready, RecordedUpto, Running
+from lcc.roles.botm.orders import Order, OrderBook
+from lcc.roles.botm.results import Results
+from lcc.roles.botm.robots import Pool, RobotFactory, RobotPeer
+from lcc.roles.botm.uplink import UpLink, UpLinkFactory
+
+_log = Logger()
+
+LEASE_SHARE = 0.9
+"""The part of a lease that counts here: the rest went by, or may have gone by, on the way."""
+ROBOT_MARGIN_SECONDS = 2
+"""A robot must have ended this long before the order's time is over."""
+SWEEP_SECONDS = 1.0
+PAUSE_FIRST_SECONDS = 5.0
+PAUSE_MAX_SECONDS = 60.0
+_STORE_FAILED = CODES["store-failed"]
+
+
+class BotMaster:
+    """The engine of a BOT-M.
+
+    :param content: where content files are; must be open before the first connection.
+    :param run: names this run of the process; never used again.
+    """
+
+    def __init__(self, settings: BotmConfig, clock: IReactorTime, content: IContentFolder, run: str) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._content = content
+        self._run = run
+        self._book = OrderBook()
+        self._results = Results()
+        self._pool = Pool()
+        self._held_back: dict[str, list[Order]] = {}
+        self._link: UpLink | None = None
+        self._told_capacity = -1
+        self._sweep_call: IDelayedCall | None = None
+        self._pause_call: IDelayedCall | None = None
+        self._pause_seconds = 0.0
+
+    # What the service needs.
+
+    def link_factory(self, good_hello: Callable[[], None]) -> UpLinkFactory:
+        """For the connection to the queue manager."""
+        return UpLinkFactory(self, self._clock, good_hello)
+
+    def robot_factory(self) -> RobotFactory:
+        """For the port where robots connect."""
+        settings = self._settings
+        hello = Hello(role="botm", name=settings.name, machine=settings.machine, run=self._run)
+        return RobotFactory(self, self._clock, hello, settings.robots_max)
+
+    def stop(self) -> None:
+        """End all timers; called when the connections are closed."""
+        for call in (self._sweep_call, self._pause_call):
+            if call is not None and call.active():
+                call.cancel()
+
+    def hello(self) -> Hello:
+        """What this BOT-M says of itself now."""
+        settings = self._settings
+        return Hello(
+            role="botm",
+            name=settings.name,
+            machine=settings.machine,
+            names_upto=self._content.names_upto,
+            capacity=self.capacity,
+            run=self._run,
+        )
+
+    @property
+    def capacity(self) -> int:
+        """Fetches that the robots can do at once; 0 while the disk fails."""
+        return 0 if self._pause_call is not None else self._pool.capacity
+
+    @property
+    def held(self) -> int:
+        """Orders and results that are in memory."""
+        return len(self._book) + len(self._results)
+
+    # The queue manager.
+
+    def uplink_ready(self, link: UpLink) -> None:
+        """The queue manager is there: tell it everything."""
+        self._link = link
+        stream = link.stream
+        stream.send(self._results.unrecorded())
+        now = self._clock.seconds()
+        for order in self._book:
+            fetch = order.fetch
+            left = max(0, int(order.lease_end - now))
+            link.say(Running(fetch.id, fetch.pid, fetch.key, fetch.generation, left))
+        self._told_capacity = link.hello.capacity
+        self._tell_capacity()
+        link.say(Ready())
+        _log.info(
+            "Connected to {peer}: {results} results, {orders} orders from before",
+            peer=link.describe(),
+            results=len(self._results),
+            orders=len(self._book),
+        )
+
+    def uplink_messages(self, link: UpLink, messages: list[Flat]) -> None:
+        """Orders and acknowledgements."""
+        if link is not self._link:
+            return
+        try:
+            for message in messages:
+                if type(message) is Fetch:
+                    self._order(message)
+                elif type(message) is RecordedUpto:
+                    self._results.recorded(message.number)
+                elif type(message) is Delete:
+                    self._delete(link, message)
+        finally:
+            self._hand_out()
+
+    def uplink_lost(self, link: UpLink) -> None:
+        """The queue manager is gone; fetching goes on."""
+        if link is self._link:
+            self._link = None
+            _log.info("Lost {peer}; {orders} orders are held", peer=link.describe(), orders=len(self._book))
+
+    def _order(self, fetch: Fetch) -> None:
+        if fetch.id in self._book or fetch.id in self._results:
+            return
+        if self.held >= self._settings.orders_max:
+            raise StreamError("limit", f"more than {self._settings.orders_max} orders at once")
+        self._book.add(Order(fetch, self._clock.seconds() + fetch.lease_seconds * LEASE_SHARE))
+        if self._sweep_call is None:
+            self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
+
+    def _delete(self, link: UpLink, delete: Delete) -> None:
+        if delete.machine != self._settings.machine:
+            _log.error(
+                "A delete order for machine {machine} came to machine {here}; it is not carried out",
+                machine=delete.machine,
+                here=self._settings.machine,
+            )
+            return
+        try:
+            self._content.remove(delete.file)
+        except OSError as error:
+            _log.error("Content file {file} cannot be removed: {error}", file=delete.file, error=str(error))
+            return  # without an answer it stays on the queue manager's list
+        link.say(Deleted(delete.id))
+
+    # The robots.
+
+    def robot_ready(self, robot: RobotPeer) -> None:
+        """A robot takes orders from now on."""
+        self._pool.add(robot)
+        held_back = self._held_back.pop(robot.run, None)
+        if held_back:
+            self._book.put_back(held_back)
+        _log.info("{peer} is ready for {count} fetches", peer=robot.describe(), count=robot.capacity)
+        self._tell_capacity()
+
+    def robot_changed(self, robot: RobotPeer) -> None:
+        """A robot's capacity has changed."""
+        self._tell_capacity()
+
+    def robot_done(self, robot: RobotPeer, order: Order, done: Done) -> None:
+        """A robot has ended an order."""
+        fetch, attempt, code, detail = order.fetch, order.attempt, done.code, done.detail
+        if order.dropped:
+            self._content.discard(attempt)
+            return
+        file = None
+        if code == 0:
+            try:
+                self._content.accept(attempt, order.file)
+                file = order.file
+                self._pause_seconds = 0.0
+            except OSError as error:
+                code, detail = _STORE_FAILED, f"{attempt}: {error}"
+        if code:
+            self._content.discard(attempt)
+            if code == _STORE_FAILED:
+                self._pause(detail)
+        self._book.drop(order)
+        ok = file is not None
+        text = self._results.add(
+            Done(
+                number=self._results.next_number,
+                id=fetch.id,
+                pid=fetch.pid,
+                key=fetch.key,
+                generation=fetch.generation,
+                code=code,
+                status=done.status,
+                detail=detail,
+                url=done.url,
+                size_bytes=done.size_bytes if ok else 0,
+                md5=done.md5 if ok else "",
+                mimetype=done.mimetype,
+                charset=done.charset,
+                modified=done.modified,
+                etag=done.etag,
+                headers=done.headers,
+                wire_bytes=done.wire_bytes,
+                elapsed_ms=done.elapsed_ms,
+                machine=self._settings.machine if ok else None,
+                file=file,
+            )
+        )
+        if self._link is not None:
+            self._link.stream.send(text)
+
+    def robots_settled(self) -> None:
+        """A batch of a robot's messages was worked off: it has room again."""
+        self._hand_out()
+
+    def robot_lost(self, robot: RobotPeer) -> None:
+        """A robot is gone; what it had goes to others."""
+        self._pool.remove(robot)
+        orders = list(robot.orders.values())
+        robot.orders.clear()
+        for order in orders:
+            self._content.discard(order.attempt)
+            order.robot = None
+        if orders:
+            _log.warn(
+                "Lost {peer} with {count} fetches, {then}",
+                peer=robot.describe(),
+                count=len(orders),
+                then="which go to others" if robot.left else "which wait until it is back or their time is over",
+            )
+        if robot.left:
+            self._book.put_back([order for order in orders if not order.dropped])
+        elif orders:
+            self._held_back.setdefault(robot.run, []).extend(order for order in orders if not order.dropped)
+        self._tell_capacity()
+        self._hand_out()
+
+    # Inside.
+
+    def _hand_out(self) -> None:
+        if self._pause_call is not None or not len(self._book):
+            return
+        free = self._pool.free
+        while free > 0:
+            order = self._book.take()
+            if order is None:
+                return
+            if self._give(order):
+                free -= 1
+            elif self._pause_call is not None:
+                return
+
+    def _give(self, order: Order) -> bool:
+        fetch = order.fetch
+        lease = int(order.lease_end - self._clock.seconds()) - ROBOT_MARGIN_SECONDS
+        if lease < 1:
+            self._expire(order)
+            return False
+        if not order.file:
+            try:
+                order.file = self._content.reserve()
+            except OSError as error:
+                self._book.put_back([order])
+                self._pause(f"no file name can be reserved: {error}")
+                return False
+        order.attempts += 1
+        order.attempt = self._content.attempt(order.file, order.attempts)
+        robot = self._pool.choose(fetch.pid)
+        order.robot = robot
+        robot.orders[fetch.id] = order
+        robot.say(
+            Fetch(
+                fetch.id,
+                fetch.pid,
+                fetch.key,
+                fetch.generation,
+                fetch.url,
+                fetch.roots,
+                lease,
+                fetch.mimetype,
+                fetch.private,
+                fetch.insecure,
+                order.attempt,
+            )
+        )
+        return True
+
+    def _sweep(self) -> None:
+        self._sweep_call = None
+        now = self._clock.seconds()
+        late: dict[RobotPeer, None] = {}
+        for order in self._book:
+            if now >= order.lease_end:
+                if order.robot is not None:
+                    late[order.robot] = None
+                self._expire(order)
+        for robot in late:
+            robot.drop("it has not ended a fetch in time")
+        for run in [run for run, orders in self._held_back.items() if all(order.dropped for order in orders)]:
+            del self._held_back[run]
+        if len(self._book):
+            self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
+        self._hand_out()
+
+    def _expire(self, order: Order) -> None:
+        _log.info("The time of order {id} is over; it is dropped", id=order.fetch.id)
+        self._book.drop(order)
+
+    def _pause(self, why: str) -> None:
+        if self._pause_call is not None:
+            return
+        self._pause_seconds = min(max(PAUSE_FIRST_SECONDS, self._pause_seconds * 2), PAUSE_MAX_SECONDS)
+        _log.error(
+            "Content cannot be stored: {why}; no fetches for {seconds} seconds", why=why, seconds=self._pause_seconds
+        )
+        self._pause_call = self._clock.callLater(self._pause_seconds, self._resume)
+        self._tell_capacity()
+
+    def _resume(self) -> None:
+        self._pause_call = None
+        self._tell_capacity()
+        self._hand_out()
+
+    def _tell_capacity(self) -> None:
+        capacity = self.capacity
+        if self._link is not None and capacity != self._told_capacity:
+            self._told_capacity = capacity
+            self._link.say(Capacity(capacity))

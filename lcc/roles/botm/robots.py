@@ -1,0 +1,198 @@
+"""The robots behind a BOT-M: the connection to each, and which of them gets an order."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionAborted
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.errors import StreamError
+from lcc.protocols.flat import Flat, Vocabulary
+from lcc.protocols.hello import Hello
+from lcc.protocols.work import Capacity, Done, Ping, Ready
+from lcc.roles.botm.orders import Order
+from lcc.roles.peer import Peer
+from lcc.transport.stream import XmlStream
+
+_log = Logger()
+
+FROM_ROBOT = Vocabulary(Ready, Capacity, Done, Ping)
+CAPACITY_MAX = 4096
+"""What one robot may say of itself."""
+AFFINITY_MAX = 20_000
+"""Providers of which the last robot is remembered."""
+
+
+class Master(Protocol):
+    """What a robot's connection needs of the engine."""
+
+    def robot_ready(self, robot: RobotPeer) -> None:
+        """The robot takes orders from now on."""
+
+    def robot_changed(self, robot: RobotPeer) -> None:
+        """Its capacity has changed."""
+
+    def robot_done(self, robot: RobotPeer, order: Order, done: Done) -> None:
+        """It has ended this order."""
+
+    def robots_settled(self) -> None:
+        """A batch of a robot's messages was worked off."""
+
+    def robot_lost(self, robot: RobotPeer) -> None:
+        """Its connection is gone."""
+
+
+class RobotPeer(Peer):
+    """The connection to one robot.
+
+    :ivar capacity: fetches at once; 0 before it is ready.
+    :ivar orders: what it has, by order id.
+    :ivar left: the robot (or its death) ended the connection: none of its fetches runs any longer.  False after a
+        connection that this end dropped: the robot may hang, and its fetches with it.
+    """
+
+    def __init__(self, master: Master, clock: IReactorTime, hello: Hello, gone: Callable[[], None]) -> None:
+        super().__init__(clock, hello, frozenset(["bot"]), FROM_ROBOT)
+        self.master = master
+        self._gone = gone
+        self.capacity = 0
+        self.orders: dict[str, Order] = {}
+        self.left = False
+
+    @property
+    def run(self) -> str:
+        """Names this run of the robot's process; empty: it did not say."""
+        return self.peer_hello.run if self.peer_hello is not None else ""
+
+    @property
+    def free(self) -> int:
+        """How many more orders it takes."""
+        return self.capacity - len(self.orders)
+
+    def drop(self, why: str) -> None:
+        """End the connection; the robot ends all its fetches when it notices."""
+        _log.warn("Dropping {peer}: {why}", peer=self.describe(), why=why)
+        self._take_no_more()
+        self.stream.abort()
+
+    def messages_received(self, messages: list[Flat]) -> Deferred[None] | None:
+        try:
+            for message in messages:
+                if type(message) is Done:
+                    order = self.orders.pop(message.id, None)
+                    if order is None:
+                        raise StreamError("unknown-message", f"a result of order {message.id[:80]!r} that it has not")
+                    self.master.robot_done(self, order, message)
+                elif type(message) is Capacity:
+                    self._set_capacity(message.fetches)
+                    self.master.robot_changed(self)
+                elif self.capacity == 0:
+                    assert self.peer_hello is not None
+                    self._set_capacity(self.peer_hello.capacity)
+                    self.master.robot_ready(self)
+        except StreamError:
+            self._take_no_more()
+            raise
+        finally:
+            self.master.robots_settled()
+        return None
+
+    def stream_failed(self, error: StreamError) -> None:
+        self._take_no_more()
+        super().stream_failed(error)
+
+    def peer_finished(self) -> None:
+        self.left = True
+        super().peer_finished()
+
+    def peer_lost(self, reason: Failure) -> None:
+        self.left = self.left or reason.check(ConnectionAborted) is None
+        self.capacity = 0
+        self._gone()
+        self.master.robot_lost(self)
+
+    def _take_no_more(self) -> None:
+        if self.capacity:
+            self.capacity = 0
+            self.master.robot_changed(self)
+
+    def _set_capacity(self, fetches: int) -> None:
+        if not 1 <= fetches <= CAPACITY_MAX:
+            raise StreamError("limit", f"a capacity of {fetches}; 1 to {CAPACITY_MAX} are possible")
+        self.capacity = fetches
+
+
+class RobotFactory(Factory):
+    """Makes a :class:`RobotPeer` for each connection, up to a number of them.
+
+    :param hello: what this end says of itself.
+    """
+
+    noisy = False
+
+    def __init__(self, master: Master, clock: IReactorTime, hello: Hello, robots_max: int) -> None:
+        self._master = master
+        self._clock = clock
+        self._hello = hello
+        self._robots_max = robots_max
+        self._streams = 0
+
+    def buildProtocol(self, address: object) -> XmlStream | None:
+        if self._streams >= self._robots_max:
+            _log.warn("More than {limit} robots: refusing one more", limit=self._robots_max)
+            return None
+        self._streams += 1
+        return RobotPeer(self._master, self._clock, self._hello, self._gone).build_stream()
+
+    def _gone(self) -> None:
+        self._streams -= 1
+
+
+class Pool:
+    """The robots that are ready.
+
+    An order goes to the robot that last served its provider, because the connection to that site is open there; if
+    that one is full, to the one with the most room.
+    """
+
+    def __init__(self, affinity_max: int = AFFINITY_MAX) -> None:
+        self._robots: dict[RobotPeer, None] = {}
+        self._last: OrderedDict[int, RobotPeer] = OrderedDict()
+        self._affinity_max = affinity_max
+
+    def add(self, robot: RobotPeer) -> None:
+        """This robot takes orders."""
+        self._robots[robot] = None
+
+    def remove(self, robot: RobotPeer) -> None:
+        """This one does so no longer."""
+        self._robots.pop(robot, None)
+
+    @property
+    def capacity(self) -> int:
+        """Fetches at once of all robots together."""
+        return sum([robot.capacity for robot in self._robots])
+
+    @property
+    def free(self) -> int:
+        """Orders that can be handed out now."""
+        return sum([robot.free for robot in self._robots if robot.free > 0])
+
+    def choose(self, pid: int) -> RobotPeer:
+        """The robot for an order of this provider; :attr:`free` must not be 0."""
+        last = self._last
+        robot = last.get(pid)
+        if robot is None or robot.free <= 0 or robot not in self._robots:
+            robot = max(self._robots, key=lambda each: each.free / each.capacity)
+            if pid not in last and len(last) >= self._affinity_max:
+                last.popitem(last=False)
+            last[pid] = robot
+        last.move_to_end(pid)
+        return robot
