@@ -1,0 +1,67 @@
+"""What the provider's three commands share: how they start, complain and end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import IO, Any
+
+import click
+
+_program = "lcc"
+
+
+class Fault(click.ClickException):
+    """Something that the user must know; the command ends with this exit code."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the message, headed by the command's name: in a pipe of three it matters who speaks."""
+        click.echo(f"{_program}: {self.format_message()}", file=file, err=True)
+
+
+def run(command: click.Command, name: str) -> None:
+    """Run a command as a console script."""
+    global _program
+    _program = name
+    command.main(prog_name=name)
+
+
+def printable(text: str, most: int = 500) -> str:
+    """Text from a peer or a file system, safe for a terminal: control characters are replaced, length is bounded."""
+    if not text.isprintable():
+        text = "".join([char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text])
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+class Notes:
+    """Notes to the user on standard error: the first few of each kind in full, then only how many more.
+
+    :param program: who speaks.
+    :param most: how many of a kind are printed.
+    :param quiet: print none; they are counted all the same.
+    """
+
+    def __init__(self, program: str, most: int = 10, quiet: bool = False, echo: Callable[[str], None] | None = None):
+        self._program = program
+        self._most = most
+        self._quiet = quiet
+        self._echo = echo or (lambda line: click.echo(line, err=True))
+        self.counts: dict[str, int] = {}
+
+    def add(self, kind: str, text: str) -> None:
+        """One more note of this kind."""
+        count = self.counts[kind] = self.counts.get(kind, 0) + 1
+        if count <= self._most and not self._quiet:
+            self._echo(f"{self._program}: {printable(text)}")
+
+    def finish(self, **summaries: str) -> None:
+        """Tell how many notes of each kind were not printed.
+
+        :param summaries: kind -> what they are, as in "… and 12 more *of unknown type*".
+        """
+        for kind, count in self.counts.items():
+            if count > self._most and not self._quiet:
+                self._echo(f"{self._program}: … and {count - self._most:,} more {summaries.get(kind, kind)}")

@@ -1,0 +1,133 @@
+"""``file2url``: writes a ``<url>`` container for each file of a site.
+
+*Owns* nothing; reads files only.
+
+*Strategy.*  The files are those that ``find`` finds (``--find``), or those named as arguments or on standard input.
+Each is read once, for its md5 and length.  An end mark says that all were told.
+
+*Failures.*  A file that is gone by the time it is read is skipped with a note: it *is* deleted.  A file or folder
+that cannot be read is an error: the others are still told, but there is no end mark (a page that is there must not
+look deleted) and the exit code is 1.  A file whose mime type nobody knows is skipped with a note.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import click
+
+from lcc.provider.command import Fault, Notes, printable, run
+from lcc.provider.files import Describer, Listed, ListingFault, Skipped, found, split_names, under_docroot
+from lcc.provider.mimetable import MimeTable
+from lcc.provider.stream_format import Header, StreamWriter
+
+_FIND_KEY = "lcc.find"
+
+
+class _FindCommand(click.Command):
+    """All that follows ``--find DOCROOT`` belongs to find, whatever it looks like."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for index, argument in enumerate(args):
+            if argument == "--find":
+                if index + 1 == len(args):
+                    raise click.UsageError("--find needs the docroot", ctx)
+                ctx.meta[_FIND_KEY] = args[index + 1 :]
+                args = args[:index]
+                break
+            if argument.startswith("--find="):
+                ctx.meta[_FIND_KEY] = [argument.removeprefix("--find="), *args[index + 1 :]]
+                args = args[:index]
+                break
+            if argument == "--":
+                break
+        return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage(ctx.command_path, "[OPTIONS] --find DOCROOT [FIND-ARGUMENTS]...")
+        formatter.write_usage(ctx.command_path, "[OPTIONS] [FILES]...      (without FILES: their names on stdin)")
+
+
+@click.command(cls=_FindCommand)
+@click.option(
+    "--docroot", type=click.Path(exists=True, file_okay=False), help="File names are relative to this folder."
+)
+@click.option("-0", "--null", is_flag=True, help="Names on standard input end with NUL instead of newline.")
+@click.option("--mimetype", default="", help="The mime type of every file.")
+@click.option("--default-mimetype", default="", help="The mime type of files of unknown type, else they are skipped.")
+@click.option("--mime-types", multiple=True, type=click.Path(exists=True), help="A mime.types file to heed first.")
+@click.option("--index", default="", help="Name of index pages (index.html): their URL is that of the folder.")
+@click.option("--no-mtime", is_flag=True, help="Do not tell modification times: a mere touch is no change.")
+@click.option("--quiet", "-q", is_flag=True, help="No notes on skipped files.")
+@click.argument("files", nargs=-1)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    docroot: str | None,
+    null: bool,
+    mimetype: str,
+    default_mimetype: str,
+    mime_types: tuple[str, ...],
+    index: str,
+    no_mtime: bool,
+    quiet: bool,
+    files: tuple[str, ...],
+) -> None:
+    """Write a <url> container for each file: its name as a URL relative to the docroot, mime type, md5, length and
+    modification time.
+
+    With --find the files are found by find(1) in DOCROOT; everything behind DOCROOT is find's, so options of
+    file2url come first. Otherwise they are named as arguments or on standard input, relative to --docroot or to the
+    current folder.
+    """
+    find = ctx.meta.get(_FIND_KEY)
+    if find is not None and (files or docroot is not None or null):
+        raise click.UsageError("--find takes neither FILES nor --docroot nor -0")
+    for name, value in (("--mimetype", mimetype), ("--default-mimetype", default_mimetype)):
+        if value and "/" not in value:
+            raise click.UsageError(f"{name}: {value} is no mime type")
+    try:
+        table = MimeTable(mime_types, default_mimetype)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--mime-types: {error}") from None
+    describer = Describer(table, mimetype, os.fsencode(index), not no_mtime)
+    if find is not None:
+        listing = found(os.fsencode(find[0]), [os.fsencode(argument) for argument in find[1:]])
+    else:
+        names = map(os.fsencode, files) if files else split_names(sys.stdin.buffer, b"\0" if null else b"\n")
+        listing = under_docroot(names, os.fsencode(docroot or ""))
+    _write(listing, describer, Notes("file2url", quiet=quiet), Notes("file2url"))
+
+
+def _write(listing: Iterator[Listed], describer: Describer, notes: Notes, errors: Notes) -> None:
+    sink = StreamWriter(sys.stdout, Header("file2url"))
+    try:
+        for file in listing:
+            try:
+                sink.write(describer.describe(file))
+            except Skipped as skipped:
+                if skipped.kind != "folder":  # "find . | file2url" names them, too
+                    notes.add(skipped.kind, str(skipped))
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                errors.add("unreadable", f"{os.fsdecode(file.path)}: {error.strerror}")
+    except ListingFault as fault:
+        sink.flush()
+        raise Fault(f"{printable(str(fault))}; the stream gets no end mark") from None
+    notes.finish(
+        untyped="of unknown type (--default-mimetype tells them all the same)",
+        vanished="that are not there any more",
+    )
+    errors.finish(unreadable="that cannot be read")
+    if errors.counts:
+        sink.flush()
+        raise Fault(f"{errors.counts['unreadable']:,} files cannot be read; the stream gets no end mark")
+    sink.close()
+
+
+def main() -> None:
+    """The console script."""
+    run(command, "file2url")

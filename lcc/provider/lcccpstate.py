@@ -1,0 +1,107 @@
+"""``lcccpstate``: a filter that lets through only what changed on a site since its last accepted submission.
+
+*Owns* the state file and what stands beside it (:mod:`lcc.provider.statefile`), together with ``lcccp``.
+
+*Strategy.*  Standard input brings the ``<url>`` containers of the entire site; standard output gets those that were
+added or changed, then a deletion for each that is gone, then an end mark.  The new state is written as a pending one,
+durable before the end mark goes out, and named in the stream's header; ``lcccp`` puts it in place when the UNS
+accepted.  If the LCC asked for a full set at the last connection, everything is let through, as a full set.
+
+*Failures.*  An input without an end mark, an input that would delete more than half of the site, a state file that
+is damaged or in use: a message, exit code 1, no end mark (so that ``lcccp`` sends nothing), the state untouched.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from lcc.provider.command import Fault, run
+from lcc.provider.site_diff import Difference, MassDelete, SiteFault, compare
+from lcc.provider.statefile import StateFault, StateFile, StateWriter
+from lcc.provider.stream_format import Header, StreamFault, StreamReader, StreamWriter, read_elements
+
+
+@click.command()
+@click.option("--statefile", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The state file.")
+@click.option("--full", is_flag=True, help="Let everything through, as a full set.")
+@click.option("--allow-mass-delete", is_flag=True, help="Let more than half of the site be deleted.")
+@click.option("--no-end-mark", is_flag=True, help="The input is hand-made and bears no end mark.")
+@click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
+def command(statefile: Path, full: bool, allow_mass_delete: bool, no_end_mark: bool, quiet: bool) -> None:
+    """Read the <url> containers of an ENTIRE site, write those that were added, changed or deleted since the last
+    submission that was accepted.
+
+    Meant to stand between file2url and lcccp, which puts the new state in place when the LCC has accepted.
+    """
+    state = StateFile(statefile)
+    try:
+        with state.locked():
+            sink = _filter(state, full, allow_mass_delete, not no_end_mark, quiet)
+        # Outside of the lock: lcccp takes it as soon as it has seen the end mark.
+        sink.close()
+    except (StateFault, SiteFault, StreamFault) as fault:
+        raise Fault(f"{fault}; nothing is sent") from None
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise Fault(f"{error}; nothing is sent") from None
+
+
+class _Sink(StreamWriter):
+    """The output, with what its end mark will say."""
+
+    difference: Difference
+
+    def close(self, added: int | None = None, changed: int | None = None, deleted: int | None = None) -> None:
+        difference = self.difference
+        super().close(difference.added, difference.changed, difference.deleted)
+
+
+def _filter(state: StateFile, full: bool, allow_mass_delete: bool, require_end: bool, quiet: bool) -> _Sink:
+    wanted = state.full_set_wanted()
+    if wanted and not full:
+        full = True
+        if not quiet:
+            click.echo(f"lcccpstate: the LCC asked for a full set ({wanted}): sending everything", err=True)
+    token = os.urandom(16).hex()
+    try:
+        settled = state.settle(token)
+    except StateFault:
+        if not full:
+            raise StateFault(_damaged(state)) from None
+        settled = False
+    if settled and not quiet:
+        click.echo("lcccpstate: the last submission's answer is not known: its changes are sent again", err=True)
+    sink = _Sink(sys.stdout, Header("lcccpstate", full, state.path, token))
+    reader = StreamReader(require_end)
+    writer = StateWriter(state.pending, token)
+    try:
+        site = read_elements(sys.stdin.buffer, reader)
+        difference = compare(state, site, writer, sink.write, full=full, allow_mass_delete=allow_mass_delete)
+        writer.close()
+    except MassDelete as fault:
+        writer.abandon()
+        raise SiteFault(f"{fault}; if that is right, use --allow-mass-delete") from None
+    except BaseException:
+        writer.abandon()
+        raise
+    if difference.repeated:
+        click.echo(f"lcccpstate: {difference.repeated:,} URLs were named more than once; the first counts", err=True)
+    sink.difference = difference
+    return sink
+
+
+def _damaged(state: StateFile) -> str:
+    return (
+        f"{state.path} or {state.pending.name} is damaged; use --full to send everything and start a new state, "
+        "or remove both files to send everything as changes"
+    )
+
+
+def main() -> None:
+    """The console script."""
+    run(command, "lcccpstate")
