@@ -175,14 +175,8 @@ def write_fault(code: int, url: str, attributes: Iterable[tuple[str, str]], text
     return "".join(parts)
 
 
-def pack_sent(attributes: dict[str, str]) -> str:
-    """Attributes as :attr:`lcc.model.StoredError.sent` keeps them: a compact JSON list ``[name, value, …]``."""
-    flat = [text for pair in attributes.items() for text in pair]
-    return json.dumps(flat, ensure_ascii=False, separators=(",", ":"))
-
-
 def unpack_sent(sent: str) -> list[tuple[str, str]]:
-    """The attributes that ``sent`` says; none where it is damaged (an error without them is better than none)."""
+    """The attributes that :attr:`lcc.model.StoredError.sent` says; none where it is damaged (an error without them is better than none)."""
     try:
         flat = json.loads(sent) if sent else []
     except ValueError:

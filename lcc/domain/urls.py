@@ -1,0 +1,227 @@
+"""URLs: one spelling for each, and which of them lie inside a provider's roots.
+
+A *normal* URL has a lower-case scheme and host (IDNA for others than ASCII), no default port, no user info, a path of
+at least "/", no dot segments, and percent-encoding exactly where it is needed, in upper-case hexadecimal.  So a
+string prefix is enough to tell whether it lies inside a root: nothing in it can lead out again.
+
+Most URLs that are told are normal already; one regular expression sees that.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from urllib.parse import urljoin
+
+import idna
+
+from lcc.errors import UrlError
+
+URL_CHARS = 4096
+"""The longest URL, before and after it was made normal."""
+
+SCHEMES: dict[str, int | None] = {"http": 80, "https": 443, "ftp": 21, "file": None}
+"""What can be told, with default ports."""
+
+_PATH = r"A-Za-z0-9._~!$&'()*+,;=:@/-"
+_QUERY = _PATH + "?"
+
+# Already normal, for sure.  (A dot that begins a segment, and anything encoded, is left to the slow way.)
+_NORMAL = re.compile(
+    r"(?:https?|ftp)://(?:[a-z0-9_-]{1,40}\.){0,5}[a-z][a-z0-9_-]{0,39}(?::(?!(?:80|443|21)/)[1-9][0-9]{0,3})?"
+    rf"/[{_PATH}]*(?:\?[{_QUERY}]*)?(?:#[{_QUERY}]*)?"
+).fullmatch
+_PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/?#]*))?([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL).fullmatch
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]").search
+_NAMES_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://").match
+_HOST = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}").fullmatch
+_NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*").fullmatch
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_TO_RECODE_IN_PATH = re.compile(rf"%[0-9A-Fa-f]{{2}}|[^{_PATH}]")
+_TO_RECODE_IN_QUERY = re.compile(rf"%[0-9A-Fa-f]{{2}}|[^{_QUERY}]")
+
+
+def normalise(url: str) -> str:
+    """The one spelling of this URL.  The fragment is kept.
+
+    :raises UrlError: "bad-url", "bad-scheme" or "user-info".
+    """
+    if _NORMAL(url) and "/." not in url:
+        return url
+    return _normalise_slowly(url)
+
+
+def _normalise_slowly(url: str) -> str:
+    if _CONTROL(url):
+        raise UrlError("bad-url", "a control character")
+    parts = _PARTS(url)
+    if parts is None:
+        raise UrlError("bad-url", "no scheme")
+    scheme = parts[1].lower()
+    if scheme not in SCHEMES:
+        raise UrlError("bad-scheme", scheme[:40])
+    if parts[2] is None:
+        raise UrlError("bad-url", f"{scheme}: without //")
+    host = _authority(scheme, parts[3])
+    path, query, fragment = parts[4] or "/", parts[5] or "", parts[6] or ""
+    try:
+        path = _TO_RECODE_IN_PATH.sub(_recode, path)
+        if query:
+            query = "?" + _TO_RECODE_IN_QUERY.sub(_recode, query[1:])
+        if fragment:
+            fragment = "#" + _TO_RECODE_IN_QUERY.sub(_recode, fragment[1:])
+    except UnicodeEncodeError:
+        raise UrlError("bad-url", "characters that are none") from None
+    if "/." in path:
+        path = _remove_dot_segments(path)
+    return f"{scheme}://{host}{path}{query}{fragment}"
+
+
+def _recode(match: re.Match[str]) -> str:
+    text = match[0]
+    if len(text) == 3:
+        byte = int(text[1:], 16)
+        return chr(byte) if byte in _UNRESERVED else text.upper()
+    return "".join([f"%{byte:02X}" for byte in text.encode()])
+
+
+def _remove_dot_segments(path: str) -> str:
+    kept: list[str] = []
+    segments = path.split("/")[1:]
+    for segment in segments:
+        if segment == "..":
+            if kept:
+                kept.pop()
+        elif segment != ".":
+            kept.append(segment)
+    if segments[-1] in (".", ".."):
+        kept.append("")
+    return "/" + "/".join(kept)
+
+
+@lru_cache(maxsize=4096)
+def _authority(scheme: str, authority: str) -> str:
+    """Host and port, normal.
+
+    :raises UrlError: they are not valid.
+    """
+    if "@" in authority:
+        raise UrlError("user-info")
+    if scheme == "file":
+        if authority.lower() not in ("", "localhost"):
+            raise UrlError("bad-url", "a file URL with a host")
+        return ""
+    if authority.startswith("["):
+        literal, bracket, rest = authority[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise UrlError("bad-url", "the host")
+        return f"[{_ipv6(literal)}]{_port(scheme, rest[1:])}"
+    host, _, port = authority.partition(":")
+    return _host_name(host) + _port(scheme, port)
+
+
+def _ipv6(literal: str) -> str:
+    try:
+        address = ipaddress.IPv6Address(literal)
+    except ValueError:
+        raise UrlError("bad-url", "the host is no IPv6 address") from None
+    if address.scope_id is not None:
+        raise UrlError("bad-url", "an IPv6 address with a zone")
+    if address.ipv4_mapped:
+        # Python spells these in different ways from version to version.
+        low = int(address.ipv4_mapped)
+        return f"::ffff:{low >> 16:x}:{low & 0xFFFF:x}"
+    return address.compressed
+
+
+def _port(scheme: str, text: str) -> str:
+    if not text:
+        return ""
+    if len(text) > 5 or not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
+        raise UrlError("bad-url", "the port")
+    port = int(text)
+    return "" if port == SCHEMES[scheme] else f":{port}"
+
+
+def _host_name(host: str) -> str:
+    if len(host) > 254:
+        raise UrlError("bad-url", "the host is too long")
+    if not host.isascii():
+        try:
+            host = idna.encode(host, uts46=True).decode("ascii")
+        except (idna.IDNAError, UnicodeError):
+            raise UrlError("bad-url", "the host is no international name") from None
+    host = host.lower().removesuffix(".")
+    if not _HOST(host) or len(host) > 253:
+        raise UrlError("bad-url", "the host")
+    if _NUMERIC_LABEL(host.rpartition(".")[2]):
+        # Also 127.1, 0x7f.1 and 2130706433 are addresses to many a resolver; one spelling only.
+        try:
+            return str(ipaddress.IPv4Address(host))
+        except ValueError:
+            raise UrlError("bad-url", "the host is no IPv4 address") from None
+    return host
+
+
+def normalise_root(url: str) -> str:
+    """The normal form of a root, under which a provider may name URLs.
+
+    :raises UrlError: as :func:`normalise`, and for a fragment.
+    """
+    root = normalise(url)
+    if "#" in root:
+        raise UrlError("bad-url", "a root cannot have a fragment")
+    return root
+
+
+class Roots:
+    """The roots of a provider.
+
+    :param roots: normalised ones (:func:`normalise_root`).
+    """
+
+    def __init__(self, roots: Iterable[str]) -> None:
+        prefixes: list[str] = []
+        for root in roots:
+            prefixes.append(root)
+            if root.startswith("http://"):
+                prefixes.append("https" + root[4:])
+        self._prefixes = tuple(dict.fromkeys(prefixes))
+
+    def contains(self, normalised_url: str) -> bool:
+        """The URL begins with a root; the same host, port and path over https counts as inside an http root."""
+        return normalised_url.startswith(self._prefixes)
+
+
+def names_scheme(text: str) -> bool:
+    """The text says its own ``scheme://``."""
+    return _NAMES_SCHEME(text) is not None
+
+
+def resolve(prefix: str, text: str) -> str:
+    """The text with the set's urlprefix before it, unless it names a scheme (begins with ``scheme://``).
+
+    A name such as ``Foo::Bar.html`` is no scheme.  Nothing else is resolved: this is a plain string prefix.
+    """
+    if ":" in text and _NAMES_SCHEME(text):
+        return text
+    return prefix + text
+
+
+def redirect_target(base: str, location: str) -> str:
+    """Where a redirect leads, normalised, without a fragment.
+
+    :param base: the URL that answered, normalised.
+    :param location: the answer's Location.
+    :raises UrlError: as :func:`normalise`.
+    """
+    location = location.strip(" \t")
+    if _CONTROL(location):
+        raise UrlError("bad-url", "a control character in a redirect")
+    try:
+        target = urljoin(base, location)
+    except ValueError:
+        raise UrlError("bad-url", "a redirect") from None
+    return normalise(target).partition("#")[0]
