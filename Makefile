@@ -71,7 +71,7 @@ bench-%: venv system
 	@$(PY) benchmarks/$(subst -,_,$*).py $(ARGS)
 
 wheel: venv
-	@$(PY) -m build --wheel --outdir dist .
+	@$(PY) -m build --wheel --no-isolation --outdir dist .
 
 clean:
 	rm -rf $(VENV) build dist lcc.egg-info .mypy_cache .ruff_cache .hypothesis .pytest_cache

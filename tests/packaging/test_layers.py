@@ -1,0 +1,142 @@
+"""Imports point one way (doc/architecture.md); and nothing imports the global reactor."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MIDDLE = frozenset({"domain", "protocols", "storage", "fetchers", "transport"})
+UPPER = frozenset({"roles", "provider", "users"})
+GROUND = frozenset({"model", "errors", "config"})
+
+ALLOWED: dict[str, frozenset[str]] = {
+    "": frozenset(),
+    "errors": frozenset(),
+    "model": frozenset({"errors"}),
+    "config": frozenset({"errors", "model"}),
+    "interfaces": GROUND,
+    **{room: GROUND | {"interfaces", room} for room in MIDDLE},
+    **{room: GROUND | MIDDLE | {"interfaces", room} for room in UPPER},
+    **{room: GROUND | MIDDLE | UPPER | {"interfaces", room} for room in ("services", "admin")},
+    # What the project ships to test with may use anything; nothing may use it.
+    "testing": GROUND | MIDDLE | UPPER | {"interfaces", "services", "admin", "testing"},
+}
+"""Room -> the rooms that it may import."""
+
+SHARED_BY_ROLES = frozenset({"lcc.roles", "lcc.roles.peer"})
+
+FILES = sorted((ROOT / "lcc").rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a file imports, also within functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            for alias in node.names:
+                # "from lcc.services import uns" imports a module, "from lcc.model import Provider" a name.
+                whole = f"{node.module}.{alias.name}"
+                yield whole if ROOT.joinpath(*whole.split(".")).with_suffix(".py").exists() else node.module or ""
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
+def test_imports_point_one_way(path: Path) -> None:
+    name = module_name(path)
+    for imported in imports(path):
+        if imported.split(".")[0] != "lcc":
+            continue
+        assert room_of(imported) in ALLOWED[room_of(name)], f"{name} must not import {imported}"
+        if name.startswith("lcc.roles.") and imported.startswith("lcc.roles."):
+            own = ".".join(name.split(".")[:3])
+            shared = imported in SHARED_BY_ROLES
+            assert shared or imported == own or imported.startswith(own + "."), f"{name} must not import {imported}"
+
+
+def test_plugins_import_nothing_of_ours() -> None:
+    """twistd reads them at every start, for every command: they must stay cheap."""
+    for path in (ROOT / "twisted" / "plugins").glob("*.py"):
+        assert not [module for module in imports(path) if module.startswith("lcc")]
+    assert not (ROOT / "twisted" / "__init__.py").exists()
+    assert not (ROOT / "twisted" / "plugins" / "__init__.py").exists()
+
+
+def test_each_package_is_listed() -> None:
+    """setup.cfg lists packages one by one; one that is missing there is missing in the wheel."""
+    import configparser
+
+    metadata = configparser.ConfigParser()
+    metadata.read(ROOT / "setup.cfg")
+    listed = set(metadata["options"]["packages"].split())
+    assert {module_name(path) for path in FILES if path.name == "__init__.py"} | {"twisted.plugins"} == listed
+
+
+_FORBID = """
+import importlib, sys, types
+
+class Forbidden(types.ModuleType):
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AssertionError(f"the global reactor was asked for {name!r}")
+
+sys.modules["twisted.internet.reactor"] = Forbidden("twisted.internet.reactor")
+import twisted.internet
+twisted.internet.reactor = sys.modules["twisted.internet.reactor"]
+failed = []
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except BaseException as error:
+        failed.append(f"{name}: {error!r}")
+print("\\n".join(failed))
+sys.exit(bool(failed))
+"""
+
+
+def test_no_module_touches_the_global_reactor_when_imported() -> None:
+    names = [module_name(path) for path in FILES]
+    done = subprocess.run([sys.executable, "-c", _FORBID, *names], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# An entry point asks for the reactor only when it runs.
+ENTRY_POINTS = frozenset({"lcc.services.common"})
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
+def test_no_global_reactor_clock_or_random(path: Path) -> None:
+    """What a simulation must control comes from outside: in code of roles and what they use."""
+    name = module_name(path)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "twisted.internet":
+            named = {alias.name for alias in node.names}
+            assert "reactor" not in named or name in ENTRY_POINTS, f"{name} imports the global reactor"
+        if room_of(name) not in {"domain", "protocols", "transport", "roles", "fetchers", "users"}:
+            continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            called = ast.unparse(node.func)
+            assert called not in {"time.time", "time.monotonic", "datetime.now", "datetime.utcnow"}, (
+                f"{name}: {called}"
+            )
+            assert not called.startswith(("random.", "secrets.")) or "Random" in called, f"{name}: {called}"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and room_of(name) == "roles":
+            assert node.func.id != "open", f"{name} opens files itself"
