@@ -181,10 +181,10 @@ class AttemptFolder:
         """A sink for this attempt.
 
         :param attempt: as the BOT-M named it.
-        :raises ValueError: the name is not one of an attempt.
+        :raises OSError: the name is not one of an attempt.
         """
         if not _ATTEMPT.fullmatch(attempt):
-            raise ValueError(f"{attempt[:100]!r} names no attempt")
+            raise PermissionError(f"{attempt[:100]!r} names no attempt")
         return ContentSink(f"{self._root}/{attempt}", self._disk)
 
 

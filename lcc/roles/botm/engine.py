@@ -199,10 +199,15 @@ class BotMaster:
 
     def robot_ready(self, robot: RobotPeer) -> None:
         """A robot takes orders from now on."""
+        run = robot.run
+        if run:
+            # The robot has ended all its fetches when it lost its connection, also if this end has not noticed yet.
+            earlier = self._pool.of_run(run)
+            if earlier is not None:
+                earlier.left = True
+                earlier.drop("it has connected again")
+            self._book.put_back(self._held_back.pop(run, ()))
         self._pool.add(robot)
-        held_back = self._held_back.pop(robot.run, None)
-        if held_back:
-            self._book.put_back(held_back)
         _log.info("{peer} is ready for {count} fetches", peer=robot.describe(), count=robot.capacity)
         self._tell_capacity()
 
@@ -213,9 +218,6 @@ class BotMaster:
     def robot_done(self, robot: RobotPeer, order: Order, done: Done) -> None:
         """A robot has ended an order."""
         fetch, attempt, code, detail = order.fetch, order.attempt, done.code, done.detail
-        if order.dropped:
-            self._content.discard(attempt)
-            return
         file = None
         if code == 0:
             try:
@@ -277,26 +279,24 @@ class BotMaster:
                 then="which go to others" if robot.left else "which wait until it is back or their time is over",
             )
         if robot.left:
-            self._book.put_back([order for order in orders if not order.dropped])
+            self._book.put_back(orders)
         elif orders:
-            self._held_back.setdefault(robot.run, []).extend(order for order in orders if not order.dropped)
+            self._held_back.setdefault(robot.run, []).extend(orders)
         self._tell_capacity()
         self._hand_out()
 
     # Inside.
 
     def _hand_out(self) -> None:
-        if self._pause_call is not None or not len(self._book):
-            return
-        free = self._pool.free
-        while free > 0:
+        free = self._pool.free if len(self._book) else 0
+        while free > 0 and self._stores():
             order = self._book.take()
             if order is None:
                 return
-            if self._give(order):
-                free -= 1
-            elif self._pause_call is not None:
-                return
+            free -= self._give(order)
+
+    def _stores(self) -> bool:
+        return self._pause_call is None
 
     def _give(self, order: Order) -> bool:
         fetch = order.fetch
@@ -336,14 +336,14 @@ class BotMaster:
     def _sweep(self) -> None:
         self._sweep_call = None
         now = self._clock.seconds()
-        late: dict[RobotPeer, None] = {}
+        late: set[RobotPeer] = set()
         for order in self._book:
             if now >= order.lease_end:
-                if order.robot is not None:
-                    late[order.robot] = None
-                self._expire(order)
-        for robot in late:
-            robot.drop("it has not ended a fetch in time")
+                if order.robot is None:
+                    self._expire(order)
+                elif order.robot not in late:
+                    late.add(order.robot)
+                    order.robot.drop("it has not ended a fetch in time")
         for run in [run for run, orders in self._held_back.items() if all(order.dropped for order in orders)]:
             del self._held_back[run]
         if len(self._book):

@@ -175,6 +175,10 @@ class Pool:
         """This one does so no longer."""
         self._robots.pop(robot, None)
 
+    def of_run(self, run: str) -> RobotPeer | None:
+        """The robot of this run, if it is there."""
+        return next((robot for robot in self._robots if robot.run == run), None)
+
     @property
     def capacity(self) -> int:
         """Fetches at once of all robots together."""

@@ -1,0 +1,88 @@
+"""What a robot says of a fetch that has ended: the one place where outcomes become messages.
+
+A message must pass the bounds of the wire whatever the web server sent; so texts that have no bound of their own get
+one here.
+"""
+
+from __future__ import annotations
+
+from lcc.errors import CODES, FetchError
+from lcc.model import Fetched
+from lcc.protocols.work import Done, Fetch
+
+DETAIL_CHARS = 500
+URL_CHARS = 8192
+VALUE_CHARS = 1024
+MESSAGE_CHARS = 200_000
+
+
+def stored(fetch: Fetch, fetched: Fetched, size_bytes: int, md5: str, elapsed_ms: int) -> str:
+    """The content is complete in its file."""
+    done = Done(
+        number=0,
+        id=fetch.id,
+        pid=fetch.pid,
+        key=fetch.key,
+        generation=fetch.generation,
+        code=0,
+        status=fetched.status,
+        url=fetched.url[:URL_CHARS],
+        size_bytes=size_bytes,
+        md5=md5,
+        mimetype=_whole(fetched.mimetype),
+        charset=_whole(fetched.charset),
+        modified=fetched.modified,
+        etag=_whole(fetched.etag),
+        headers=fetched.headers,
+        wire_bytes=fetched.wire_bytes,
+        elapsed_ms=elapsed_ms,
+    )
+    text = done.to_xml()
+    if len(text) <= MESSAGE_CHARS:
+        return text
+    # Escaping has blown the headers up beyond what the wire takes; the rest matters more.
+    return stored(fetch, _without_headers(fetched), size_bytes, md5, elapsed_ms)
+
+
+def failed(fetch: Fetch, error: BaseException | None, elapsed_ms: int) -> str:
+    """The fetch ended with this exception.
+
+    FetchError says what happened; OSError: the content could not be stored; anything else is a fault of the robot.
+    """
+    status = 0
+    if isinstance(error, FetchError):
+        code, detail = error.code, error.detail
+        status = code if code < 600 else 0
+    elif isinstance(error, OSError):
+        code, detail = CODES["store-failed"], str(error)
+    else:
+        code, detail = CODES["robot-error"], type(error).__name__
+    return Done(
+        number=0,
+        id=fetch.id,
+        pid=fetch.pid,
+        key=fetch.key,
+        generation=fetch.generation,
+        code=code,
+        status=status,
+        detail=detail[:DETAIL_CHARS],
+        elapsed_ms=elapsed_ms,
+    ).to_xml()
+
+
+def _whole(text: str) -> str:
+    """A text that makes sense only as a whole: too long is as good as absent."""
+    return text if len(text) <= VALUE_CHARS else ""
+
+
+def _without_headers(fetched: Fetched) -> Fetched:
+    return Fetched(
+        fetched.status,
+        fetched.url[:VALUE_CHARS],
+        _whole(fetched.mimetype),
+        _whole(fetched.charset),
+        fetched.modified,
+        _whole(fetched.etag),
+        "",
+        fetched.wire_bytes,
+    )

@@ -1,0 +1,186 @@
+"""BOT, the robot (seed 002, section 8).
+
+What it owns
+    Nothing.  The files that it writes are the BOT-M's attempts.
+
+What it does
+    It connects to its BOT-M, says how much it fetches at once, and takes orders: a URL, the roots in which redirects
+    must stay, the attempt's file, a lease.  The scheme of the URL chooses the fetcher, which writes the content
+    through a sink that hashes it; the robot reports how it ended, with size, md5 and all that the server said.
+
+What it promises
+    Never more fetches at once than its concurrency, never two at once of one provider; what comes beyond waits,
+    within bounds.  Each order is answered once, by the connection that it came by.  No fetch goes on after its lease.
+
+Failures
+    *The BOT-M is gone*: all fetches end at once, their connections to web servers are closed and what they wrote is
+    removed, because the BOT-M gives these orders to others; only then does it connect again.  *The fetcher raises
+    something unexpected*: a result ``robot-error``, a log entry with the traceback, and the robot goes on.  *The disk
+    fails*: a result ``store-failed``.  *This process is killed*: the BOT-M sees the connection close and gives its
+    orders to others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from lcc.errors import FetchError, StreamError
+from lcc.interfaces import IAttemptFile, IFetcher
+from lcc.protocols.hello import Hello
+from lcc.protocols.work import Fetch
+from lcc.roles.bot.job import Job
+from lcc.roles.bot.link import BotLink, BotLinkFactory
+from lcc.roles.bot.redirects import Redirects
+
+_log = Logger()
+
+SWEEP_SECONDS = 1.0
+WAITING_MAX = 1024
+"""Orders beyond the concurrency that are taken from a BOT-M that sends too many."""
+
+
+class Robot:
+    """The engine of a robot.
+
+    :param concurrency: fetches at once.
+    :param fetchers: by URL scheme.
+    :param sinks: makes the sink for an attempt; raises OSError for a name that is none.
+    :param run: names this run of the process; never used again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        concurrency: int,
+        clock: IReactorTime,
+        fetchers: Mapping[str, IFetcher],
+        sinks: Callable[[str], IAttemptFile],
+        run: str,
+    ) -> None:
+        self._hello = Hello(role="bot", name=name, capacity=concurrency, run=run)
+        self._concurrency = concurrency
+        self._clock = clock
+        self._fetchers = fetchers
+        self._sinks = sinks
+        self._redirects = Redirects()
+        self._link: BotLink | None = None
+        self._running: dict[int, Job] = {}
+        self._waiting: deque[Job] = deque()
+        self._starting = False
+        self._sweep_call: IDelayedCall | None = None
+
+    # What the service needs.
+
+    def link_factory(self, good_hello: Callable[[], None]) -> BotLinkFactory:
+        """For the connection to the BOT-M."""
+        return BotLinkFactory(self, self._clock, good_hello)
+
+    def end_fetches(self) -> None:
+        """End all fetches at once; nothing is reported of them."""
+        self._waiting.clear()
+        for job in list(self._running.values()):
+            job.end(FetchError("robot-error", "the robot lost its BOT-M"))
+        if self._sweep_call is not None:
+            self._sweep_call.cancel()
+            self._sweep_call = None
+
+    def close(self) -> Deferred[list[None]]:
+        """End all fetches and close all connections to web servers."""
+        self._link = None
+        self.end_fetches()
+        fetchers = {id(fetcher): fetcher for fetcher in self._fetchers.values()}
+        return gatherResults([fetcher.close() for fetcher in fetchers.values()], consumeErrors=True)
+
+    @property
+    def running(self) -> int:
+        """Fetches that are going on."""
+        return len(self._running)
+
+    # The BOT-M.
+
+    def hello(self) -> Hello:
+        """What this robot says of itself."""
+        return self._hello
+
+    def link_ready(self, link: BotLink) -> None:
+        """The BOT-M is there."""
+        self._link = link
+        _log.info("Connected to {peer}", peer=link.describe())
+
+    def order(self, link: BotLink, fetch: Fetch) -> None:
+        """Carry out an order.
+
+        :raises StreamError: far too many at once.
+        """
+        if link is not self._link:
+            return
+        running = self._running.get(fetch.pid)
+        if running is not None and running.fetch.id == fetch.id and running.link is link:
+            return
+        if len(self._waiting) >= WAITING_MAX:
+            raise StreamError("limit", f"more than {WAITING_MAX} orders beyond the capacity")
+        self._waiting.append(Job(fetch, link, self._clock))
+        self._start()
+
+    def link_lost(self, link: BotLink) -> None:
+        """The BOT-M is gone."""
+        if link is not self._link:
+            return
+        self._link = None
+        count = len(self._running) + len(self._waiting)
+        self.end_fetches()
+        _log.info("Lost {peer}; {count} fetches were ended", peer=link.describe(), count=count)
+
+    # Inside.
+
+    def _start(self) -> None:
+        if self._starting:
+            return  # a fetch ended before its start returned: the loop below goes on
+        self._starting = True
+        try:
+            while len(self._running) < self._concurrency:
+                job = self._next()
+                if job is None:
+                    break
+                self._run(job)
+        finally:
+            self._starting = False
+        if self._sweep_call is None and (self._running or self._waiting):
+            self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
+
+    def _next(self) -> Job | None:
+        for index, job in enumerate(self._waiting):
+            if job.fetch.pid not in self._running:
+                del self._waiting[index]
+                return job
+        return None
+
+    def _run(self, job: Job) -> None:
+        fetch = job.fetch
+        self._running[fetch.pid] = job
+        fetcher = self._fetchers.get(fetch.url.partition(":")[0])
+        job.start(fetcher, self._sinks, self._redirects.rule).addCallback(self._ended, job)
+
+    def _ended(self, answer: str, job: Job) -> None:
+        del self._running[job.fetch.pid]
+        self._answer(job, answer)
+        self._start()
+
+    def _answer(self, job: Job, answer: str) -> None:
+        if job.link is self._link:
+            job.link.stream.send(answer)
+
+    def _sweep(self) -> None:
+        self._sweep_call = None
+        now = self._clock.seconds()
+        for job in [job for job in self._waiting if now >= job.lease_end]:
+            self._waiting.remove(job)
+            self._answer(job, job.never_started())
+        for job in [job for job in self._running.values() if now >= job.lease_end]:
+            job.end(FetchError("deadline", "the order's time was over"))
+        self._start()

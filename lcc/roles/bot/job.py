@@ -1,0 +1,93 @@
+"""One fetch: from the order to the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.errors import FetchError
+from lcc.interfaces import IAttemptFile, IFetcher
+from lcc.model import Fetched, FetchOrder
+from lcc.protocols.work import Fetch
+from lcc.roles.bot import answers
+from lcc.roles.bot.link import BotLink
+from lcc.roles.bot.redirects import Follow
+
+_log = Logger()
+
+
+class Job:
+    """A work order that a robot carries out.
+
+    :ivar link: the connection that it came by; its answer goes back by no other.
+    :ivar lease_end: clock time when it is given up.
+    """
+
+    __slots__ = ("_begun", "_clock", "_ended_for", "_fetching", "_sink", "fetch", "lease_end", "link")
+
+    def __init__(self, fetch: Fetch, link: BotLink, clock: IReactorTime) -> None:
+        self.fetch = fetch
+        self.link = link
+        self._clock = clock
+        self._begun = clock.seconds()
+        self.lease_end = self._begun + fetch.lease_seconds
+        self._sink: IAttemptFile | None = None
+        self._fetching: Deferred[Fetched] | None = None
+        self._ended_for: FetchError | None = None
+
+    def start(
+        self, fetcher: IFetcher | None, sinks: Callable[[str], IAttemptFile], rule: Callable[[str], Follow]
+    ) -> Deferred[str]:
+        """Fetch.
+
+        :param rule: gives the rule for redirects from the order's roots.
+        :return: fires with the answer as it goes over the wire; never fails.
+        """
+        self._begun = self._clock.seconds()
+        fetch = self.fetch
+        try:
+            if fetcher is None:
+                raise FetchError("scheme-unsupported", fetch.url.partition(":")[0][:40])
+            sink = self._sink = sinks(fetch.attempt)
+            order = FetchOrder(fetch.pid, fetch.url, fetch.mimetype, fetch.private, fetch.insecure)
+            self._fetching = fetcher.fetch(order, sink, rule(fetch.roots))
+        except Exception:
+            answer: Deferred[str] = Deferred()
+            answer.callback(self._failed(Failure()))
+            return answer
+        return self._fetching.addCallback(self._fetched).addErrback(self._failed)
+
+    def end(self, why: FetchError) -> None:
+        """End the fetch at once; its answer is this error."""
+        self._ended_for = why
+        if self._fetching is not None:
+            self._fetching.cancel()
+
+    def never_started(self) -> str:
+        """The answer to an order whose time was over before its turn came."""
+        return answers.failed(self.fetch, FetchError("deadline", "it waited in the robot too long"), 0)
+
+    def _fetched(self, fetched: Fetched) -> str:
+        if fetched.status and not 200 <= fetched.status < 300:
+            raise FetchError.from_status(fetched.status)
+        sink = self._sink
+        assert sink is not None
+        sink.close()
+        return answers.stored(self.fetch, fetched, sink.size_bytes, sink.md5, self._elapsed_ms())
+
+    def _failed(self, failure: Failure) -> str:
+        if self._sink is not None:
+            self._sink.discard()
+        error = failure.value
+        if self._ended_for is not None:
+            error = self._ended_for
+        elif not isinstance(error, (FetchError, OSError)):
+            _log.failure("The robot failed on {url}", failure=failure, url=self.fetch.url)
+        return answers.failed(self.fetch, error, self._elapsed_ms())
+
+    def _elapsed_ms(self) -> int:
+        return max(0, int((self._clock.seconds() - self._begun) * 1000))

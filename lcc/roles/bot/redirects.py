@@ -1,0 +1,50 @@
+"""Where a redirect may lead: nowhere but into the provider's own roots."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from lcc.domain.urls import Roots, redirect_target
+from lcc.errors import FetchError, UrlError
+
+Follow = Callable[[str, str], str]
+
+RULES_KEPT = 1024
+
+
+class Redirects:
+    """The rules of the providers that were served last, because making one costs more than using it."""
+
+    def __init__(self, kept: int = RULES_KEPT) -> None:
+        self._kept = kept
+        self._rules: OrderedDict[str, Follow] = OrderedDict()
+
+    def rule(self, roots: str) -> Follow:
+        """The rule for these roots.
+
+        :param roots: normalised URL prefixes, separated by spaces.
+        :return: ``follow(url, location)``, which gives the normalised URL that a redirect leads to, and raises
+            FetchError where it must not be followed.
+        """
+        rule = self._rules.get(roots)
+        if rule is None:
+            if len(self._rules) >= self._kept:
+                self._rules.popitem(last=False)
+            rule = self._rules[roots] = _make_rule(Roots(roots.split()))
+        else:
+            self._rules.move_to_end(roots)
+        return rule
+
+
+def _make_rule(roots: Roots) -> Follow:
+    def follow(url: str, location: str) -> str:
+        try:
+            target = redirect_target(url, location)
+        except UrlError as error:
+            raise FetchError("bad-response", f"a redirect to {location[:200]!r}: {error.text}") from None
+        if not roots.contains(target):
+            raise FetchError("redirect-outside", target[:500])
+        return target
+
+    return follow
