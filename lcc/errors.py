@@ -181,7 +181,12 @@ class UrlError(LccError):
 
 
 class FetchError(LccError):
-    """A fetch ended without content (13xx, 14xx, or an HTTP status: :meth:`from_status`)."""
+    """A fetch ended without content (13xx, 14xx, or an HTTP status: :meth:`from_status`).
+
+    :ivar wire_bytes: what had travelled until then.
+    """
+
+    wire_bytes: int = 0
 
     @classmethod
     def from_status(cls, status: int, detail: str = "") -> FetchError:

@@ -1,0 +1,375 @@
+"""The fetcher for http and https.
+
+Owns: the idle connections to web servers, each kept for the provider it was made for.
+Strategy: a fetch is a small state machine of callbacks, not a coroutine, because on a kept connection it has only
+two steps (send, end) and happens ten thousand times a second.  Redirects stay inside one fetch and its one deadline.
+Failures: everything that a server can do ends as a FetchError; a request that dies on a kept connection before any
+byte of the answer is sent once more on a new one, because servers close idle connections when they like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IHostnameResolver
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from lcc.config import BotConfig
+from lcc.errors import FetchError, LccError
+from lcc.fetchers.connector import ConnectionKey, Connector, Site
+from lcc.fetchers.http_head import ResponseHead, content_type, entity_tag, http_time, kept_headers
+from lcc.fetchers.http_protocol import HttpConnection
+from lcc.fetchers.resolver import CachingResolver
+from lcc.interfaces import IContentSink, IFetcher
+from lcc.model import Fetched, FetchOrder
+
+_log = Logger()
+
+SITES_MAX = 4096
+"""Sites whose parsed URL and request are remembered."""
+_URL = re.compile(
+    r"(https?)://(\[[0-9a-fA-F:.]+\]|[^/?#\[\]@:\\\s\x00-\x20\x7f-\U0010ffff]+)(?::([0-9]{1,5}))?"
+    r"((?:[/?][!-\"$-~]*)?)(?:#.*)?",
+    re.DOTALL,
+)
+_CONTENT = frozenset([200, 203])
+_REDIRECTS = frozenset([301, 302, 303, 307, 308])
+_NOT_ASKED_FOR = frozenset([206, 304])
+
+
+@implementer(IFetcher)
+class HttpFetcher:
+    """Fetches http and https URLs.
+
+    :param reactor: connects, resolves, and is the clock.
+    :param resolver: None: the reactor's own.
+    """
+
+    schemes = ("http", "https")
+
+    def __init__(self, reactor: Any, settings: BotConfig, resolver: IHostnameResolver | None = None) -> None:
+        self._reactor = reactor
+        self._settings = settings
+        inner = resolver if resolver is not None else reactor.nameResolver
+        self._resolver = CachingResolver(reactor, inner, settings.dns_cache, settings.connect_timeout)
+        self._connector = Connector(reactor, settings, self._resolver)
+        self._sites: dict[str, Site] = {}
+        self._idle: dict[ConnectionKey, HttpConnection] = {}
+        self._idle_max = 4 * settings.concurrency
+        self._connections: set[HttpConnection] = set()
+        self._fetches: set[_Fetch] = set()
+        self._closing: Deferred[None] | None = None
+
+    def fetch(self, order: FetchOrder, sink: IContentSink, follow: Callable[[str, str], str]) -> Deferred[Fetched]:
+        """As :meth:`lcc.interfaces.IFetcher.fetch`."""
+        fetch = _Fetch(self, order, sink, follow)
+        self._fetches.add(fetch)
+        fetch.go(order.url)
+        return fetch.result
+
+    def close(self) -> Deferred[None]:
+        """As :meth:`lcc.interfaces.IFetcher.close`; fetches that still run end as cancelled."""
+        if self._closing is None:
+            self._closing = Deferred()
+            for fetch in list(self._fetches):
+                fetch.result.cancel()
+            self._resolver.close()
+            for connection in list(self._connections):
+                connection.close()
+            self._check_closed()
+        done: Deferred[None] = Deferred()
+        self._closing.addCallback(lambda _: done.callback(None))
+        return done
+
+    # For the fetches.
+
+    def locate(self, url: str) -> tuple[Site, str]:
+        """Where to ask, and for what target.
+
+        :raises FetchError: "scheme-unsupported": no URL that this fetcher can fetch.
+        """
+        match = _URL.fullmatch(url)
+        if match is None:
+            raise FetchError("scheme-unsupported", f"{url[:200]!a} is no http or https URL")
+        origin = url[: match.start(4)]
+        site = self._sites.get(origin)
+        if site is None:
+            site = self._make_site(match)
+            while len(self._sites) >= SITES_MAX:
+                del self._sites[next(iter(self._sites))]
+            self._sites[origin] = site
+        target = match[4]
+        return site, target if target.startswith("/") else f"/{target}"
+
+    def _make_site(self, match: re.Match[str]) -> Site:
+        secure = match[1] == "https"
+        host = match[2].lower()
+        usual = 443 if secure else 80
+        port = int(match[3]) if match[3] else usual
+        if not 0 < port < 65536:
+            raise FetchError("scheme-unsupported", f"port {port}")
+        lines = (
+            " HTTP/1.1",
+            f"Host: {host}" if port == usual else f"Host: {host}:{port}",
+            f"User-Agent: {_field(self._settings.user_agent)}",
+            "Accept: */*",
+            "Accept-Encoding: identity",
+            "Connection: keep-alive",
+            "",
+            "",
+        )
+        return Site(secure, host, port, "\r\n".join(lines).encode("latin-1", "replace"))
+
+    def connect(self, key: ConnectionKey) -> Deferred[HttpConnection]:
+        """A new connection."""
+        return self._connector.connect(key, self)
+
+    def take(self, key: ConnectionKey) -> HttpConnection | None:
+        """An idle connection, if there is one."""
+        return self._idle.pop(key, None)
+
+    def keep(self, connection: HttpConnection) -> None:
+        """This connection could serve again."""
+        key: Any = connection.key
+        if self._closing is not None or self._settings.keepalive <= 0 or key in self._idle:
+            connection.close()
+            return
+        if len(self._idle) >= self._idle_max:
+            self._idle.pop(next(iter(self._idle))).close()
+        self._idle[key] = connection
+        connection.rest()
+
+    def remember_session(self, connection: HttpConnection) -> None:
+        """TLS: what the next connection to this site can resume."""
+        self._connector.tls.remember(connection.key, connection.transport)
+
+    def ended(self, fetch: _Fetch) -> None:
+        """A fetch is over."""
+        self._fetches.discard(fetch)
+
+    @property
+    def stopped(self) -> bool:
+        """``close`` was called."""
+        return self._closing is not None
+
+    # For the connections.
+
+    def connection_made(self, connection: HttpConnection) -> None:
+        """As :class:`lcc.fetchers.http_protocol.Owner`."""
+        self._connections.add(connection)
+
+    def connection_lost(self, connection: HttpConnection) -> None:
+        """As :class:`lcc.fetchers.http_protocol.Owner`."""
+        self._connections.discard(connection)
+        key: Any = connection.key
+        if self._idle.get(key) is connection:
+            del self._idle[key]
+        self._check_closed()
+
+    def _check_closed(self) -> None:
+        if self._closing is not None and not self._connections and not self._closing.called:
+            self._closing.callback(None)
+
+
+class _Fetch:
+    """One fetch, redirects included."""
+
+    __slots__ = (
+        "_again",
+        "_clock",
+        "_connection",
+        "_deadline",
+        "_fetcher",
+        "_follow",
+        "_head",
+        "_key",
+        "_location",
+        "_order",
+        "_outcome",
+        "_pending",
+        "_redirects",
+        "_request",
+        "_settings",
+        "_sink",
+        "_timer",
+        "_url",
+        "_wire_bytes",
+        "result",
+    )
+
+    def __init__(
+        self, fetcher: HttpFetcher, order: FetchOrder, sink: IContentSink, follow: Callable[[str, str], str]
+    ) -> None:
+        self.result: Deferred[Fetched] = Deferred(self._cancelled)
+        self._fetcher = fetcher
+        self._order = order
+        self._sink = sink
+        self._follow = follow
+        self._clock = fetcher._reactor
+        self._settings = fetcher._settings
+        self._deadline: float = self._clock.seconds() + self._settings.deadline
+        self._redirects = 0
+        self._wire_bytes = 0
+        self._connection: HttpConnection | None = None
+        self._pending: Deferred[HttpConnection] | None = None
+        self._timer: Any = None
+        self._location: str | None = None
+        self._outcome: FetchError | None = None
+
+    def go(self, url: str) -> None:
+        """Fetch this URL: the order's, or where a redirect led."""
+        fetcher, order = self._fetcher, self._order
+        try:
+            if fetcher.stopped:
+                raise FetchError("robot-error", "the robot stops")
+            site, target = fetcher.locate(url)
+        except FetchError as error:
+            self._fail(error)
+            return
+        self._url = url
+        self._again = False
+        self._request = b"GET %b%b" % (target.encode("ascii"), site.request_tail)
+        self._key = ConnectionKey(order.pid, site.secure, site.host, site.port, order.private, order.insecure)
+        connection = fetcher.take(self._key)
+        if connection is not None:
+            self._send(connection)
+        else:
+            self._connect()
+
+    def _connect(self) -> None:
+        left = max(0.0, self._deadline - self._clock.seconds())
+        self._timer = self._clock.callLater(left, self._connected_late)
+        self._pending = self._fetcher.connect(self._key)
+        self._pending.addCallbacks(self._connected, self._not_connected)
+
+    def _connected(self, connection: HttpConnection) -> None:
+        self._pending = None
+        self._timer.cancel()
+        self._send(connection)
+
+    def _not_connected(self, reason: Failure) -> None:
+        self._pending = None
+        if self._timer.active():
+            self._timer.cancel()
+        if self.result.called:
+            return
+        if reason.check(CancelledError):
+            self._fail(FetchError("deadline", "while connecting"))
+        elif isinstance(reason.value, FetchError):
+            self._fail(reason.value)
+        else:
+            _log.failure("A connection could not be made", failure=reason)
+            self._fail(FetchError("robot-error", type(reason.value).__name__))
+
+    def _connected_late(self) -> None:
+        if self._pending is not None:
+            self._pending.cancel()
+
+    def _send(self, connection: HttpConnection) -> None:
+        self._connection = connection
+        connection.send(self._request, self, self._deadline)
+
+    def _cancelled(self, result: Deferred[Fetched]) -> None:
+        self._fetcher.ended(self)
+        pending, self._pending = self._pending, None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+        if pending is not None:
+            # First the result, so that _not_connected does not take this for the deadline.
+            self._timer.cancel()
+            result.errback(CancelledError())
+            pending.cancel()
+
+    # What the connection tells.
+
+    def head_received(self, head: ResponseHead) -> IContentSink | None:
+        """As :class:`lcc.fetchers.http_protocol.Exchange`."""
+        self._head = head
+        status, fields = head.status, head.fields
+        if status in _CONTENT:
+            coding = fields.get(b"content-encoding")
+            if coding is not None and coding.strip().lower() not in (b"", b"identity"):
+                raise FetchError("bad-coding", ascii(coding[:40].decode("latin-1")))
+            return self._sink
+        if status in _NOT_ASKED_FOR:
+            raise FetchError("bad-response", f"status {status} was not asked for")
+        location = fields.get(b"location")
+        if status in _REDIRECTS and location is not None:
+            self._location = location.strip().decode("latin-1")
+        else:
+            self._outcome = FetchError.from_status(status)
+        if self._connection is None or not self._connection.drop_body(head):
+            raise FetchError("bad-response", "its body is not wanted")
+        return None
+
+    def exchange_ended(self, connection: HttpConnection, error: FetchError | None, untouched: bool) -> None:
+        """As :class:`lcc.fetchers.http_protocol.Exchange`."""
+        self._connection = None
+        self._wire_bytes += connection.wire_bytes
+        if connection.secure and connection.wire_bytes:
+            self._fetcher.remember_session(connection)
+        if connection.reusable:
+            self._fetcher.keep(connection)
+        if untouched and not self._again:
+            self._again = True
+            self._connect()
+        elif self._location is not None:
+            self._redirect(self._location)
+        elif self._outcome is not None:
+            self._fail(self._outcome)
+        elif error is not None:
+            self._fail(error)
+        else:
+            self._succeed()
+
+    def _redirect(self, location: str) -> None:
+        self._location = None
+        self._redirects += 1
+        try:
+            if self._redirects > self._settings.redirects_max:
+                raise FetchError("redirect-loop", f"more than {self._settings.redirects_max}")
+            if self._clock.seconds() >= self._deadline:
+                raise FetchError("deadline")
+            url = self._follow(self._url, location)
+        except FetchError as error:
+            self._fail(error)
+        except LccError as error:
+            self._fail(FetchError("redirect-outside", error.text[:200]))
+        except Exception:
+            _log.failure("A redirect could not be judged")
+            self._fail(FetchError("robot-error", "a redirect could not be judged"))
+        else:
+            self.go(url)
+
+    def _succeed(self) -> None:
+        fields = self._head.fields
+        mimetype, charset = content_type(fields.get(b"content-type", b""))
+        modified, etag = fields.get(b"last-modified"), fields.get(b"etag")
+        fetched = Fetched(
+            self._head.status,
+            self._url,
+            mimetype,
+            charset,
+            None if modified is None else http_time(modified),
+            "" if etag is None else entity_tag(etag),
+            kept_headers(self._head.raw, self._settings.headers_kept_bytes),
+            self._wire_bytes,
+        )
+        self._fetcher.ended(self)
+        self.result.callback(fetched)
+
+    def _fail(self, error: FetchError) -> None:
+        self._fetcher.ended(self)
+        error.wire_bytes = self._wire_bytes
+        self.result.errback(error)
+
+
+def _field(text: str) -> str:
+    """A header value without what could end it."""
+    return "".join(character for character in text if character.isprintable())

@@ -1,0 +1,108 @@
+"""What is read from the head of a response: pure functions, all tolerant, all bounded."""
+
+from __future__ import annotations
+
+import calendar
+import json
+import re
+from email.utils import mktime_tz, parsedate_tz
+from functools import lru_cache
+
+import attrs
+
+ETAG_CHARS_MAX = 255
+"""A longer entity tag is dropped."""
+DETAIL_CHARS_MAX = 200
+"""Of what a server sent, as much is repeated in error texts."""
+
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}"
+_TYPE = re.compile(rf"\s*({_TOKEN}/{_TOKEN})\s*(?:;(.*))?", re.DOTALL)
+_CHARSET = re.compile(rf"""(?:^|;)\s*charset\s*=\s*(?:"({_TOKEN})"|({_TOKEN}))\s*(?=;|$)""", re.IGNORECASE)
+_FIXDATE = re.compile(rb"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT")
+_MONTHS = {
+    name: number
+    for number, name in enumerate(
+        (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"), 1
+    )
+}
+_NOT_KEPT = frozenset([b"set-cookie", b"set-cookie2"])
+
+RawHeaders = list[tuple[bytes, bytes]]
+"""Names and values as they came, in order."""
+
+
+@attrs.frozen
+class ResponseHead:
+    """The head of a final response.
+
+    :ivar raw: all fields, in order.
+    :ivar fields: lower-case name to the last value with that name.
+    """
+
+    status: int
+    raw: RawHeaders
+    fields: dict[bytes, bytes]
+
+
+@lru_cache(maxsize=1024)
+def content_type(value: bytes) -> tuple[str, str]:
+    """``(mime type, charset)`` of a Content-Type, lower case; empty where it names none that is valid."""
+    match = _TYPE.fullmatch(value.decode("latin-1"))
+    if match is None:
+        return "", ""
+    found = _CHARSET.search(match[2]) if match[2] else None
+    return match[1].lower(), (found[1] or found[2]).lower() if found else ""
+
+
+def http_time(value: bytes) -> int | None:
+    """Seconds since 1970 of an HTTP date; None: it cannot be understood, or lies before 1970."""
+    match = _FIXDATE.fullmatch(value)
+    seconds: float
+    try:
+        if match is not None:
+            day, month, year, hour, minute, second = match.groups()
+            when = (int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second))
+            if not (when[0] >= 1970 and 1 <= when[2] <= 31 and when[3] < 24 and when[4] < 60 and when[5] <= 60):
+                return None
+            seconds = calendar.timegm((*when, 0, 0, 0))
+        else:
+            parsed = parsedate_tz(value.decode("latin-1")[:100])
+            if parsed is None:
+                return None
+            seconds = mktime_tz(parsed)
+    except (ValueError, KeyError, OverflowError, IndexError, TypeError):
+        return None
+    return int(seconds) if 0 <= seconds < 1 << 40 else None
+
+
+def entity_tag(value: bytes) -> str:
+    """An ETag as sent; empty: too long or not printable."""
+    text = value.strip().decode("latin-1")
+    return text if len(text) <= ETAG_CHARS_MAX and text.isprintable() else ""
+
+
+def kept_headers(raw: RawHeaders, bytes_max: int) -> str:
+    """The fields to be stored, a JSON list ``[name, value, …]`` in ASCII: as many of the first ones as fit.
+
+    Cookies are left out: they are secrets between that server and the robot.
+    """
+    flat: list[str] = []
+    for name, value in raw:
+        if name.lower() not in _NOT_KEPT:
+            flat += (name.decode("latin-1"), value.decode("latin-1"))
+    text = json.dumps(flat, separators=(",", ":"))
+    if len(text) <= bytes_max:
+        return text
+    used = 1
+    fitting: list[str] = []
+    for index in range(0, len(flat), 2):
+        used += len(json.dumps(flat[index : index + 2], separators=(",", ":"))) - 1
+        if used > bytes_max:
+            break
+        fitting += flat[index : index + 2]
+    return json.dumps(fitting, separators=(",", ":")) if fitting else ""
+
+
+def printable(value: bytes) -> str:
+    """A piece of what a server sent, fit for an error text."""
+    return ascii(value[:DETAIL_CHARS_MAX].decode("latin-1"))
