@@ -1,0 +1,275 @@
+"""What differs between SQLite and MySQL (MariaDB): connecting, beginning, writing many rows, which errors pass.
+
+Everything else of the storage is written once, in SQL that both understand, with ``?`` for a parameter.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from lcc.config import DatabaseConfig
+from lcc.errors import ConfigError
+
+
+class Trouble(Enum):
+    """What an exception of the driver means for the transaction."""
+
+    AGAIN = "again"
+    """It was rolled back (deadlock, lock timeout): try again on the same connection."""
+    LOST = "lost"
+    """The connection is gone or could not be made: try again on a new one."""
+
+
+class Dialect(ABC):
+    """One kind of database.
+
+    :ivar name: also the name of its SQL files.
+    :ivar driver: the DB-API module.
+    :ivar connect_arguments: for its ``connect``; they may hold a password.
+    :ivar values_max: values in one IN list.
+    :ivar for_update: put behind a SELECT that locks its rows until the end of the transaction.
+    """
+
+    name: str
+    driver: str
+    values_max: int
+    for_update: str
+
+    def __init__(self, connect_arguments: dict[str, Any], shown: str) -> None:
+        self.connect_arguments = connect_arguments
+        self._shown = shown
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self._shown}>"
+
+    @abstractmethod
+    def opened(self, connection: Any) -> None:
+        """Set a new connection up."""
+
+    @abstractmethod
+    def begin(self, connection: Any, write: bool) -> None:
+        """Begin a transaction."""
+
+    @abstractmethod
+    def commit(self, connection: Any) -> None:
+        """Make it durable."""
+
+    @abstractmethod
+    def rollback(self, connection: Any) -> None:
+        """Undo it."""
+
+    @abstractmethod
+    def trouble(self, error: BaseException) -> Trouble | None:
+        """What this exception means; None: it is no passing trouble."""
+
+    @abstractmethod
+    def execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
+        """Run one statement."""
+
+    @abstractmethod
+    def write_rows(self, cursor: Any, head: str, tail: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run ``head VALUES (…), (…) tail`` for these rows."""
+
+    @abstractmethod
+    def on_duplicate(self, key: Sequence[str], update: Iterable[str]) -> str:
+        """The end of an upsert: these columns take the new row's values where the key exists."""
+
+
+class SqliteDialect(Dialect):
+    """A file in WAL mode, every commit synced.  The path may not be ``:memory:`` (one for each connection)."""
+
+    name = "sqlite"
+    driver = "sqlite3"
+    values_max = 900
+    for_update = ""
+
+    _AGAIN = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
+    _LOST = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        arguments = {"database": str(path), "timeout": 10.0, "isolation_level": None, "check_same_thread": False}
+        super().__init__(arguments, str(path))
+
+    def opened(self, connection: Any) -> None:
+        connection.execute("PRAGMA journal_mode=WAL").fetchall()
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA cache_size=-16384")
+
+    def begin(self, connection: Any, write: bool) -> None:
+        connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    def commit(self, connection: Any) -> None:
+        connection.execute("COMMIT")
+
+    def rollback(self, connection: Any) -> None:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+    def trouble(self, error: BaseException) -> Trouble | None:
+        if not isinstance(error, sqlite3.Error):
+            return None
+        primary = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+        if primary in self._AGAIN:
+            return Trouble.AGAIN
+        return Trouble.LOST if primary in self._LOST else None
+
+    def execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
+        cursor.execute(sql, parameters)
+
+    def write_rows(self, cursor: Any, head: str, tail: str, rows: Sequence[Sequence[Any]]) -> None:
+        # In one transaction a prepared statement, bound again for each row, beats a long VALUES list.
+        marks = ", ".join("?" * len(rows[0]))
+        cursor.executemany(f"{head} VALUES ({marks}) {tail}", rows)
+
+    def on_duplicate(self, key: Sequence[str], update: Iterable[str]) -> str:
+        changes = ", ".join(f"{column} = excluded.{column}" for column in update)
+        return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
+
+
+def _text_literal(value: str) -> str:
+    return f"'{value.translate(_ESCAPES)}'"
+
+
+_ESCAPES = str.maketrans({"\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z", '"': '\\"', "'": "\\'", "\\": "\\\\"})
+_LITERALS: dict[type, Any] = {
+    str: _text_literal,
+    bytes: lambda value: f"x'{value.hex()}'",
+    int: str,
+    bool: lambda value: "1" if value else "0",
+    type(None): lambda value: "NULL",
+}
+
+
+@lru_cache(maxsize=1024)
+def _percent_style(sql: str) -> str:
+    return sql.replace("%", "%%").replace("?", "%s")
+
+
+class MysqlDialect(Dialect):
+    """MySQL, MariaDB, Galera, TiDB through PyMySQL.
+
+    Statements are sent as text with literals in it; the session's ``sql_mode`` is ours, so that a backslash escapes.
+    """
+
+    name = "mysql"
+    driver = "pymysql"
+    values_max = 1000
+    for_update = " FOR UPDATE"
+
+    ROWS_MAX = 1000
+    STATEMENT_CHARS_MAX = 1 << 20
+    """A statement is cut at this size (``max_allowed_packet`` is 16 MB or more)."""
+
+    # 1180: commit failed; 8002, 8022, 9007: TiDB's write conflicts; 1020: MariaDB 11's snapshot isolation.
+    _AGAIN = frozenset({1205, 1213, 1020, 1180, 3572, 8002, 8022, 8028, 9007})
+    # Too many connections, shutting down, read-only for now, killed, gone, lost, out of order, not in a cluster.
+    _LOST = frozenset(
+        {0, 1040, 1047, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1290, 1317, 1792, 1836, 1927}
+        | {2002, 2003, 2005, 2006, 2012, 2013, 2014, 2055, 4031, 8027, 9001, 9002, 9003, 9005}
+    )
+    _SESSION = (
+        "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    )
+
+    def __init__(self, url: str, settings: DatabaseConfig) -> None:
+        fault = "database.url: must be mysql://user:password@host:port/name[?unix_socket=PATH]"
+        try:
+            parts = urlsplit(url)
+            port = parts.port or 3306
+            options = parse_qs(parts.query, strict_parsing=bool(parts.query))
+        except ValueError:
+            raise ConfigError([fault]) from None
+        name = unquote(parts.path.lstrip("/"))
+        if not name or parts.scheme != "mysql" or set(options) - {"unix_socket"}:
+            raise ConfigError([fault])
+        arguments: dict[str, Any] = {
+            "host": parts.hostname or "localhost",
+            "port": port,
+            "user": unquote(parts.username or ""),
+            "password": unquote(parts.password or ""),
+            "database": name,
+            "charset": "utf8mb4",
+            "autocommit": False,
+            "connect_timeout": settings.connect_timeout,
+            "read_timeout": settings.query_timeout,
+            "write_timeout": settings.query_timeout,
+        }
+        shown = f"{arguments['host']}:{port}/{name}"
+        if "unix_socket" in options:
+            arguments["unix_socket"] = options["unix_socket"][0]
+            shown = f"{arguments['unix_socket']}/{name}"
+        super().__init__(arguments, shown)
+
+    def opened(self, connection: Any) -> None:
+        with connection.cursor() as cursor:
+            for statement in self._SESSION:
+                cursor.execute(statement)
+
+    def begin(self, connection: Any, write: bool) -> None:
+        """The first statement begins it."""
+
+    def commit(self, connection: Any) -> None:
+        connection.commit()
+
+    def rollback(self, connection: Any) -> None:
+        connection.rollback()
+
+    def trouble(self, error: BaseException) -> Trouble | None:
+        import pymysql
+
+        if isinstance(error, OSError):
+            return Trouble.LOST
+        if not isinstance(error, pymysql.err.Error):
+            return None
+        number = error.args[0] if error.args and isinstance(error.args[0], int) else None
+        if number in self._AGAIN:
+            return Trouble.AGAIN
+        return Trouble.LOST if number in self._LOST else None
+
+    def execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
+        if parameters:
+            literals = tuple([_LITERALS[type(value)](value) for value in parameters])
+            cursor.execute(_percent_style(sql) % literals)
+        else:
+            cursor.execute(sql)
+
+    def write_rows(self, cursor: Any, head: str, tail: str, rows: Sequence[Sequence[Any]]) -> None:
+        literals = _LITERALS
+        parts: list[str] = []
+        size = 0
+        for row in rows:
+            part = f"({','.join([literals[type(value)](value) for value in row])})"
+            parts.append(part)
+            size += len(part)
+            if size > self.STATEMENT_CHARS_MAX or len(parts) >= self.ROWS_MAX:
+                cursor.execute(f"{head} VALUES {','.join(parts)} {tail}")
+                parts, size = [], 0
+        if parts:
+            cursor.execute(f"{head} VALUES {','.join(parts)} {tail}")
+
+    def on_duplicate(self, key: Sequence[str], update: Iterable[str]) -> str:
+        changes = ", ".join(f"{column} = VALUES({column})" for column in update)
+        return f"ON DUPLICATE KEY UPDATE {changes}"
+
+
+def dialect_for(url: str, home: Path, settings: DatabaseConfig) -> Dialect:
+    """The dialect of a database URL.
+
+    :param home: a SQLite file is relative to it.
+    :raises ConfigError: the URL cannot be understood.
+    """
+    scheme, _, rest = url.partition(":")
+    if scheme == "sqlite" and rest:
+        return SqliteDialect(home / rest)
+    if scheme == "mysql":
+        return MysqlDialect(url, settings)
+    raise ConfigError(["database.url: must be sqlite:FILE or mysql://user:password@host:port/name"])

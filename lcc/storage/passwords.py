@@ -1,0 +1,70 @@
+"""Provider passwords, stored hashed.
+
+Those that the LCC generates have 128 random bits: a salted SHA-256 is all they need, and is fast.  Those that a
+person chose get scrypt, which takes tens of milliseconds and 16 MB: verify them in a thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+
+_SCRYPT_N, _SCRYPT_R, _SCRYPT_P = 1 << 14, 8, 1
+_SCRYPT_MEMORY_BYTES = 64 << 20
+
+
+def generate_password() -> str:
+    """A password of 128 random bits, in hexadecimal: safe in shells, files and XML."""
+    return secrets.token_hex(16)
+
+
+def hash_password(password: str, *, generated: bool) -> str:
+    """What to store of a password.
+
+    :param generated: :func:`generate_password` made it, so that a fast hash will do.
+    """
+    salt = secrets.token_bytes(16)
+    if generated:
+        return f"sha256${salt.hex()}${_sha256(password, salt).hex()}"
+    return f"scrypt${_SCRYPT_N}${_SCRYPT_R}${_SCRYPT_P}${salt.hex()}${_scrypt(password, salt).hex()}"
+
+
+def is_slow(stored: str) -> bool:
+    """Verifying against this takes long: do it in a thread."""
+    return stored.startswith("scrypt$")
+
+
+def verify_password(password: str, stored: str) -> bool:
+    """Whether this is the password, in a time that does not depend on how much of it is right.
+
+    :param stored: as :func:`hash_password` made it; anything else matches no password.
+    """
+    parts = stored.split("$")
+    try:
+        if parts[0] == "sha256" and len(parts) == 3:
+            wanted, actual = bytes.fromhex(parts[2]), _sha256(password, bytes.fromhex(parts[1]))
+        elif parts[0] == "scrypt" and len(parts) == 6:
+            cost, block, parallel = int(parts[1]), int(parts[2]), int(parts[3])
+            wanted = bytes.fromhex(parts[5])
+            actual = _scrypt(password, bytes.fromhex(parts[4]), cost, block, parallel)
+        else:
+            return False
+    except ValueError:
+        return False
+    return hmac.compare_digest(wanted, actual)
+
+
+def _sha256(password: str, salt: bytes) -> bytes:
+    return hashlib.sha256(salt + password.encode("utf-8", "surrogatepass")).digest()
+
+
+def _scrypt(
+    password: str, salt: bytes, cost: int = _SCRYPT_N, block: int = _SCRYPT_R, parallel: int = _SCRYPT_P
+) -> bytes:
+    secret = password.encode("utf-8", "surrogatepass")
+    return hashlib.scrypt(secret, salt=salt, n=cost, r=block, p=parallel, maxmem=_SCRYPT_MEMORY_BYTES, dklen=32)
+
+
+DUMMY_HASH = hash_password(generate_password(), generated=True)
+"""Matches nothing: verified against where there is no such provider, so that this costs the same."""

@@ -1,0 +1,212 @@
+"""Providers: ``pidb`` and ``proots``, written by lcc-admin only, read by all.
+
+What lcc-admin changes reaches the queue manager as a row in ``orders``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from lcc.interfaces import IProviderReader
+from lcc.model import Provider, ProviderStatus, StoredError
+from lcc.storage.database import Database
+from lcc.storage.transactions import Txn
+
+PID_MAX = 2**31 - 1
+
+CHANGED = "provider-changed"
+REMOVED = "provider-removed"
+
+_COLUMNS = (
+    "pid",
+    "password",
+    "bandwidth",
+    "timeofday",
+    "timezone",
+    "priority",
+    "filesmax",
+    "spacemax",
+    "fullsetsallowed",
+    "allow_private",
+    "insecure",
+    "removed",
+)
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pidb"
+
+
+class ProviderExists(Exception):
+    """There is a provider with this id."""
+
+
+class NoSuchProvider(Exception):
+    """There is no provider with this id."""
+
+
+@implementer(IProviderReader)
+class ProviderReader:
+    """Reads providers for a UNS."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def provider(self, pid: int) -> Deferred[Provider | None]:
+        return self._database.interact(_registered, pid)
+
+    def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
+        return self._database.interact(provider_status, pid, errors_max)
+
+
+def _registered(txn: Txn, pid: int) -> Provider | None:
+    provider = get_provider(txn, pid)
+    return None if provider is None or provider.removed else provider
+
+
+def get_provider(txn: Txn, pid: int) -> Provider | None:
+    """The provider, also one that is being removed; None: there is none of this id."""
+    if not 0 < pid <= PID_MAX:
+        return None
+    row = txn.one(f"{_SELECT} WHERE pid = ?", [pid])
+    if row is None:
+        return None
+    roots = txn.query("SELECT root FROM proots WHERE pid = ? ORDER BY position", [pid])
+    return _provider(row, tuple(root for (root,) in roots))
+
+
+def list_providers(txn: Txn) -> list[Provider]:
+    """All providers by id, those being removed as well."""
+    roots: dict[int, list[str]] = {}
+    for pid, root in txn.query("SELECT pid, root FROM proots ORDER BY pid, position"):
+        roots.setdefault(pid, []).append(root)
+    return [_provider(row, tuple(roots.get(row[0], ()))) for row in txn.query(f"{_SELECT} ORDER BY pid")]
+
+
+def add_provider(txn: Txn, provider: Provider, *, first: int = 1, last: int = PID_MAX) -> int:
+    """Register a provider.
+
+    :param provider: with pid 0 it gets the next id of the range that was never used.
+    :param first, last: the range of ids of this LCC.
+    :returns: its id.
+    :raises ProviderExists: the id is, or was, in use; or the range is used up.
+    """
+    # The (salted, so unique) hash tells a repeated interaction that the first one was committed after all.
+    done = txn.value("SELECT pid FROM pidb WHERE password = ?", [provider.password_hash])
+    if done is not None and provider.pid in (0, done):
+        return int(done)
+    highest = _locked_counter(txn, "pid")
+    pid = provider.pid or max(first, highest + 1)
+    if not 0 < pid <= (PID_MAX if provider.pid else last):
+        raise ProviderExists(f"no free provider id from {first} to {last}")
+    if provider.pid:
+        used = txn.one("SELECT 1 FROM pidb WHERE pid = ?", [pid]) or txn.one(
+            "SELECT 1 FROM pstats WHERE pid = ?", [pid]
+        )
+        if used:
+            raise ProviderExists(f"provider {pid} exists, or existed")
+    if pid > highest:
+        txn.execute("UPDATE meta SET value = ? WHERE name = 'pid'", [str(pid)])
+    _write(txn, attrs.evolve(provider, pid=pid))
+    return pid
+
+
+def change_provider(txn: Txn, provider: Provider) -> None:
+    """Replace what is stored of a provider; the queue manager gets to know.
+
+    :raises NoSuchProvider: it is not registered.
+    """
+    if _registered(txn, provider.pid) is None:
+        raise NoSuchProvider(f"there is no provider {provider.pid}")
+    _write(txn, provider)
+    _order(txn, CHANGED, provider.pid)
+
+
+def order_removal(txn: Txn, pid: int) -> None:
+    """No longer accept a provider; the queue manager removes its queue and content, then the provider.
+
+    :raises NoSuchProvider: there is none of this id.
+    """
+    if get_provider(txn, pid) is None:
+        raise NoSuchProvider(f"there is no provider {pid}")
+    txn.execute("UPDATE pidb SET removed = 1 WHERE pid = ?", [pid])
+    _order(txn, REMOVED, pid)
+
+
+def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
+    """What ``<init_accepted>`` says; zeros for a provider of which nothing is known yet."""
+    row = txn.one(
+        "SELECT files_used, space_used, nurlproc, errseq, errcleared, fullsets_used, wantfullset"
+        " FROM pstats WHERE pid = ?",
+        [pid],
+    )
+    files, space, processing, errseq, cleared, full_used, wanted = row or (0, 0, 0, 0, 0, 0, "")
+    allowed = txn.value("SELECT fullsetsallowed FROM pidb WHERE pid = ?", [pid])
+    errors = txn.query(
+        "SELECT number, code, message, url, sent, time FROM urlerrs WHERE pid = ? AND number > ?"
+        " ORDER BY number DESC LIMIT ?",
+        [pid, cleared, errors_max],
+    )
+    return ProviderStatus(
+        files_used=files,
+        space_used_bytes=space,
+        full_sets_left=None if allowed is None else max(0, allowed - full_used),
+        full_set_wanted=wanted,
+        error_count=errseq - cleared,
+        errors_upto=errseq,
+        errors=tuple(StoredError(*error) for error in reversed(errors)),
+        processing=processing,
+    )
+
+
+def _provider(row: tuple[Any, ...], roots: tuple[str, ...]) -> Provider:
+    pid, password, bandwidth, hours, timezone, priority, files, space, full_sets, private, insecure, removed = row
+    return Provider(
+        pid=pid,
+        roots=roots,
+        password_hash=password,
+        bandwidth_bytes=bandwidth,
+        hours=hours,
+        timezone=timezone,
+        priority=priority,
+        files_max=files,
+        space_max_bytes=space,
+        full_sets=full_sets,
+        allow_private=bool(private),
+        insecure=bool(insecure),
+        removed=bool(removed),
+    )
+
+
+def _write(txn: Txn, provider: Provider) -> None:
+    row = (
+        provider.pid,
+        provider.password_hash,
+        provider.bandwidth_bytes,
+        provider.hours,
+        provider.timezone,
+        provider.priority,
+        provider.files_max,
+        provider.space_max_bytes,
+        provider.full_sets,
+        provider.allow_private,
+        provider.insecure,
+        provider.removed,
+    )
+    txn.upsert("pidb", _COLUMNS, [row], ["pid"])
+    txn.execute("DELETE FROM proots WHERE pid = ?", [provider.pid])
+    roots = [(provider.pid, position, root) for position, root in enumerate(provider.roots)]
+    txn.insert("proots", ["pid", "position", "root"], roots)
+
+
+def _locked_counter(txn: Txn, name: str) -> int:
+    """A counter of lcc-admin in ``meta``, locked until the transaction ends."""
+    txn.upsert("meta", ["name", "value"], [(name, "0")], ["name"], ["name"])
+    return int(txn.value(f"SELECT value FROM meta WHERE name = ?{txn.for_update}", [name], "0"))
+
+
+def _order(txn: Txn, kind: str, pid: int) -> None:
+    number = _locked_counter(txn, "order") + 1
+    txn.execute("UPDATE meta SET value = ? WHERE name = 'order'", [str(number)])
+    txn.insert("orders", ["id", "kind", "pid"], [(number, kind, pid)])

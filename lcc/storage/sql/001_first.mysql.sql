@@ -1,0 +1,168 @@
+-- The tables of the LCC on MySQL and MariaDB.  001_first.sqlite.sql has the same tables and columns; a test compares them.
+-- Times are seconds since 1970 (UTC); keys are those of lcc.model.KEY_BYTES; texts that may be absent are empty.
+
+-- Registered providers.  Written by lcc-admin (later also by the registration server), by nobody else.
+CREATE TABLE IF NOT EXISTS pidb (
+    pid INT NOT NULL PRIMARY KEY,               -- the provider's id; never used again
+    password VARCHAR(255) NOT NULL,             -- hashed (lcc.storage.passwords)
+    filesmax BIGINT,                            -- quota of files; NULL: none
+    spacemax BIGINT,                            -- quota of bytes; NULL: none
+    fullsetsallowed BIGINT,                     -- unsolicited full sets a period; NULL: any number
+    bandwidth BIGINT,                           -- bytes per second; NULL: without limit
+    timeofday MEDIUMTEXT NOT NULL,              -- when fetching is allowed, as text; empty: always
+    timezone VARCHAR(255) NOT NULL,             -- IANA name for timeofday; empty: the LCC's own
+    priority SMALLINT NOT NULL,                 -- 0, 1 or 2; higher is fetched first
+    allow_private SMALLINT NOT NULL,            -- 1: fetching from private addresses is allowed
+    insecure SMALLINT NOT NULL,                 -- 1: TLS certificates are not verified
+    removed SMALLINT NOT NULL                   -- 1: being removed
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- The URL prefixes of a provider.
+CREATE TABLE IF NOT EXISTS proots (
+    pid INT NOT NULL,
+    position INT NOT NULL,                      -- order in which they were given
+    root MEDIUMTEXT NOT NULL,                   -- normalised
+    PRIMARY KEY (pid, position)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- What the queue manager knows and counts for a provider.  Written by the queue manager only.
+CREATE TABLE IF NOT EXISTS pstats (
+    pid INT NOT NULL PRIMARY KEY,
+    files_used BIGINT NOT NULL DEFAULT 0,       -- rows of lccurl with content
+    space_used BIGINT NOT NULL DEFAULT 0,       -- their bytes
+    nurlproc BIGINT NOT NULL DEFAULT 0,         -- rows of qdb that are to be fetched
+    errseq BIGINT NOT NULL DEFAULT 0,           -- errors ever counted: the number of the last one
+    errcleared BIGINT NOT NULL DEFAULT 0,       -- errors up to this number are done with
+    maxconnseq BIGINT NOT NULL DEFAULT 0,       -- the newest connection of which a set was absorbed
+    fullconnseq BIGINT NOT NULL DEFAULT 0,      -- the newest connection of which a full set was absorbed
+    fullsets_used BIGINT NOT NULL DEFAULT 0,    -- unsolicited full sets in this period
+    fullsets_since BIGINT NOT NULL DEFAULT 0,   -- when the period began
+    wantfullset VARCHAR(64) NOT NULL DEFAULT '',-- why a full set is wanted; empty: it is not
+    last_set_time BIGINT NOT NULL DEFAULT 0     -- when the last set was accepted
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Errors of fetches, kept for the provider.
+CREATE TABLE IF NOT EXISTS urlerrs (
+    pid INT NOT NULL,
+    number BIGINT NOT NULL,                     -- counts the provider's errors, from 1
+    code INT NOT NULL,                          -- lcc.errors
+    message MEDIUMTEXT NOT NULL,
+    url MEDIUMTEXT NOT NULL,                    -- the fetch URL
+    sent MEDIUMTEXT NOT NULL,                   -- the element's attributes as sent, a JSON list
+    time BIGINT NOT NULL,
+    PRIMARY KEY (pid, number)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- The queue: one row for each URL that waits to be fetched.
+CREATE TABLE IF NOT EXISTS qdb (
+    urlkey BINARY(20) NOT NULL PRIMARY KEY,
+    pid INT NOT NULL,
+    psetid BIGINT NOT NULL,                     -- its set, in the order of the sets
+    slot SMALLINT NOT NULL,                     -- time slot; -1: any time
+    seq BIGINT NOT NULL,                        -- its place in the set
+    operation SMALLINT NOT NULL,                -- 1: fetch; 0: nothing (deleted since)
+    generation BIGINT NOT NULL,                 -- grows with each change of the row
+    connseq BIGINT NOT NULL,                    -- connection of its last operation
+    attempts INT NOT NULL,                      -- fetches that have failed
+    seen BIGINT NOT NULL,                       -- psetid of the last full set that named it
+    curl MEDIUMTEXT NOT NULL,                   -- conceptual URL
+    furl MEDIUMTEXT NOT NULL,                   -- fetch URL; empty: curl
+    burl MEDIUMTEXT NOT NULL,                   -- browse URL; empty: curl; '-': none
+    mimetype MEDIUMTEXT NOT NULL,
+    subtype MEDIUMTEXT NOT NULL,
+    md5 VARCHAR(32) NOT NULL,                   -- told, hexadecimal; empty: not told
+    len BIGINT,                                 -- told, bytes
+    mtime BIGINT,                               -- told
+    hours MEDIUMTEXT NOT NULL,                  -- as sent
+    ifabsent SMALLINT NOT NULL,
+    sent MEDIUMTEXT NOT NULL,                   -- the element's attributes as sent, a JSON list
+    INDEX qdb_order (pid, slot, psetid, seq)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- The sets that have rows in the queue.  Can be rebuilt from qdb alone.
+CREATE TABLE IF NOT EXISTS qpsdb (
+    psetid BIGINT NOT NULL,
+    slot SMALLINT NOT NULL,
+    pid INT NOT NULL,
+    pri SMALLINT NOT NULL,                      -- the provider's priority when the set came
+    connseq BIGINT NOT NULL,
+    fullset SMALLINT NOT NULL,                  -- 1: a full set
+    firstseq BIGINT NOT NULL,                   -- no row of it comes before this place
+    lastseq BIGINT NOT NULL,                    -- nor behind this one
+    nurls BIGINT NOT NULL,                      -- rows left
+    time BIGINT NOT NULL,                       -- when it came
+    PRIMARY KEY (psetid, slot),
+    INDEX qpsdb_provider (pid, slot, psetid)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- The cache: what is kept, and what went away (tombstones).
+CREATE TABLE IF NOT EXISTS lccurl (
+    urlkey BINARY(20) NOT NULL PRIMARY KEY,
+    pid INT NOT NULL,
+    state SMALLINT NOT NULL,                    -- 1: cached; 0: deleted
+    change_number BIGINT NOT NULL,              -- of its last change; 0: never was in the cache
+    connseq BIGINT NOT NULL,                    -- connection of its last operation
+    seen BIGINT NOT NULL,                       -- psetid of the last full set that named it
+    source SMALLINT NOT NULL,                   -- who named it; 1: the provider told it
+    curl MEDIUMTEXT NOT NULL,
+    furl MEDIUMTEXT NOT NULL,
+    burl MEDIUMTEXT NOT NULL,
+    mimetype MEDIUMTEXT NOT NULL,
+    subtype MEDIUMTEXT NOT NULL,
+    told_md5 VARCHAR(32) NOT NULL,              -- as the provider told last
+    told_len BIGINT,
+    told_mtime BIGINT,
+    md5 VARCHAR(32) NOT NULL,                   -- of the content
+    len BIGINT,
+    mtime BIGINT,                               -- Last-Modified, else as told
+    status INT NOT NULL,                        -- of the fetch
+    charset VARCHAR(255) NOT NULL,
+    etag MEDIUMTEXT NOT NULL,
+    headers MEDIUMTEXT NOT NULL,                -- response headers, a JSON list
+    fetched_time BIGINT,
+    fetched_machineid INT,                      -- where the content is
+    fetched_fileid BIGINT,
+    confirmed_time BIGINT,                      -- fetched, found unchanged, or (a tombstone) deleted
+    INDEX lccurl_change (change_number)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Files to be removed, per machine.
+CREATE TABLE IF NOT EXISTS fsmdb (
+    id BIGINT NOT NULL PRIMARY KEY,
+    machine INT NOT NULL,
+    file BIGINT NOT NULL,
+    INDEX fsmdb_machine (machine, id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- How far the sets of each UNS are applied.
+CREATE TABLE IF NOT EXISTS setspos (
+    uns VARBINARY(255) NOT NULL,                -- the UNS's name, UTF-8
+    epoch VARBINARY(255) NOT NULL,              -- of its spool
+    last_number BIGINT NOT NULL,                -- sets up to here are applied completely
+    part_number BIGINT NOT NULL,                -- the set being absorbed; 0: none
+    part_psetid BIGINT NOT NULL,                -- the psetid it was given
+    part_done BIGINT NOT NULL,                  -- elements of it that are absorbed
+    PRIMARY KEY (uns, epoch)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Counters of the queue manager.
+CREATE TABLE IF NOT EXISTS counters (
+    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- change, psetid, file_order, qm_run
+    value BIGINT NOT NULL
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+INSERT IGNORE INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('qm_run', 0);
+
+-- What lcc-admin orders from the queue manager.
+CREATE TABLE IF NOT EXISTS orders (
+    id BIGINT NOT NULL PRIMARY KEY,
+    kind VARCHAR(64) NOT NULL,                  -- provider-changed, provider-removed
+    pid INT NOT NULL
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- The connection counters: the one table that a UNS writes (on SQLite in a file of its own).
+CREATE TABLE IF NOT EXISTS connections (
+    pid INT NOT NULL PRIMARY KEY,
+    lastconnseq BIGINT NOT NULL,                -- counts the provider's connections
+    lastconnip VARCHAR(64) NOT NULL,            -- where the last one came from
+    lastconntime BIGINT NOT NULL
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

@@ -1,0 +1,160 @@
+-- The tables of the LCC on SQLite.  001_first.mysql.sql has the same tables and columns; a test compares them.
+-- Times are seconds since 1970 (UTC); keys are those of lcc.model.KEY_BYTES; texts that may be absent are empty.
+
+-- Registered providers.  Written by lcc-admin (later also by the registration server), by nobody else.
+CREATE TABLE pidb (
+    pid INTEGER NOT NULL PRIMARY KEY,           -- the provider's id; never used again
+    password TEXT NOT NULL,                     -- hashed (lcc.storage.passwords)
+    filesmax INTEGER,                           -- quota of files; NULL: none
+    spacemax INTEGER,                           -- quota of bytes; NULL: none
+    fullsetsallowed INTEGER,                    -- unsolicited full sets a period; NULL: any number
+    bandwidth INTEGER,                          -- bytes per second; NULL: without limit
+    timeofday TEXT NOT NULL,                    -- when fetching is allowed, as text; empty: always
+    timezone TEXT NOT NULL,                     -- IANA name for timeofday; empty: the LCC's own
+    priority INTEGER NOT NULL,                  -- 0, 1 or 2; higher is fetched first
+    allow_private INTEGER NOT NULL,             -- 1: fetching from private addresses is allowed
+    insecure INTEGER NOT NULL,                  -- 1: TLS certificates are not verified
+    removed INTEGER NOT NULL                    -- 1: being removed
+);
+
+-- The URL prefixes of a provider.
+CREATE TABLE proots (
+    pid INTEGER NOT NULL,
+    position INTEGER NOT NULL,                  -- order in which they were given
+    root TEXT NOT NULL,                         -- normalised
+    PRIMARY KEY (pid, position)
+) WITHOUT ROWID;
+
+-- What the queue manager knows and counts for a provider.  Written by the queue manager only.
+CREATE TABLE pstats (
+    pid INTEGER NOT NULL PRIMARY KEY,
+    files_used INTEGER NOT NULL DEFAULT 0,      -- rows of lccurl with content
+    space_used INTEGER NOT NULL DEFAULT 0,      -- their bytes
+    nurlproc INTEGER NOT NULL DEFAULT 0,        -- rows of qdb that are to be fetched
+    errseq INTEGER NOT NULL DEFAULT 0,          -- errors ever counted: the number of the last one
+    errcleared INTEGER NOT NULL DEFAULT 0,      -- errors up to this number are done with
+    maxconnseq INTEGER NOT NULL DEFAULT 0,      -- the newest connection of which a set was absorbed
+    fullconnseq INTEGER NOT NULL DEFAULT 0,     -- the newest connection of which a full set was absorbed
+    fullsets_used INTEGER NOT NULL DEFAULT 0,   -- unsolicited full sets in this period
+    fullsets_since INTEGER NOT NULL DEFAULT 0,  -- when the period began
+    wantfullset TEXT NOT NULL DEFAULT '',       -- why a full set is wanted; empty: it is not
+    last_set_time INTEGER NOT NULL DEFAULT 0    -- when the last set was accepted
+);
+
+-- Errors of fetches, kept for the provider.
+CREATE TABLE urlerrs (
+    pid INTEGER NOT NULL,
+    number INTEGER NOT NULL,                    -- counts the provider's errors, from 1
+    code INTEGER NOT NULL,                      -- lcc.errors
+    message TEXT NOT NULL,
+    url TEXT NOT NULL,                          -- the fetch URL
+    sent TEXT NOT NULL,                         -- the element's attributes as sent, a JSON list
+    time INTEGER NOT NULL,
+    PRIMARY KEY (pid, number)
+) WITHOUT ROWID;
+
+-- The queue: one row for each URL that waits to be fetched.
+CREATE TABLE qdb (
+    urlkey BLOB NOT NULL PRIMARY KEY,
+    pid INTEGER NOT NULL,
+    psetid INTEGER NOT NULL,                    -- its set, in the order of the sets
+    slot INTEGER NOT NULL,                      -- time slot; -1: any time
+    seq INTEGER NOT NULL,                       -- its place in the set
+    operation INTEGER NOT NULL,                 -- 1: fetch; 0: nothing (deleted since)
+    generation INTEGER NOT NULL,                -- grows with each change of the row
+    connseq INTEGER NOT NULL,                   -- connection of its last operation
+    attempts INTEGER NOT NULL,                  -- fetches that have failed
+    seen INTEGER NOT NULL,                      -- psetid of the last full set that named it
+    curl TEXT NOT NULL,                         -- conceptual URL
+    furl TEXT NOT NULL,                         -- fetch URL; empty: curl
+    burl TEXT NOT NULL,                         -- browse URL; empty: curl; '-': none
+    mimetype TEXT NOT NULL,
+    subtype TEXT NOT NULL,
+    md5 TEXT NOT NULL,                          -- told, hexadecimal; empty: not told
+    len INTEGER,                                -- told, bytes
+    mtime INTEGER,                              -- told
+    hours TEXT NOT NULL,                        -- as sent
+    ifabsent INTEGER NOT NULL,
+    sent TEXT NOT NULL                          -- the element's attributes as sent, a JSON list
+);
+CREATE INDEX qdb_order ON qdb (pid, slot, psetid, seq);
+
+-- The sets that have rows in the queue.  Can be rebuilt from qdb alone.
+CREATE TABLE qpsdb (
+    psetid INTEGER NOT NULL,
+    slot INTEGER NOT NULL,
+    pid INTEGER NOT NULL,
+    pri INTEGER NOT NULL,                       -- the provider's priority when the set came
+    connseq INTEGER NOT NULL,
+    fullset INTEGER NOT NULL,                   -- 1: a full set
+    firstseq INTEGER NOT NULL,                  -- no row of it comes before this place
+    lastseq INTEGER NOT NULL,                   -- nor behind this one
+    nurls INTEGER NOT NULL,                     -- rows left
+    time INTEGER NOT NULL,                      -- when it came
+    PRIMARY KEY (psetid, slot)
+) WITHOUT ROWID;
+CREATE INDEX qpsdb_provider ON qpsdb (pid, slot, psetid);
+
+-- The cache: what is kept, and what went away (tombstones).
+CREATE TABLE lccurl (
+    urlkey BLOB NOT NULL PRIMARY KEY,
+    pid INTEGER NOT NULL,
+    state INTEGER NOT NULL,                     -- 1: cached; 0: deleted
+    change_number INTEGER NOT NULL,             -- of its last change; 0: never was in the cache
+    connseq INTEGER NOT NULL,                   -- connection of its last operation
+    seen INTEGER NOT NULL,                      -- psetid of the last full set that named it
+    source INTEGER NOT NULL,                    -- who named it; 1: the provider told it
+    curl TEXT NOT NULL,
+    furl TEXT NOT NULL,
+    burl TEXT NOT NULL,
+    mimetype TEXT NOT NULL,
+    subtype TEXT NOT NULL,
+    told_md5 TEXT NOT NULL,                     -- as the provider told last
+    told_len INTEGER,
+    told_mtime INTEGER,
+    md5 TEXT NOT NULL,                          -- of the content
+    len INTEGER,
+    mtime INTEGER,                              -- Last-Modified, else as told
+    status INTEGER NOT NULL,                    -- of the fetch
+    charset TEXT NOT NULL,
+    etag TEXT NOT NULL,
+    headers TEXT NOT NULL,                      -- response headers, a JSON list
+    fetched_time INTEGER,
+    fetched_machineid INTEGER,                  -- where the content is
+    fetched_fileid INTEGER,
+    confirmed_time INTEGER                      -- fetched, found unchanged, or (a tombstone) deleted
+);
+CREATE INDEX lccurl_change ON lccurl (change_number);
+
+-- Files to be removed, per machine.
+CREATE TABLE fsmdb (
+    id INTEGER NOT NULL PRIMARY KEY,
+    machine INTEGER NOT NULL,
+    file INTEGER NOT NULL
+);
+CREATE INDEX fsmdb_machine ON fsmdb (machine, id);
+
+-- How far the sets of each UNS are applied.
+CREATE TABLE setspos (
+    uns BLOB NOT NULL,                          -- the UNS's name, UTF-8
+    epoch BLOB NOT NULL,                        -- of its spool
+    last_number INTEGER NOT NULL,               -- sets up to here are applied completely
+    part_number INTEGER NOT NULL,               -- the set being absorbed; 0: none
+    part_psetid INTEGER NOT NULL,               -- the psetid it was given
+    part_done INTEGER NOT NULL,                 -- elements of it that are absorbed
+    PRIMARY KEY (uns, epoch)
+) WITHOUT ROWID;
+
+-- Counters of the queue manager.
+CREATE TABLE counters (
+    name TEXT NOT NULL PRIMARY KEY,             -- change, psetid, file_order, qm_run
+    value INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('qm_run', 0);
+
+-- What lcc-admin orders from the queue manager.
+CREATE TABLE orders (
+    id INTEGER NOT NULL PRIMARY KEY,
+    kind TEXT NOT NULL,                         -- provider-changed, provider-removed
+    pid INTEGER NOT NULL
+);

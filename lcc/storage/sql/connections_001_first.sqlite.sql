@@ -1,0 +1,7 @@
+-- The connection counters, in a file of their own: a UNS must not wait while the queue manager writes.
+CREATE TABLE connections (
+    pid INTEGER NOT NULL PRIMARY KEY,
+    lastconnseq INTEGER NOT NULL,           -- counts the provider's connections
+    lastconnip TEXT NOT NULL,               -- where the last one came from
+    lastconntime INTEGER NOT NULL
+);

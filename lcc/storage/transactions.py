@@ -1,0 +1,96 @@
+"""The transaction that an interaction works with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from lcc.storage.dialects import Dialect
+
+
+class Txn:
+    """What an interaction is given: statements of one transaction, ``?`` for each parameter on every database.
+
+    Interactions may be run again from their start, also after a commit whose result got lost: they are idempotent.
+    """
+
+    def __init__(self, dialect: Dialect, connection: Any) -> None:
+        self.dialect = dialect
+        self._cursor = connection.cursor()
+
+    @property
+    def for_update(self) -> str:
+        """Put it behind a SELECT whose rows this transaction will change."""
+        return self.dialect.for_update
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        """Run a statement that gives no rows."""
+        self.dialect.execute(self._cursor, sql, parameters)
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT."""
+        self.dialect.execute(self._cursor, sql, parameters)
+        return list(self._cursor.fetchall())
+
+    def one(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        """The first row of a SELECT; None: it has none."""
+        self.dialect.execute(self._cursor, sql, parameters)
+        rows = self._cursor.fetchall()
+        return rows[0] if rows else None
+
+    def value(self, sql: str, parameters: Sequence[Any] = (), default: Any = None) -> Any:
+        """The first value of the first row; ``default``: there is no row, or it is NULL."""
+        row = self.one(sql, parameters)
+        return default if row is None or row[0] is None else row[0]
+
+    def query_in(
+        self, sql: str, values: Iterable[Any], before: Sequence[Any] = (), after: Sequence[Any] = ()
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT whose ``{in}`` stands for a list of values, however long it is.
+
+        :param before, after: parameters of the SELECT before and after the list.
+        """
+        rows: list[tuple[Any, ...]] = []
+        for chunk, marks in self._chunks(values):
+            rows += self.query(sql.replace("{in}", marks), [*before, *chunk, *after])
+        return rows
+
+    def execute_in(
+        self, sql: str, values: Iterable[Any], before: Sequence[Any] = (), after: Sequence[Any] = ()
+    ) -> None:
+        """As :meth:`query_in`, for a statement that gives no rows."""
+        for chunk, marks in self._chunks(values):
+            self.execute(sql.replace("{in}", marks), [*before, *chunk, *after])
+
+    def _chunks(self, values: Iterable[Any]) -> Iterator[tuple[list[Any], str]]:
+        every = list(values)
+        step = self.dialect.values_max
+        for start in range(0, len(every), step):
+            chunk = every[start : start + step]
+            yield chunk, ",".join("?" * len(chunk))
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Insert many rows, in as few statements as may be."""
+        if rows:
+            self.dialect.write_rows(self._cursor, f"INSERT INTO {table} ({', '.join(columns)})", "", rows)
+
+    def upsert(
+        self,
+        table: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        key: Sequence[str],
+        update: Sequence[str] | None = None,
+    ) -> None:
+        """Insert rows; where the key exists, give its row the new values instead.
+
+        :param update: only these columns change in a row that exists; None: all but the key.
+        """
+        if rows:
+            changing = [column for column in columns if column not in key] if update is None else update
+            head = f"INSERT INTO {table} ({', '.join(columns)})"
+            self.dialect.write_rows(self._cursor, head, self.dialect.on_duplicate(key, changing), rows)
+
+    def close(self) -> None:
+        """Called at the transaction's end by who began it."""
+        self._cursor.close()
