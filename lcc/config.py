@@ -102,6 +102,8 @@ class QmConfig:
     absorb_ahead: int = setting(8000, "elements read from a UNS beyond those being absorbed", minimum=1)
     record_batch: int = setting(500, "results recorded in one transaction", minimum=1, maximum=10_000)
     read_ahead: int = setting(64, "queue rows kept in memory for a provider being fetched", minimum=2, maximum=10_000)
+    read_ahead_total: int = setting(20_000, "queue rows kept in memory for all of them, about", minimum=100)
+    delete_window: int = setting(200, "delete orders outstanding at a BOT-M", minimum=1, maximum=10_000)
     overload: float = setting(
         1.5, "orders outstanding at a BOT-M, as a multiple of its capacity", minimum=1, maximum=10
     )

@@ -126,6 +126,10 @@ class IQueueStore(Interface):
     def deletes_done(ids: Sequence[int]) -> Deferred[None]:
         """The files of these orders are gone."""
 
+    def want_full_set(pid: int, reason: str) -> Deferred[None]:
+        """Ask the provider for a full set from now on (``cache-crash``: something that it was told is accepted is
+        lost)."""
+
     def carry_out_orders(now: int) -> Deferred[list[tuple[str, int]]]:
         """Carry out a bounded part of what ``lcc-admin`` ordered; gives ``(kind, pid)`` of each order finished, e.g.
         ``("provider-changed", 7)``, ``("provider-removed", 7)``.  An empty list: there was nothing to do."""
