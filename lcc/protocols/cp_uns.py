@@ -176,7 +176,10 @@ def write_fault(code: int, url: str, attributes: Iterable[tuple[str, str]], text
 
 
 def unpack_sent(sent: str) -> list[tuple[str, str]]:
-    """The attributes that :attr:`lcc.model.StoredError.sent` says; none where it is damaged (an error without them is better than none)."""
+    """The attributes that :attr:`lcc.model.StoredError.sent` says.
+
+    None at all where it is damaged: an error without them is better than no error.
+    """
     try:
         flat = json.loads(sent) if sent else []
     except ValueError:

@@ -44,6 +44,8 @@ class FeedLimits:
     :ivar value_chars: characters of one attribute value.
     :ivar text_chars: characters of one text.
     :ivar name_count: distinct element and attribute names in one document.
+    :ivar name_chars: characters of one name.
+    :ivar prolog_bytes: comments and the like before a document's root.
     """
 
     document_bytes: int | None = None
@@ -53,6 +55,8 @@ class FeedLimits:
     value_chars: int = 8192
     text_chars: int = 8192
     name_count: int = 512
+    name_chars: int = 256
+    prolog_bytes: int = 65536
 
 
 class Start(NamedTuple):
@@ -116,9 +120,11 @@ class XmlFeed:
         self._prefixes = dict(self._sticky)
         self._names: dict[str, str] = {}
         self._known: set[str] = set()
+        self._plain: set[str] = set()
         self._texts: list[str] = []
         self._text_chars = 0
         self._depth = 0
+        self._declared = False
         self._begun = False
         self._ended = False
         self._fed = 0
@@ -163,7 +169,11 @@ class XmlFeed:
         self._held += data[cut:]
         events = self._parse(piece)
         if not self._ended:
-            self._check_held()
+            try:
+                self._check_held()
+            except StreamError:
+                self.salvaged = events
+                raise
         return events
 
     def next_document(self) -> list[Event]:
@@ -191,14 +201,11 @@ class XmlFeed:
 
     def _parse(self, piece: bytes) -> list[Event]:
         while True:
-            if not self._begun:
+            if not self._fed:
+                piece = piece.lstrip(_WHITE).removeprefix(_BOM)
+                if not piece:
+                    return []
                 self._check_encoding(piece)
-                if not self._fed:
-                    piece = piece.lstrip(_WHITE)
-                    if piece.startswith(_BOM):
-                        piece = piece[3:]
-                    if not piece:
-                        return []
             restart = self._parse_with_current(piece)
             if restart is None:
                 break
@@ -212,8 +219,6 @@ class XmlFeed:
         keep = not self._begun
         if keep:
             self._outside += piece
-            if len(self._outside) > self.limits.token_bytes + 65536:
-                raise StreamError("limit", "too much before the root element")
         fed_before = self._fed
         self._fed += len(piece)
         limit = self.limits.document_bytes
@@ -225,7 +230,7 @@ class XmlFeed:
                 # The next document, or garbage, begins at index: the next parser will tell.
                 self._keep_rest(piece, fed_before, index)
                 return None
-            if self._fault is None and error.code == _MISPLACED and not self._begun and index > 0:
+            if self._fault is None and error.code == _MISPLACED and not (self._begun or self._declared) and index > 0:
                 # White space or a comment stood before the XML declaration.
                 return bytes(self._outside[index:])
             raise self._failure(self._fault or _syntax_error(error)) from None
@@ -234,10 +239,18 @@ class XmlFeed:
         if self._fault is not None:
             raise self._failure(self._fault)
         if self._ended:
-            self._keep_rest(piece, fed_before, self._fed)
-        elif self._begun and keep:
-            self._outside.clear()
-        if limit is not None and self._fed > limit and not self._ended:
+            # Less than all where a comment behind the root is still incomplete.
+            self._keep_rest(piece, fed_before, self._parser.CurrentByteIndex)
+            return None
+        if self._begun:
+            if keep:
+                self._outside.clear()
+        elif len(self._outside) > self.limits.prolog_bytes:
+            raise StreamError("limit", "too much before the root element")
+        # What expat keeps of an incomplete token that has a '>' in it, such as a comment.
+        if self._fed - self._parser.CurrentByteIndex > self.limits.token_bytes:
+            raise self._failure(StreamError("limit", f"a tag or text of more than {self.limits.token_bytes} bytes"))
+        if limit is not None and self._fed > limit:
             raise self._failure(StreamError("limit", f"a message of more than {limit} bytes"))
         return None
 
@@ -257,6 +270,7 @@ class XmlFeed:
         raise StreamError("encoding", "a document type declaration is not accepted")
 
     def _declaration(self, _version: str, encoding: str | None, _standalone: int) -> None:
+        self._declared = True
         if encoding is not None and encoding.upper() not in ("UTF-8", "US-ASCII"):
             self._set_fault(StreamError("encoding", f"the declared encoding is {encoding[:40]!r}"))
 
@@ -282,17 +296,13 @@ class XmlFeed:
                     where = f"an attribute of more than {limits.value_chars} characters in <{raw[:80]}>"
                     self._set_fault(StreamError("limit", where))
                     return
-            if not (attributes.keys() <= self._known):
-                self._new_attributes(attributes)
         if self._texts:
             self._texts.clear()
             self._text_chars = 0
         declared: dict[str, str] | None = None
-        for name in attributes:
-            if name.startswith("xmlns"):
-                declared = self._declare(attributes)
-                attributes = {key: value for key, value in attributes.items() if not _is_declaration(key)}
-                break
+        if not attributes.keys() <= self._plain and self._meet(attributes):
+            declared = self._declare(attributes)
+            attributes = {key: value for key, value in attributes.items() if not _is_declaration(key)}
         self._scopes.append(declared)
         if depth == 1:
             self._begun = True
@@ -300,7 +310,8 @@ class XmlFeed:
             self.root_namespace = self._prefixes.get(self.root_prefix, "")
             self._sticky = dict(self._prefixes)
         name = self._names.get(raw) or self._resolve(raw)
-        self._events.append(Start(name, attributes, depth))
+        if self._fault is None:
+            self._events.append(Start(name, attributes, depth))
 
     def _end(self, raw: str) -> None:
         if self._fault is not None:
@@ -333,11 +344,17 @@ class XmlFeed:
             return
         self._texts.append(data)
 
-    def _new_attributes(self, attributes: dict[str, str]) -> None:
+    def _meet(self, attributes: dict[str, str]) -> bool:
+        """Note names that are new; tells whether namespace declarations are among them."""
         self._known.update(attributes)
-        self._check_names()
+        self._check_names(max(map(len, attributes)))
+        declarations = {name for name in attributes if _is_declaration(name)}
+        self._plain.update(attributes.keys() - declarations)
+        return bool(declarations)
 
-    def _check_names(self) -> None:
+    def _check_names(self, longest: int) -> None:
+        if longest > self.limits.name_chars:
+            self._set_fault(StreamError("limit", f"a name of more than {self.limits.name_chars} characters"))
         if len(self._known) > self.limits.name_count:
             self._set_fault(StreamError("limit", f"more than {self.limits.name_count} different names"))
 
@@ -369,7 +386,7 @@ class XmlFeed:
             uri = ""
         name = local if uri in ("", NAMESPACE) else f"{{{uri}}}{local}"
         self._known.add(raw)
-        self._check_names()
+        self._check_names(len(raw))
         self._names[raw] = name
         return name
 
