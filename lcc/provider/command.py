@@ -11,15 +11,19 @@ _program = "lcc"
 
 
 class Fault(click.ClickException):
-    """Something that the user must know; the command ends with this exit code."""
+    """Something that the user must know; the command ends with exit code 1."""
 
-    def __init__(self, message: str, exit_code: int = 1) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    exit_code = 1
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the message, headed by the command's name: in a pipe of three it matters who speaks."""
         click.echo(f"{_program}: {self.format_message()}", file=file, err=True)
+
+
+class BadInput(Fault):
+    """What was given cannot be used, and nothing was sent; exit code 2, as for wrong options."""
+
+    exit_code = 2
 
 
 def run(command: click.Command, name: str) -> None:

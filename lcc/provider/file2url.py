@@ -102,7 +102,7 @@ def command(
 
 
 def _write(listing: Iterator[Listed], describer: Describer, notes: Notes, errors: Notes) -> None:
-    sink = StreamWriter(sys.stdout, Header("file2url"))
+    sink = StreamWriter(sys.stdout.buffer, Header("file2url"))
     try:
         for file in listing:
             try:

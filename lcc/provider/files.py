@@ -11,7 +11,7 @@ import stat
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import md5
-from typing import BinaryIO
+from typing import IO
 from urllib.parse import quote_from_bytes
 
 import attrs
@@ -113,7 +113,7 @@ def found(docroot: bytes, arguments: Sequence[bytes]) -> Iterator[Listed]:
         raise ListingFault(f"find failed (exit code {process.returncode})")
 
 
-def split_names(source: BinaryIO, separator: bytes) -> Iterator[bytes]:
+def split_names(source: IO[bytes], separator: bytes) -> Iterator[bytes]:
     """The non-empty names of a file or pipe, however they are cut."""
     read = getattr(source, "read1", source.read)
     held = b""

@@ -76,7 +76,7 @@ def _filter(state: StateFile, full: bool, allow_mass_delete: bool, require_end: 
         settled = False
     if settled and not quiet:
         click.echo("lcccpstate: the last submission's answer is not known: its changes are sent again", err=True)
-    sink = _Sink(sys.stdout, Header("lcccpstate", full, state.path, token))
+    sink = _Sink(sys.stdout.buffer, Header("lcccpstate", full, state.path, token))
     reader = StreamReader(require_end)
     writer = StateWriter(state.pending, token)
     try:

@@ -22,7 +22,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import IO
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 from xml.parsers import expat
 
@@ -277,7 +277,7 @@ class StreamReader:
         return int(text)
 
 
-def read_elements(source: BinaryIO, reader: StreamReader) -> Iterator[dict[str, str]]:
+def read_elements(source: IO[bytes], reader: StreamReader) -> Iterator[dict[str, str]]:
     """All elements of a file or pipe.  Whoever exhausts this iterator knows that the stream is complete.
 
     :raises StreamFault: see :class:`StreamReader`.
@@ -291,7 +291,7 @@ def read_elements(source: BinaryIO, reader: StreamReader) -> Iterator[dict[str, 
 class StreamWriter:
     """Writes one section: header, elements, end mark.  What was not closed bears no end mark."""
 
-    def __init__(self, sink: TextIO, header: Header) -> None:
+    def __init__(self, sink: IO[bytes], header: Header) -> None:
         self._sink = sink
         self._lines = [header.line()]
         self.count = 0
@@ -305,7 +305,7 @@ class StreamWriter:
 
     def flush(self) -> None:
         """Hand on what was written so far."""
-        self._sink.write("".join(self._lines))
+        self._sink.write("".join(self._lines).encode())
         self._lines.clear()
         self._sink.flush()
 

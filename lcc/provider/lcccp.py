@@ -1,0 +1,141 @@
+"""``lcccp``: sends ``<url>`` containers to a UNS and tells what became of them.
+
+*Owns* a temporary file while it runs; puts the state file of ``lcccpstate`` in place.
+
+*Strategy.*  Standard input is read to its end and checked before anything is sent, so that a program that died
+upstream sends nothing; it waits in a temporary file, whatever its size.  Then one connection: init, what the LCC
+says, the set with back-pressure, the answer.  A set without elements is sent only to acknowledge errors that the LCC
+has just shown; otherwise the connection alone is made, so that a wanted full set is noticed.
+
+*Failures.*  Exit codes: 0 accepted, 1 accepted with URL errors, 2 wrong usage or unusable input, 3 rejected by the
+LCC, 4 unreachable or no answer.  On 2 and 3 nothing was taken; on 4 nobody may know, and the next run of
+``lcccpstate`` sends again what may be missing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lcc.provider.command import BadInput, run
+from lcc.provider.spool import Spool, spool_stream
+from lcc.provider.statefile import StateBusy, StateFile
+from lcc.provider.stream_format import StreamFault
+from lcc.provider.submitter import Orders, Submitter
+
+
+def _password(pwd: str | None, pwd_file: Path | None) -> str:
+    if pwd is not None and pwd_file is not None:
+        raise click.UsageError("--pwd and --pwd-file cannot both be given")
+    if pwd is not None:
+        return pwd
+    if pwd_file is not None:
+        try:
+            lines = pwd_file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.UsageError(f"--pwd-file: {error}") from None
+        if not lines or not lines[0].strip():
+            raise click.UsageError(f"--pwd-file: {pwd_file} holds no password in its first line")
+        return lines[0].strip()
+    from_environment = os.environ.get("LCC_PASSWORD")
+    if not from_environment:
+        raise click.UsageError("a password is needed: --pwd-file, LCC_PASSWORD, or --pwd")
+    return from_environment
+
+
+@click.command()
+@click.option("--uns", required=True, help="The UNS: HOST:PORT, or an endpoint such as tls:HOST:PORT or unix:PATH.")
+@click.option("--pid", required=True, type=click.IntRange(1, 2**32 - 1), help="The provider's id.")
+@click.option("--pwd", help="The provider's password. Others on this machine can see it: use --pwd-file.")
+@click.option("--pwd-file", type=click.Path(dir_okay=False, path_type=Path), help="A file with it in its first line.")
+@click.option("--urlprefix", default="", help="Put before every URL that names no scheme: http://site/")
+@click.option("--full", is_flag=True, help="The input is all there is: the LCC deletes everything else of this site.")
+@click.option("--allow-mass-delete", is_flag=True, help="Send a full set even if it is empty.")
+@click.option("--check", is_flag=True, help="Only connect and tell what the LCC says; the input is not read.")
+@click.option(
+    "--statefile", type=click.Path(dir_okay=False, path_type=Path), help="With --check: note wanted sets here."
+)
+@click.option("--no-end-mark", is_flag=True, help="The input is hand-made and bears no end mark.")
+@click.option("--timeout", default=300.0, type=click.FloatRange(0.01), help="Longest silence in seconds.")
+@click.option("--retries", default=0, type=click.IntRange(0, 1000), help="More attempts when there is no answer.")
+@click.option("--show-errors", default=20, type=click.IntRange(0), help="URL errors printed in full.")
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors and warnings.")
+def command(
+    uns: str,
+    pid: int,
+    pwd: str | None,
+    pwd_file: Path | None,
+    urlprefix: str,
+    full: bool,
+    allow_mass_delete: bool,
+    check: bool,
+    statefile: Path | None,
+    no_end_mark: bool,
+    timeout: float,
+    retries: int,
+    show_errors: int,
+    quiet: bool,
+) -> None:
+    """Send the <url> containers on standard input to the update notification server of an LCC.
+
+    \b
+    Exit codes: 0 accepted; 1 accepted, but some URLs were refused; 2 wrong usage or
+    unusable input; 3 rejected by the LCC; 4 unreachable, or the answer was lost.
+
+    The password is best given by --pwd-file or in the environment variable LCC_PASSWORD.
+    """
+    password = _password(pwd, pwd_file)
+    if urlprefix and "://" not in urlprefix:
+        raise click.UsageError(f"--urlprefix: {urlprefix} does not begin like http://site/")
+    if statefile is not None and not check:
+        raise click.UsageError("--statefile belongs to --check; otherwise the stream names it")
+    orders = Orders(uns, pid, password, urlprefix, timeout, retries, show_errors, quiet)
+    with ExitStack() as stack:
+        spool = None
+        state = None if statefile is None else StateFile(statefile)
+        if not check:
+            spool = stack.enter_context(_spooled(full, allow_mass_delete, no_end_mark))
+            if spool.statefile is not None:
+                state = StateFile(spool.statefile)
+                _claim(stack, state, spool.token)
+        _run(Submitter(orders, spool, state))
+
+
+def _spooled(full: bool, allow_mass_delete: bool, no_end_mark: bool) -> Spool:
+    if sys.stdin.isatty():
+        click.echo("lcccp: reading <url> containers from the terminal, end with Ctrl-D", err=True)
+    try:
+        return spool_stream(sys.stdin.buffer, full, allow_mass_delete, not no_end_mark)
+    except (StreamFault, OSError) as fault:
+        raise BadInput(f"{fault}; nothing was sent") from None
+
+
+def _claim(stack: ExitStack, state: StateFile, token: str) -> None:
+    """Keep other runs away from the state until the answer is there."""
+    try:
+        stack.enter_context(state.locked())
+        current = state.pending_token()
+    except (StateBusy, OSError) as fault:
+        raise BadInput(f"{fault}; nothing was sent") from None
+    if current != token:
+        raise BadInput(f"another run of lcccpstate has changed {state.pending} since; nothing was sent")
+
+
+def _run(submitter: Submitter) -> None:
+    # Only now: this brings in much of Twisted, and a usage error should be quick.
+    from twisted.internet.task import react
+
+    async def submit(reactor: Any) -> None:
+        raise SystemExit(await submitter.run(reactor))
+
+    react(submit, ())
+
+
+def main() -> None:
+    """The console script."""
+    run(command, "lcccp")

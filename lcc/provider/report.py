@@ -1,0 +1,111 @@
+"""What ``lcccp`` tells its user: the LCC's state, errors, quotas that would overflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from lcc.protocols.cp_uns import InitAccepted, UrlFault
+from lcc.provider.command import printable
+
+
+@attrs.frozen
+class Plan:
+    """What is about to be sent.
+
+    :ivar elements: all containers.
+    :ivar deletions: how many of them delete.
+    :ivar bytes: of the content of those that do not, as far as they tell their length.
+    :ivar added: how many of them are new to the LCC; None: not known.
+    :ivar full: it is a full set.
+    """
+
+    elements: int
+    deletions: int
+    bytes: int
+    added: int | None
+    full: bool
+
+
+def bytes_text(number: int) -> str:
+    """A size for people: ``1,023 bytes``, ``12.3 MiB``."""
+    if number < 1024:
+        return f"{number:,} bytes"
+    size = float(number)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        size /= 1024
+        if size < 1024 or unit == "TiB":
+            return f"{size:,.1f} {unit}"
+    raise AssertionError
+
+
+def welcome_lines(welcome: InitAccepted) -> list[str]:
+    """All that the LCC told at the beginning but the errors, a line each."""
+    last = f", the one before it came from {printable(welcome.last_ip)}" if welcome.last_ip else ", the first one"
+    lines = [
+        f"connection:  number {welcome.connseq}{last}",
+        f"mime types:  {printable(', '.join(welcome.mimetypes), 4000)}",
+        f"files:       {welcome.files_used:,} used, {_free(welcome.files_free, '{:,}')}",
+        f"space:       {bytes_text(welcome.space_used_bytes)} used, {_free_bytes(welcome.space_free_bytes)}",
+        f"full sets:   {_allowed(welcome.full_sets_left)}",
+        f"processing:  {welcome.processing:,} URLs wait to be fetched",
+        f"errors:      {welcome.error_count:,} of earlier fetches",
+    ]
+    if welcome.full_set_wanted:
+        lines.append(f"WANTED:      a full set, because of {wanted_reason(welcome)}")
+    return lines
+
+
+def wanted_reason(welcome: InitAccepted) -> str:
+    """Why the LCC wants a full set; '' if it does not."""
+    return (printable(welcome.full_set_reason, 100) or "a reason it does not tell") if welcome.full_set_wanted else ""
+
+
+def _free(free: int | None, form: str) -> str:
+    return "no limit" if free is None else f"{form.format(free)} free"
+
+
+def _free_bytes(free: int | None) -> str:
+    return "no limit" if free is None else f"{bytes_text(free)} free"
+
+
+def _allowed(left: int | None) -> str:
+    return "no limit" if left is None else f"{left:,} more unsolicited ones are allowed"
+
+
+def quota_warnings(welcome: InitAccepted, plan: Plan) -> list[str]:
+    """Whether the set would overflow the quotas.
+
+    In a full set that is certain; a partial one may replace what is there, so that it is only possible.
+    """
+    warnings = []
+    updates = plan.elements - plan.deletions
+    if welcome.files_free is not None:
+        if plan.full:
+            limit, growth = welcome.files_used + welcome.files_free, updates
+        else:
+            limit, growth = welcome.files_free, (updates if plan.added is None else plan.added) - plan.deletions
+        if growth > limit:
+            how = "exceeds" if plan.full or plan.added is not None else "may exceed"
+            warnings.append(f"this set {how} the quota of files: {growth:,} more, where {limit:,} have room")
+    if welcome.space_free_bytes is not None:
+        limit = welcome.space_free_bytes + (welcome.space_used_bytes if plan.full else 0)
+        if plan.bytes > limit:
+            how = "exceeds" if plan.full else "may exceed"
+            told = f"{bytes_text(plan.bytes)}, where {bytes_text(limit)} have room"
+            warnings.append(f"this set {how} the quota of space: {told}")
+    return warnings
+
+
+def fault_lines(faults: Sequence[UrlFault], total: int, most: int) -> Iterable[str]:
+    """Error containers, a line each; the first ``most`` of them.
+
+    :param total: how many there are in truth.
+    """
+    for fault in faults[:most]:
+        url = fault.url or fault.attributes.get("f") or fault.attributes.get("c") or fault.attributes.get("curl", "")
+        yield f"  {fault.code} {printable(url, 300)}: {printable(fault.text, 300)}"
+    shown = min(len(faults), most)
+    if total > shown:
+        yield f"  … and {total - shown:,} more" if shown else f"  {total:,}, none of them listed"

@@ -1,0 +1,216 @@
+"""One submission as its user sees it: attempts, progress, what is printed, the state file, the exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import attrs
+import click
+from twisted.internet.task import deferLater
+
+from lcc.errors import code as code_of
+from lcc.protocols.cp_uns import InitAccepted
+from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
+from lcc.provider.command import printable
+from lcc.provider.report import fault_lines, quota_warnings, wanted_reason, welcome_lines
+from lcc.provider.spool import Spool
+from lcc.provider.statefile import StateFile
+
+ACCEPTED, URL_ERRORS, REJECTED, UNREACHABLE = 0, 1, 3, 4
+USAGE = 2
+_COME_AGAIN = frozenset(
+    {code_of("throttled"), code_of("try-later"), code_of("internal"), code_of("too-many-connections")}
+)
+_RETRY_SECONDS = (2.0, 4.0, 8.0, 16.0, 30.0)
+
+
+@attrs.frozen
+class Orders:
+    """What the user asked for.
+
+    :ivar uns: the UNS, as :func:`lcc.provider.client.uns_endpoint` understands it.
+    :ivar retries: further attempts when there is no answer, or the LCC says "try again later".
+    :ivar show_errors: how many URL errors are printed in full.
+    """
+
+    uns: str
+    pid: int
+    password: str = attrs.field(repr=False)
+    urlprefix: str
+    timeout_seconds: float
+    retries: int
+    show_errors: int
+    quiet: bool
+
+
+class Submitter:
+    """Carries out one run of ``lcccp``.
+
+    :param spool: what to send; None: only connect and tell (``--check``).
+    :param state: the state file to bring up to date, already locked; None: there is none.
+    """
+
+    def __init__(self, orders: Orders, spool: Spool | None, state: StateFile | None) -> None:
+        self._orders = orders
+        self._spool = spool
+        self._state = state
+        self._progress: _Progress | None = None
+        self._may_be_accepted = False
+
+    async def run(self, reactor: Any) -> int:
+        """Connect, send, tell; gives the exit code."""
+        try:
+            endpoint = uns_endpoint(reactor, self._orders.uns)
+        except ValueError as error:
+            self._complain(f"--uns: {error}")
+            self._discard()
+            return USAGE
+        for attempt in range(self._orders.retries + 1):
+            last = attempt == self._orders.retries
+            try:
+                submission = await self._attempt(reactor, endpoint)
+            except Unreachable as failure:
+                self._may_be_accepted = self._may_be_accepted or failure.uncertain
+                self._complain(f"{self._orders.uns}: {printable(str(failure))}")
+            else:
+                if submission.accepted or submission.code not in _COME_AGAIN or last:
+                    return self._answered(submission)
+                self._complain(f"{self._orders.uns}: {printable(submission.text)}")
+            if not last:
+                delay = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
+                self._tell(f"trying again in {delay:g} seconds")
+                await deferLater(reactor, delay)
+        if self._may_be_accepted:
+            self._complain("the whole set had been sent: the LCC may have taken it; the next run sends it again")
+        else:
+            self._discard()
+        return UNREACHABLE
+
+    async def _attempt(self, reactor: Any, endpoint: Any) -> Submission:
+        orders, spool = self._orders, self._spool
+        plan = spool.plan if spool is not None else None
+        watched = plan is not None and plan.elements and not orders.quiet and sys.stderr.isatty()
+        self._progress = _Progress(plan.elements) if watched and plan is not None else None
+        try:
+            return await submit(
+                reactor,
+                endpoint,
+                orders.pid,
+                orders.password,
+                spool.elements() if spool is not None else None,
+                full=plan is not None and plan.full,
+                urlprefix=orders.urlprefix,
+                on_progress=self._progress.sent if self._progress is not None else None,
+                on_welcome=self._welcomed,
+                timeout_seconds=orders.timeout_seconds,
+                faults_kept=orders.show_errors,
+            )
+        finally:
+            if self._progress is not None:
+                self._progress.stop()
+                self._progress = None
+
+    def _welcomed(self, welcome: InitAccepted) -> bool:
+        """What the LCC says at the beginning; whether there is something to send."""
+        spool, orders = self._spool, self._orders
+        if welcome.error_count:
+            self._complain(f"{welcome.error_count:,} errors of earlier fetches:")
+            for line in fault_lines(welcome.errors, welcome.error_count, orders.show_errors):
+                self._complain(line, bare=True)
+        self._note_wanted(welcome)
+        if spool is None:
+            for line in welcome_lines(welcome):
+                click.echo(line)
+            return False
+        for warning in quota_warnings(welcome, spool.plan):
+            self._complain(f"warning: {warning}")
+        if self._progress is not None:
+            self._progress.start()
+        return bool(spool.plan.elements or spool.plan.full or welcome.error_count)
+
+    def _note_wanted(self, welcome: InitAccepted) -> None:
+        reason = wanted_reason(welcome)
+        if self._state is not None:
+            try:
+                if reason:
+                    self._state.note_full_set_wanted(reason)
+                else:
+                    self._state.full_set_not_wanted()
+            except OSError as error:
+                self._complain(f"the LCC wants a full set, which could not be noted: {error}")
+        if reason and self._spool is not None and not self._spool.plan.full:
+            how = "the next run sends one" if self._state is not None else "send one with --full"
+            self._complain(f"the LCC wants a full set ({reason}): {how}")
+
+    def _answered(self, submission: Submission) -> int:
+        if not submission.accepted:
+            self._complain(f"rejected by the LCC: {submission.code} {printable(submission.text)}")
+            if not self._may_be_accepted:
+                self._discard()
+            return REJECTED
+        self._commit()
+        if self._spool is None:
+            return ACCEPTED
+        if submission.fault_count:
+            self._complain(f"{submission.fault_count:,} URLs were refused:")
+            for line in fault_lines(submission.faults, submission.fault_count, self._orders.show_errors):
+                self._complain(line, bare=True)
+        plan = self._spool.plan
+        if plan.elements or plan.full:
+            kind = "full set" if plan.full else "set"
+            self._tell(f"accepted: a {kind} of {plan.elements:,} URLs, {submission.received:,} of them valid")
+        else:
+            self._tell("nothing has changed")
+        return URL_ERRORS if submission.fault_count else ACCEPTED
+
+    def _commit(self) -> None:
+        if self._state is None or self._spool is None:
+            return
+        try:
+            if not self._state.commit(self._spool.token, self._spool.plan.full):
+                self._complain(f"warning: {self._state.pending} is gone; the next run sends the same again")
+        except OSError as error:
+            self._complain(f"warning: the state could not be kept: {error}; the next run sends the same again")
+
+    def _discard(self) -> None:
+        """Nothing was taken, for certain: the state is as it was."""
+        if self._state is not None and self._spool is not None:
+            try:
+                self._state.discard(self._spool.token)
+            except OSError as error:
+                self._complain(f"warning: {error}")
+
+    def _tell(self, text: str) -> None:
+        if not self._orders.quiet:
+            click.echo(f"lcccp: {text}")
+
+    def _complain(self, text: str, bare: bool = False) -> None:
+        click.echo(text if bare else f"lcccp: {text}", err=True)
+
+
+class _Progress:
+    """A progress bar on standard error, for a person who watches."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._total = total
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("sending", total=total)
+
+    def start(self) -> None:
+        """Show it."""
+        self._bar.start()
+
+    def sent(self, count: int) -> None:
+        """So many elements were sent."""
+        waiting = count >= self._total
+        description = "waiting for the LCC" if waiting else "sending"
+        self._bar.update(self._task, completed=count, description=description)
+
+    def stop(self) -> None:
+        """Take it away."""
+        self._bar.stop()
