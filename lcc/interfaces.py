@@ -16,18 +16,23 @@ from zope.interface import Attribute, Interface
 from lcc.errors import StreamError
 from lcc.model import (
     Absorbed,
+    Action,
     Ahead,
+    CachedState,
     Claim,
     Cursor,
     DeleteOrder,
     Fetched,
     FetchOrder,
     FetchResult,
+    Outcome,
     Provider,
     ProviderStatus,
+    QueuedState,
     Recorded,
     Session,
     SetPiece,
+    UrlNotice,
 )
 
 # Streams.
@@ -89,6 +94,30 @@ class ISessionStore(Interface):
 
     def open_session(pid: int, ip: str, now: int) -> Deferred[Session]:
         """Count a successful connection; durable and unique among all UNSes when the Deferred fires."""
+
+
+class IQueueRules(Interface):
+    """The rules of the queue, as the store asks for them (pure: :class:`lcc.domain.rules.QueueRules`)."""
+
+    def action(
+        notice: UrlNotice, connseq: int, floor: int, queued: QueuedState | None, cached: CachedState | None
+    ) -> Action:
+        """What to do about a notice of this connection; its rows, or None.
+
+        :param floor: the newest connection that is known to have said something of all URLs that this one belongs
+            to (a full set, a deletion of all views)."""
+
+    def outcome(code: int, generation: int, row_fetch: bool | None, row_generation: int, attempts: int) -> Outcome:
+        """What to do about the result of a fetch.
+
+        :param code: 0: there is content; else the error.
+        :param generation: of the row when it was sent out.
+        :param row_fetch: the row is to be fetched; False: its operation is "nothing"; None: there is no row any more.
+        :param row_generation: of the row now.
+        :param attempts: fetches of it that have failed before."""
+
+    def same_content(md5: str, size_bytes: int, stored_md5: str, stored_length: int | None) -> bool:
+        """Whether fetched content is what the cache has already."""
 
 
 class IQueueStore(Interface):

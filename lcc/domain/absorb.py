@@ -1,0 +1,44 @@
+"""What a notice does to the queue and the cache: pure decisions.
+
+The order of operations is that of the provider's connections: an operation of an older connection than the last one
+known of a URL does nothing to its queue row, its cache row or its tombstone.  Within a connection, later elements
+win.  A queue row keeps the place of its first operation and does the last one.
+"""
+
+from __future__ import annotations
+
+from lcc.model import Action, CachedState, QueuedState, UrlNotice
+
+_NOTHING_TOLD = ("", None, None)
+
+
+def is_unchanged(notice: UrlNotice, cached: CachedState) -> bool:
+    """Whether the provider tells of nothing new: md5, length and mtime are all told, and the same as told before (or,
+    where nothing was told before, the same as fetched)."""
+    if not notice.md5 or notice.length is None or notice.mtime is None:
+        return False
+    told = (cached.told_md5, cached.told_length, cached.told_mtime)
+    if told == _NOTHING_TOLD:
+        told = (cached.md5, cached.length, cached.mtime)
+    return told == (notice.md5, notice.length, notice.mtime)
+
+
+def decide(
+    notice: UrlNotice, connseq: int, floor: int, queued: QueuedState | None, cached: CachedState | None
+) -> Action:
+    """What to do about a notice (parameters: :class:`lcc.interfaces.IQueueRules`)."""
+    if connseq < floor:
+        return Action.OLDER
+    if queued is not None and connseq < queued.connseq:
+        return Action.OLDER
+    if cached is not None and connseq < cached.connseq:
+        return Action.OLDER
+    if notice.named_only:
+        return Action.NAMED
+    if notice.delete:
+        return Action.DELETE
+    if notice.ifabsent and ((cached is not None and cached.cached) or (queued is not None and queued.fetch)):
+        return Action.KNOWN
+    if queued is None and cached is not None and cached.cached and is_unchanged(notice, cached):
+        return Action.CONFIRM
+    return Action.FETCH

@@ -1,0 +1,34 @@
+"""The rules of the queue in one object, for the store that asks them."""
+
+from __future__ import annotations
+
+import attrs
+from zope.interface import implementer
+
+from lcc.domain import absorb, outcome
+from lcc.interfaces import IQueueRules
+from lcc.model import Action, CachedState, Outcome, QueuedState, UrlNotice
+
+
+@implementer(IQueueRules)
+@attrs.frozen
+class QueueRules:
+    """The rules with their settings.
+
+    :ivar attempts_max: fetches of one URL before a retryable error becomes final.
+    """
+
+    attempts_max: int
+
+    def action(
+        self, notice: UrlNotice, connseq: int, floor: int, queued: QueuedState | None, cached: CachedState | None
+    ) -> Action:
+        return absorb.decide(notice, connseq, floor, queued, cached)
+
+    def outcome(
+        self, code: int, generation: int, row_fetch: bool | None, row_generation: int, attempts: int
+    ) -> Outcome:
+        return outcome.decide(code, generation, row_fetch, row_generation, attempts, self.attempts_max)
+
+    def same_content(self, md5: str, size_bytes: int, stored_md5: str, stored_length: int | None) -> bool:
+        return outcome.is_same_content(md5, size_bytes, stored_md5, stored_length)

@@ -1,0 +1,30 @@
+"""Ranges of keys (:data:`lcc.model.KEY_BYTES`): all of a provider, all views of a page."""
+
+from __future__ import annotations
+
+PAGE_BYTES = 16
+"""The part of a key that all views of one page share."""
+
+_ALL_VIEWS = b"\0\0\0\0"
+
+
+def all_views_key(key: bytes) -> bytes:
+    """The key that stands for all views of this key's page."""
+    return key[:PAGE_BYTES] + _ALL_VIEWS
+
+
+def is_all_views(key: bytes) -> bool:
+    """Whether the key names no view."""
+    return key[PAGE_BYTES:] == _ALL_VIEWS
+
+
+def views_range(key: bytes) -> tuple[bytes, bytes]:
+    """The first and the last key that a view of this key's page can have."""
+    page = key[:PAGE_BYTES]
+    return page + _ALL_VIEWS, page + b"\xff\xff\xff\xff"
+
+
+def provider_range(pid: int) -> tuple[bytes, bytes]:
+    """The first and the last key that a URL of this provider can have."""
+    prefix = pid.to_bytes(4, "big")
+    return prefix + bytes(PAGE_BYTES), prefix + b"\xff" * PAGE_BYTES
