@@ -1,0 +1,136 @@
+"""``lcc-admin check``: every fault of a configuration at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from twisted.internet.endpoints import clientFromString, serverFromString
+
+from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.values import timezone_fault
+from lcc.config import Config, examine_config, read_config
+from lcc.domain.hours import parse_hours
+from lcc.domain.mimetypes import MimePatterns
+from lcc.domain.urls import normalise_root
+from lcc.errors import ConfigError, UrlError
+from lcc.model import Provider
+from lcc.storage.providers import list_providers
+
+SOCKET_PATH_MAX_BYTES = 107
+"""Linux takes no longer names for UNIX sockets."""
+
+_ENDPOINT_KEYS: tuple[tuple[str, Callable[[Any, str], Any]], ...] = (
+    ("listen", serverFromString),
+    ("listen_botm", serverFromString),
+    ("connect", clientFromString),
+)
+
+
+@click.command("check")
+@pass_admin
+def check_command(admin: Admin) -> None:
+    """Report every fault of the configuration, and of what it names: home, database, endpoints, providers."""
+    try:
+        text, folder, source = read_config(admin.config_path)
+        config, faults = examine_config(text, folder, source)
+    except ConfigError as error:
+        raise Failed(str(error)) from None
+    admin.config = config  # with defaults in place of what is wrong
+    for kind in (_mimetypes, _timezone, _home, _endpoints, _certificates):
+        faults += kind(config)
+    faults += _database(admin)
+    for fault in faults:
+        click.echo(fault, err=True)
+    if faults:
+        raise SystemExit(Failed.exit_code)
+    click.echo(f"{source or 'the defaults'}: no fault found")
+
+
+def _mimetypes(config: Config) -> Iterator[str]:
+    for pattern in config.mimetypes:
+        try:
+            MimePatterns([pattern])
+        except ValueError as error:
+            yield f"mimetypes: {error}"
+
+
+def _timezone(config: Config) -> Iterator[str]:
+    fault = timezone_fault(config.timezone)
+    if fault:
+        yield f"timezone: {fault}"
+
+
+def _home(config: Config) -> Iterator[str]:
+    home = config.home
+    if home.exists() and not home.is_dir():
+        yield f"home: {home} is not a folder"
+        return
+    # Where it does not exist, it is made at the first start.
+    place = next(folder for folder in (home, *home.absolute().parents) if folder.exists())
+    if not os.access(place, os.W_OK | os.X_OK):
+        yield f"home: {place} cannot be written to by this user"
+    if home.exists() and home.stat().st_mode & 0o077:
+        yield f"home: {home} can be read by others (chmod 700 {home})"
+
+
+def _endpoints(config: Config) -> Iterator[str]:
+    for section in ("uns", "qm", "botm", "bot"):
+        for key, parse in (
+            ("listen", serverFromString),
+            ("listen_botm", serverFromString),
+            ("connect", clientFromString),
+        ):
+            text = getattr(getattr(config, section), key, "")
+            if not text:
+                continue
+            text = config.endpoint(text)
+            try:
+                parse(object(), text)
+            except Exception as error:  # the parsers raise whatever their conversions do
+                yield f"{section}.{key} = {text!r}: {error}"
+            if text.startswith("unix:") and len(os.fsencode(_socket_path(text))) > SOCKET_PATH_MAX_BYTES:
+                yield f"{section}.{key}: the path of the socket is longer than {SOCKET_PATH_MAX_BYTES} bytes: {text}"
+
+
+def _socket_path(endpoint: str) -> str:
+    return endpoint.removeprefix("unix:").removeprefix("address=").replace(r"\:", "\0").partition(":")[0]
+
+
+def _certificates(config: Config) -> Iterator[str]:
+    path = config.bot.extra_roots
+    if path and not os.access(Path(path), os.R_OK):
+        yield f"bot.extra_roots: {path} cannot be read"
+
+
+def _database(admin: Admin) -> Iterator[str]:
+    url = admin.config.database.url
+    if url.startswith("sqlite:") and not admin.config.home.exists():
+        return  # made with the home folder at the first start
+    try:
+        with admin.database() as database:
+            providers = database.interact(list_providers)
+    except Failed as error:
+        yield f"database.url: {error.message}"
+        return
+    for provider in providers:
+        yield from _provider(provider)
+
+
+def _provider(provider: Provider) -> Iterator[str]:
+    for root in provider.roots:
+        try:
+            if normalise_root(root) != root:
+                yield f"provider {provider.pid}: its root {root} is not in its normal form"
+        except UrlError as error:
+            yield f"provider {provider.pid}: its root {root}: {error}"
+    try:
+        parse_hours(provider.hours)
+    except ValueError as error:
+        yield f"provider {provider.pid}: its hours: {error}"
+    fault = timezone_fault(provider.timezone)
+    if fault:
+        yield f"provider {provider.pid}: {fault}"

@@ -1,0 +1,48 @@
+"""``lcc-admin``: the operator's tool.
+
+One module for each group of commands; the exit codes are in :mod:`lcc.admin.context`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lcc.admin.checking import check_command
+from lcc.admin.configuration import config_command
+from lcc.admin.context import Admin
+from lcc.admin.initialise import init_command
+from lcc.admin.providers import provider_group
+from lcc.admin.queue import queue_command
+from lcc.admin.urls import urls_command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "-c",
+    "--config",
+    "config_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The configuration.  Without: lcc.toml in this folder, else the defaults.",
+)
+@click.version_option(package_name="lcc", prog_name="lcc-admin")
+@click.pass_context
+def main(context: click.Context, config_path: Path | None) -> None:
+    """Set up and look into an LCC.
+
+    Exit codes: 0 done; 1 it cannot be done, or faults were found; 2 the command line is wrong; 3 the changes since
+    the token are no longer known; 4 the database cannot be reached.
+    """
+    context.obj = Admin(config_path)
+
+
+for _command in (
+    init_command,
+    check_command,
+    config_command,
+    provider_group,
+    urls_command,
+    queue_command,
+):
+    main.add_command(_command)

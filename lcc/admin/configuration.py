@@ -1,0 +1,26 @@
+"""``lcc-admin config``: what can be configured, and samples to start from."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import click
+
+from lcc.config import describe_defaults
+
+SAMPLES = ("lcc.toml", "lcc.service", "lcc-role@.service")
+
+
+@click.command("config")
+@click.option("--defaults", is_flag=True, help="Every setting with its default, unit, bounds and meaning, as a file.")
+@click.option("--sample", type=click.Choice(SAMPLES), help="A configuration to start from, or a systemd unit.")
+def config_command(defaults: bool, sample: str | None) -> None:
+    """Print what can be set in lcc.toml, or a sample file."""
+    if defaults == (sample is not None):
+        raise click.UsageError("say what to print: --defaults or --sample NAME")
+    click.echo(describe_defaults() if sample is None else read_sample(sample), nl=False)
+
+
+def read_sample(name: str) -> str:
+    """The text of a sample file that comes with the LCC."""
+    return files("lcc.admin").joinpath("samples", name).read_text(encoding="utf-8")

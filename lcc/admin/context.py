@@ -1,0 +1,85 @@
+"""What every command of ``lcc-admin`` needs: the configuration, the database, plain words for what went wrong.
+
+Exit codes: 0 done; 1 it cannot be done, or faults were found; 2 the command line is wrong; 3 the changes since this
+token are no longer known, start again; 4 the database cannot be reached.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from random import Random
+
+import attrs
+import click
+import pymysql
+
+from lcc.config import Config, load_config
+from lcc.errors import ConfigError, StoreUnavailable
+from lcc.storage.database import BlockingDatabase
+from lcc.storage.migrations import SchemaError
+
+RETRIES = 3
+"""A person is waiting: give up sooner than the roles do."""
+
+
+class Failed(click.ClickException):
+    """A command that cannot be done, said in a line."""
+
+    exit_code = 1
+
+
+class NoLongerKnown(Failed):
+    """The changes since a token are no longer known."""
+
+    exit_code = 3
+
+
+class DatabaseFailed(Failed):
+    """The database cannot be reached or used."""
+
+    exit_code = 4
+
+
+class Admin:
+    """
+    :ivar config_path: what ``--config`` said; None: the defaults.
+    """
+
+    def __init__(self, config_path: Path | None) -> None:
+        self.config_path = config_path
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration.
+
+        :raises Failed: with every fault of it.
+        """
+        try:
+            return load_config(self.config_path)
+        except ConfigError as error:
+            raise Failed(str(error)) from None
+
+    @contextmanager
+    def database(self) -> Iterator[BlockingDatabase]:
+        """The database, its tables brought up to date at first use.
+
+        :raises Failed: when it cannot be reached or used.
+        """
+        settings = attrs.evolve(self.config.database, retries=min(self.config.database.retries, RETRIES))
+        try:
+            database = BlockingDatabase(settings.url, self.config.home, settings, random=Random())
+            try:
+                yield database
+            finally:
+                database.close()
+        except (StoreUnavailable, sqlite3.Error, pymysql.MySQLError) as error:
+            raise DatabaseFailed(f"the database cannot be reached: {error}") from None
+        except (ConfigError, SchemaError, OSError) as error:
+            raise DatabaseFailed(f"the database cannot be used: {error}") from None
+
+
+pass_admin = click.make_pass_decorator(Admin)

@@ -1,0 +1,46 @@
+"""``lcc-admin init``: a home folder, a configuration to start from, and the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lcc.admin.configuration import read_sample
+from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.config import DEFAULT_FILE
+from lcc.storage.cache import database_epoch
+
+
+@click.command("init")
+@pass_admin
+def init_command(admin: Admin) -> None:
+    """Create what is not there yet: lcc.toml, the home folder, the database's tables.
+
+    Nothing that is there is changed, except that the tables are brought up to date.  Without --config, lcc.toml is
+    made in the current folder.
+    """
+    if admin.config_path is None:
+        admin.config_path = Path(DEFAULT_FILE)
+    if not admin.config_path.exists():
+        _write_sample(admin.config_path)
+        click.echo(f"Wrote {admin.config_path}: every setting in it has its default; change what you need.")
+    home = admin.config.home
+    try:
+        if not home.is_dir():
+            home.mkdir(mode=0o700, parents=True)
+            click.echo(f"Made the home folder {home}.")
+    except OSError as error:
+        raise Failed(f"the home folder cannot be made: {error}") from None
+    with admin.database() as database:
+        database.interact(database_epoch)  # the first use makes the tables, or brings them up to date
+    click.echo("The database is ready.")
+
+
+def _write_sample(path: Path) -> None:
+    sample = read_sample("lcc.toml").encode()
+    try:
+        with path.open("xb") as file:
+            file.write(sample)
+    except OSError as error:
+        raise Failed(f"the configuration cannot be written: {error}") from None

@@ -1,0 +1,76 @@
+"""How listings are written: a table for people, one JSON object a line for programs.
+
+Both are written row by row, so that a listing of millions of rows takes no memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from attrs import field, frozen
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+
+
+@frozen
+class Column:
+    """
+    :ivar name: of the field of a row.
+    :ivar width: at least this many characters; 0: as long as it is (only for the last columns).
+    :ivar kind: ``text``, ``number`` (to the right) or ``time``.
+    """
+
+    name: str
+    width: int = 0
+    kind: str = "text"
+    title: str = field()
+
+    @title.default
+    def _title(self) -> str:
+        return self.name
+
+
+class Listing:
+    """Writes rows as a table or as JSON lines.
+
+    :param columns: of the table; JSON shows all fields.
+    """
+
+    def __init__(self, columns: Sequence[Column], as_json: bool) -> None:
+        self._columns = columns
+        self._as_json = as_json
+        self._headed = False
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        """Write a row."""
+        if self._as_json:
+            click.echo(json.dumps(row))
+            return
+        if not self._headed:
+            self._headed = True
+            click.echo(self._line({column.name: column.title for column in self._columns}, titles=True))
+        click.echo(self._line(row))
+
+    def _line(self, row: Mapping[str, Any], titles: bool = False) -> str:
+        cells = []
+        for column in self._columns:
+            text = str(row[column.name]) if titles else cell(row[column.name], column.kind)
+            cells.append(text.rjust(column.width) if column.kind == "number" else text.ljust(column.width))
+        return "  ".join(cells).rstrip()
+
+
+def cell(value: Any, kind: str = "text") -> str:
+    """A value as a person reads it."""
+    if value is None:
+        return "-"
+    if kind == "time":
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value))
+    return str(value)

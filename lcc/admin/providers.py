@@ -1,0 +1,227 @@
+"""``lcc-admin provider``: registering content providers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import attrs
+import click
+
+from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.output import Column, Listing, cell, json_option
+from lcc.admin.values import NONE, hours_callback, number_or_none, positive_or_none, roots_callback, timezone_callback
+from lcc.model import Provider
+from lcc.storage.passwords import generate_password, hash_password
+from lcc.storage.providers import (
+    NoSuchProvider,
+    ProviderExists,
+    add_provider,
+    change_provider,
+    get_provider,
+    list_providers,
+    order_removal,
+    provider_status,
+)
+
+LIMIT = "NUMBER|none"
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+_COLUMNS = (
+    Column("pid", 5, "number"),
+    Column("priority", 8, "number"),
+    Column("bandwidth", 10, "number"),
+    Column("hours", 12),
+    Column("files_max", 9, "number"),
+    Column("space_max", 12, "number"),
+    Column("removed", 7),
+    Column("roots"),
+)
+
+
+def _limit(option: str, field: str, meaning: str, kind: Callable[[str], int | str] = number_or_none) -> Any:
+    return click.option(option, field, type=kind, metavar=LIMIT, help=meaning)
+
+
+# What "add" and "set" share; the parameters are named as the fields of a Provider.
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    _limit("--bandwidth", "bandwidth_bytes", "Bytes per second fetched from it.", positive_or_none),
+    click.option("--hours", callback=hours_callback, help="When it may be fetched from, such as 0-8,22-23."),
+    click.option("--timezone", callback=timezone_callback, help="Of its hours; without: the LCC's own."),
+    click.option("--priority", type=click.IntRange(0, 2), help="2 is fetched first."),
+    _limit("--files-max", "files_max", "Quota of files."),
+    _limit("--space-max", "space_max_bytes", "Quota in bytes."),
+    _limit("--full-sets", "full_sets", "Unsolicited full sets for each period."),
+    click.option(
+        "--allow-private/--no-allow-private",
+        default=None,
+        help="May be fetched from private and loopback addresses: for sites within your own network.",
+    ),
+    click.option("--insecure/--no-insecure", default=None, help="Do not verify its TLS certificates."),
+)
+
+
+def _provider_options(command: CommandT) -> CommandT:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields that were given on the command line, ``none`` as None."""
+    return {name: None if value == NONE else value for name, value in values.items() if value is not None}
+
+
+_password_file_option = click.option(
+    "--password-file",
+    type=click.File("r", encoding="utf-8"),
+    help="A file whose first line is the password; -: standard input.  Without, one is generated.",
+)
+
+
+def _read_password(file: Any) -> str:
+    try:
+        password = str(file.readline()).rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise Failed("the password file is not UTF-8") from None
+    if not password or not password.isprintable():
+        raise Failed("the first line of the password file must be a password: not empty, no control characters")
+    return password
+
+
+@click.group("provider")
+def provider_group() -> None:
+    """Content providers: who may tell of which URLs."""
+
+
+@provider_group.command("add")
+@click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    required=True,
+    callback=roots_callback,
+    help="The beginning of every URL it may tell of, such as http://www.example.org/ (may be repeated).",
+)
+@_password_file_option
+@_provider_options
+@json_option
+@pass_admin
+def add_command(admin: Admin, /, roots: tuple[str, ...], password_file: Any, as_json: bool, **values: Any) -> None:
+    """Register a provider; prints its id and, once, its password."""
+    generated = password_file is None
+    password = generate_password() if generated else _read_password(password_file)
+    hashed = hash_password(password, generated=generated)
+    provider = Provider(pid=0, roots=roots, password_hash=hashed, **_given(values))
+    with admin.database() as database:
+        try:
+            pid = database.write(add_provider, provider)
+        except ProviderExists as error:
+            raise Failed(str(error)) from None
+    if as_json:
+        click.echo(json.dumps({"pid": pid, "password": password}))
+        return
+    click.echo(f"pid: {pid}")
+    click.echo(f"password: {password}" if generated else "password: as given")
+
+
+def _as_row(provider: Provider) -> dict[str, Any]:
+    row = attrs.asdict(provider, filter=attrs.filters.exclude("password_hash"))
+    row["roots"] = list(provider.roots)
+    # As the options and the seeds' tables name them; the units are in the manual.
+    row["bandwidth"] = row.pop("bandwidth_bytes")
+    row["space_max"] = row.pop("space_max_bytes")
+    return row
+
+
+@provider_group.command("list")
+@json_option
+@pass_admin
+def list_command(admin: Admin, as_json: bool) -> None:
+    """List all providers."""
+    listing = Listing(_COLUMNS, as_json)
+    with admin.database() as database:
+        for provider in database.interact(list_providers):
+            listing.row(_as_row(provider))
+
+
+@provider_group.command("show")
+@click.argument("pid", type=click.IntRange(1))
+@json_option
+@pass_admin
+def show_command(admin: Admin, pid: int, as_json: bool) -> None:
+    """Show what is registered of a provider, and how it stands."""
+    with admin.database() as database:
+        row = _as_row(_existing(database.interact(get_provider, pid), pid))
+        status = database.interact(provider_status, pid, 0)
+    row["files_used"] = status.files_used
+    row["space_used"] = status.space_used_bytes
+    row["full_sets_left"] = status.full_sets_left
+    row["full_set_wanted"] = status.full_set_wanted
+    row["errors"] = status.error_count
+    row["queued"] = status.processing
+    if as_json:
+        click.echo(json.dumps(row))
+        return
+    for name, value in row.items():
+        click.echo(f"{name + ':':<15} {cell(value)}")
+
+
+@provider_group.command("set")
+@click.argument("pid", type=click.IntRange(1))
+@click.option("--root", "roots", multiple=True, callback=roots_callback, help="Replaces all roots (may be repeated).")
+@_password_file_option
+@click.option("--new-password", is_flag=True, help="Generate a new password and print it, once.")
+@_provider_options
+@pass_admin
+def set_command(
+    admin: Admin, /, pid: int, roots: tuple[str, ...], password_file: Any, new_password: bool, **values: Any
+) -> None:
+    """Change a provider; what is not named stays.  A limit of 'none' takes it away."""
+    changes = _given(values)
+    password = ""
+    if roots:
+        changes["roots"] = roots
+    if password_file is not None and new_password:
+        raise click.UsageError("--password-file and --new-password exclude each other")
+    if password_file is not None:
+        changes["password_hash"] = hash_password(_read_password(password_file), generated=False)
+    elif new_password:
+        password = generate_password()
+        changes["password_hash"] = hash_password(password, generated=True)
+    if not changes:
+        raise click.UsageError("nothing to change was named")
+
+    def change(txn: Any) -> None:
+        provider = _existing(get_provider(txn, pid), pid)
+        change_provider(txn, attrs.evolve(provider, **changes))
+
+    with admin.database() as database:
+        try:
+            database.write(change)
+        except NoSuchProvider as error:
+            raise Failed(str(error)) from None
+    if password:
+        click.echo(f"password: {password}")
+
+
+@provider_group.command("remove")
+@click.argument("pid", type=click.IntRange(1))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_admin
+def remove_command(admin: Admin, pid: int, yes: bool) -> None:
+    """Remove a provider with its queue and its content; the queue manager does it as soon as it runs."""
+    with admin.database() as database:
+        _existing(database.interact(get_provider, pid), pid)
+        if not yes and sys.stdin.isatty():
+            click.confirm(f"Remove provider {pid} and delete all of its content?", abort=True)
+        database.write(order_removal, pid)
+    click.echo(f"provider {pid} is being removed")
+
+
+def _existing(provider: Provider | None, pid: int) -> Provider:
+    if provider is None:
+        raise Failed(f"there is no provider {pid}")
+    return provider

@@ -1,0 +1,64 @@
+"""``lcc-admin urls``: what is in the cache, and what changed."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from lcc.admin.context import Admin, NoLongerKnown, pass_admin
+from lcc.admin.output import Column, Listing, json_option
+from lcc.storage.database import BlockingDatabase
+from lcc.users.records import as_record
+from lcc.users.selection import all_changes, all_urls, start_token
+from lcc.users.tokens import StartAgain, Token, TokenError
+
+_COLUMNS = (
+    Column("pid", 5, "number"),
+    Column("change", 9, "number"),
+    Column("state", 7),
+    Column("mimetype", 21),
+    Column("len", 9, "number"),
+    Column("fetched_time", 19, "time", title="fetched (UTC)"),
+    Column("curl"),
+    Column("path"),
+)
+
+
+@click.command("urls")
+@click.option("--provider", "pid", type=click.IntRange(1), help="Only this provider's.")
+@click.option(
+    "--since",
+    metavar="TOKEN",
+    help="What changed since then, deletions included, and last the next token.  0: from the beginning.",
+)
+@click.option("--limit", type=click.IntRange(1), help="At most so many rows.")
+@json_option
+@pass_admin
+def urls_command(admin: Admin, pid: int | None, since: str | None, limit: int | None, as_json: bool) -> None:
+    """List the cache; with --since, the changes since an earlier listing.
+
+    With --json, one object a line; after the changes, a last line {"next": "TOKEN"}.
+    """
+    listing = Listing(_COLUMNS, as_json)
+    content = admin.config.under_home(admin.config.botm.content)
+    with admin.database() as database:
+        if since is None:
+            for url in all_urls(database.interact, pid, limit):
+                listing.row(as_record(url, content))
+            return
+        token = _start(database, since, pid)
+        for page in all_changes(database.interact, token, limit):
+            for url in page.rows:
+                listing.row(as_record(url, content))
+            token = page.token
+    click.echo(json.dumps({"next": str(token)}) if as_json else f"next: {token}")
+
+
+def _start(database: BlockingDatabase, since: str, pid: int | None) -> Token:
+    try:
+        return database.interact(start_token, since, pid)
+    except TokenError as error:
+        raise click.BadParameter(str(error), param_hint="--since") from None
+    except StartAgain as error:
+        raise NoLongerKnown(f"start again with --since 0 and an empty copy: {error}") from None

@@ -1,0 +1,69 @@
+"""Values on the command line and in the configuration: limits, hours, time zones, roots."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo, available_timezones
+
+import click
+
+from lcc.domain.hours import parse_hours
+from lcc.domain.urls import normalise_root
+from lcc.errors import UrlError
+
+NONE = "none"
+"""Says "without limit"."""
+
+
+def number_or_none(value: str) -> int | str:
+    """A whole number from 0, or ``none``."""
+    if value == NONE:
+        return value
+    if not (value.isascii() and value.isdigit() and len(value) <= 18):
+        raise click.BadParameter(f"{value!r} is neither a whole number nor 'none'")
+    return int(value)
+
+
+def positive_or_none(value: str) -> int | str:
+    """A whole number from 1, or ``none``."""
+    number = number_or_none(value)
+    if number == 0:
+        raise click.BadParameter("must be at least 1, or 'none'")
+    return number
+
+
+def roots_callback(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Roots in their normal form, each once."""
+    try:
+        return tuple(dict.fromkeys(normalise_root(value) for value in values))
+    except UrlError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def hours_callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """Hours that can be understood."""
+    try:
+        parse_hours(value or "")
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return value
+
+
+def timezone_callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """The name of a time zone that this machine knows."""
+    fault = timezone_fault(value or "")
+    if fault:
+        raise click.BadParameter(fault)
+    return value
+
+
+def timezone_fault(name: str) -> str:
+    """What is wrong with the name of a time zone; empty: nothing, or there is no name."""
+    if not name:
+        return ""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        if not available_timezones():
+            return f"{name!r} cannot be looked up: this machine has no time zones (on Debian: the package tzdata)"
+        return f"{name!r} is no time zone, such as Europe/Amsterdam"
+    return ""
