@@ -75,6 +75,9 @@ class UnsConfig:
     idle_timeout: float = setting(
         300.0, "a provider that sends nothing for this long is dropped", unit="seconds", minimum=1
     )
+    login_timeout: float = setting(
+        30.0, "a provider that has not said who it is after this long is dropped", unit="seconds", minimum=0.1
+    )
     connections_max: int = setting(1000, "provider connections at once", minimum=1)
     connections_per_provider: int = setting(8, "connections at once of one provider", minimum=1)
     set_urls_max: int = setting(50_000_000, "elements of one set", minimum=1)

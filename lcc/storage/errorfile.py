@@ -39,14 +39,15 @@ class ErrorFile:
         """Something is waiting."""
         return bool(self._newest) or self._read_offset < self._write_offset
 
-    def append(self, text: str) -> None:
+    def append(self, text: str, *, bounded: bool = True) -> None:
         """Take a text.
 
+        :param bounded: False: take it whatever is waiting (the last words).
         :raises ErrorFileFull: it is not taken.
         :raises OSError: the disk has failed; the store is of no use any more.
         """
         data = text.encode()
-        if self._write_offset + len(self._newest) + len(data) > self._size_max_bytes:
+        if bounded and self._write_offset + len(self._newest) + len(data) > self._size_max_bytes:
             raise ErrorFileFull
         self._newest += data
         if len(self._newest) > MEMORY_BYTES:

@@ -1,0 +1,159 @@
+"""The update notification server (UNS): takes sets of URLs in from providers, passes them on (seed 002, section 5).
+
+*Owns* its spool (:mod:`lcc.storage.spool`), one process at a time.  Of the database it reads providers and what is to
+be told to them, and writes only the providers' connection counters.
+
+*Strategy.*  Each connection is a :class:`~lcc.roles.uns.session.Session`: it checks who is there, tells the provider
+how it stands, and takes its sets, element by element, into the spool.  A complete set gets its number and goes to the
+one :class:`~lcc.roles.uns.forwarder.Forwarder`, which passes sets on in order over the one link to the queue manager
+and says what the provider is to be told.  Nothing is kept in memory but what a transport holds; what waits, waits on
+the disk.
+
+*Failures.*
+
+* The queue manager is away, slow, or goes away midway: sets are answered from the spool, once they are on stable
+  storage, and passed on later, in order, while new ones come in.
+* The spool is over its size: at init, "try again later"; a set that does not fit any more is rejected.
+* The database is away: at init, "try again later".
+* The disk fails: the set concerned is rejected.  A file that is damaged is moved aside, loudly.
+* The process is killed: sets that were arriving are gone, as their providers know; complete ones are passed on by the
+  next run.  One that the queue manager had already is applied only once.
+* A provider sends nonsense, too much, or nothing, tries passwords, or does not read: clear rejection, bounded memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.internet.protocol import Factory, Protocol
+from twisted.logger import Logger
+
+from lcc.config import UnsConfig
+from lcc.domain.elements import ElementChecker
+from lcc.domain.mimetypes import MimePatterns
+from lcc.domain.urls import Roots
+from lcc.errors import SetError
+from lcc.interfaces import IProviderReader, ISessionStore
+from lcc.model import Provider
+from lcc.roles.uns.forwarder import Forwarder, InThread
+from lcc.roles.uns.session import Session
+from lcc.roles.uns.status import Counters
+from lcc.roles.uns.throttle import LoginThrottle
+from lcc.storage.spool import Spool
+
+_log = Logger()
+
+_REFUSED_AT_ONCE = 100
+"""Connections over the maximum that are still told why they are refused."""
+
+
+class Uns(Factory):
+    """The engine; as a factory it makes the protocols of providers' connections.
+
+    :param settings: the ``[uns]`` table.
+    :param mimetypes: patterns of what the LCC takes.
+    :param spool: not yet open.
+    :param clock: for all timers.
+    :param now: the wall clock, whole seconds.
+    :param in_thread: calls a function in a thread.
+    :param good_hello: called whenever a queue manager has said hello.
+    """
+
+    noisy = False
+
+    def __init__(
+        self,
+        settings: UnsConfig,
+        mimetypes: tuple[str, ...],
+        spool: Spool,
+        providers: IProviderReader,
+        sessions: ISessionStore,
+        clock: IReactorTime,
+        now: Callable[[], int],
+        in_thread: InThread,
+        good_hello: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.settings = settings
+        self.mimetypes = mimetypes
+        self.spool = spool
+        self.providers = providers
+        self.sessions = sessions
+        self.clock = clock
+        self.now = now
+        self.in_thread = in_thread
+        self.counters = Counters()
+        self.throttle = LoginThrottle(settings.failed_logins, settings.login_window)
+        self.forwarder = Forwarder(spool, clock, in_thread, settings.answer_timeout, self.counters, good_hello)
+        self._patterns = MimePatterns(mimetypes)
+        self._open: set[Session] = set()
+        self._by_provider: Counter[int] = Counter()
+
+    def start(self) -> None:
+        """Open the spool; what an earlier run left waits for the queue manager.
+
+        :raises OSError: the spool's folder cannot be used.
+        """
+        left = self.spool.open()
+        self.forwarder.load(left)
+        _log.info(
+            "Spool {folder}, epoch {epoch}: {count} sets, {size} bytes",
+            folder=str(self.spool.folder),
+            epoch=self.spool.epoch,
+            count=len(left),
+            size=self.spool.size_bytes,
+        )
+
+    def stop(self) -> None:
+        """Cut all connections.  Nothing that was answered is lost."""
+        self.forwarder.close()
+        for session in list(self._open):
+            session.drop()
+
+    def buildProtocol(self, addr: IAddress | None) -> Protocol | None:
+        excess = len(self._open) - self.settings.connections_max
+        if excess >= _REFUSED_AT_ONCE:
+            return None
+        refusal = ""
+        if excess >= 0:
+            refusal = "too-many-connections"
+        elif self.spool.is_full:
+            refusal = "try-later"
+        return Session(self, getattr(addr, "host", ""), refusal).build_stream()
+
+    # For the sessions.
+
+    def session_opened(self, session: Session) -> None:
+        """A connection begins."""
+        self._open.add(session)
+        self.counters.connections += 1
+        self.counters.connections_now = len(self._open)
+
+    def session_let_in(self, session: Session) -> None:
+        """It is a provider's."""
+        self._by_provider[session.pid] += 1
+
+    def session_closed(self, session: Session) -> None:
+        """A connection is gone."""
+        self._open.discard(session)
+        self.counters.connections_now = len(self._open)
+        if session.pid:
+            self._by_provider[session.pid] -= 1
+            if not self._by_provider[session.pid]:
+                del self._by_provider[session.pid]
+
+    def sessions_of(self, pid: int) -> int:
+        """How many connections this provider has now."""
+        return self._by_provider.get(pid, 0)
+
+    def checker(self, provider: Provider, urlprefix: str) -> ElementChecker:
+        """What checks the elements of one set.
+
+        :raises SetError: the set cannot be taken.
+        """
+        try:
+            return ElementChecker(Roots(provider.roots), self._patterns, provider.hours, urlprefix)
+        except ValueError as error:
+            _log.error("The hours of provider {pid} make no sense: {error}", pid=provider.pid, error=str(error))
+            raise SetError("internal") from None

@@ -1,0 +1,373 @@
+"""The link to the queue manager: passes spooled sets on, in the order of their numbers.
+
+*Owns* the list of sets that no queue manager has answered, and who waits for each answer.
+
+*Strategy.*  Sets are sent one behind the other without waiting for answers; what bounds them is the transport: when
+its buffer is full nothing is read from the spool.  A set is never in memory, only a piece of its file.
+
+A provider waits for the queue manager only when the link is up and everything before its set has been passed on.
+Else, and when the link breaks or the answer takes too long, its set is *secured*: noted as answered in its file, the
+file and its folder synced in a thread, and then the provider is told.  A set is not passed on while it is being
+secured, so that what the queue manager hears (``answered``) and what the provider heard agree.
+
+*Failures.*  When the link is made again everything unanswered is sent again from the oldest on; the queue manager
+applies each only once.  A file that is not what was written is moved aside before any of it is sent.  A disk that
+cannot secure a set makes that set rejected; if it may already have reached the queue manager, its provider's
+connection is dropped without an answer, because neither answer would be true.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections import deque
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
+from twisted.internet.protocol import Factory, Protocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.errors import StreamError, code
+from lcc.protocols.flat import Flat
+from lcc.protocols.hello import Hello
+from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Set
+from lcc.roles.peer import Peer
+from lcc.roles.uns.delivery import Delivery, Verdict, disk_fault
+from lcc.roles.uns.status import Counters
+from lcc.storage.spool import PIECE_BYTES, Spool, SpoolDamaged, SpooledSet
+
+_log = Logger()
+
+InThread = Callable[..., Deferred[Any]]
+"""``in_thread(function, *arguments)``: call it in a thread; its result."""
+
+_PIECES_A_TURN = 16
+
+
+class Forwarder(Factory):
+    """Keeps what is to be passed on; makes the protocol for each connection to the queue manager.
+
+    :param in_thread: for what waits for the disk.
+    :param answer_timeout_seconds: how long a provider waits for the queue manager.
+    :param good_hello: called when a queue manager has said hello.
+    """
+
+    noisy = False
+
+    def __init__(
+        self,
+        spool: Spool,
+        clock: IReactorTime,
+        in_thread: InThread,
+        answer_timeout_seconds: float,
+        counters: Counters,
+        good_hello: Callable[[], None],
+    ) -> None:
+        self._spool = spool
+        self._clock = clock
+        self._in_thread = in_thread
+        self._answer_timeout_seconds = answer_timeout_seconds
+        self._counters = counters
+        self._good_hello = good_hello
+        self._unsent: deque[Delivery] = deque()
+        self._outstanding: deque[Delivery] = deque()
+        self._peer: QmPeer | None = None
+        self._file: BinaryIO | None = None
+        self._file_bytes = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._turn: IDelayedCall | None = None
+
+    @property
+    def connected(self) -> bool:
+        """A queue manager is there."""
+        return self._peer is not None
+
+    @property
+    def waiting_count(self) -> int:
+        """Sets that no queue manager has answered."""
+        return len(self._unsent) + len(self._outstanding)
+
+    def load(self, entries: list[SpooledSet]) -> None:
+        """Take what an earlier run left."""
+        self._unsent.extend(Delivery(entry) for entry in entries)
+
+    def deliver(self, entry: SpooledSet) -> Deferred[Verdict | None]:
+        """Pass a complete set on, or secure it.
+
+        :returns: fires with what the provider is to be told; None: nothing is known.
+        """
+        delivery = Delivery(entry)
+        waiter = delivery.waiter = Deferred()
+        backlog = self._peer is None or bool(self._unsent)
+        self._unsent.append(delivery)
+        if backlog:
+            self._secure(delivery)
+        else:
+            delivery.timer = self._clock.callLater(self._answer_timeout_seconds, self._secure, delivery)
+            self._pump()
+        return waiter
+
+    def close(self) -> None:
+        """Drop the link and all timers; what is spooled stays."""
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+        self._close_file()
+        for delivery in (*self._outstanding, *self._unsent):
+            delivery.cancel_timer()
+            delivery.waiter = None
+        if self._peer is not None:
+            self._peer.stream.abort()
+
+    def buildProtocol(self, addr: IAddress | None) -> Protocol:
+        spool = self._spool
+        hello = Hello(role="uns", name=spool.name, epoch=spool.epoch, acked=spool.acked)
+        return QmPeer(self._clock, hello, self).build_stream()
+
+    # What the peer says.
+
+    def peer_ready(self, peer: QmPeer) -> None:
+        """A queue manager has said hello: everything unanswered goes to it, from the oldest on."""
+        _log.info("Connected to {peer}; {count} sets wait", peer=peer.describe(), count=self.waiting_count)
+        self._counters.links += 1
+        self._peer = peer
+        self._good_hello()
+        self._pump()
+
+    def peer_lost(self, peer: QmPeer) -> None:
+        """The link is gone: who waited for an answer is answered from the spool."""
+        if peer is not self._peer:
+            return
+        _log.info("The queue manager is gone; {count} sets wait", count=self.waiting_count)
+        self._peer = None
+        self._close_file()
+        self._unsent.extendleft(reversed(self._outstanding))
+        self._outstanding.clear()
+        for delivery in list(self._unsent):
+            if delivery.waiter is not None:
+                self._secure(delivery)
+
+    def answered(self, answer: Absorbed) -> None:
+        """The queue manager's answer to the oldest set that it has.
+
+        :raises StreamError: it is no answer to that one.
+        """
+        if not self._outstanding:
+            raise StreamError("unknown-message", f"an answer to set {answer.number}, which is not outstanding")
+        delivery = self._outstanding[0]
+        header = delivery.entry.header
+        if (answer.epoch, answer.number) != (header.epoch, header.number):
+            raise StreamError(
+                "unknown-message", f"an answer to set {answer.number} where {header.number} is the oldest"
+            )
+        self._outstanding.popleft()
+        if answer.code == 0:
+            self._counters.sets_passed_on += 1
+        elif delivery.waiter is None and header.answered:
+            self._counters.sets_refused_late += 1
+            _log.critical(
+                "Set {number} of provider {pid}, which was told that it is accepted, is refused by the queue "
+                "manager and lost: {code} {text}",
+                number=header.number,
+                pid=header.pid,
+                code=answer.code,
+                text=answer.text,
+            )
+        else:
+            _log.info(
+                "The queue manager refuses set {number} of provider {pid}: {code} {text}",
+                number=header.number,
+                pid=header.pid,
+                code=answer.code,
+                text=answer.text,
+            )
+        if header.epoch == self._spool.epoch:
+            self._spool.acknowledged(header.number)
+        self._drop(delivery, Verdict(answer.code, answer.text))
+
+    def resumed(self) -> None:
+        """The transport has room again."""
+        self._pump()
+
+    # Securing.
+
+    def _secure(self, delivery: Delivery) -> None:
+        delivery.cancel_timer()
+        if delivery.securing or delivery.entry.header.answered:
+            return
+        delivery.securing = True
+        self._in_thread(self._spool.secure, delivery.entry).addCallbacks(
+            lambda _: self._secured(delivery), lambda failure: self._not_secured(delivery, failure)
+        ).addErrback(lambda failure: _log.failure("Securing a set failed", failure=failure))
+
+    def _secured(self, delivery: Delivery) -> None:
+        delivery.securing = False
+        if delivery.over:
+            return
+        delivery.entry.header = attrs.evolve(delivery.entry.header, answered=True)
+        self._counters.sets_secured += 1
+        delivery.reply(Verdict(0))
+        self._pump()
+
+    def _not_secured(self, delivery: Delivery, failure: Failure) -> None:
+        delivery.securing = False
+        if delivery.over:
+            return
+        error = failure.value
+        number = delivery.entry.header.number
+        _log.failure("Set {number} cannot be put on stable storage", failure=failure, number=number)
+        if delivery.sent:
+            delivery.reply(None)
+        else:
+            self._unsent.remove(delivery)
+            name = disk_fault(error) if isinstance(error, OSError) else "internal"
+            self._drop(delivery, Verdict(code(name), "the set could not be stored"))
+        self._pump()
+
+    def _drop(self, delivery: Delivery, verdict: Verdict) -> None:
+        delivery.cancel_timer()
+        delivery.over = True
+        self._spool.remove(delivery.entry)
+        delivery.reply(verdict)
+
+    # Passing on.
+
+    def _pump(self) -> None:
+        if self._turn is None:
+            self._pump_now()
+
+    def _pump_soon(self) -> None:
+        if self._turn is None:
+            self._turn = self._clock.callLater(0, self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._turn = None
+        self._pump_now()
+
+    def _pump_now(self) -> None:
+        """Send pieces until the transport's buffer is full, but let others have their turn now and then."""
+        pieces = 0
+        unflushed = 0
+        while self._peer is not None and self._peer.stream.writable and self._unsent:
+            if pieces >= _PIECES_A_TURN:
+                self._pump_soon()
+                return
+            delivery = self._unsent[0]
+            try:
+                if self._file is None and not self._begin(delivery):
+                    return
+                unflushed += self._send_piece(delivery)
+            except (OSError, SpoolDamaged) as error:
+                self._set_aside(delivery, str(error))
+                return
+            if unflushed >= PIECE_BYTES:
+                pieces += 1
+                unflushed = 0
+                if self._peer is not None:
+                    self._peer.stream.flush()
+
+    def _begin(self, delivery: Delivery) -> bool:
+        """Begin a set; False: it cannot be passed on yet, and :meth:`_pump` is called when it can."""
+        if delivery.securing or delivery.checking:
+            return False
+        if not delivery.entry.checked:
+            self._check(delivery)
+            return False
+        assert self._peer is not None
+        self._file = self._spool.read(delivery.entry)
+        self._file_bytes = 0
+        self._decoder.reset()
+        delivery.sent = True
+        header = delivery.entry.header
+        self._peer.say(
+            Set(
+                header.epoch,
+                header.number,
+                header.pid,
+                header.connseq,
+                header.full,
+                header.errors_upto,
+                header.answered,
+                header.time,
+            )
+        )
+        return True
+
+    def _send_piece(self, delivery: Delivery) -> int:
+        """Send the next piece of the file that is open; gives how many bytes went out, at least one."""
+        assert self._peer is not None and self._file is not None
+        entry = delivery.entry
+        data = self._file.read(PIECE_BYTES)
+        self._file_bytes += len(data)
+        if data:
+            self._peer.stream.send(self._decoder.decode(data))
+        if self._file_bytes < entry.body_bytes:
+            if not data:
+                raise SpoolDamaged(f"it ends after {self._file_bytes} of {entry.body_bytes} bytes")
+            return len(data)
+        self._close_file()
+        self._unsent.popleft()
+        self._outstanding.append(delivery)
+        self._peer.say(EndSet(entry.count))
+        return len(data) + 200
+
+    def _check(self, delivery: Delivery) -> None:
+        delivery.checking = True
+
+        def checked(_: object) -> None:
+            delivery.checking = False
+            delivery.entry.checked = True
+            self._pump_soon()
+
+        def damaged(failure: Failure) -> None:
+            delivery.checking = False
+            self._set_aside(delivery, failure.getErrorMessage())
+
+        self._in_thread(self._spool.check, delivery.entry).addCallbacks(checked, damaged).addErrback(
+            lambda failure: _log.failure("Checking a set failed", failure=failure)
+        )
+
+    def _set_aside(self, delivery: Delivery, why: str) -> None:
+        """The file of the oldest unsent set cannot be read."""
+        begun = self._file is not None
+        self._close_file()
+        self._unsent.remove(delivery)
+        delivery.cancel_timer()
+        delivery.over = True
+        self._spool.set_aside(delivery.entry, why)
+        delivery.reply(Verdict(code("internal"), "the set could not be stored"))
+        if begun and self._peer is not None:
+            # A part of it is on its way: only a new connection makes the queue manager forget that.
+            self._peer.stream.abort()
+        else:
+            self._pump_soon()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class QmPeer(Peer):
+    """One connection to a queue manager."""
+
+    def __init__(self, clock: IReactorTime, hello: Hello, forwarder: Forwarder) -> None:
+        super().__init__(clock, hello, frozenset(["qm"]), FROM_QM)
+        self._forwarder = forwarder
+
+    def peer_ready(self, hello: Hello) -> None:
+        self._forwarder.peer_ready(self)
+
+    def messages_received(self, messages: list[Flat]) -> None:
+        for message in messages:
+            if isinstance(message, Absorbed):
+                self._forwarder.answered(message)
+
+    def peer_resumed(self) -> None:
+        self._forwarder.resumed()
+
+    def peer_lost(self, reason: Failure) -> None:
+        self._forwarder.peer_lost(self)

@@ -1,0 +1,404 @@
+"""One provider's connection, from its ``<init>`` to its end.
+
+*Owns* the set that is arriving (its file in the spool) and what the provider has not read yet.
+
+*Strategy.*  The feed stops at the end of each document, so that the peer is paused while its login or its set is
+being decided; elements are checked and spooled as they come, and error containers are sent at once.  What the provider
+does not read goes to a nameless file, so that one that sends its whole set before it reads gets its answer, too.
+
+*Failures.*  Every rejection is written, then the sending half is closed and the rest is read and thrown away, within
+bounds.  A set that is cut off or rejected leaves nothing.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from lcc.domain.elements import ElementChecker, ElementError
+from lcc.errors import ERRORS, LccError, SetError, StoreUnavailable, StreamError, code, entry_for
+from lcc.interfaces import IConversation
+from lcc.model import Provider, ProviderStatus
+from lcc.protocols import cp_uns_server as wire
+from lcc.protocols.cp_uns import INIT_LIMITS, SET_LIMITS, CpMessage, Init, SetBegin, SetEnd, UrlElement, write_fault
+from lcc.protocols.uns_qm import write_notice
+from lcc.protocols.xmlfeed import Event, XmlFeed
+from lcc.roles.uns.delivery import Verdict, disk_fault
+from lcc.roles.uns.status import FullSetAllowance
+from lcc.storage.errorfile import ErrorFile, ErrorFileFull
+from lcc.storage.passwords import DUMMY_HASH, is_slow, verify_password
+from lcc.storage.spool import SetWriter, SpoolFull
+from lcc.transport.stream import StreamLimits, XmlStream
+
+if TYPE_CHECKING:
+    from lcc.roles.uns.engine import Uns
+
+_log = Logger()
+
+_LINGER_SECONDS = 30
+
+
+class _Rejection(Exception):
+    """The provider is not let in."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.entry = ERRORS[code(name)]
+
+
+@attrs.define
+class _Arriving:
+    """The set that is arriving, or whose answer is awaited.
+
+    :ivar writer: None once the set is complete.
+    :ivar received: valid elements.
+    """
+
+    prefix: str
+    full: bool
+    checker: ElementChecker
+    writer: SetWriter | None
+    elements: int = 0
+    received: int = 0
+
+
+@implementer(IConversation)
+class Session:
+    """The conversation with one provider.
+
+    :param refusal: name of the error that this connection is refused with once it has said who it is; empty: none.
+    """
+
+    def __init__(self, uns: Uns, address: str, refusal: str) -> None:
+        self._uns = uns
+        self._address = address
+        self._refusal = refusal
+        self._feed = XmlFeed(INIT_LIMITS)
+        self._reader = wire.ServerReader(self._feed)
+        self._stream: XmlStream = None  # type: ignore[assignment]  # set in stream_opened, before anything else runs
+        self._login_call: IDelayedCall | None = None
+        self._drain_call: IDelayedCall | None = None
+        self._deciding = False
+        self._closed = False
+        self._connseq = 0
+        self._provider: Provider | None = None
+        self._status: ProviderStatus | None = None
+        self._allowance: FullSetAllowance | None = None
+        self._set: _Arriving | None = None
+        self._unread: ErrorFile | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def build_stream(self) -> XmlStream:
+        """The Twisted protocol for this session."""
+        # No stall timeout: a provider may send its whole set before it reads; see _watch_reading.
+        limits = StreamLimits(
+            idle_timeout_seconds=self._uns.settings.idle_timeout,
+            stall_timeout_seconds=0,
+            linger_seconds=_LINGER_SECONDS,
+        )
+        return XmlStream(self, self._uns.clock, self._feed, limits)
+
+    @property
+    def pid(self) -> int:
+        """The provider, once it has been let in; else 0."""
+        return 0 if self._provider is None else self._provider.pid
+
+    def drop(self) -> None:
+        """Cut the connection."""
+        self._stream.abort()
+
+    # IConversation.
+
+    def stream_opened(self, stream: XmlStream) -> None:
+        self._stream = stream
+        self._login_call = self._uns.clock.callLater(self._uns.settings.login_timeout, self._no_login)
+        self._uns.session_opened(self)
+
+    def events_received(self, events: list[Event]) -> None:
+        try:
+            messages = self._reader.events(events)
+        except SetError as error:
+            self._reject_set(error.code, error.text, self._feed.root_prefix)
+            return
+        self._take(messages)
+
+    def stream_failed(self, error: StreamError) -> None:
+        if self._provider is None:
+            self._reject_init(error.code, error.text)
+        elif self._set is not None or error.entry.name != "timeout":
+            self._reject_set(error.code, error.text, self._feed.root_prefix)
+        else:
+            self._stream.finish()
+
+    def stream_resumed(self) -> None:
+        self._send_unread()
+        self._watch_reading()
+
+    def peer_finished(self) -> None:
+        if self._deciding:
+            return  # what it sent before still waits for its answer; _read_on comes back to this
+        self._give_up_set()
+        self._stream.finish()
+
+    def stream_closed(self, reason: Failure) -> None:
+        self._closed = True
+        self._give_up_set()
+        self._cancel_calls()
+        if self._unread is not None:
+            self._unread.close()
+        self._uns.session_closed(self)
+
+    # Logging in.
+
+    def _no_login(self) -> None:
+        error = ERRORS[code("timeout")]
+        self._reject_init(error.code, error.text)
+
+    def _reject_init(self, number: int, text: str) -> None:
+        self._cancel_calls()
+        self._uns.counters.logins_rejected += 1
+        _log.info("Login from {address} rejected: {code} {text}", address=self._address, code=number, text=text)
+        self._stream.send(wire.init_rejected(self._feed.root_prefix, number, text))
+        self._stream.finish()
+
+    def _start(self, work: Coroutine[Deferred[Any], Any, None]) -> None:
+        """Let something be decided; the peer is paused, because its document has ended."""
+        self._deciding = True
+
+        def failed(failure: Failure) -> None:
+            _log.failure("A session failed; its connection is dropped", failure=failure)
+            self._stream.abort()
+
+        Deferred.fromCoroutine(work).addErrback(failed)
+
+    async def _login(self, init: Init) -> None:
+        try:
+            await self._let_in(init)
+        except _Rejection as rejection:
+            if not self._closed:
+                self._reject_init(rejection.entry.code, rejection.entry.text)
+        except StoreUnavailable as error:
+            _log.warn("The database cannot be reached: {error}", error=str(error))
+            if not self._closed:
+                entry = ERRORS[code("try-later")]
+                self._reject_init(entry.code, entry.text)
+
+    async def _let_in(self, init: Init) -> None:
+        uns = self._uns
+        if self._refusal:
+            raise _Rejection(self._refusal)
+        now = uns.clock.seconds()
+        if uns.throttle.is_throttled(init.pid, self._address, now):
+            raise _Rejection("throttled")
+        provider = await uns.providers.provider(init.pid)
+        stored = DUMMY_HASH if provider is None else provider.password_hash
+        if is_slow(stored):
+            right = await uns.in_thread(verify_password, init.password, stored)
+        else:
+            right = verify_password(init.password, stored)
+        if provider is None or not right:
+            uns.throttle.failed(init.pid, self._address, now)
+            raise _Rejection("access-denied")
+        if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
+            raise _Rejection("too-many-connections")
+        session = await uns.sessions.open_session(provider.pid, self._address, uns.now())
+        status = await uns.providers.status(provider.pid, uns.settings.errors_shown)
+        if self._closed:
+            return
+        if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
+            raise _Rejection("too-many-connections")  # others came in while this one waited
+        self._provider, self._status = provider, status
+        self._connseq = session.connseq
+        self._allowance = FullSetAllowance(status)
+        uns.counters.logins_accepted += 1
+        uns.session_let_in(self)
+        self._stream.send(wire.init_accepted(init.prefix, session, uns.mimetypes, provider, status))
+        self._feed.limits = attrs.evolve(SET_LIMITS, document_bytes=uns.settings.set_bytes_max)
+        self._next_document()
+
+    def _next_document(self) -> None:
+        """Go on reading.  In a turn of its own: a peer can send thousands of empty documents in one piece."""
+        self._deciding = False
+        self._uns.clock.callLater(0, self._read_on)
+
+    def _read_on(self) -> None:
+        if self._closed:
+            return
+        self._stream.next_document()
+        if self._stream.peer_finished and not self._deciding and not self._closed:
+            self.peer_finished()
+
+    # A set.
+
+    def _take(self, messages: list[CpMessage]) -> None:
+        for message in messages:
+            if type(message) is UrlElement:
+                if self._set is None:
+                    return  # the set was rejected; what is left of this piece is of no interest
+                self._element(self._set, message.attributes)
+            elif isinstance(message, SetBegin):
+                self._begin(message)
+            elif isinstance(message, SetEnd):
+                if self._set is not None:
+                    self._start(self._end(self._set))
+            elif isinstance(message, Init):
+                self._cancel_calls()
+                self._start(self._login(message))
+
+    def _begin(self, begin: SetBegin) -> None:
+        uns, provider, status, allowance = self._uns, self._provider, self._status, self._allowance
+        assert provider is not None and status is not None and allowance is not None
+        try:
+            if begin.full and not allowance.allowed:
+                raise SetError("full-set-not-allowed")
+            checker = uns.checker(provider, begin.urlprefix)
+            if uns.spool.is_full:
+                raise SpoolFull
+            writer = uns.spool.begin(
+                pid=provider.pid, connseq=self._connseq, full=begin.full, errors_upto=status.errors_upto
+            )
+        except (LccError, SpoolFull, OSError) as error:
+            self._reject_set(*self._reason(error), begin.prefix)
+            return
+        self._set = _Arriving(begin.prefix, begin.full, checker, writer)
+        self._stream.send(wire.set_result_open(begin.prefix))
+
+    def _element(self, arriving: _Arriving, attributes: dict[str, str]) -> None:
+        writer = arriving.writer
+        assert writer is not None
+        try:
+            arriving.elements += 1
+            if arriving.elements > self._uns.settings.set_urls_max:
+                raise SetError("set-too-large", f"more than {self._uns.settings.set_urls_max} elements")
+            try:
+                notice = arriving.checker.check(attributes)
+            except ElementError as error:
+                self._uns.counters.urls_refused += 1
+                self._tell(write_fault(error.code, error.url, attributes.items(), error.text))
+                notice = error.named if arriving.full else None
+            else:
+                arriving.received += 1
+            if notice is not None:
+                writer.add(write_notice(notice))
+        except (SetError, SpoolFull, ErrorFileFull, OSError) as error:
+            self._reject_set(*self._reason(error), arriving.prefix)
+
+    async def _end(self, arriving: _Arriving) -> None:
+        uns, writer = self._uns, arriving.writer
+        assert writer is not None
+        try:
+            entry = writer.complete(uns.now())
+        except (SpoolFull, OSError) as error:
+            self._reject_set(*self._reason(error), arriving.prefix)
+            return
+        arriving.writer = None
+        uns.counters.urls_received += arriving.received
+        verdict: Verdict | None = await uns.forwarder.deliver(entry)
+        if self._closed:
+            return
+        if verdict is None:
+            self._stream.abort()
+        elif verdict.code:
+            self._reject_set(verdict.code, verdict.text or entry_for(verdict.code).text, arriving.prefix)
+        else:
+            uns.counters.sets_accepted += 1
+            if arriving.full and self._allowance is not None:
+                self._allowance.use()
+            self._finish_set(arriving)
+
+    def _finish_set(self, arriving: _Arriving) -> None:
+        """The set is accepted: say so, behind all its errors."""
+        self._tell(wire.set_accepted(arriving.prefix, arriving.received), bounded=False)
+        self._set = None
+        self._watch_reading()
+        if not self._unread:
+            self._next_document()
+
+    def _reject_set(self, number: int, text: str, prefix: str) -> None:
+        """Reject the set that arrives, or whatever came in its place, and close."""
+        self._uns.counters.sets_rejected += 1
+        _log.info("A set of provider {pid} is rejected: {code} {text}", pid=self.pid, code=number, text=text)
+        opened = self._set is not None
+        if self._set is not None:
+            prefix = self._set.prefix
+            self._give_up_set(counted=True)
+        if self._unread is not None:
+            self._unread.close()  # it does not read; the answer must not wait for that
+        text = wire.set_rejected(prefix, number, text)
+        self._stream.send(text if opened else wire.set_result_open(prefix) + text)
+        self._stream.finish()
+
+    def _give_up_set(self, counted: bool = False) -> None:
+        arriving, self._set = self._set, None
+        if arriving is not None and arriving.writer is not None:
+            if not counted:
+                self._uns.counters.sets_cut_off += 1
+            arriving.writer.abandon()
+            arriving.writer = None
+
+    def _reason(self, error: Exception) -> tuple[int, str]:
+        """Code and text for a set that cannot be taken because of this."""
+        if isinstance(error, LccError):
+            return error.code, error.text
+        if isinstance(error, SpoolFull):
+            entry = ERRORS[code("try-later")]
+        elif isinstance(error, ErrorFileFull):
+            entry = ERRORS[code("limit")]
+            return entry.code, f"{entry.text}: too many error containers were sent and not read"
+        else:
+            assert isinstance(error, OSError)
+            _log.error("The spool's disk fails: {error}", error=str(error))
+            entry = ERRORS[code(disk_fault(error))]
+        return entry.code, entry.text
+
+    # What the provider does not read yet.
+
+    def _tell(self, text: str, bounded: bool = True) -> None:
+        """Send, or keep in order what cannot be sent yet.
+
+        :raises ErrorFileFull, OSError: it cannot be kept.
+        """
+        if self._stream.writable and not self._unread:
+            self._stream.send(text)
+            return
+        if self._unread is None:
+            self._unread = self._uns.spool.error_file(self._uns.settings.unsent_errors_max_bytes)
+        self._unread.append(text, bounded=bounded)
+
+    def _send_unread(self) -> None:
+        unread = self._unread
+        if not unread:
+            return
+        try:
+            while self._stream.writable and unread:
+                self._stream.send(self._decoder.decode(unread.take()))
+                self._stream.flush()
+        except OSError as error:
+            _log.error("The spool's disk fails: {error}", error=str(error))
+            self._stream.abort()
+            return
+        if not unread and self._set is None:
+            self._next_document()  # it has read the whole answer to its set
+
+    def _watch_reading(self) -> None:
+        """Once its set has ended, a provider that does not read is dropped after the idle time."""
+        call, self._drain_call = self._drain_call, None
+        if call is not None and call.active():
+            call.cancel()
+        if self._unread and self._set is None:
+            self._drain_call = self._uns.clock.callLater(self._uns.settings.idle_timeout, self._stream.abort)
+
+    def _cancel_calls(self) -> None:
+        for name in ("_login_call", "_drain_call"):
+            call: IDelayedCall | None = getattr(self, name)
+            setattr(self, name, None)
+            if call is not None and call.active():
+                call.cancel()
