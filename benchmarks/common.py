@@ -41,9 +41,7 @@ def nginx(root: Path, work: Path) -> Iterator[int]:
     program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
     if program is None:
         raise SystemExit("nginx is not installed: run 'make system'")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     work.mkdir(parents=True, exist_ok=True)
     user = "user root;" if os.geteuid() == 0 else ""
     (work / "nginx.conf").write_text(
@@ -61,6 +59,13 @@ def nginx(root: Path, work: Path) -> Iterator[int]:
     finally:
         process.terminate()
         process.wait()
+
+
+def free_port() -> int:
+    """A TCP port on loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _wait_for_port(port: int) -> None:

@@ -26,6 +26,7 @@ from typing import Any
 from common import (
     cpu_seconds_of,
     cpu_seconds_of_children,
+    free_port,
     make_pages,
     nginx,
     peak_memory_bytes,
@@ -33,6 +34,9 @@ from common import (
     spread,
     table,
 )
+from whole_chain_count import open_counter
+
+from lcc.config import load_config
 
 BIN = Path(sys.executable).parent
 ROLES = ("uns", "qm", "botm", "bot")
@@ -81,37 +85,9 @@ class Lcc:
         return {role: peak_memory_bytes(process.pid) for role, process in self.processes.items()}
 
 
-@contextmanager
-def counting(lcc: Lcc, database_url: str | None) -> Iterator[Any]:
-    """A function that counts the cached rows."""
-    if database_url is None:
-        import sqlite3
-
-        connection: Any = sqlite3.connect(lcc.folder / "lcc-home" / "lcc.db", isolation_level=None)
-    else:
-        from urllib.parse import parse_qs, urlsplit
-
-        import pymysql
-
-        parts = urlsplit(database_url)
-        connection = pymysql.connect(
-            unix_socket=parse_qs(parts.query)["unix_socket"][0],
-            user=parts.username or "root",
-            password=parts.password or "",
-            database=parts.path.strip("/"),
-            autocommit=True,
-        )
-
-    def count() -> int:
-        cursor = connection.cursor()
-        cursor.execute("SELECT COUNT(*) FROM lccurl WHERE state = 'cached'")
-        return int(cursor.fetchone()[0])
-
-    yield count
-    connection.close()
-
-
-def run_lcc(work: Path, site: int, uns_port: int, providers: int, pages: int, database_url: str | None) -> dict[str, Any]:
+def run_lcc(
+    work: Path, site: int, uns_port: int, providers: int, pages: int, database_url: str | None
+) -> dict[str, Any]:
     """One run of the whole chain."""
     lcc = Lcc(work, database_url, uns_port)
     accounts = []
@@ -122,38 +98,38 @@ def run_lcc(work: Path, site: int, uns_port: int, providers: int, pages: int, da
     (work / "accounts.json").write_text(json.dumps(accounts))
     lcc.start()
     try:
-        with counting(lcc, database_url) as count:
-            publisher = [sys.executable, str(Path(__file__).with_name("publish_many.py")), str(uns_port)]
-            latencies = json.loads(
-                subprocess.run(
-                    [*publisher, str(work / "accounts.json"), "latency", "30", str(lcc.config)],
-                    check=True,
-                    capture_output=True,
-                    text=True,
-                ).stdout
-            )
-            before, cpu_before = count(), lcc.cpu_seconds()
-            children_before = cpu_seconds_of_children()
-            begun = time.monotonic()
-            publishing = subprocess.Popen([*publisher, str(work / "accounts.json"), "all", str(pages), str(lcc.config)])
-            total = providers * pages
-            while count() < total:
-                if time.monotonic() - begun > 600:
-                    raise SystemExit(f"only {count()} of {total} pages after 600 s")
-                time.sleep(0.1)
-            wall = time.monotonic() - begun
-            if publishing.wait() != 0:
-                raise SystemExit("publishing failed")
-            cpu = {role: seconds - cpu_before[role] for role, seconds in lcc.cpu_seconds().items()}
-            done = total - before
-            return {
-                "wall": wall,
-                "rate": done / wall,
-                "cpu_ms": {role: 1000 * seconds / done for role, seconds in cpu.items()},
-                "publisher_cpu": cpu_seconds_of_children() - children_before,
-                "peaks": lcc.peaks(),
-                "latencies": latencies,
-            }
+        count = open_counter(load_config(lcc.config))
+        publisher = [sys.executable, str(Path(__file__).with_name("publish_many.py")), str(uns_port)]
+        latencies = json.loads(
+            subprocess.run(
+                [*publisher, str(work / "accounts.json"), "latency", "30", str(lcc.config)],
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+        )
+        before, cpu_before = count(), lcc.cpu_seconds()
+        children_before = cpu_seconds_of_children()
+        begun = time.monotonic()
+        publishing = subprocess.Popen([*publisher, str(work / "accounts.json"), "all", str(pages), str(lcc.config)])
+        total = providers * pages
+        while count() < total:
+            if time.monotonic() - begun > 600:
+                raise SystemExit(f"only {count()} of {total} pages after 600 s")
+            time.sleep(0.1)
+        wall = time.monotonic() - begun
+        if publishing.wait() != 0:
+            raise SystemExit("publishing failed")
+        cpu = {role: seconds - cpu_before[role] for role, seconds in lcc.cpu_seconds().items()}
+        done = total - before
+        return {
+            "wall": wall,
+            "rate": done / wall,
+            "cpu_ms": {role: 1000 * seconds / done for role, seconds in cpu.items()},
+            "publisher_cpu": cpu_seconds_of_children() - children_before,
+            "peaks": lcc.peaks(),
+            "latencies": latencies,
+        }
     finally:
         lcc.stop()
 
@@ -194,11 +170,11 @@ def main() -> None:
         make_pages(work / "www", options.providers, pages)
         with nginx(work / "www", work / "nginx") as site, database(work, options.sqlite) as fresh_url:
             for run in range(options.runs):
-                chain.append(
-                    run_lcc(work / f"lcc{run}", site, site + 1 + run, options.providers, pages, fresh_url())
-                )
+                chain.append(run_lcc(work / f"lcc{run}", site, free_port(), options.providers, pages, fresh_url()))
                 peer.append(run_scrapy(python, work / f"scrapy{run}", site, options.providers, pages))
-                print(f"run {run + 1}: LCC {chain[-1]['rate']:.0f}/s, Scrapy {peer[-1]['rate']:.0f}/s", file=sys.stderr)
+                print(
+                    f"run {run + 1}: LCC {chain[-1]['rate']:.0f}/s, Scrapy {peer[-1]['rate']:.0f}/s", file=sys.stderr
+                )
     report(chain, peer, "SQLite" if options.sqlite else "MariaDB", options.providers * pages, options.providers)
 
 
@@ -223,7 +199,11 @@ def report(chain: list[dict[str, Any]], peer: list[dict[str, float]], name: str,
     ratio = [ours["rate"] / theirs["rate"] for ours, theirs in zip(chain, peer, strict=True)]
     print(f"\n{pages} pages of 10 KiB, {providers} providers, {name}, {len(chain)} runs, {os.cpu_count()} cores\n")
     rows = [
-        ["LCC, whole chain", spread([run["rate"] for run in chain]), spread([sum(r["cpu_ms"].values()) for r in chain])],
+        [
+            "LCC, whole chain",
+            spread([run["rate"] for run in chain]),
+            spread([sum(r["cpu_ms"].values()) for r in chain]),
+        ],
         ["Scrapy", spread([run["rate"] for run in peer]), spread([run["cpu_ms"] for run in peer])],
         ["LCC / Scrapy", spread(ratio), ""],
     ]

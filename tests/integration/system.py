@@ -176,7 +176,9 @@ class System:
             self.folder / f"{name}.state",
         )
 
-    def publish(self, site: Site, *, expect: tuple[int, ...] = (0,), options: str = "") -> subprocess.CompletedProcess[str]:
+    def publish(
+        self, site: Site, *, expect: tuple[int, ...] = (0,), options: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         """Run the provider's tools as the README has them."""
         command = (
             f"set -o pipefail; {BIN}/file2url --find {site.folder} -type f"

@@ -20,7 +20,7 @@ from lcc.transport.links import LockService, PortService, RetryPolicy, link_serv
 def test_a_lock_is_exclusive_until_released(tmp_path: Path) -> None:
     first, second = LockService(tmp_path / "home" / "qm.lock"), LockService(tmp_path / "home" / "qm.lock")
     first.startService()
-    with pytest.raises(Busy, match="qm.lock"):
+    with pytest.raises(Busy, match=r"qm\.lock"):
         second.startService()
     first.stopService()
     second.startService()
