@@ -11,8 +11,8 @@ One folder::
     damaged/             what could not be read; kept for a person to look at
 
 A set file is a header line of :data:`HEADER_BYTES` bytes (JSON, padded with spaces) and then the elements, one a
-line, exactly as they go to the queue manager; passing them on is copying bytes.  The header holds their number, length
-and check sum, so that a file that lost its end is noticed before anything of it is passed on.
+line, exactly as they go to the queue manager; passing them on is copying bytes.  The header holds their number,
+length and check sum, so that a file that lost its end is noticed before anything of it is passed on.
 
 Nothing here waits for the disk but :meth:`Spool.secure` and :meth:`Spool.check`, which are to be called in a thread,
 and the counter, once in a thousand sets.

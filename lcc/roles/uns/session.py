@@ -3,8 +3,8 @@
 *Owns* the set that is arriving (its file in the spool) and what the provider has not read yet.
 
 *Strategy.*  The feed stops at the end of each document, so that the peer is paused while its login or its set is
-being decided; elements are checked and spooled as they come, and error containers are sent at once.  What the provider
-does not read goes to a nameless file, so that one that sends its whole set before it reads gets its answer, too.
+being decided; elements are checked and spooled as they come, and error containers are sent at once.  What is not read
+goes to a nameless file, so that a provider that sends its whole set before it reads gets its answer, too.
 
 *Failures.*  Every rejection is written, then the sending half is closed and the rest is read and thrown away, within
 bounds.  A set that is cut off or rejected leaves nothing.

@@ -1,0 +1,415 @@
+"""A UNS in one process under one clock: in-memory transports, a fake database, a queue manager on the real wire."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from lcc.config import UnsConfig
+from lcc.errors import StoreUnavailable
+from lcc.interfaces import IProviderReader, ISessionStore
+from lcc.model import Provider, ProviderStatus, Session, UrlNotice
+from lcc.protocols.cp_uns_client import init
+from lcc.protocols.hello import Hello
+from lcc.protocols.uns_qm import FROM_UNS, Absorbed, EndSet, Set, read_notice
+from lcc.roles.peer import Peer
+from lcc.roles.uns.engine import Uns
+from lcc.storage.durable import Files
+from lcc.storage.passwords import hash_password
+from lcc.storage.spool import Spool
+
+PASSWORD = "0123456789abcdef"
+HASH = hash_password(PASSWORD, generated=True)
+STATUS = ProviderStatus(0, 0, 10, "", 0, 0, (), 0)
+ROOT = "http://site.example/"
+
+
+class MemoryTransport:
+    """One end of a connection: what was written lies in ``out`` until somebody takes it."""
+
+    disconnecting = False
+
+    def __init__(self, capacity: int = 1 << 40, host: str = "192.0.2.7") -> None:
+        self.protocol: Any = None
+        self.out = bytearray()
+        self.capacity = capacity
+        self.host = host
+        self.producer: Any = None
+        self.paused = False
+        self.write_closed = False
+        self.closed = False
+        self.blocked = False
+
+    def write(self, data: bytes) -> None:
+        if self.closed or self.write_closed:
+            return
+        self.out += data
+        if len(self.out) > self.capacity and not self.blocked and self.producer is not None:
+            self.blocked = True
+            self.producer.pauseProducing()
+
+    def take(self) -> bytes:
+        data = bytes(self.out)
+        self.out.clear()
+        if self.blocked:
+            self.blocked = False
+            if self.producer is not None and not self.closed:
+                self.producer.resumeProducing()
+        return data
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        self.producer = producer
+
+    def unregisterProducer(self) -> None:
+        self.producer = None
+
+    def pauseProducing(self) -> None:
+        self.paused = True
+
+    def resumeProducing(self) -> None:
+        self.paused = False
+
+    def loseWriteConnection(self) -> None:
+        self.write_closed = True
+        self.disconnecting = True
+
+    def loseConnection(self) -> None:
+        self.write_closed = True
+        self.lose(ConnectionDone())
+
+    def abortConnection(self) -> None:
+        self.lose(ConnectionLost())
+
+    def lose(self, reason: Exception) -> None:
+        if not self.closed:
+            self.closed = True
+            self.protocol.connectionLost(Failure(reason))
+
+    def getPeer(self) -> IPv4Address:
+        return IPv4Address("TCP", self.host, 4711)
+
+    def getHost(self) -> IPv4Address:
+        return IPv4Address("TCP", "192.0.2.1", 9000)
+
+
+@implementer(IProviderReader, ISessionStore)
+class FakeDatabase:
+    """Providers and sessions in memory."""
+
+    def __init__(self) -> None:
+        self.providers: dict[int, Provider] = {7: Provider(7, (ROOT,), HASH), 8: Provider(8, (ROOT,), HASH)}
+        self.statuses: dict[int, ProviderStatus] = {}
+        self.sessions: dict[int, Session] = {}
+        self.away = False
+        self.asked = 0
+
+    def _answer(self, value: Any) -> Deferred[Any]:
+        self.asked += 1
+        return fail(StoreUnavailable("away")) if self.away else succeed(value)
+
+    def provider(self, pid: int) -> Deferred[Provider | None]:
+        return self._answer(self.providers.get(pid))
+
+    def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
+        return self._answer(self.statuses.get(pid, STATUS))
+
+    def open_session(self, pid: int, ip: str, now: int) -> Deferred[Session]:
+        before = self.sessions.get(pid, Session(0, ""))
+        session = Session(before.connseq + 1, before.last_ip)
+        self.sessions[pid] = Session(session.connseq, ip)
+        return self._answer(session)
+
+
+class RecordingFiles(Files):
+    """The real disk; what is synced and renamed is noted, and operations can be made to fail."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.fail: dict[str, OSError] = {}
+        self.opened: list[Any] = []
+
+    def close_all(self) -> None:
+        """What the system does when a process ends."""
+        for file in self.opened:
+            file.close()
+        self.opened.clear()
+
+    def _note(self, operation: str, path: Path) -> None:
+        error = self.fail.get(operation)
+        if error is not None:
+            raise error
+        self.log.append(f"{operation} {path.name}")
+
+    def create(self, path: Path) -> Any:
+        self._note("create", path)
+        self.opened.append(super().create(path))
+        return self.opened[-1]
+
+    def open(self, path: Path) -> Any:
+        self.opened.append(super().open(path))
+        return self.opened[-1]
+
+    def write(self, file: Any, data: bytes) -> None:
+        self._note("write", Path("."))
+        super().write(file, data)
+
+    def patch(self, path: Path, offset: int, data: bytes, *, create: bool = False) -> None:
+        self._note("patch", path)
+        super().patch(path, offset, data, create=create)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._note("rename", target)
+        super().rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        self._note("remove", path)
+        super().remove(path)
+
+    def sync_file(self, path: Path) -> None:
+        self._note("sync_file", path)
+        super().sync_file(path)
+
+    def sync_folder(self, path: Path) -> None:
+        self._note("sync_folder", path)
+        super().sync_folder(path)
+
+
+@attrs.define
+class TakenSet:
+    """A set as the queue manager read it."""
+
+    begin: Set
+    notices: list[UrlNotice]
+    whole: bool = False
+
+
+class FakeQm(Peer):
+    """A queue manager on the real wire.
+
+    :ivar answers: gives the answer to a whole set; None: no answer for now.
+    """
+
+    def __init__(self, clock: Clock, answers: Callable[[Set], Absorbed | None]) -> None:
+        super().__init__(clock, Hello(role="qm", name="qm"), frozenset(["uns"]), FROM_UNS)
+        self.answers = answers
+        self.sets: list[TakenSet] = []
+
+    @property
+    def numbers(self) -> list[int]:
+        return [taken.begin.number for taken in self.sets if taken.whole]
+
+    def elements_received(self, elements: list[Any]) -> None:
+        for element in elements:
+            if element.name == "u":
+                self.sets[-1].notices.append(read_notice(element.attributes))
+                continue
+            message = self.vocabulary.read(element.name, element.attributes)
+            if isinstance(message, Set):
+                self.sets.append(TakenSet(message, []))
+            elif isinstance(message, EndSet):
+                taken = self.sets[-1]
+                assert message.count == len(taken.notices)
+                taken.whole = True
+                answer = self.answers(taken.begin)
+                if answer is not None:
+                    self.say(answer)
+
+
+def absorbed(begin: Set) -> Absorbed:
+    return Absorbed(begin.epoch, begin.number, 0)
+
+
+class Cp:
+    """A provider that writes bytes."""
+
+    def __init__(self, transport: MemoryTransport, protocol: Any) -> None:
+        self.transport = transport
+        self.protocol = protocol
+        self.received = bytearray()
+        self.reads = True
+        self.waiting: list[bytes] = []
+
+    @property
+    def text(self) -> str:
+        return self.received.decode()
+
+    @property
+    def closed(self) -> bool:
+        return self.transport.closed or self.transport.write_closed
+
+    def send(self, data: str | bytes, piece: int = 65536) -> None:
+        raw = data.encode() if isinstance(data, str) else data
+        self.waiting += [raw[i : i + piece] for i in range(0, len(raw), piece)]
+
+    def half_close(self) -> None:
+        self.waiting.append(b"")
+
+    def step(self) -> bool:
+        moved = False
+        if self.reads and self.transport.out:
+            self.received += self.transport.take()
+            moved = True
+        if self.waiting and not self.transport.paused and not self.transport.closed:
+            piece = self.waiting.pop(0)
+            if piece:
+                self.protocol.dataReceived(piece)
+            else:
+                self.protocol.readConnectionLost()
+            moved = True
+        return moved
+
+    def lose(self) -> None:
+        self.transport.lose(ConnectionLost())
+
+
+class World:
+    """All of it."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.folder = folder
+        self.clock = Clock()
+        self.files = RecordingFiles()
+        self.settings = UnsConfig(**settings)
+        self.database = FakeDatabase()
+        self.held_threads: list[Callable[[], None]] | None = None
+        self.cps: list[Cp] = []
+        self.qm: FakeQm | None = None
+        self._ends: tuple[MemoryTransport, MemoryTransport] | None = None
+        self.link_capacity = 1 << 40
+        self.start()
+
+    def start(self) -> None:
+        spool = Spool(self.folder, "uns", self.settings.spool_max_bytes, lambda: "epoch1", self.files)
+        self.spool = spool
+        self.uns = Uns(
+            self.settings,
+            ("text/*",),
+            spool,
+            self.database,
+            self.database,
+            self.clock,
+            lambda: 1_000_000,
+            self._in_thread,
+        )
+        self.uns.start()
+
+    def restart(self) -> None:
+        """Kill the process and start it again."""
+        self.files.close_all()
+        self.cps.clear()
+        self.qm = None
+        self._ends = None
+        self.clock = Clock()
+        self.start()
+
+    def _in_thread(self, function: Any, *arguments: Any) -> Deferred[Any]:
+        if self.held_threads is None:
+            return maybeDeferred(function, *arguments)
+        result: Deferred[Any] = Deferred()
+        self.held_threads.append(lambda: maybeDeferred(function, *arguments).chainDeferred(result))
+        return result
+
+    def release_threads(self) -> None:
+        held, self.held_threads = self.held_threads or [], None
+        for work in held:
+            work()
+        self.pump()
+
+    # Providers.
+
+    def connect(self, capacity: int = 1 << 40, host: str = "192.0.2.7") -> Cp:
+        protocol = self.uns.buildProtocol(IPv4Address("TCP", host, 4711))
+        assert protocol is not None
+        transport = MemoryTransport(capacity, host)
+        transport.protocol = protocol
+        cp = Cp(transport, protocol)
+        self.cps.append(cp)
+        protocol.makeConnection(transport)
+        return cp
+
+    def login(self, pid: int = 7, password: str = PASSWORD, capacity: int = 1 << 40) -> Cp:
+        cp = self.connect(capacity)
+        cp.send(init(pid, password))
+        self.pump()
+        return cp
+
+    def send_set(self, name: str, pid: int = 7) -> Cp:
+        """Log in and send a partial set of one URL, named ``name``."""
+        cp = self.login(pid)
+        cp.send(partial(name))
+        self.pump()
+        return cp
+
+    # The queue manager.
+
+    def connect_qm(self, answers: Callable[[Set], Absorbed | None] = absorbed) -> FakeQm:
+        self.qm = FakeQm(self.clock, answers)
+        here, there = MemoryTransport(self.link_capacity), MemoryTransport()
+        here.protocol, there.protocol = self.uns.forwarder.buildProtocol(None), self.qm.build_stream()
+        self._ends = here, there
+        here.protocol.makeConnection(here)
+        there.protocol.makeConnection(there)
+        self.pump()
+        return self.qm
+
+    def lose_qm(self) -> None:
+        ends, self._ends = self._ends, None
+        assert ends is not None
+        for end in ends:
+            end.lose(ConnectionLost())
+        self.qm = None
+
+    # Everything moves.
+
+    def pump(self) -> None:
+        """Until nothing moves any more.  No time passes."""
+        for _ in range(200_000):
+            moved = any([cp.step() for cp in self.cps])
+            if self._ends is not None:
+                here, there = self._ends
+                for source, target in ((here, there), (there, here)):
+                    if source.out and not target.paused and not target.closed:
+                        target.protocol.dataReceived(source.take())
+                        moved = True
+                if here.closed or there.closed:
+                    self.lose_qm()
+            if any(call.getTime() <= self.clock.seconds() for call in self.clock.getDelayedCalls()):
+                self.clock.advance(0)
+                moved = True
+            if not moved:
+                return
+        raise AssertionError("it never comes to rest")
+
+    def pass_time(self, seconds: float) -> None:
+        for _ in range(int(seconds)):
+            self.clock.advance(1)
+            self.pump()
+
+    def set_files(self) -> list[str]:
+        return sorted(path.name for path in self.folder.glob("*.set"))
+
+    def incoming_files(self) -> list[str]:
+        return [path.name for path in (self.folder / "incoming").iterdir()]
+
+
+def url(name: str, more: str = 'm="text/html"') -> str:
+    return f'<url c="{name}" {more}/>'
+
+
+def partial(*names: str, kind: str = "partial") -> str:
+    return f'<lococa:set set="{kind}" urlprefix="{ROOT}">' + "".join(url(name) for name in names) + "</lococa:set>"
+
+
+def codes(text: str) -> list[int]:
+    """All codes in an answer, in order."""
+    return [int(number) for number in re.findall(r'code="(\d+)"', text)]

@@ -1,0 +1,406 @@
+"""Providers' connections: logging in, sets, errors, every way of being rejected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lcc.protocols.cp_uns_client import init
+from lcc.storage.passwords import hash_password
+
+from .kit import PASSWORD, ROOT, STATUS, World, codes, partial, url
+
+CONVERSATION = (
+    '<?xml version="1.0"?>\n'
+    + init(7, PASSWORD)
+    + "\n<!-- and now -->\n"
+    + f'<lococa:set set="full" urlprefix="{ROOT}">\n'
+    + url("a")
+    + url("http://elsewhere.example/")
+    + url("ümlaut/ü", 'm="text/html" subtype="a:b" len="3" mtime="5"')
+    + url("b", "")
+    + url("c", 'm="text/html" md5="zz"')
+    + '<note/><url m="text/html"/>'
+    + url("d", 'op="delete"')
+    + url("http://elsewhere.example/x", 'm="text/html" outside="drop"')
+    + "\n</lococa:set>\n"
+    + partial("second")
+).encode()
+
+
+def run_conversation(folder: Path, pieces: list[bytes]) -> tuple[bytes, list[bytes]]:
+    world = World(folder)
+    qm = world.connect_qm(lambda begin: None)
+    cp = world.connect()
+    for piece in pieces:
+        cp.send(piece)
+    world.pump()
+    world.pass_time(31)
+    assert len(qm.sets) == 2
+    world.files.close_all()
+    answer, files = bytes(cp.received), [(folder / name).read_bytes() for name in world.set_files()]
+    return answer, files
+
+
+def test_the_whole_conversation(worlds: Callable[..., World]) -> None:
+    world = worlds()
+    qm = world.connect_qm()
+    cp = world.connect()
+    cp.send(CONVERSATION)
+    world.pump()
+    accepted, _, results = cp.text.partition("</lococa:init_accepted>")
+    assert '<connect_info seq="1" lastConnectIP=""/>' in accepted
+    assert "<mime>text/*</mime>" in accepted
+    assert codes(results) == [1204, 1205, 1208, 1201]
+    assert '<set_accepted received="4"/>' in results
+    assert results.endswith(
+        '<lococa:set_result>\n<errors>\n</errors>\n<set_accepted received="1"/>\n</lococa:set_result>\n'
+    )
+    full, second = qm.sets
+    assert full.begin.full and not full.begin.answered and full.begin.connseq == 1
+    assert [(n.curl, n.delete, n.named_only) for n in full.notices] == [
+        (ROOT + "a", False, False),
+        ("http://elsewhere.example/", False, True),
+        (ROOT + "%C3%BCmlaut/%C3%BC", False, False),
+        (ROOT + "c", False, True),
+        (ROOT + "d", True, False),
+    ]
+    assert [n.curl for n in second.notices] == [ROOT + "second"]
+    assert world.set_files() == [] and world.incoming_files() == []
+    assert not cp.closed  # the provider closes
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.sets(st.integers(1, len(CONVERSATION) - 1), max_size=12))
+def test_every_segmentation_gives_the_same_answer_and_the_same_spool(
+    tmp_path_factory: pytest.TempPathFactory, cuts: set[int]
+) -> None:
+    edges = [0, *sorted(cuts), len(CONVERSATION)]
+    pieces = [CONVERSATION[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    folders = [tmp_path_factory.mktemp("spool") for _ in range(2)]
+    assert run_conversation(folders[0], pieces) == run_conversation(folders[1], [CONVERSATION])
+
+
+def test_byte_by_byte_gives_the_same(tmp_path: Path) -> None:
+    pieces = [CONVERSATION[i : i + 1] for i in range(len(CONVERSATION))]
+    assert run_conversation(tmp_path / "a", pieces) == run_conversation(tmp_path / "b", [CONVERSATION])
+
+
+def test_a_connection_cut_off_at_any_byte_leaves_no_set(worlds: Callable[..., World]) -> None:
+    whole = (init(7, PASSWORD) + partial("a", "b", kind="full")).encode()
+    world = worlds()
+    qm = world.connect_qm()
+    for cut in range(len(whole) - 1):
+        cp = world.connect()
+        cp.send(whole[:cut])
+        world.pump()
+        if cut % 2:
+            cp.half_close()
+            world.pump()
+            assert cp.closed
+        if not cp.transport.closed:
+            cp.lose()
+    assert qm.sets == []
+    assert world.set_files() == [] and world.incoming_files() == []
+    assert world.spool.size_bytes == 0
+    assert world.uns.counters.connections_now == 0
+    cp = world.connect()
+    cp.send(whole)
+    world.pump()
+    assert qm.numbers == [1]
+
+
+def test_a_default_namespace_is_answered_without_prefix(world: World) -> None:
+    world.connect_qm()
+    cp = world.connect()
+    cp.send(init(7, PASSWORD, prefix="") + f'<set urlprefix="{ROOT}">' + url("a") + "</set>")
+    world.pump()
+    assert (
+        "<init_accepted>" in cp.text and "</set_result>" in cp.text and ":" not in re.findall(r"<(\S+)", cp.text)[0]
+    )
+
+
+@pytest.mark.parametrize(("pid", "password"), [(7, "wrong"), (99, PASSWORD), (0, "x")])
+def test_no_such_provider_and_wrong_password_are_told_alike(world: World, pid: int, password: str) -> None:
+    cp = world.login(pid, password)
+    assert cp.text == (
+        '<lococa:init_rejected>\n<reason code="1010">no such provider or wrong password</reason>\n'
+        "</lococa:init_rejected>\n"
+    )
+    assert cp.transport.write_closed and not cp.transport.closed
+    cp.half_close()
+    world.pump()
+    assert cp.transport.closed
+
+
+def test_a_chosen_password_is_checked_in_a_thread(world: World) -> None:
+    stored = hash_password("secret", generated=False)
+    world.database.providers[7] = attrs.evolve(world.database.providers[7], password_hash=stored)
+    world.held_threads = []
+    cp = world.login(7, "secret")
+    assert cp.text == "" and len(world.held_threads) == 1
+    world.release_threads()
+    assert "init_accepted" in cp.text
+
+
+def test_too_many_wrong_passwords_are_not_even_looked_at(worlds: Callable[..., World]) -> None:
+    world = worlds(failed_logins=3, login_window=60)
+    for _ in range(3):
+        assert codes(world.login(7, "wrong").text) == [1010]
+    asked = world.database.asked
+    assert codes(world.login(7).text) == [1011]
+    assert codes(world.login(8).text) == [1011]  # from the same address
+    assert world.database.asked == asked
+    other = world.connect(host="192.0.2.8")
+    other.send(init(8, PASSWORD))
+    world.pump()
+    assert "init_accepted" in other.text
+    world.pass_time(61)
+    assert "init_accepted" in world.login(7).text
+
+
+def test_the_database_is_away(world: World) -> None:
+    world.database.away = True
+    cp = world.login()
+    assert codes(cp.text) == [1012] and cp.closed
+    world.database.away = False
+    assert "init_accepted" in world.login().text
+
+
+def test_connections_of_one_provider_are_bounded(worlds: Callable[..., World]) -> None:
+    world = worlds(connections_per_provider=2)
+    first, _second = world.login(), world.login()
+    assert codes(world.login().text) == [1014]
+    assert "init_accepted" in world.login(8).text
+    first.lose()
+    assert "init_accepted" in world.login().text
+
+
+def test_connections_are_bounded(worlds: Callable[..., World]) -> None:
+    world = worlds(connections_max=2)
+    world.login(7)
+    world.login(8)
+    cp = world.login(8)
+    assert codes(cp.text) == [1014] and cp.closed
+    for _ in range(99):
+        world.connect()
+    assert world.uns.buildProtocol(None) is None
+
+
+def test_who_does_not_log_in_is_dropped(world: World) -> None:
+    cp = world.connect()
+    cp.send(init(7, PASSWORD)[:30])
+    world.pump()
+    world.pass_time(31)
+    assert codes(cp.text) == [1005] and cp.closed
+    world.pass_time(31)
+    assert cp.transport.closed
+
+
+def test_who_says_nothing_after_its_login_is_dropped(world: World) -> None:
+    cp = world.login()
+    before = cp.text
+    world.pass_time(301)
+    assert cp.text == before and cp.closed
+
+
+def test_a_set_that_stops_arriving_is_rejected(world: World) -> None:
+    cp = world.login()
+    cp.send(partial("a", "b")[:-20])
+    world.pump()
+    for _ in range(4):
+        world.pass_time(100)
+    assert codes(cp.text) == [1005] and "set_rejected" in cp.text and cp.closed
+    assert world.incoming_files() == []
+
+
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [
+        ("<nonsense/>", 1002),
+        ('<init xmlns="http://example.org/"><provider id="7" passwd="x"/></init>', 1002),
+        ("no xml at all >", 1001),
+        ('<!DOCTYPE x><x xmlns="http://www.lococa.org/1.0"/>', 1004),
+        ("<lococa:init>", 1001),
+        (init(7, PASSWORD).replace("<provider", "<provided"), 1002),
+        ("<a" + " " * 70_000 + ">", 1003),
+    ],
+)
+def test_nonsense_instead_of_an_init(world: World, data: str, number: int) -> None:
+    cp = world.connect()
+    cp.send(data)
+    world.pump()
+    assert codes(cp.text) == [number] and "init_rejected" in cp.text and cp.closed
+
+
+@pytest.mark.parametrize(
+    ("data", "numbers"),
+    [
+        ("<lococa:fetch/>", [1002]),
+        ('<lococa:set set="half"/>', [1103]),
+        ('<lococa:set urlprefix="site.example/"/>', [1104]),
+        ("<lococa:set><url c='a'/><broken</lococa:set>", [1202, 1001]),
+        ("<lococa:set><a><b><c><d><e><f><g><h><i>", [1003]),
+        ("junk>", [1001]),
+    ],
+)
+def test_nonsense_instead_of_a_set(world: World, data: str, numbers: list[int]) -> None:
+    world.connect_qm()
+    cp = world.login()
+    greeting = len(cp.text)
+    cp.send(data)
+    cp.send(b"x" * 100_000)
+    world.pump()
+    answer = cp.text[greeting:]
+    assert codes(answer) == numbers and cp.closed
+    assert answer.startswith("<lococa:set_result>\n<errors>") and answer.endswith("</lococa:set_result>\n")
+    assert world.set_files() == [] and world.incoming_files() == []
+
+
+def test_a_full_set_over_the_allowance_is_rejected_at_its_tag(world: World) -> None:
+    world.database.statuses[7] = attrs.evolve(STATUS, full_sets_left=0)
+    cp = world.login()
+    cp.send(f'<lococa:set set="full" urlprefix="{ROOT}">')
+    world.pump()
+    assert codes(cp.text) == [1101] and cp.closed
+    cp.send("<url c='a'/>" * 100)
+    cp.half_close()
+    world.pump()
+    assert cp.transport.closed
+    assert codes(world.login().text) == []
+
+
+def test_a_wanted_full_set_is_free_once(world: World) -> None:
+    world.connect_qm()
+    world.database.statuses[7] = attrs.evolve(STATUS, full_sets_left=0, full_set_wanted="old-files")
+    cp = world.login()
+    assert 'allowed="0" wanted="yes" reason="old-files"' in cp.text
+    cp.send(partial("a", kind="full"))
+    world.pump()
+    assert 'received="1"' in cp.text
+    cp.send(partial("a", kind="full"))
+    world.pump()
+    assert codes(cp.text) == [1101]
+
+
+def test_a_set_of_too_many_elements(worlds: Callable[..., World]) -> None:
+    world = worlds(set_urls_max=2)
+    world.connect_qm()
+    assert "set_accepted" in _answer(world, partial("a", "b"))
+    assert codes(_answer(world, partial("a", "b", "c"))) == [1102]
+
+
+def test_a_set_of_too_many_bytes(worlds: Callable[..., World]) -> None:
+    world = worlds(set_bytes_max=65536)
+    world.connect_qm()
+    assert codes(_answer(world, partial(*("x" * 50 for _ in range(2000))))) == [1003]
+    assert world.set_files() == [] and world.incoming_files() == []
+
+
+def test_errors_arrive_while_the_set_still_does(world: World) -> None:
+    cp = world.login()
+    cp.send(f'<lococa:set urlprefix="{ROOT}"><url c="ftp//" f="gopher://x/"/>' + url("ok"))
+    world.pump()
+    assert len(codes(cp.text)) == 1 and "set_accepted" not in cp.text
+
+
+@pytest.mark.parametrize("count", [20, 3000])
+def test_a_provider_that_reads_only_at_the_end_gets_everything_in_order(
+    worlds: Callable[..., World], count: int
+) -> None:
+    world = worlds()
+    world.connect_qm()
+    cp = world.login(capacity=1000)
+    cp.reads = False
+    cp.send(partial(*(f"http://elsewhere.example/{i}-ü" for i in range(count))), 4096)
+    cp.send(partial("another"))
+    world.pump()
+    assert len(cp.transport.out) < 200_000
+    if count == 3000:
+        assert len(cp.waiting) == 1  # the next set is not read before this one's answer is
+    cp.reads = True
+    world.pump()
+    named = re.findall(r' c="http://elsewhere.example/(\d+)-ü"', cp.text)
+    assert named == [str(i) for i in range(count)]
+    assert cp.text.count("<set_accepted") == 2 and cp.text.endswith("</lococa:set_result>\n")
+
+
+def test_a_provider_that_never_reads_is_dropped_after_a_while(worlds: Callable[..., World]) -> None:
+    world = worlds()
+    qm = world.connect_qm()
+    cp = world.login(capacity=1000)
+    cp.reads = False
+    cp.send(partial(*(f"http://elsewhere.example/{i}" for i in range(3000))), 4096)
+    world.pump()
+    assert qm.numbers == [1]
+    for _ in range(4):
+        world.pass_time(100)
+    assert cp.transport.closed
+    assert world.incoming_files() == []
+
+
+def test_more_unread_errors_than_are_kept(worlds: Callable[..., World]) -> None:
+    world = worlds(unsent_errors_max_bytes=200_000)
+    qm = world.connect_qm()
+    cp = world.login(capacity=1000)
+    cp.reads = False
+    cp.send(partial(*(f"http://elsewhere.example/{i}" for i in range(5000))), 4096)
+    world.pump()
+    cp.reads = True
+    cp.half_close()
+    world.pump()
+    assert codes(cp.text)[-1] == 1003 and "not read" in cp.text
+    assert cp.text.endswith("</lococa:set_result>\n") and cp.transport.closed
+    assert qm.sets == [] and world.incoming_files() == []
+
+
+def test_half_close_after_the_set_still_gets_the_answer(world: World) -> None:
+    world.connect_qm()
+    cp = world.connect()
+    cp.send(init(7, PASSWORD) + partial("a"))
+    cp.half_close()
+    world.pump()
+    assert 'received="1"' in cp.text and cp.transport.closed
+
+
+def test_thousands_of_empty_sets_in_one_piece(world: World) -> None:
+    world.connect_qm()
+    cp = world.login()
+    cp.send("<lococa:set/>" * 1500)
+    world.pump()
+    assert cp.text.count('<set_accepted received="0"/>') == 1500
+
+
+def test_errors_shown_at_init_are_noted_in_the_set(world: World) -> None:
+    qm = world.connect_qm()
+    world.database.statuses[7] = attrs.evolve(STATUS, error_count=5, errors_upto=12)
+    world.send_set("a")
+    assert qm.sets[0].begin.errors_upto == 12
+
+
+def test_the_password_is_in_no_log(world: World) -> None:
+    from twisted.logger import globalLogPublisher
+
+    texts: list[str] = []
+    observer = lambda event: texts.append(repr(event))  # noqa: E731
+    globalLogPublisher.addObserver(observer)
+    try:
+        world.login(7, "hunter2-wrong")
+        world.login(7)
+    finally:
+        globalLogPublisher.removeObserver(observer)
+    assert not any("hunter2" in text or PASSWORD in text for text in texts)
+
+
+def _answer(world: World, data: str) -> str:
+    cp = world.login()
+    greeting = len(cp.text)
+    cp.send(data)
+    world.pump()
+    return cp.text[greeting:]
