@@ -29,6 +29,8 @@ from lcc.interfaces import IFeed
 NAMESPACE = "http://www.lococa.org/1.0"
 
 _MISPLACED = expat.errors.codes[expat.errors.XML_ERROR_MISPLACED_XML_PI]
+# Found behind a root, these say that another document begins: its root, or its XML declaration.
+_NEXT_DOCUMENT = (expat.errors.codes[expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT], _MISPLACED)
 _WHITE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
@@ -101,6 +103,9 @@ class XmlFeed:
         """The namespace of the current document's root ('' for none)."""
         self._sticky: dict[str, str] = dict(prefixes or {})
         self._held = bytearray()
+        self._first = True
+        self._next_fault: StreamError | None = None
+        """What is wrong behind the current document's root; told when the next document is asked for."""
         self._new_parser()
 
     def _new_parser(self) -> None:
@@ -180,11 +185,14 @@ class XmlFeed:
         """Go on with the next document; gives what of it has already arrived."""
         if not self._ended:
             return []
+        if self._next_fault is not None:
+            raise self._failure(self._next_fault)
         held = bytes(self._held)
         self._held.clear()
         outside, base = bytes(self._outside), self._outside_base
         index = self._end_offset - base
         rest = outside[index:] + held
+        self._first = False
         self._new_parser()
         return self.receive(rest) if rest else []
 
@@ -202,7 +210,11 @@ class XmlFeed:
     def _parse(self, piece: bytes) -> list[Event]:
         while True:
             if not self._fed:
-                piece = piece.lstrip(_WHITE).removeprefix(_BOM)
+                piece = piece.lstrip(_WHITE)
+                if piece.startswith(_BOM):
+                    if not self._first:
+                        raise StreamError("syntax", "a byte order mark in the middle")
+                    piece = piece[3:]
                 if not piece:
                     return []
                 self._check_encoding(piece)
@@ -227,7 +239,9 @@ class XmlFeed:
         except expat.ExpatError as error:
             index = self._parser.ErrorByteIndex
             if self._fault is None and self._ended:
-                # The next document, or garbage, begins at index: the next parser will tell.
+                # The next document begins at index.  At any other error the index lies inside of what is wrong.
+                if error.code not in _NEXT_DOCUMENT:
+                    self._next_fault = _syntax_error(error)
                 self._keep_rest(piece, fed_before, index)
                 return None
             if self._fault is None and error.code == _MISPLACED and not (self._begun or self._declared) and index > 0:
