@@ -82,6 +82,7 @@ class BotMaster:
         self._results = Results()
         self._pool = Pool()
         self._held_back: dict[str, list[Order]] = {}
+        self._robot_factory = self._make_robot_factory()
         self._link: UpLink | None = None
         self._told_capacity = -1
         self._sweep_call: IDelayedCall | None = None
@@ -96,15 +97,19 @@ class BotMaster:
 
     def robot_factory(self) -> RobotFactory:
         """For the port where robots connect."""
-        settings = self._settings
-        hello = Hello(role="botm", name=settings.name, machine=settings.machine, run=self._run)
-        return RobotFactory(self, self._clock, hello, settings.robots_max)
+        return self._robot_factory
 
     def stop(self) -> None:
-        """End all timers; called when the connections are closed."""
+        """End all timers and the robots' connections."""
         for call in (self._sweep_call, self._pause_call):
             if call is not None and call.active():
                 call.cancel()
+        self._robot_factory.drop_all()
+
+    def _make_robot_factory(self) -> RobotFactory:
+        settings = self._settings
+        hello = Hello(role="botm", name=settings.name, machine=settings.machine, run=self._run)
+        return RobotFactory(self, self._clock, hello, settings.robots_max)
 
     def hello(self) -> Hello:
         """What this BOT-M says of itself now."""

@@ -58,7 +58,7 @@ class RobotPeer(Peer):
         connection that this end dropped: the robot may hang, and its fetches with it.
     """
 
-    def __init__(self, master: Master, clock: IReactorTime, hello: Hello, gone: Callable[[], None]) -> None:
+    def __init__(self, master: Master, clock: IReactorTime, hello: Hello, gone: Callable[[RobotPeer], None]) -> None:
         super().__init__(clock, hello, frozenset(["bot"]), FROM_ROBOT)
         self.master = master
         self._gone = gone
@@ -115,7 +115,7 @@ class RobotPeer(Peer):
     def peer_lost(self, reason: Failure) -> None:
         self.left = self.left or reason.check(ConnectionAborted) is None
         self.capacity = 0
-        self._gone()
+        self._gone(self)
         self.master.robot_lost(self)
 
     def _take_no_more(self) -> None:
@@ -142,17 +142,20 @@ class RobotFactory(Factory):
         self._clock = clock
         self._hello = hello
         self._robots_max = robots_max
-        self._streams = 0
+        self._peers: set[RobotPeer] = set()
 
     def buildProtocol(self, address: object) -> XmlStream | None:
-        if self._streams >= self._robots_max:
+        if len(self._peers) >= self._robots_max:
             _log.warn("More than {limit} robots: refusing one more", limit=self._robots_max)
             return None
-        self._streams += 1
-        return RobotPeer(self._master, self._clock, self._hello, self._gone).build_stream()
+        peer = RobotPeer(self._master, self._clock, self._hello, self._peers.discard)
+        self._peers.add(peer)
+        return peer.build_stream()
 
-    def _gone(self) -> None:
-        self._streams -= 1
+    def drop_all(self) -> None:
+        """End all connections."""
+        for peer in list(self._peers):
+            peer.stream.abort()
 
 
 class Pool:
