@@ -73,7 +73,9 @@ class Holds:
 
     def release(self, now: float) -> list[tuple[int, int]]:
         """Those whose delay has passed, as ``(psetid, pid)``."""
-        due = [(hold.psetid, pid) for pid, hold in self._holds.items() if hold.until is not None and hold.until <= now]
+        due = [
+            (hold.psetid, pid) for pid, hold in self._holds.items() if hold.until is not None and hold.until <= now
+        ]
         for _psetid, pid in due:
             self._holds[pid].until = None
         return due

@@ -145,9 +145,7 @@ class Scheduler:
 
     def load(self, waiting: Iterable[tuple[int, int]]) -> None:
         """Begin with these providers, as ``(psetid, pid)``."""
-        self.turns.load(
-            (psetid, pid) for psetid, pid in waiting if pid not in self._active and pid not in self.holds
-        )
+        self.turns.load((psetid, pid) for psetid, pid in waiting if pid not in self._active and pid not in self.holds)
         # One that is active already (an order of an earlier queue manager) may have read before the queue was known.
         for work in list(self._active.values()):
             self._rewind(work, *_START)
@@ -303,8 +301,11 @@ class Scheduler:
     def release(self, now: float) -> None:
         """Providers whose delay has passed wait for their turn again."""
         for psetid, pid in self.holds.release(now):
-            if pid not in self._active:
+            work = self._active.get(pid)
+            if work is None:
                 self.turns.add(pid, psetid)
+            else:
+                self._settle(work)
 
     def hold(self, pid: int, now: float) -> None:
         """Hold the provider back (also what :meth:`recorded` does for errors of its site)."""
@@ -420,6 +421,9 @@ class Scheduler:
         pid = work.pid
         if work.busy or work.doubt is not None:
             self._blocked.add(pid)
+            if pid in self.holds:
+                self._hungry.pop(pid, None)
+                return
         else:
             self._blocked.discard(pid)
             if pid in self.holds:

@@ -1,0 +1,334 @@
+"""Taking sets in from one UNS.
+
+Elements are collected into pieces; while one batch of pieces is being absorbed, what arrives meanwhile waits for
+the next: many small sets share a transaction, a big set is cut.  Past ``absorb_ahead`` waiting elements the UNS is
+paused. A set's answer is sent when the transaction that held its last element is durable, in the order of the sets.
+
+* *The database is away*: the same pieces are tried again, with growing delays; the store applies each element once.
+* *The connection is lost*: what was not absorbed is dropped, and the UNS sends it again.  A batch that is being
+  absorbed may still be; then the store recognises the pieces that come again.
+* *A set is damaged* (a ``<u>`` that cannot be read, an element too few): it must neither be absorbed nor come back
+  for ever.  It is refused with ``bad-set`` in its turn.  Elements of a big one may already be queued: they are
+  notices that the provider did send, so they only cause fetches; nothing is deleted for what a full set did not
+  name.  If the provider was already told that the set is accepted, it is asked for a full set (``cache-crash``).
+* *A set makes the store fail*, in whatever way: the sets of its batch are tried one by one, and the one that fails
+  alone is refused in the same manner.
+* *What is no XML* cannot be answered, because the UNS expects no answer before the set's end: the connection is
+  closed with an error in the log.  (The UNS checks its spool before it sends.)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+
+from lcc.domain.keys import url_key
+from lcc.errors import Busy, StreamError, code
+from lcc.interfaces import IQueueStore
+from lcc.model import Absorbed, KeyedNotice, SetAnswer, SetHeader, SetPiece
+from lcc.protocols.flat import Flat
+from lcc.protocols.uns_qm import FROM_UNS, NOTICE_TAG, EndSet, Set, read_notice
+from lcc.protocols.uns_qm import Absorbed as AbsorbedMessage
+from lcc.protocols.xmlfeed import Start
+from lcc.roles.qm.patience import Patience
+
+_log = Logger()
+
+PIDS = 1 << 32
+_BAD_SET = code("bad-set")
+_LONGEST_TEXT = 500
+
+
+class Absorbing(Protocol):
+    """What an absorber needs of the engine."""
+
+    def absorbed(self, outcome: Absorbed) -> None:
+        """A batch is in the queue."""
+
+    def fatal(self, error: Busy) -> None:
+        """A newer queue manager has claimed the database."""
+
+    def now(self) -> int:
+        """Seconds since 1970."""
+
+
+@attrs.define(eq=False)
+class _OpenSet:
+    """The set that is arriving.
+
+    :ivar count: elements that have arrived.
+    :ivar first: index of the first element in ``notices``.
+    :ivar fault: why the set is refused; empty: it is not.
+    """
+
+    header: SetHeader
+    notices: list[KeyedNotice] = attrs.field(factory=list)
+    count: int = 0
+    first: int = 0
+    fault: str = ""
+
+
+@attrs.frozen
+class _Refusal:
+    """Takes a piece's place: the set is refused here, in its turn."""
+
+    header: SetHeader
+    text: str
+
+
+class Absorber:
+    """One connection of a UNS.
+
+    :param name: the UNS's name.
+    :param say: sends it a message.
+    :param batch: elements absorbed in one transaction, at most.
+    :param ahead: elements that may wait before the UNS is paused.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        say: Callable[[Flat], None],
+        engine: Absorbing,
+        store: IQueueStore,
+        patience: Patience,
+        batch: int,
+        ahead: int,
+    ) -> None:
+        self.name = name
+        self._say = say
+        self._engine = engine
+        self._store = store
+        self._patience = patience
+        self._batch = batch
+        self._ahead = ahead
+        self._open: _OpenSet | None = None
+        self._waiting: deque[SetPiece | _Refusal] = deque()
+        self._waiting_count = 0
+        self._refused: SetHeader | None = None
+        self._room: Deferred[None] | None = None
+        self._work: Deferred[None] | None = None
+        self._enabled = False
+        self._lost = False
+        self.sets_refused = 0
+
+    # The stream's side.
+
+    def elements_received(self, elements: list[Start]) -> Deferred[None] | None:
+        """Elements of sets.
+
+        :returns: fires when there is room for more; None: there is room.
+        :raises StreamError: the elements make no sense.
+        """
+        opened = self._open
+        for _name, attributes, _depth in elements:
+            if _name == NOTICE_TAG:
+                if opened is None:
+                    raise StreamError("unknown-message", "<u> outside a set")
+                self._element(opened, attributes)
+                continue
+            message = FROM_UNS.read(_name, attributes)
+            if isinstance(message, Set):
+                opened = self._begin(message)
+            elif isinstance(message, EndSet):
+                self._end(message)
+                opened = None
+        self._start()
+        if self._waiting_count < self._ahead or self._lost:
+            return None
+        self._room = Deferred()
+        return self._room
+
+    def stream_failed(self, error: StreamError) -> None:
+        """The stream is broken."""
+        opened = self._open
+        if opened is not None and error.entry.name != "timeout":
+            _log.critical(
+                "Set {number} of provider {pid} from UNS {uns} (epoch {epoch}) breaks the stream after {count} "
+                "elements; it will be sent again: {error}",
+                number=opened.header.number,
+                pid=opened.header.pid,
+                uns=self.name,
+                epoch=opened.header.epoch,
+                count=opened.count,
+                error=str(error),
+            )
+
+    def lost(self) -> None:
+        """The connection is gone: nothing is absorbed any longer, but for what is being absorbed."""
+        self._lost = True
+        self._open = None
+        self._waiting.clear()
+        self._waiting_count = 0
+        self._make_room()
+
+    def enable(self) -> None:
+        """The queue manager may write from now on."""
+        self._enabled = True
+        self._start()
+
+    def stop(self) -> None:
+        """End what is going on."""
+        self.lost()
+        if self._work is not None:
+            self._work.cancel()
+
+    # Collecting.
+
+    def _begin(self, message: Set) -> _OpenSet:
+        if self._open is not None:
+            raise StreamError("unknown-message", f"<set> within set {self._open.header.number}")
+        header = SetHeader(
+            self.name,
+            message.epoch,
+            message.number,
+            message.pid,
+            message.connseq,
+            message.full,
+            message.errors_upto,
+            message.answered,
+            message.time,
+        )
+        opened = self._open = _OpenSet(header)
+        if not 0 < message.pid < PIDS:
+            opened.fault = f"{message.pid} is no provider id"
+        return opened
+
+    def _element(self, opened: _OpenSet, attributes: dict[str, str]) -> None:
+        opened.count += 1
+        if opened.fault:
+            return
+        try:
+            notice = read_notice(attributes)
+        except StreamError as error:
+            opened.fault = f"element {opened.count}: {error.text}"
+            return
+        notices = opened.notices
+        notices.append(KeyedNotice(url_key(opened.header.pid, notice.curl, notice.mimetype), notice))
+        if len(notices) >= self._batch:
+            self._cut(opened, False)
+
+    def _cut(self, opened: _OpenSet, last: bool) -> None:
+        notices = tuple(opened.notices)
+        self._waiting.append(SetPiece(opened.header, opened.first, notices, last))
+        self._waiting_count += len(notices) + 1
+        opened.first += len(notices)
+        opened.notices.clear()
+
+    def _end(self, message: EndSet) -> None:
+        opened, self._open = self._open, None
+        if opened is None:
+            raise StreamError("unknown-message", "<end> outside a set")
+        if not opened.fault and message.count != opened.count:
+            opened.fault = f"{opened.count} elements arrived of {message.count}"
+        if opened.fault:
+            self._waiting.append(_Refusal(opened.header, f"the set is damaged: {opened.fault}"))
+            self._waiting_count += 1
+        else:
+            self._cut(opened, True)
+
+    # Absorbing.
+
+    def _start(self) -> None:
+        if self._work is None and self._waiting and self._enabled and not self._lost:
+            self._work = Deferred.fromCoroutine(self._absorb_all())
+            self._work.addErrback(lambda failure: failure.trap(CancelledError) and None)
+            self._work.addErrback(lambda failure: _log.failure("Absorbing has failed", failure=failure))
+            self._work.addBoth(self._worked)
+
+    def _worked(self, _: object) -> None:
+        self._work = None
+        self._start()
+
+    async def _absorb_all(self) -> None:
+        while self._waiting and not self._lost:
+            if isinstance(self._waiting[0], _Refusal):
+                refusal = self._waiting.popleft()
+                self._waiting_count -= 1
+                assert isinstance(refusal, _Refusal)
+                await self._refuse(refusal.header, refusal.text)
+            else:
+                await self._absorb(self._next_batch())
+            self._make_room()
+
+    def _next_batch(self) -> list[SetPiece]:
+        """As many pieces as one transaction takes, at least one, up to a refusal."""
+        pieces: list[SetPiece] = []
+        count = 0
+        while self._waiting:
+            piece = self._waiting[0]
+            if isinstance(piece, _Refusal) or (pieces and count + len(piece.notices) > self._batch):
+                break
+            self._waiting.popleft()
+            pieces.append(piece)
+            count += len(piece.notices)
+        self._waiting_count -= count + len(pieces)
+        return pieces
+
+    async def _absorb(self, pieces: list[SetPiece]) -> None:
+        pieces = [piece for piece in pieces if piece.header is not self._refused]
+        if not pieces:
+            return
+        try:
+            outcome = await self._patience.ask(
+                "absorbing sets", lambda: self._store.absorb(pieces, self._engine.now())
+            )
+        except Busy as error:
+            self._engine.fatal(error)
+            return
+        except CancelledError:
+            raise
+        except Exception:
+            _log.failure("{count} pieces of sets cannot be absorbed", count=len(pieces))
+            if len(pieces) > 1:
+                for piece in pieces:
+                    await self._absorb([piece])
+                return
+            header = self._refused = pieces[0].header
+            if self._open is not None and self._open.header is header:
+                self._open.fault = "it cannot be stored"  # refused when it has come to its end
+            else:
+                await self._refuse(header, "it cannot be stored")
+            return
+        self._engine.absorbed(outcome)
+        if not self._lost:
+            for answer in outcome.answers:
+                self._answer(answer)
+
+    async def _refuse(self, header: SetHeader, text: str) -> None:
+        _log.critical(
+            "Set {number} of provider {pid} from UNS {uns} (epoch {epoch}) is refused: {text}",
+            number=header.number,
+            pid=header.pid,
+            uns=self.name,
+            epoch=header.epoch,
+            text=text,
+        )
+        self.sets_refused += 1
+        if header.answered:
+            try:
+                await self._patience.ask(
+                    "asking for a full set", lambda: self._store.want_full_set(header.pid, "cache-crash")
+                )
+            except Busy as error:
+                self._engine.fatal(error)
+                return
+            except CancelledError:
+                raise
+            except Exception:
+                _log.failure("Provider {pid} cannot be asked for a full set", pid=header.pid)
+        if not self._lost:
+            self._answer(SetAnswer(header.epoch, header.number, _BAD_SET, text))
+
+    def _answer(self, answer: SetAnswer) -> None:
+        self._say(AbsorbedMessage(answer.epoch, answer.number, answer.code, answer.text[:_LONGEST_TEXT]))
+
+    def _make_room(self) -> None:
+        if self._room is not None and self._waiting_count < self._ahead:
+            room, self._room = self._room, None
+            room.callback(None)

@@ -1,0 +1,77 @@
+"""One connection of a BOT-M: what it says goes to the dispatcher, the recorder and the delete manager."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from twisted.internet.defer import Deferred
+
+from lcc.errors import StreamError
+from lcc.protocols.hello import Hello
+from lcc.protocols.work import UP, Capacity, Deleted, Done, Ready, Running
+from lcc.protocols.xmlfeed import Start
+from lcc.roles.qm.deleter import Deleter
+from lcc.roles.qm.dispatcher import Dispatcher
+from lcc.roles.qm.machines import Line
+from lcc.roles.qm.recorder import Recorder
+
+
+class Working(Protocol):
+    """What the connection needs of the engine."""
+
+    dispatcher: Dispatcher
+    recorder: Recorder
+    deleter: Deleter
+
+    def clock_seconds(self) -> float:
+        """The clock that leases are measured on."""
+
+    def pump(self) -> None:
+        """Something has changed: send what can be sent, record what can be recorded."""
+
+
+class Botm:
+    """One connection of a BOT-M.
+
+    :raises StreamError: its hello names no machine or no run.
+    """
+
+    def __init__(self, engine: Working, line: Line, hello: Hello) -> None:
+        if hello.machine <= 0 or not hello.run:
+            raise StreamError("syntax", "a BOT-M must name its machine and its run")
+        self._engine = engine
+        self._line = line
+        self._machine = engine.dispatcher.connected(line, hello.machine, hello.run, hello.capacity)
+
+    def elements_received(self, elements: list[Start]) -> Deferred[None] | None:
+        """It says this.
+
+        :raises StreamError: it makes no sense.
+        """
+        engine, machine = self._engine, self._machine
+        try:
+            for name, attributes, _depth in elements:
+                message = UP.read(name, attributes)
+                kind = type(message)
+                if kind is Done:
+                    engine.dispatcher.done(machine, message)  # type: ignore[arg-type]  # compared by identity
+                elif isinstance(message, Deleted):
+                    engine.deleter.deleted(self._line, message.id)
+                elif isinstance(message, Capacity):
+                    machine.capacity = max(0, message.fetches)
+                elif isinstance(message, Running):
+                    engine.dispatcher.running(machine, message, engine.clock_seconds())
+                elif isinstance(message, Ready):
+                    engine.dispatcher.ready(machine)
+                    engine.deleter.connected(machine.number, self._line)
+        finally:
+            engine.pump()
+        return engine.recorder.room()
+
+    def stream_failed(self, error: StreamError) -> None:
+        """What it says cannot be understood."""
+
+    def lost(self) -> None:
+        """It is gone; its orders are still being fetched."""
+        self._machine.disconnected(self._line)
+        self._engine.deleter.disconnected(self._line)

@@ -1,0 +1,299 @@
+"""Orders: which BOT-M gets the next row, what is out where, and what becomes of it.
+
+Each BOT-M gets a little more orders than it has robots for (``overload``), so that none is ever idle.  A provider's
+orders go where its last one went, because the connection to its site is open there, as long as that BOT-M has a free
+robot; else to the BOT-M with the most room.
+
+An order that does not come back is handed out again, but never while it may still be running (no two fetches at once
+from one provider):
+
+* its BOT-M has connected again and says that it is not running there: at once;
+* its lease has passed: whoever had it has given up before that.  When this happens again to the same row at a BOT-M
+  that was there all the time, the row counts as failed (``robot-error``) and goes to the end of its set: a URL that
+  makes robots hang must not hold up its provider for ever.
+
+An order of an earlier queue manager, which a BOT-M says is running, keeps its provider busy in the same way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from twisted.logger import Logger
+
+from lcc.errors import StreamError, code
+from lcc.model import FetchResult, Provider, QueueRow
+from lcc.protocols.work import Done, Fetch, Running
+from lcc.roles.qm.machines import Line, Machine, Order
+from lcc.roles.qm.recorder import Entry, Recorder
+from lcc.roles.qm.scheduler import ProviderWork, Scheduler, pid_of
+
+_log = Logger()
+
+_ROBOT_ERROR = code("robot-error")
+_EXPIRED_KEPT = 10_000
+
+
+class FetchInfo(NamedTuple):
+    """What orders say of a provider.
+
+    :ivar roots: separated by spaces.
+    """
+
+    roots: str
+    private: bool
+    insecure: bool
+
+
+def fetch_info(provider: Provider) -> FetchInfo:
+    """What orders for this provider say."""
+    return FetchInfo(" ".join(provider.roots), provider.allow_private, provider.insecure)
+
+
+def read_key(text: str, pid: int) -> bytes:
+    """A URL's key as messages carry it.
+
+    :raises StreamError: it is none, or not of this provider.
+    """
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != 20 or pid_of(key) != pid:
+        raise StreamError("syntax", f"{text[:80]!r} is no key of provider {pid}")
+    return key
+
+
+class Dispatcher:
+    """All orders that are out.
+
+    :param overload: orders at a BOT-M, as a multiple of its capacity.
+    :param lease_seconds: how long an order may take.
+    """
+
+    def __init__(self, scheduler: Scheduler, recorder: Recorder, overload: float, lease_seconds: float) -> None:
+        self.machines: dict[int, Machine] = {}
+        self.orders_sent = 0
+        self.orders_lost = 0
+        self.leases_passed = 0
+        self.results_again = 0
+        self._scheduler = scheduler
+        self._recorder = recorder
+        self._overload = overload
+        self._lease = lease_seconds
+        self._lease_text = max(1, int(lease_seconds))
+        self._orders: dict[str, Order] = {}
+        self._foreign: dict[str, Order] = {}
+        self._expired: dict[bytes, int] = {}
+        self._run = ""
+        self._number = 0
+
+    @property
+    def orders_out(self) -> int:
+        """Orders that are out, those of earlier queue managers included."""
+        return len(self._orders) + len(self._foreign)
+
+    def enable(self, run: int) -> None:
+        """Orders may be sent from now on; ``run`` makes their ids unique."""
+        self._run = f"{run}-"
+
+    # What the BOT-Ms say.
+
+    def connected(self, line: Line, machine_number: int, run: str, capacity: int) -> Machine:
+        """A BOT-M has connected."""
+        machine = self.machines.get(machine_number)
+        if machine is None:
+            machine = self.machines[machine_number] = Machine(machine_number)
+        machine.connected(line, run, capacity)
+        return machine
+
+    def running(self, machine: Machine, message: Running, now: float) -> None:
+        """An order from before this connection is still being fetched.
+
+        :raises StreamError: the message makes no sense.
+        """
+        machine.reported.add(message.id)
+        if message.id in self._orders or message.id in self._foreign:
+            return
+        key = read_key(message.key, message.pid)
+        left = min(float(max(0, message.lease_seconds)), self._lease) + 0.1 * self._lease
+        order = Order(message.id, message.pid, key, message.generation, (0, 0), now + left, machine)
+        self._foreign[message.id] = machine.orders[message.id] = order
+        self._scheduler.running(message.pid, key, message.generation)
+
+    def ready(self, machine: Machine) -> None:
+        """It has said everything: what it did not name is not running there."""
+        missing = [order for order_id, order in machine.orders.items() if order_id not in machine.reported]
+        machine.reported.clear()
+        machine.ready = True
+        for order in missing:
+            self._lost(order)
+        if missing:
+            _log.info("{count} orders were lost at BOT-M {machine}", count=len(missing), machine=machine.number)
+        machine.acknowledge()
+
+    def done(self, machine: Machine, message: Done) -> None:
+        """A fetch has ended."""
+        if not machine.is_new(message.number):
+            self.results_again += 1
+            return
+        order = self._forget(message.id)
+        result: FetchResult | None = None
+        try:
+            result = _result(message)
+            if order is not None and (result.key, result.generation) != (order.key, order.generation):
+                raise StreamError("syntax", f"order {order.id} was for another URL")
+        except StreamError as error:
+            _log.error(
+                "BOT-M {machine} gives a result that cannot be used: {error}",
+                machine=machine.number,
+                error=str(error),
+            )
+            if order is not None:
+                result = FetchResult(order.pid, order.key, order.generation, _ROBOT_ERROR, detail="unusable result")
+        if result is not None:
+            if order is not None:
+                self._scheduler.finished(order.pid, order.key, result.code)
+            else:
+                self._scheduler.known(result.key, result.generation)
+            if self._expired:
+                self._expired.pop(result.key, None)
+        self._recorder.add(Entry(result, machine, machine.run, message.number))
+
+    # What goes out.
+
+    def slots(self) -> tuple[int, int]:
+        """How many orders all BOT-Ms together take now, and how many they may hold."""
+        free = total = 0
+        for machine in self.machines.values():
+            if machine.ready:
+                most = int(machine.capacity * self._overload)
+                total += most
+                free += max(0, most - len(machine.orders))
+        return free, total
+
+    def send(self, free: int, now: float) -> int:
+        """Send as many orders as there are rows and room; gives how many."""
+        if not self._run:
+            return 0
+        take = self._scheduler.take
+        count = 0
+        while count < free:
+            work = take()
+            if work is None:
+                break
+            self._send_one(work, now)
+            count += 1
+        self.orders_sent += count
+        return count
+
+    def _send_one(self, work: ProviderWork, now: float) -> None:
+        machine = self._machine_for(work.machine)
+        row, info = work.row, work.info
+        assert isinstance(row, QueueRow) and isinstance(info, FetchInfo) and machine.line is not None
+        work.machine = machine.number
+        key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice = row
+        self._number += 1
+        order_id = f"{self._run}{self._number}"
+        self._orders[order_id] = machine.orders[order_id] = Order(
+            order_id, pid, key, generation, (psetid, seq), now + self._lease, machine
+        )
+        url = notice.furl or notice.curl
+        if "#" in url:
+            url = url.partition("#")[0]
+        machine.line.say(
+            Fetch(
+                order_id,
+                pid,
+                key.hex(),
+                generation,
+                url,
+                info.roots,
+                self._lease_text,
+                notice.mimetype,
+                info.private,
+                info.insecure,
+            )
+        )
+
+    def _machine_for(self, last: int) -> Machine:
+        """Where the next order goes; there is room somewhere."""
+        machines = self.machines
+        machine = machines.get(last)
+        if machine is not None and machine.ready and len(machine.orders) < machine.capacity:
+            return machine
+        if len(machines) == 1:
+            return next(iter(machines.values()))
+        return max(
+            (machine for machine in machines.values() if machine.ready),
+            key=lambda machine: machine.capacity * self._overload - len(machine.orders),
+        )
+
+    # What does not come back.
+
+    def check_leases(self, now: float) -> None:
+        """Give up orders whose leases have passed."""
+        late: list[Order] = []
+        for order in self._orders.values():  # in the order of their deadlines
+            if order.deadline > now:
+                break
+            late.append(order)
+        late += [order for order in self._foreign.values() if order.deadline <= now]
+        for order in late:
+            self._lease_passed(order)
+
+    def _lease_passed(self, order: Order) -> None:
+        self.leases_passed += 1
+        _log.warn(
+            "Order {id} for provider {pid} at BOT-M {machine} is not back after its lease",
+            id=order.id,
+            pid=order.pid,
+            machine=order.machine.number,
+        )
+        times = self._expired.get(order.key, 0)
+        if not (order.machine.ready and times):
+            if order.machine.ready and len(self._expired) < _EXPIRED_KEPT:
+                self._expired[order.key] = times + 1
+            self._lost(order)
+            return
+        self._expired.pop(order.key, None)
+        self._forget(order.id)
+        self._scheduler.finished(order.pid, order.key, _ROBOT_ERROR)
+        result = FetchResult(
+            order.pid, order.key, order.generation, _ROBOT_ERROR, detail=f"no answer within {self._lease:g} seconds"
+        )
+        self._recorder.add(Entry(result, None, "", 0))
+
+    def _lost(self, order: Order) -> None:
+        self.orders_lost += 1
+        self._forget(order.id)
+        self._scheduler.lost(order.pid, order.key, *order.place)
+
+    def _forget(self, order_id: str) -> Order | None:
+        order = self._orders.pop(order_id, None) or self._foreign.pop(order_id, None)
+        if order is not None:
+            order.machine.orders.pop(order_id, None)
+        return order
+
+
+def _result(message: Done) -> FetchResult:
+    return FetchResult(
+        message.pid,
+        read_key(message.key, message.pid),
+        message.generation,
+        message.code,
+        message.status,
+        message.detail,
+        message.url,
+        message.size_bytes,
+        message.md5,
+        message.mimetype,
+        message.charset,
+        message.modified,
+        message.etag,
+        message.headers,
+        message.wire_bytes,
+        message.elapsed_ms,
+        message.machine,
+        message.file,
+    )

@@ -1,0 +1,309 @@
+"""QM, the queue manager (seed 002, section 6).
+
+What it owns
+    The queue (``qdb``, ``qpsdb``) and the cache (``lccurl``, ``fsmdb``): nobody else writes them.  Everything that
+    must survive is in the database; what is in memory can be lost at any moment.
+
+What it does
+    UNSes and BOT-Ms connect to it, at any time.  Sets are absorbed into the queue in batches (``absorber``); a set
+    is answered when it is durable.  Providers take their turns (``turns``); rows are read ahead for those whose
+    turn it is, and handed out one at a time for each (``scheduler``).  They go as orders to the BOT-Ms
+    (``dispatcher``), results come back and are recorded in batches (``recorder``), content that is deleted is
+    removed from its machine (``deleter``).  Once a second it carries out what ``lcc-admin`` ordered, gives up
+    orders whose leases have passed, and releases providers whose sites could not be reached (``holds``).
+
+What it promises
+    Each row of the queue is handed out, in order, until its result is recorded; one fetch at a time for each
+    provider; what arrives while its URL is being fetched is fetched again.  Memory is bounded: waiting elements for
+    each UNS, waiting results, rows read ahead, and a number for each provider that waits.
+
+Failures
+    *The database is away*: everything waits and is tried again with growing delays; peers are paused when enough
+    has gathered; nothing ends.  *A newer queue manager has claimed the database*: this one stops (``Busy``).  *It
+    is killed*: the UNSes send again what was not answered, the BOT-Ms say what is running and send again the
+    results that were not acknowledged; the store applies each only once.  Nothing is sent to a BOT-M before it has
+    said all that. *A UNS or a BOT-M is gone*: see ``absorber`` and ``dispatcher``.  *Sets or results that cannot be
+    stored* are refused or recorded as errors, one by one, and never stop what is behind them.  Delays of providers
+    whose sites cannot be reached are forgotten with the process: each is tried once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.config import QmConfig
+from lcc.errors import Busy
+from lcc.interfaces import IQueueStore
+from lcc.model import Absorbed, Recorded
+from lcc.protocols.hello import Hello
+from lcc.roles.qm.absorber import Absorber
+from lcc.roles.qm.botms import Botm
+from lcc.roles.qm.deleter import Deleter
+from lcc.roles.qm.dispatcher import Dispatcher
+from lcc.roles.qm.holds import Holds
+from lcc.roles.qm.patience import Patience
+from lcc.roles.qm.reader import Reader
+from lcc.roles.qm.recorder import Recorder
+from lcc.roles.qm.scheduler import Scheduler
+from lcc.roles.qm.turns import Turns
+from lcc.roles.qm.visitors import BOTM_ONLY, UNS_AND_BOTM, Guest, Visitor, VisitorFactory
+
+_log = Logger()
+
+TICK_SECONDS = 1.0
+
+
+class QmEngine:
+    """The queue manager.
+
+    :param clock: for all timers and leases.
+    :param wall_clock: seconds since 1970.
+    :param random: gives numbers in [0, 1).
+    :param stop_process: called once when this queue manager must not go on.
+    """
+
+    def __init__(
+        self,
+        store: IQueueStore,
+        settings: QmConfig,
+        clock: IReactorTime,
+        wall_clock: Callable[[], float],
+        random: Callable[[], float],
+        stop_process: Callable[[], None],
+    ) -> None:
+        self.store = store
+        self.settings = settings
+        self.clock = clock
+        self._wall_clock = wall_clock
+        self._stop_process = stop_process
+        self.patience = Patience(clock, random)
+        self.scheduler = Scheduler(
+            Turns(),
+            Holds(settings.hold_initial, settings.hold_maximum, random),
+            settings.read_ahead,
+            settings.read_ahead_total,
+        )
+        self.recorder = Recorder(self, store, self.patience, settings.record_batch)
+        self.dispatcher = Dispatcher(self.scheduler, self.recorder, settings.overload, settings.lease)
+        self.deleter = Deleter(self, store, self.patience, settings.delete_window)
+        self.reader = Reader(self, store, self.patience, self.scheduler)
+        self.run = 0
+        """The run of this queue manager; 0 until it has claimed the database."""
+        self.started = False
+        self.sets_answered = 0
+        self.results_recorded = 0
+        self._visitors: set[Visitor] = set()
+        self._absorbers: set[Absorber] = set()
+        self._starting: Deferred[None] | None = None
+        self._ordering: Deferred[None] | None = None
+        self._tick_loop = LoopingCall(self._tick)
+        self._tick_loop.clock = clock
+        self._pumping = False
+        self._stopped = False
+
+    # Its life.
+
+    def start(self) -> None:
+        """Claim the database, load the queue, and begin; until then peers may connect and wait."""
+        self._starting = Deferred.fromCoroutine(self._start())
+        self._starting.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        self._starting.addErrback(self._start_failed)
+
+    async def _start(self) -> None:
+        try:
+            claim = await self.patience.ask("claiming the database", lambda: self.store.claim(self.now()))
+            waiting = await self.patience.ask("loading the queue", self.store.providers_with_work)
+        except Busy as error:
+            self.fatal(error)
+            return
+        _log.info(
+            "Queue manager run {run} on database {epoch}: {count} providers have work",
+            run=claim.run,
+            epoch=claim.database_epoch,
+            count=len(waiting),
+        )
+        self.run = claim.run
+        self.scheduler.load(waiting)
+        self.started = True
+        self.dispatcher.enable(claim.run)
+        self.recorder.enable()
+        self.deleter.enable()
+        for absorber in list(self._absorbers):
+            absorber.enable()
+        self._tick_loop.start(TICK_SECONDS, now=False)
+        self.pump()
+
+    def _start_failed(self, failure: Failure) -> None:
+        _log.failure("The queue manager cannot start", failure=failure)
+        self._end_process()
+
+    def stop(self) -> None:
+        """Drop all peers and timers.  What was given to the store may still be done."""
+        self._stopped = True
+        self.started = False
+        if self._tick_loop.running:
+            self._tick_loop.stop()
+        for work in (self._starting, self._ordering):
+            if work is not None:
+                work.cancel()
+        for absorber in list(self._absorbers):
+            absorber.stop()
+        self.recorder.stop()
+        self.deleter.stop()
+        self.reader.stop()
+        for visitor in list(self._visitors):
+            visitor.drop()
+
+    def fatal(self, error: Busy) -> None:
+        """A newer queue manager has claimed the database."""
+        if not self._stopped:
+            _log.critical("This queue manager stops: {error}", error=str(error))
+            self._end_process()
+
+    def _end_process(self) -> None:
+        if not self._stopped:
+            self.stop()
+            self._stop_process()
+
+    # Peers.
+
+    def factory(self, for_uns: bool) -> VisitorFactory:
+        """For a listening port.
+
+        :param for_uns: UNSes may connect, too, not only BOT-Ms.
+        """
+        hello = Hello(role="qm", name="qm")
+        return VisitorFactory(self, self.clock, hello, UNS_AND_BOTM if for_uns else BOTM_ONLY)
+
+    def welcome(self, visitor: Visitor, hello: Hello) -> Guest:
+        """Somebody has said hello."""
+        self._visitors.add(visitor)
+        _log.info("{peer} has connected", peer=visitor.describe())
+        if hello.role == "botm":
+            return Botm(self, visitor, hello)
+        absorber = Absorber(
+            hello.name,
+            visitor.say,
+            self,
+            self.store,
+            self.patience,
+            self.settings.absorb_batch,
+            self.settings.absorb_ahead,
+        )
+        self._absorbers.add(absorber)
+        visitor.absorber = absorber
+        if self.started:
+            absorber.enable()
+        return absorber
+
+    def gone(self, visitor: Visitor) -> None:
+        """A connection is closed."""
+        self._visitors.discard(visitor)
+        if visitor.absorber is not None:
+            self._absorbers.discard(visitor.absorber)
+        if visitor.peer_hello is not None:
+            _log.info("{peer} is gone", peer=visitor.describe())
+
+    # What the parts say.
+
+    def now(self) -> int:
+        """Seconds since 1970."""
+        return int(self._wall_clock())
+
+    def clock_seconds(self) -> float:
+        """The clock that leases are measured on."""
+        return self.clock.seconds()
+
+    def absorbed(self, outcome: Absorbed) -> None:
+        """Pieces of sets are in the queue."""
+        self.sets_answered += len(outcome.answers)
+        for pid, (psetid, seq) in outcome.queued.items():
+            self.scheduler.work_arrived(pid, psetid, seq)
+        if outcome.touched:
+            self.scheduler.touched(outcome.touched)
+        if outcome.deletes:
+            self.deleter.wake()
+        self.pump()
+
+    def take_removed(self) -> list[tuple[bytes, int]]:
+        """Rows whose operation is "nothing" that were reached."""
+        removed, self.scheduler.removed = self.scheduler.removed, []
+        return removed
+
+    def recorded(self, done: list[tuple[bytes, int]], outcome: Recorded) -> None:
+        """Results are recorded."""
+        self.results_recorded += len(done)
+        self.scheduler.recorded(done, outcome, self.clock.seconds())
+        if outcome.deletes:
+            self.deleter.wake()
+        self.pump()
+
+    def pump(self) -> None:
+        """Something has changed: send what can be sent, read what is wanted, record what has come."""
+        if not self.started or self._pumping:
+            return
+        self._pumping = True  # a store that answers at once would come back here
+        try:
+            while self._pump_once():
+                pass
+        finally:
+            self._pumping = False
+
+    def _pump_once(self) -> bool:
+        """One round; True: another one may do more."""
+        self.recorder.start()
+        if self.recorder.full:
+            return False
+        free, total = self.dispatcher.slots()
+        sent = self.dispatcher.send(free, self.clock.seconds()) if free else 0
+        if total:
+            # As many again as there are orders out: while these are read, those are fetched.
+            self.scheduler.fill(free - sent + total)
+        if self.scheduler.removed:
+            self.recorder.start()
+        return self.reader.start() and self.started
+
+    # What is done by the clock.
+
+    def _tick(self) -> None:
+        now = self.clock.seconds()
+        self.dispatcher.check_leases(now)
+        self.scheduler.release(now)
+        if self._ordering is None:
+            ordering = self._ordering = Deferred.fromCoroutine(self._carry_out_orders())
+            ordering.addErrback(lambda failure: failure.trap(CancelledError) and None)
+            ordering.addErrback(lambda failure: _log.failure("Orders cannot be carried out", failure=failure))
+            ordering.addBoth(self._ordered)
+        self.pump()
+
+    def _ordered(self, _: object) -> None:
+        self._ordering = None
+
+    async def _carry_out_orders(self) -> None:
+        while True:
+            try:
+                finished = await self.patience.ask(
+                    "orders of lcc-admin", partial(self.store.carry_out_orders, self.now())
+                )
+            except Busy as error:
+                self.fatal(error)
+                return
+            if not finished:
+                return
+            self._orders_finished(finished)
+
+    def _orders_finished(self, finished: Sequence[tuple[str, int]]) -> None:
+        for kind, pid in finished:
+            _log.info("Carried out: {kind} {pid}", kind=kind, pid=pid)
+            if kind == "provider-removed":
+                self.scheduler.provider_removed(pid)
+            self.reader.provider_changed(pid)
+        self.deleter.wake()
+        self.pump()

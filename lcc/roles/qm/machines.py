@@ -1,0 +1,120 @@
+"""What the queue manager knows of the BOT-Ms: one :class:`Machine` for each machine id that ever connected.
+
+A machine outlives its connections: when the connection is lost its orders stay out, because they are still being
+fetched, until the BOT-M is back and says which ones are not, or their leases have passed.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from twisted.logger import Logger
+
+from lcc.protocols.flat import Flat
+from lcc.protocols.work import RecordedUpto
+
+_log = Logger()
+
+
+class Line(Protocol):
+    """The connection to a BOT-M."""
+
+    def say(self, message: Flat) -> None:
+        """Send it this."""
+
+    def drop(self) -> None:
+        """Close the connection at once."""
+
+
+class Order:
+    """A work order that is out.
+
+    :ivar place: the row's ``(psetid, seq)``; (0, 0) for an order of an earlier queue manager, where it is not known.
+    :ivar deadline: on the clock's scale: then it is lost.
+    """
+
+    __slots__ = ("deadline", "generation", "id", "key", "machine", "pid", "place")
+
+    def __init__(
+        self,
+        order_id: str,
+        pid: int,
+        key: bytes,
+        generation: int,
+        place: tuple[int, int],
+        deadline: float,
+        machine: Machine,
+    ) -> None:
+        self.id = order_id
+        self.pid = pid
+        self.key = key
+        self.generation = generation
+        self.place = place
+        self.deadline = deadline
+        self.machine = machine
+
+
+class Machine:
+    """A BOT-M.
+
+    :ivar number: its machine id.
+    :ivar run: which run of its process is, or was last, connected.
+    :ivar line: its connection; None: it is away.
+    :ivar ready: it has said on this connection what is still running.
+    :ivar capacity: fetches that its robots do at once.
+    :ivar orders: those that are out there.
+    :ivar reported: ids that it says are running, until it is ready.
+    :ivar last_number: the number of the last result of its run that came in.
+    :ivar recorded: the number up to which they are on stable storage.
+    """
+
+    __slots__ = ("capacity", "last_number", "line", "number", "orders", "ready", "recorded", "reported", "run")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.run = ""
+        self.line: Line | None = None
+        self.ready = False
+        self.capacity = 0
+        self.orders: dict[str, Order] = {}
+        self.reported: set[str] = set()
+        self.last_number = 0
+        self.recorded = 0
+
+    def connected(self, line: Line, run: str, capacity: int) -> None:
+        """It has connected; an older connection is dropped."""
+        if self.line is not None:
+            _log.info("BOT-M {machine} has connected again; dropping its old connection", machine=self.number)
+            self.line.drop()
+        if run != self.run:
+            self.run = run
+            self.last_number = 0
+            self.recorded = 0
+        self.line = line
+        self.ready = False
+        self.capacity = capacity
+        self.reported.clear()
+
+    def disconnected(self, line: Line) -> None:
+        """This connection is gone."""
+        if self.line is line:
+            self.line = None
+            self.ready = False
+
+    def is_new(self, number: int) -> bool:
+        """Whether a result with this number has not come in before.  Numbers count up from 1 within a run."""
+        if number <= self.last_number:
+            return False
+        self.last_number = number
+        return True
+
+    def recorded_upto(self, run: str, number: int) -> None:
+        """Results of that run are on stable storage."""
+        if run == self.run:
+            self.recorded = max(self.recorded, number)
+            self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Tell it what need not be kept any longer."""
+        if self.line is not None and self.recorded:
+            self.line.say(RecordedUpto(self.recorded))

@@ -1,0 +1,55 @@
+"""Trying again: growing delays while the database is away."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from lcc.errors import StoreUnavailable
+
+_log = Logger()
+T = TypeVar("T")
+
+FIRST_SECONDS = 0.1
+LONGEST_SECONDS = 5.0
+
+
+class Patience:
+    """Calls the store until it answers.
+
+    :param random: gives numbers in [0, 1), for the jitter.
+    """
+
+    def __init__(self, clock: IReactorTime, random: Callable[[], float]) -> None:
+        self.clock = clock
+        self.retries = 0
+        self._random = random
+
+    async def ask(self, what: str, question: Callable[[], Awaitable[T]]) -> T:
+        """The store's answer to this question, asked again with growing delays while the store is unavailable.
+
+        Every other failure is the caller's.  Cancelling the coroutine's Deferred ends it.
+        """
+        delay = FIRST_SECONDS
+        while True:
+            try:
+                return await question()
+            except StoreUnavailable as error:
+                self.retries += 1
+                _log.warn(
+                    "The database is unavailable ({what}), trying again in {delay:.1f} seconds: {error}",
+                    what=what,
+                    delay=delay,
+                    error=str(error),
+                )
+            await self.sleep(delay * (0.75 + 0.25 * self._random()))
+            delay = min(LONGEST_SECONDS, delay * 2)
+
+    def sleep(self, seconds: float) -> Deferred[None]:
+        """Fires after so long."""
+        return deferLater(self.clock, seconds)

@@ -1,0 +1,144 @@
+"""Reading ahead: asks the store for the rows that the scheduler wants, and for what orders must know of their
+providers.
+
+One request is under way at a time; what is wanted meanwhile goes into the next one.  Rows reach the scheduler only
+together with their provider, so that what it hands out can be sent.
+
+A provider that is gone, or being removed, is not fetched from: it is forgotten here, and the store takes its rows
+away. A provider whose rows cannot be read (damage) is held back like one whose site cannot be reached, and does not
+stop the others.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import partial
+from typing import Protocol
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+
+from lcc.errors import Busy, StoreUnavailable
+from lcc.interfaces import IQueueStore
+from lcc.model import Cursor
+from lcc.roles.qm.dispatcher import FetchInfo, fetch_info
+from lcc.roles.qm.patience import Patience
+from lcc.roles.qm.scheduler import Scheduler
+
+_log = Logger()
+
+CURSORS_MAX = 64
+PROVIDERS_KEPT = 10_000
+
+
+class Reading(Protocol):
+    """What the reader needs of the engine."""
+
+    def fatal(self, error: Busy) -> None:
+        """A newer queue manager has claimed the database."""
+
+    def pump(self) -> None:
+        """Something has changed."""
+
+    def clock_seconds(self) -> float:
+        """The clock that delays are measured on."""
+
+
+class Reader:
+    """Reads rows and providers."""
+
+    def __init__(self, engine: Reading, store: IQueueStore, patience: Patience, scheduler: Scheduler) -> None:
+        self.reads = 0
+        self._engine = engine
+        self._store = store
+        self._patience = patience
+        self._scheduler = scheduler
+        self._known: OrderedDict[int, FetchInfo] = OrderedDict()
+        self._changed: set[int] = set()
+        self._work: Deferred[None] | None = None
+        self._stopped = False
+
+    def start(self) -> bool:
+        """Read what is wanted, if nothing is being read; True: rows have come at once."""
+        if self._work is not None or self._stopped:
+            return False
+        cursors = self._scheduler.wants_read_ahead(CURSORS_MAX)
+        if not cursors:
+            return False
+        work = self._work = Deferred.fromCoroutine(self._read(cursors))
+        work.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        work.addErrback(lambda failure: _log.failure("Reading ahead has failed", failure=failure))
+        work.addBoth(self._worked)
+        return self._work is None
+
+    def _worked(self, _: object) -> None:
+        self._work = None
+        self._engine.pump()
+
+    def provider_changed(self, pid: int) -> None:
+        """What is known of this provider is out of date."""
+        self._known.pop(pid, None)
+        self._changed.add(pid)
+        work = self._scheduler.active(pid)
+        if work is not None:
+            self._scheduler.work_arrived(pid, 0, 0)  # its rows are read again, together with the provider
+
+    def stop(self) -> None:
+        """End what is going on."""
+        self._stopped = True
+        if self._work is not None:
+            self._work.cancel()
+
+    async def _read(self, cursors: list[Cursor]) -> None:
+        try:
+            await self._patience.ask("reading the queue", partial(self._read_once, cursors))
+        except Busy as error:
+            self._engine.fatal(error)
+        except CancelledError:
+            raise
+        except Exception:
+            _log.failure("The queue of {count} providers cannot be read", count=len(cursors))
+            await self._one_by_one(cursors)
+
+    async def _one_by_one(self, cursors: list[Cursor]) -> None:
+        for cursor in cursors:
+            try:
+                await self._patience.ask("reading the queue", partial(self._read_once, [cursor]))
+            except (CancelledError, Busy):
+                raise
+            except Exception:
+                _log.failure("The queue of provider {pid} cannot be read; it waits", pid=cursor.pid)
+                self._scheduler.read_failed([cursor])
+                self._scheduler.hold(cursor.pid, self._engine.clock_seconds())
+
+    async def _read_once(self, cursors: list[Cursor]) -> None:
+        self.reads += 1
+        answer = self._store.read_ahead(cursors)  # goes on while the providers are read
+        self._changed.clear()
+        infos: dict[int, object] = {}
+        gone: list[int] = []
+        try:
+            for cursor in cursors:
+                info = self._known.get(cursor.pid) or await self._provider(cursor.pid)
+                if info is None:
+                    gone.append(cursor.pid)
+                infos[cursor.pid] = info
+        except BaseException:
+            answer.addErrback(lambda failure: failure.trap(StoreUnavailable, CancelledError) and None)
+            raise
+        aheads = await answer
+        for pid in gone:
+            _log.info("Provider {pid} is gone; its queue is not fetched", pid=pid)
+            self._scheduler.provider_removed(pid)
+        self._scheduler.rows_read(cursors, aheads, infos)
+
+    async def _provider(self, pid: int) -> FetchInfo | None:
+        provider = await self._store.provider(pid)
+        if provider is None or provider.removed:
+            return None
+        info = fetch_info(provider)
+        if pid not in self._changed:
+            self._known[pid] = info
+            if len(self._known) > PROVIDERS_KEPT:
+                self._known.popitem(last=False)
+        return info
