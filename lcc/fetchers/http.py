@@ -358,7 +358,7 @@ class _Fetch:
             charset,
             None if modified is None else http_time(modified),
             "" if etag is None else entity_tag(etag),
-            kept_headers(self._head.raw, self._settings.headers_kept_bytes),
+            kept_headers(self._head, self._settings.headers_kept_bytes),
             self._wire_bytes,
         )
         self._fetcher.ended(self)

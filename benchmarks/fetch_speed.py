@@ -1,0 +1,245 @@
+"""The robot's fetcher against ``curl --parallel``: the same files, from the same nginx, in turn.
+
+Starts an nginx of its own on loopback (temporary configuration and folder) with 20,000 files of 10 KiB, then several
+times in turn: curl with 32 transfers at once, and one process with 32 providers, each strictly one fetch at a time, all
+guards on, that writes each body to a file of its own and hashes it.  Prints the medians, the ratio and the CPU time.
+
+    python benchmarks/fetch_speed.py [--files 20000] [--size 10240] [--rounds 5] [--folder DIR] [--profile]
+
+Needs ``nginx`` and ``curl``.  Each run writes into a fresh folder; nothing is left behind.
+Creating files on ext4 is slow for a while after a mass delete: wait between two runs, or use ``--folder /dev/shm``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import hashlib
+import json
+import os
+import pstats
+import random
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PROVIDERS = 32
+CONFIGURATION = """
+daemon off; worker_processes 1; {user} pid {folder}/nginx.pid; error_log {folder}/error.log;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000; default_type text/html;
+  client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
+  uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
+  server {{ listen 127.0.0.1:{port}; root {folder}/www; }}
+}}
+"""
+
+
+class FileSink:
+    """One body: to a file, hashed."""
+
+    __slots__ = ("_file", "_hash")
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        self._hash = hashlib.md5(usedforsecurity=False)
+
+    def write(self, data: bytes) -> None:
+        """As :class:`lcc.interfaces.IContentSink`."""
+        self._hash.update(data)
+        os.write(self._file, data)
+
+    def close(self) -> str:
+        """The digest of what was written."""
+        os.close(self._file)
+        return self._hash.hexdigest()
+
+
+def client(base: str, folder: str, files: int, profile: bool) -> None:
+    """The LCC's side, in a process of its own: prints its figures as JSON."""
+    from twisted.internet import epollreactor
+
+    epollreactor.install()
+    from twisted.internet import reactor
+    from twisted.internet.defer import Deferred, gatherResults
+
+    from lcc.config import BotConfig
+    from lcc.fetchers.http import HttpFetcher
+    from lcc.model import Fetched, FetchOrder
+
+    fetcher = HttpFetcher(reactor, BotConfig())
+    names = iter(range(files))
+    failures: list[str] = []
+
+    def provider(pid: int) -> Deferred[None]:
+        done: Deferred[None] = Deferred()
+
+        def step() -> None:
+            number = next(names, None)
+            if number is None:
+                done.callback(None)
+                return
+            sink = FileSink(f"{folder}/{number}")
+            order = FetchOrder(pid, f"{base}/{number % 100}/{number}.html", "text/html", True, False)
+
+            def over(fetched: Fetched) -> None:
+                sink.close()
+                step()
+
+            def failed(reason: object) -> None:
+                failures.append(str(reason))
+                done.callback(None)
+
+            fetcher.fetch(order, sink, lambda url, location: location).addCallbacks(over, failed)
+
+        step()
+        return done
+
+    def start() -> None:
+        begin, cpu = time.perf_counter(), time.process_time()
+        profiler = cProfile.Profile() if profile else None
+        if profiler:
+            profiler.enable()
+
+        def finish(_: object) -> Deferred[None]:
+            if profiler:
+                profiler.disable()
+                pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(35)
+            figures = {
+                "wall": time.perf_counter() - begin,
+                "cpu": time.process_time() - cpu,
+                "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                "failures": failures[:3],
+            }
+            print(json.dumps(figures))
+            return fetcher.close()
+
+        gatherResults([provider(pid + 1) for pid in range(PROVIDERS)]).addCallback(finish).addBoth(
+            lambda _: reactor.stop()  # type: ignore[attr-defined]
+        )
+
+    reactor.callWhenRunning(start)  # type: ignore[attr-defined]
+    reactor.run()  # type: ignore[attr-defined]
+
+
+@contextmanager
+def web_server(folder: Path, files: int, size: int) -> Iterator[str]:
+    """nginx with the files; gives its base URL."""
+    noise = random.Random(1)
+    for part in range(100):
+        (folder / "www" / str(part)).mkdir(parents=True)
+    for number in range(files):
+        (folder / "www" / str(number % 100) / f"{number}.html").write_bytes(noise.randbytes(size))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    user = "user root;" if os.geteuid() == 0 else ""
+    (folder / "nginx.conf").write_text(CONFIGURATION.format(user=user, folder=folder, port=port))
+    server = subprocess.Popen(["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")])
+    try:
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def run_curl(base: str, folder: Path, files: int) -> dict[str, float]:
+    """curl's wall and CPU seconds."""
+    listing = folder.with_suffix(".list")
+    with listing.open("w") as out:
+        for number in range(files):
+            out.write(f"url={base}/{number % 100}/{number}.html\noutput={folder}/{number}\n")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begin = time.perf_counter()
+    subprocess.run(
+        ["curl", "-s", "-f", "--parallel", "--parallel-max", str(PROVIDERS), "-K", str(listing)], check=True
+    )
+    wall = time.perf_counter() - begin
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {"wall": wall, "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
+
+
+def run_lcc(base: str, folder: Path, files: int, profile: bool) -> dict[str, float]:
+    """The fetcher's wall and CPU seconds, without the start of Python."""
+    command = [sys.executable, __file__, "--client", base, str(folder), "--files", str(files)]
+    done = subprocess.run(command + (["--profile"] if profile else []), check=True, stdout=subprocess.PIPE)
+    figures = json.loads(done.stdout)
+    if figures["failures"]:
+        raise SystemExit(f"fetches failed: {figures['failures']}")
+    return {key: float(figures[key]) for key in ("wall", "cpu", "peak_mb")}
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--files", type=int, default=20_000)
+    parser.add_argument("--size", type=int, default=10_240)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--folder", help="where to work; a tmpfs leaves the disk out of it (default: the temporary folder)"
+    )
+    parser.add_argument("--profile", action="store_true", help="profile one run of the fetcher instead")
+    parser.add_argument("--client", nargs=2, metavar=("BASE", "FOLDER"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.client:
+        client(*options.client, options.files, options.profile)
+        return
+    root = Path(tempfile.mkdtemp(prefix="lcc-fetch-speed-", dir=options.folder))
+    try:
+        with web_server(root, options.files, options.size) as base:
+            figures: dict[str, list[dict[str, float]]] = {"curl": [], "lcc": []}
+            rounds = 1 if options.profile else options.rounds + 1
+            for number in range(rounds):
+                for name in figures:
+                    folder = root / f"{name}-{number}"
+                    folder.mkdir()
+                    if name == "curl":
+                        if options.profile:
+                            continue
+                        found = run_curl(base, folder, options.files)
+                    else:
+                        found = run_lcc(base, folder, options.files, options.profile)
+                    got = sum(1 for _ in folder.iterdir())
+                    if got != options.files:
+                        raise SystemExit(f"{name} stored {got} files of {options.files}")
+                    # The first round warms caches and memory up.
+                    if number or options.profile:
+                        figures[name].append(found)
+            report(figures, options.files)
+    finally:
+        shutil.rmtree(root)
+
+
+def report(figures: dict[str, list[dict[str, float]]], files: int) -> None:
+    """Print medians and the ratio."""
+    medians: dict[str, float] = {}
+    for name, runs in figures.items():
+        if not runs:
+            continue
+        wall = statistics.median(run["wall"] for run in runs)
+        cpu = statistics.median(run["cpu"] for run in runs)
+        medians[name] = wall
+        extra = f"  peak {max(run['peak_mb'] for run in runs):.0f} MB" if "peak_mb" in runs[0] else ""
+        print(
+            f"{name:5} {files / wall:8.0f} fetches/s  {wall:6.2f} s wall  {cpu / files * 1000:.4f} CPU ms/fetch{extra}"
+        )
+    if len(medians) == 2:
+        print(f"lcc / curl = {medians['curl'] / medians['lcc']:.2f} (goal: 0.8)")
+
+
+if __name__ == "__main__":
+    main()
