@@ -1,8 +1,8 @@
 """The robot's fetcher against ``curl --parallel``: the same files, from the same nginx, in turn.
 
 Starts an nginx of its own on loopback (temporary configuration and folder) with 20,000 files of 10 KiB, then several
-times in turn: curl with 32 transfers at once, and one process with 32 providers, each strictly one fetch at a time, all
-guards on, that writes each body to a file of its own and hashes it.  Prints the medians, the ratio and the CPU time.
+times in turn: curl with 32 transfers at once, and one process with 32 providers, each strictly one fetch at a time,
+all guards on, that writes each body to a file of its own and hashes it.  Prints the medians, the ratio and the CPU time.
 
     python benchmarks/fetch_speed.py [--files 20000] [--size 10240] [--rounds 5] [--folder DIR] [--profile]
 
@@ -165,9 +165,8 @@ def run_curl(base: str, folder: Path, files: int) -> dict[str, float]:
             out.write(f"url={base}/{number % 100}/{number}.html\noutput={folder}/{number}\n")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.perf_counter()
-    subprocess.run(
-        ["curl", "-s", "-f", "--parallel", "--parallel-max", str(PROVIDERS), "-K", str(listing)], check=True
-    )
+    command = ["curl", "-s", "-f", "--parallel", "--parallel-max", str(PROVIDERS), "-K", str(listing)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wall = time.perf_counter() - begin
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {"wall": wall, "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
@@ -189,9 +188,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--size", type=int, default=10_240)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--folder", help="where to work; a tmpfs leaves the disk out of it (default: the temporary folder)"
-    )
+    parser.add_argument("--folder", help="where to work (a tmpfs leaves the disk out of it)")
     parser.add_argument("--profile", action="store_true", help="profile one run of the fetcher instead")
     parser.add_argument("--client", nargs=2, metavar=("BASE", "FOLDER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -234,9 +231,8 @@ def report(figures: dict[str, list[dict[str, float]]], files: int) -> None:
         cpu = statistics.median(run["cpu"] for run in runs)
         medians[name] = wall
         extra = f"  peak {max(run['peak_mb'] for run in runs):.0f} MB" if "peak_mb" in runs[0] else ""
-        print(
-            f"{name:5} {files / wall:8.0f} fetches/s  {wall:6.2f} s wall  {cpu / files * 1000:.4f} CPU ms/fetch{extra}"
-        )
+        each = cpu / files * 1000
+        print(f"{name:5} {files / wall:8.0f} fetches/s  {wall:6.2f} s wall  {each:.4f} CPU ms/fetch{extra}")
     if len(medians) == 2:
         print(f"lcc / curl = {medians['curl'] / medians['lcc']:.2f} (goal: 0.8)")
 
