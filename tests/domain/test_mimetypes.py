@@ -1,0 +1,51 @@
+"""Mime types and their patterns."""
+
+from __future__ import annotations
+
+import pytest
+
+from lcc.config import DEFAULT_MIMETYPES
+from lcc.domain.mimetypes import MimePatterns, normalise_mimetype
+from lcc.errors import UrlError
+
+
+@pytest.mark.parametrize(
+    ("told", "normal"),
+    [
+        ("text/html", "text/html"),
+        (" Text/HTML ; charset=utf-8", "text/html"),
+        ("application/vnd.ms-word+x.1", "application/vnd.ms-word+x.1"),
+        ("image/svg+xml;", "image/svg+xml"),
+    ],
+)
+def test_spellings(told: str, normal: str) -> None:
+    assert normalise_mimetype(told) == normal == normalise_mimetype(normal)
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["", "text", "text/", "/html", "text/*", "*/*", "a/b/c", "te xt/html", "text/ht\nml", "é/x", "a/" + "b" * 200],
+)
+def test_refused(told: str) -> None:
+    with pytest.raises(UrlError) as caught:
+        normalise_mimetype(told)
+    assert caught.value.entry.name == "bad-mimetype"
+
+
+def test_patterns() -> None:
+    patterns = MimePatterns(DEFAULT_MIMETYPES)
+    assert patterns.accepts("text/html")
+    assert patterns.accepts("application/pdf")
+    assert not patterns.accepts("application/pdfx")
+    assert not patterns.accepts("text")
+    assert not patterns.accepts("textual/html")
+    assert not patterns.accepts("")
+    assert MimePatterns(["*/*"]).accepts("x/y")
+    assert MimePatterns([" TEXT/* "]).accepts("text/x")
+    assert not MimePatterns([]).accepts("text/html")
+
+
+@pytest.mark.parametrize("pattern", ["text", "*", "text/h*", "*/html", "", "text/html; charset=utf-8"])
+def test_bad_patterns(pattern: str) -> None:
+    with pytest.raises(ValueError, match="no pattern"):
+        MimePatterns([pattern])

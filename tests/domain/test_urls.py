@@ -1,0 +1,282 @@
+"""URLs: one spelling for each, and no way out of a root."""
+
+from __future__ import annotations
+
+import string
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.domain.urls import Roots, names_scheme, normalise, normalise_root, redirect_target, resolve
+from lcc.errors import UrlError
+
+SPELLINGS = [
+    ("http://www.server.com/", "http://www.server.com/"),
+    ("http://www.server.com", "http://www.server.com/"),
+    ("HTTP://WWW.Server.COM/Index.HTM", "http://www.server.com/Index.HTM"),
+    ("http://www.server.com./", "http://www.server.com/"),
+    ("http://h:80/", "http://h/"),
+    ("http://h:/", "http://h/"),
+    ("http://h:0080/", "http://h/"),
+    ("http://h:8080/x", "http://h:8080/x"),
+    ("http://h:443/", "http://h:443/"),
+    ("http://h:65535/", "http://h:65535/"),
+    ("https://h:443/", "https://h/"),
+    ("https://h:80/", "https://h:80/"),
+    ("ftp://h:21/x", "ftp://h/x"),
+    ("http://h?q", "http://h/?q"),
+    ("http://h#f", "http://h/#f"),
+    ("http://h/?", "http://h/?"),
+    ("http://h/a/./b/../c", "http://h/a/c"),
+    ("http://h/../../a", "http://h/a"),
+    ("http://h/a/..", "http://h/"),
+    ("http://h/a/.", "http://h/a/"),
+    ("http://h/a//../b", "http://h/a/b"),
+    ("http://h/%2e%2E/a/%2e/b", "http://h/a/b"),
+    ("http://h/...", "http://h/..."),
+    ("http://h/.well-known/x", "http://h/.well-known/x"),
+    ("http://h/a?/../b", "http://h/a?/../b"),
+    ("http://h/%7euser/%41", "http://h/~user/A"),
+    ("http://h/%c3%a9", "http://h/%C3%A9"),
+    ("http://h/é?é#é", "http://h/%C3%A9?%C3%A9#%C3%A9"),
+    ('http://h/a b|c{}<>"`^[]\\', "http://h/a%20b%7Cc%7B%7D%3C%3E%22%60%5E%5B%5D%5C"),
+    ("http://h/100%", "http://h/100%25"),
+    ("http://h/%zz%2", "http://h/%25zz%252"),
+    ("http://h/a%2Fb%2f", "http://h/a%2Fb%2F"),
+    ("http://h/?a=[1]&b=%20#x#y", "http://h/?a=%5B1%5D&b=%20#x%23y"),
+    ("http://h/x;v=1,2:3@4!$&'()*+", "http://h/x;v=1,2:3@4!$&'()*+"),
+    ("http://bücher.example/", "http://xn--bcher-kva.example/"),
+    ("http://BÜCHER。example/", "http://xn--bcher-kva.example/"),
+    ("http://XN--BCHER-KVA.example/", "http://xn--bcher-kva.example/"),
+    ("http://a_b.example/", "http://a_b.example/"),
+    ("http://127.0.0.1:8000/x", "http://127.0.0.1:8000/x"),
+    ("http://\uff11\uff12\uff17.0.0.1/", "http://127.0.0.1/"),
+    ("http://[::1]:80/", "http://[::1]/"),
+    ("http://[2001:DB8:0:0::1]:8080/", "http://[2001:db8::1]:8080/"),
+    ("http://[::ffff:127.0.0.1]/", "http://[::ffff:7f00:1]/"),
+    ("file:///srv/../x", "file:///x"),
+    ("file://localhost/x", "file:///x"),
+    ("http://" + "a." * 100 + "example/", "http://" + "a." * 100 + "example/"),
+]
+
+
+@pytest.mark.parametrize(("told", "normal"), SPELLINGS)
+def test_spellings(told: str, normal: str) -> None:
+    assert normalise(told) == normal
+    assert normalise(normal) == normal
+
+
+REFUSED = [
+    ("", "bad-url"),
+    ("index.html", "bad-url"),
+    ("//h/x", "bad-url"),
+    ("http:", "bad-url"),
+    ("http:/h/", "bad-url"),
+    ("http:h", "bad-url"),
+    ("http://", "bad-url"),
+    ("http:///x", "bad-url"),
+    ("http://:80/", "bad-url"),
+    ("http://a..b/", "bad-url"),
+    ("http://.a/", "bad-url"),
+    ("http://a b/", "bad-url"),
+    ("http://h\\x/", "bad-url"),
+    ("http://%68/", "bad-url"),
+    ("http://h:0/", "bad-url"),
+    ("http://h:65536/", "bad-url"),
+    ("http://h:99999999999/", "bad-url"),
+    ("http://h:-1/", "bad-url"),
+    ("http://h:8 0/", "bad-url"),
+    ("http://h:\uff18\uff10/", "bad-url"),
+    ("http://h:80:80/", "bad-url"),
+    ("http://127.1/", "bad-url"),
+    ("http://2130706433/", "bad-url"),
+    ("http://0x7f.0.0.1/", "bad-url"),
+    ("http://a.0x7f/", "bad-url"),
+    ("http://0177.0.0.1/", "bad-url"),
+    ("http://256.0.0.1/", "bad-url"),
+    ("http://[::1/", "bad-url"),
+    ("http://[::1]x/", "bad-url"),
+    ("http://[1.2.3.4]/", "bad-url"),
+    ("http://[fe80::1%25eth0]/", "bad-url"),
+    ("http://[fe80::1%eth0]/", "bad-url"),
+    ("http://" + "a" * 64 + ".example/", "bad-url"),
+    ("http://" + "a." * 130 + "example/", "bad-url"),
+    ("http://h/\x00", "bad-url"),
+    ("http://h/a\nb", "bad-url"),
+    ("http://h/a\tb", "bad-url"),
+    ("\thttp://h/", "bad-url"),
+    (" http://h/", "bad-url"),
+    ("http://h/\x85", "bad-url"),
+    ("http://h/\ud800", "bad-url"),
+    ("http://\u200b/", "bad-url"),
+    ("file://server/x", "bad-url"),
+    ("mailto:a@b", "bad-scheme"),
+    ("javascript:alert(1)", "bad-scheme"),
+    ("gopher://h/", "bad-scheme"),
+    ("http://user@h/", "user-info"),
+    ("http://user:pw@h/", "user-info"),
+    ("http://@h/", "user-info"),
+    ("http://h\\@evil/", "user-info"),
+    ("file://u@localhost/", "user-info"),
+]
+
+
+@pytest.mark.parametrize(("told", "name"), REFUSED)
+def test_refused(told: str, name: str) -> None:
+    with pytest.raises(UrlError) as caught:
+        normalise(told)
+    assert caught.value.entry.name == name
+
+
+TRICKY = st.sampled_from(
+    [
+        *"/.?#%:@\\;&=[]~ é",
+        "..",
+        "%2e",
+        "%2E",
+        "%2f",
+        "%5c",
+        "%25",
+        "%",
+        "a",
+        "b",
+        "//",
+        "/../",
+        "\u3002",
+        "\uff0e",
+        "80",
+    ]
+)
+AUTHORITY = st.sampled_from(
+    ["h", "site.example", "H:80", "h:8080", "[::1]", "10.0.0.1", "u@h", "h.", "bücher.de", ""]
+)
+ANY_URL = st.builds(
+    lambda scheme, host, rest: f"{scheme}://{host}{rest}",
+    st.sampled_from(["http", "https", "ftp", "HTTP", "file"]),
+    AUTHORITY,
+    st.one_of(st.lists(TRICKY, max_size=12).map("".join), st.text(max_size=20)),
+)
+LEGAL = frozenset(string.ascii_letters + string.digits + "-._~:/?#[]@!$&'()*+,;=%")
+
+
+@given(ANY_URL)
+def test_normal_is_normal(url: str) -> None:
+    try:
+        normal = normalise(url)
+    except UrlError:
+        return
+    assert normalise(normal) == normal
+    assert frozenset(normal) <= LEGAL
+    parts = urlsplit(normal)
+    assert parts.username is None
+    assert parts.path.startswith("/")
+    assert not {".", ".."} & set(parts.path.split("/"))
+
+
+@given(st.lists(TRICKY, max_size=15).map("".join))
+def test_no_way_out_of_a_root(rest: str) -> None:
+    """Whatever stands behind the root's text: what is inside by its string is inside for a web server, too."""
+    root = normalise_root("http://site.example/a/b/")
+    roots = Roots([root])
+    try:
+        normal = normalise(f"http://site.example/a/b/{rest}")
+    except UrlError:
+        return
+    if roots.contains(normal):
+        parts = urlsplit(normal)
+        assert parts.netloc == "site.example"
+        # Decoded once, as a server does; an encoded slash or backslash is part of a name.
+        for segment in parts.path.removeprefix("/a/b/").split("/"):
+            assert unquote(segment) not in (".", "..")
+    else:
+        assert ".." in unquote(unquote(rest)).replace("\\", "/") or ".." in rest
+
+
+@given(st.lists(TRICKY, max_size=10).map("".join))
+def test_no_way_out_of_a_host(rest: str) -> None:
+    """Also a root without much of a path holds on to its host and port."""
+    try:
+        normal = normalise(f"http://site.example{rest}")
+    except UrlError:
+        return
+    if Roots([normalise_root("http://site.example")]).contains(normal):
+        assert urlsplit(normal).netloc == "site.example"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://site.example/a/../secret",
+        "http://site.example/a/%2e%2e/secret",
+        "http://site.example/a/.%2E/secret",
+        "http://site.example/a/b/../../secret",
+        "http://site.example:8080/a/x",
+        "http://site.example.evil/a/x",
+        "http://evil/site.example/a/x",
+        "http://evil/?http://site.example/a/",
+        "ftp://site.example/a/x",
+        "https://site.example:80/a/x",
+        "http://[::1]/a/x",
+        "http://site.example/A/x",
+        "http://site.example/a",
+    ],
+)
+def test_outside(url: str) -> None:
+    assert not Roots(["http://site.example/a/"]).contains(normalise(url))
+
+
+def test_inside() -> None:
+    roots = Roots(["http://site.example/a/", "https://safe.example/", "http://h:8080/~x"])
+    for url in ("http://site.example/a/", "http://SITE.example:80/a/b?c#d", "https://site.example/a/x"):
+        assert roots.contains(normalise(url))
+    assert roots.contains(normalise("https://safe.example/x"))
+    assert not roots.contains(normalise("http://safe.example/x"))
+    assert roots.contains(normalise("http://h:8080/%7Exyz"))
+    assert roots.contains(normalise("https://h:8080/~x"))
+    assert not Roots([]).contains("http://h/")
+
+
+def test_roots() -> None:
+    assert normalise_root("http://H") == "http://h/"
+    assert normalise_root("http://h/cgi?p=") == "http://h/cgi?p="
+    for root in ("http://h/#x", "h", "http://u@h/", "mailto:x"):
+        with pytest.raises(UrlError):
+            normalise_root(root)
+
+
+def test_resolve() -> None:
+    assert resolve("http://h/", "a.html") == "http://h/a.html"
+    assert resolve("http://h/", "Foo::Bar.html") == "http://h/Foo::Bar.html"
+    assert resolve("http://h/", "/a") == "http://h//a"
+    assert resolve("http://h/?p=", "https://x/y") == "https://x/y"
+    assert resolve("http://h/", "gopher://x/y") == "gopher://x/y"
+    assert resolve("", "a") == "a"
+    assert names_scheme("svn+ssh://h/")
+    assert not names_scheme("mailto:x")
+
+
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("/x", "http://h/x"),
+        ("x?y#z", "http://h/a/x?y"),
+        ("../../x", "http://h/x"),
+        ("?q", "http://h/a/b?q"),
+        ("//other:80/x", "http://other/x"),
+        ("https://h/a b", "https://h/a%20b"),
+        (" /x ", "http://h/x"),
+        ("", "http://h/a/b"),
+        ("\\\\evil\\x", "http://h/a/%5C%5Cevil%5Cx"),
+        ("/\\evil/x", "http://h/%5Cevil/x"),
+    ],
+)
+def test_redirects(location: str, target: str) -> None:
+    assert redirect_target("http://h/a/b", location) == target
+
+
+@pytest.mark.parametrize("location", ["http://[::1", "//u@h/", "javascript:x", "/\r\nx", "http://[v1.x]/", "//[/"])
+def test_redirects_refused(location: str) -> None:
+    with pytest.raises(UrlError):
+        redirect_target("http://h/a/b", location)
