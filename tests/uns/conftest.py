@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.logger import globalLogPublisher
 
 from .kit import World
 
@@ -28,3 +29,12 @@ def worlds(tmp_path: Path) -> Iterator[Callable[..., World]]:
 @pytest.fixture
 def world(worlds: Callable[..., World]) -> World:
     return worlds()
+
+
+@pytest.fixture
+def logged() -> Iterator[list[Any]]:
+    """What was logged, as events."""
+    events: list[Any] = []
+    globalLogPublisher.addObserver(events.append)
+    yield events
+    globalLogPublisher.removeObserver(events.append)

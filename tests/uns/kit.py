@@ -160,7 +160,7 @@ class RecordingFiles(Files):
         return self.opened[-1]
 
     def write(self, file: Any, data: bytes) -> None:
-        self._note("write", Path("."))
+        self._note("write", Path())
         super().write(file, data)
 
     def patch(self, path: Path, offset: int, data: bytes, *, create: bool = False) -> None:
@@ -279,17 +279,18 @@ class World:
         self.folder = folder
         self.clock = Clock()
         self.files = RecordingFiles()
-        self.settings = UnsConfig(**settings)
+        self.settings = UnsConfig(**{"connections_per_provider": 1000, **settings})
         self.database = FakeDatabase()
         self.held_threads: list[Callable[[], None]] | None = None
         self.cps: list[Cp] = []
         self.qm: FakeQm | None = None
         self._ends: tuple[MemoryTransport, MemoryTransport] | None = None
         self.link_capacity = 1 << 40
+        self._token: Callable[[], str] = lambda: "epoch1"
         self.start()
 
     def start(self) -> None:
-        spool = Spool(self.folder, "uns", self.settings.spool_max_bytes, lambda: "epoch1", self.files)
+        spool = Spool(self.folder, "uns", self.settings.spool_max_bytes, lambda: self._token(), self.files)
         self.spool = spool
         self.uns = Uns(
             self.settings,
@@ -302,6 +303,11 @@ class World:
             self._in_thread,
         )
         self.uns.start()
+
+    def restart_with(self, token: Callable[[], str]) -> None:
+        """Restart; new epochs are named by ``token``."""
+        self._token = token
+        self.restart()
 
     def restart(self) -> None:
         """Kill the process and start it again."""
@@ -353,14 +359,14 @@ class World:
     # The queue manager.
 
     def connect_qm(self, answers: Callable[[Set], Absorbed | None] = absorbed) -> FakeQm:
-        self.qm = FakeQm(self.clock, answers)
+        qm = self.qm = FakeQm(self.clock, answers)
         here, there = MemoryTransport(self.link_capacity), MemoryTransport()
-        here.protocol, there.protocol = self.uns.forwarder.buildProtocol(None), self.qm.build_stream()
+        here.protocol, there.protocol = self.uns.forwarder.buildProtocol(None), qm.build_stream()
         self._ends = here, there
         here.protocol.makeConnection(here)
         there.protocol.makeConnection(there)
         self.pump()
-        return self.qm
+        return qm
 
     def lose_qm(self) -> None:
         ends, self._ends = self._ends, None
@@ -374,7 +380,7 @@ class World:
     def pump(self) -> None:
         """Until nothing moves any more.  No time passes."""
         for _ in range(200_000):
-            moved = any([cp.step() for cp in self.cps])
+            moved = sum(cp.step() for cp in self.cps) > 0
             if self._ends is not None:
                 here, there = self._ends
                 for source, target in ((here, there), (there, here)):

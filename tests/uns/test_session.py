@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import attrs
@@ -82,7 +83,7 @@ def test_every_segmentation_gives_the_same_answer_and_the_same_spool(
     tmp_path_factory: pytest.TempPathFactory, cuts: set[int]
 ) -> None:
     edges = [0, *sorted(cuts), len(CONVERSATION)]
-    pieces = [CONVERSATION[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [CONVERSATION[a:b] for a, b in pairwise(edges)]
     folders = [tmp_path_factory.mktemp("spool") for _ in range(2)]
     assert run_conversation(folders[0], pieces) == run_conversation(folders[1], [CONVERSATION])
 

@@ -1,0 +1,418 @@
+"""From the spool to the queue manager: nothing lost, nothing out of order, nothing answered too early."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lcc.protocols.uns_qm import Absorbed, Set
+
+from .kit import ROOT, RecordingFiles, World, absorbed, codes, partial
+
+Worlds = Callable[..., World]
+
+
+def accepted(cp: Any) -> bool:
+    return "<set_accepted" in cp.text
+
+
+def names(qm: Any) -> list[str]:
+    return [taken.notices[0].curl.removeprefix(ROOT) for taken in qm.sets if taken.whole]
+
+
+def test_with_a_queue_manager_nothing_is_answered_before_it_answers(world: World) -> None:
+    held: list[Set] = []
+    qm = world.connect_qm(held.append)
+    cp = world.send_set("a")
+    assert qm.numbers == [1] and not accepted(cp)
+    assert world.set_files() == ["000000000001.set"]
+    qm.say(absorbed(held[0]))
+    world.pump()
+    assert accepted(cp) and world.set_files() == []
+    assert not any("sync_file 000000000001.set" in line for line in world.files.log)
+    assert world.spool.size_bytes == 0 and world.spool.acked == 1
+
+
+def test_without_a_queue_manager_the_set_is_synced_before_the_answer(world: World) -> None:
+    world.held_threads = []
+    cp = world.send_set("a")
+    assert not accepted(cp) and len(world.held_threads) == 1
+    world.files.log.clear()
+    world.release_threads()
+    assert world.files.log == [
+        "patch 000000000001.set",
+        "sync_file 000000000001.set",
+        "sync_folder " + world.folder.name,
+    ]
+    assert accepted(cp) and world.set_files() == ["000000000001.set"]
+
+
+def test_a_set_is_not_passed_on_while_it_is_being_secured(world: World) -> None:
+    world.held_threads = []
+    cp = world.send_set("a")
+    qm = world.connect_qm()
+    assert qm.sets == [] and not accepted(cp)
+    world.release_threads()
+    assert accepted(cp)
+    assert qm.numbers == [1] and qm.sets[0].begin.answered
+    assert world.set_files() == []
+
+
+@pytest.mark.parametrize("number", [1101, 1105])
+def test_a_refusal_of_the_queue_manager_reaches_the_provider(world: World, number: int) -> None:
+    world.connect_qm(lambda begin: Absorbed(begin.epoch, begin.number, number, "because & so"))
+    cp = world.send_set("a")
+    assert codes(cp.text) == [number] and "because &amp; so" in cp.text and cp.closed
+    assert world.set_files() == []
+
+
+def test_the_queue_manager_goes_away_midway(world: World) -> None:
+    qm = world.connect_qm(lambda begin: None)
+    cps = [world.send_set(name) for name in "abc"]
+    assert qm.numbers == [1, 2, 3] and not any(map(accepted, cps))
+    world.files.log.clear()
+    world.lose_qm()
+    world.pump()
+    assert all(map(accepted, cps))
+    for number in (1, 2, 3):
+        assert f"sync_file {number:012d}.set" in world.files.log
+    again = world.connect_qm()
+    assert again.numbers == [1, 2, 3] and all(taken.begin.answered for taken in again.sets)
+    assert world.set_files() == []
+
+
+def test_a_queue_manager_that_takes_too_long_is_not_waited_for(worlds: Worlds) -> None:
+    world = worlds(answer_timeout=5.0)
+    held: list[Set] = []
+    qm = world.connect_qm(held.append)
+    cp = world.send_set("a")
+    world.pass_time(4)
+    assert not accepted(cp)
+    world.pass_time(2)
+    assert accepted(cp) and world.set_files() == ["000000000001.set"]
+    qm.say(absorbed(held[0]))
+    world.pump()
+    assert world.set_files() == [] and qm.numbers == [1]
+
+
+def test_the_answer_comes_while_the_set_is_being_secured(worlds: Worlds) -> None:
+    world = worlds(answer_timeout=5.0)
+    held: list[Set] = []
+    qm = world.connect_qm(held.append)
+    cp = world.send_set("a")
+    world.held_threads = []
+    world.pass_time(6)
+    qm.say(absorbed(held[0]))
+    world.pump()
+    assert accepted(cp) and world.set_files() == []
+    world.release_threads()
+    assert world.set_files() == [] and world.spool.size_bytes == 0
+
+
+def test_a_set_refused_after_it_was_answered_is_dropped_loudly(world: World, logged: list[Any]) -> None:
+    world.send_set("a")
+    world.connect_qm(lambda begin: Absorbed(begin.epoch, begin.number, 1105, "gone"))
+    assert world.uns.counters.sets_refused_late == 1
+    assert any(event["log_level"].name == "critical" for event in logged)
+    assert world.set_files() == []
+
+
+def test_everything_in_order_while_new_sets_come_in(worlds: Worlds) -> None:
+    world = worlds()
+    for i in range(20):
+        assert accepted(world.send_set(f"old{i}"))
+    world.link_capacity = 100
+    qm = world.connect_qm()
+    for i in range(20):
+        assert accepted(world.send_set(f"new{i}"))
+    assert names(qm) == [f"old{i}" for i in range(20)] + [f"new{i}" for i in range(20)]
+    assert qm.numbers == list(range(1, 41)) and world.set_files() == []
+
+
+def test_a_new_set_waits_behind_the_backlog_on_the_disk(world: World) -> None:
+    for i in range(3):
+        world.send_set(f"old{i}")
+    world.link_capacity = 10
+    qm = world.connect_qm()
+    assert qm.sets[0].begin.answered
+    # The queue manager stops reading: the link is full, the backlog is not through.
+    assert world._ends is not None
+    world._ends[1].paused = True
+    cps = [world.send_set(f"new{i}") for i in range(4)]
+    assert list(map(accepted, cps)) == [False, False, True, True]
+    world._ends[1].paused = False
+    world.pump()
+    assert names(qm) == ["old0", "old1", "old2", "new0", "new1", "new2", "new3"]
+    assert [taken.begin.answered for taken in qm.sets] == [True] * 3 + [False] * 2 + [True] * 2
+    assert all(map(accepted, cps))
+
+
+def test_restart_with_spooled_sets(world: World) -> None:
+    for name in "abc":
+        world.send_set(name)
+    half = world.login()
+    half.send(partial("never", "ends")[:-15])
+    world.pump()
+    assert len(world.incoming_files()) == 1
+    world.restart()
+    assert world.incoming_files() == [] and len(world.set_files()) == 3
+    assert world.spool.size_bytes == sum(path.stat().st_size for path in world.folder.glob("*.set"))
+    qm = world.connect_qm()
+    assert names(qm) == ["a", "b", "c"] and all(taken.begin.answered for taken in qm.sets)
+    world.send_set("d")
+    assert names(qm)[-1] == "d" and qm.numbers[-1] > 3 and qm.sets[0].begin.epoch == qm.sets[-1].begin.epoch
+
+
+def test_a_set_that_was_complete_but_not_answered_is_delivered_by_the_next_run(world: World) -> None:
+    world.held_threads = []
+    cp = world.send_set("a")
+    assert not accepted(cp)
+    world.held_threads = None
+    world.restart()
+    qm = world.connect_qm()
+    assert names(qm) == ["a"] and not qm.sets[0].begin.answered
+
+
+def test_delivered_again_it_has_the_same_id_and_the_same_content(world: World) -> None:
+    first = world.connect_qm(lambda begin: None)
+    world.send_set("a")
+    world.lose_qm()
+    world.restart()
+    second = world.connect_qm()
+    (one,), (two,) = first.sets, second.sets
+    assert (one.begin.epoch, one.begin.number) == (two.begin.epoch, two.begin.number)
+    assert one.notices == two.notices
+
+
+def test_the_hello_says_what_was_answered(world: World) -> None:
+    world.connect_qm()
+    for name in "abc":
+        world.send_set(name)
+    world.restart()
+    qm = world.connect_qm()
+    assert qm.peer_hello is not None
+    assert (qm.peer_hello.name, qm.peer_hello.epoch, qm.peer_hello.acked) == ("uns", "epoch1", 3)
+
+
+@pytest.mark.parametrize("number", [2, 7])
+def test_an_answer_out_of_order_drops_the_link(world: World, number: int) -> None:
+    qm = world.connect_qm(lambda begin: None)
+    cps = [world.send_set("a"), world.send_set("b")]
+    qm.say(Absorbed("epoch1", number, 0))
+    world.pump()
+    assert not world.uns.forwarder.connected
+    assert all(map(accepted, cps)) and len(world.set_files()) == 2
+    assert world.connect_qm().numbers == [1, 2]
+
+
+def test_over_the_spool_limit(worlds: Worlds) -> None:
+    world = worlds(spool_max_bytes=65536)
+    early = world.login(8)
+    count = 0
+    while not world.spool.is_full:
+        cp = world.send_set("x" * 2000)
+        count += 1
+        if not accepted(cp):
+            assert codes(cp.text) == [1012]
+            break
+    assert 10 < count < 40 and world.spool.size_bytes <= 65536
+    early.send(partial(*("y" * 1000 for _ in range(70))))
+    world.pump()
+    assert codes(early.text) == [1012] and "set_rejected" in early.text
+    assert world.incoming_files() == []
+    world.spool.size_max_bytes = world.spool.size_bytes
+    refused = world.login()
+    assert codes(refused.text) == [1012] and "init_rejected" in refused.text
+    world.connect_qm()
+    assert world.set_files() == [] and world.spool.size_bytes == 0
+    assert accepted(world.send_set("z"))
+
+
+@pytest.mark.parametrize(
+    ("operation", "number", "expected"),
+    [
+        ("create", errno.ENOSPC, 1012),
+        ("write", errno.ENOSPC, 1012),
+        ("write", errno.EIO, 1013),
+        ("rename", errno.EIO, 1013),
+        ("sync_file", errno.EIO, 1013),
+        ("sync_folder", errno.ENOSPC, 1012),
+        ("patch", errno.EIO, 1013),
+    ],
+)
+def test_a_disk_that_fails_harms_only_the_set(
+    world: World, operation: str, number: int, expected: int, logged: list[Any]
+) -> None:
+    cp = world.login()
+    world.files.fail[operation] = OSError(number, "disk")
+    cp.send(partial("a"))
+    world.pump()
+    assert codes(cp.text) == [expected] and cp.closed and not accepted(cp)
+    world.files.fail.clear()
+    assert world.set_files() == [] and world.incoming_files() == [] and world.spool.size_bytes == 0
+    assert any(event["log_level"].name in ("error", "critical") for event in logged)
+    qm = world.connect_qm()
+    assert accepted(world.send_set("b")) and names(qm) == ["b"]
+
+
+def test_a_set_that_may_be_absorbed_but_cannot_be_secured_is_not_answered(world: World, logged: list[Any]) -> None:
+    world.connect_qm(lambda begin: None)
+    cp = world.send_set("a")
+    greeting = cp.text
+    world.files.fail["sync_file"] = OSError(errno.EIO, "disk")
+    world.lose_qm()
+    world.pump()
+    assert cp.transport.closed and cp.text.startswith(greeting) and not accepted(cp)
+    world.files.fail.clear()
+    assert world.connect_qm().numbers == [1] and world.set_files() == []
+
+
+@pytest.mark.parametrize("damage", ["truncated", "header", "content", "empty"])
+def test_a_damaged_file_is_moved_aside_and_the_others_are_delivered(
+    world: World, damage: str, logged: list[Any]
+) -> None:
+    for name in "abc":
+        world.send_set(name)
+    path = world.folder / "000000000002.set"
+    data = path.read_bytes()
+    path.write_bytes(
+        {
+            "truncated": data[:-10],
+            "header": b"#" * 100 + data[100:],
+            "content": data[:-10] + b"##########",
+            "empty": b"",
+        }[damage]
+    )
+    world.restart()
+    qm = world.connect_qm()
+    assert names(qm) == ["a", "c"]
+    assert (world.folder / "damaged" / "000000000002.set").exists() and world.set_files() == []
+    assert any(event["log_level"].name == "critical" for event in logged)
+    assert world.spool.size_bytes == 0
+
+
+def test_a_file_that_ends_early_while_it_is_sent(world: World, logged: list[Any]) -> None:
+    world.send_set("a")
+    world.send_set("b")
+    path = world.folder / "000000000001.set"
+    path.write_bytes(path.read_bytes()[:-10])
+    first = world.connect_qm()
+    assert not any(taken.whole and taken.begin.number == 1 for taken in first.sets)
+    second = world.connect_qm() if not world.uns.forwarder.connected else first
+    assert names(second) == ["b"]
+
+
+def test_a_lost_counter_begins_a_new_epoch(world: World, logged: list[Any]) -> None:
+    world.send_set("a")
+    (world.folder / "numbers").write_bytes(b"\0\0\0")
+    tokens = iter(["epoch2"])
+    world.restart_with(lambda: next(tokens))
+    assert world.spool.epoch == "epoch2" and world.spool.acked == 0
+    world.send_set("b")
+    qm = world.connect_qm()
+    assert [(taken.begin.epoch, names(qm)[i]) for i, taken in enumerate(qm.sets)] == [
+        ("epoch1", "a"),
+        ("epoch2", "b"),
+    ]
+    assert world.set_files() == []
+
+
+def test_a_big_set_never_lies_in_memory(world: World) -> None:
+    world.link_capacity = 65536
+    cp = world.login()
+    cp.send(partial(*(f"page{i}" for i in range(20_000))))
+    world.pump()
+    assert accepted(cp)
+    largest = 0
+    qm = world.connect_qm()
+    assert world._ends is not None
+    ours = world._ends[0]
+    plain = ours.write
+
+    def watched(data: bytes) -> None:
+        nonlocal largest
+        plain(data)
+        largest = max(largest, len(ours.out))
+
+    ours.write = watched  # type: ignore[method-assign]
+    world.pump()
+    assert qm.sets[0].whole and len(qm.sets[0].notices) == 20_000
+    assert largest <= 4 * 65536
+
+
+def test_stopping_cuts_connections_and_keeps_what_is_spooled(world: World) -> None:
+    world.connect_qm(lambda begin: None)
+    waits = world.send_set("a")
+    world.uns.stop()
+    world.pump()
+    assert waits.transport.closed and not accepted(waits)
+    assert world.set_files() == ["000000000001.set"]
+    assert [call for call in world.clock.getDelayedCalls() if call.active()] == []
+
+
+STEPS = st.lists(st.sampled_from(["set", "set", "up", "up-silent", "down", "restart", "time"]), max_size=14)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+def test_whatever_happens_each_accepted_set_is_absorbed_in_order(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
+) -> None:
+    world = World(tmp_path_factory.mktemp("world") / "spool", answer_timeout=3.0)
+    told: list[str] = []
+    applied: dict[tuple[str, int], str] = {}
+    waiting: list[tuple[str, Any]] = []
+    managers: list[Any] = []
+
+    def note() -> None:
+        for qm in managers:
+            for taken in qm.sets:
+                if taken.whole and qm.answers is absorbed:
+                    applied.setdefault((taken.begin.epoch, taken.begin.number), taken.notices[0].curl)
+
+    for i, step in enumerate([*steps, "down", "restart", "up"]):
+        if step == "set":
+            waiting.append((f"{ROOT}page{i}", world.send_set(f"page{i}")))
+        elif step in ("up", "up-silent"):
+            if not world.uns.forwarder.connected:
+                managers.append(world.connect_qm(absorbed if step == "up" else lambda begin: None))
+        elif step == "down":
+            if world.qm is not None:
+                world.lose_qm()
+                world.pump()
+        elif step == "time":
+            world.pass_time(5)
+        else:
+            world.restart()
+        note()
+        told += [name for name, cp in waiting if accepted(cp)]
+        waiting = [(name, cp) for name, cp in waiting if not accepted(cp)]
+    world.files.close_all()
+    order = [applied[key] for key in sorted(applied)]
+    assert list(applied.values()) == order  # applied in the order of their numbers
+    assert [name for name in told if name not in order] == []
+    assert len(set(order)) == len(order)
+    assert world.set_files() == [] and world.spool.size_bytes == 0
+
+
+def test_the_unread_store_refuses_what_is_too_much(tmp_path: Path) -> None:
+    from lcc.storage.errorfile import ErrorFile, ErrorFileFull
+
+    store = ErrorFile(tmp_path / "errors", 100_000, RecordingFiles())
+    store.append("ü" * 40_000)
+    with pytest.raises(ErrorFileFull):
+        store.append("x" * 20_001)
+    store.append("x" * 20_001, bounded=False)
+    assert list(tmp_path.iterdir()) == []
+    data = b""
+    while store:
+        data += store.take(7_001)
+    assert data.decode() == "ü" * 40_000 + "x" * 20_001
+    store.close()
+    assert not store
