@@ -1,0 +1,159 @@
+"""How fast a UNS takes a set in: parsed, checked, spooled; beside bare expat counting the elements of the same bytes.
+
+``python benchmarks/uns_intake.py [--urls N] [--rounds N]`` runs both in turn, each in a process of its own on one
+core, and prints medians, the ratio and the peak memory.  It writes only to a temporary folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+PIECE_BYTES = 65536
+ROOT = "http://www.site.example/"
+PASSWORD = "0123456789abcdef0123456789abcdef"
+
+
+def write_set(path: Path, count: int) -> None:
+    """A set as ``lcccp`` sends it, with a handful of URLs that are refused."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(f'<lococa:set set="full" urlprefix="{ROOT}">\n')
+        for i in range(count):
+            name = f"section{i % 97}/page-{i}.html" if i % 10_000 else "http://elsewhere.example/"
+            file.write(
+                f'<url c="{name}" m="text/html" md5="{i:032x}" len="{1000 + i % 9000}" mtime="{10**9 + i}"/>\n'
+            )
+        file.write("</lococa:set>\n")
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """The file as a transport delivers it."""
+    with path.open("rb", buffering=0) as file:
+        while data := file.read(PIECE_BYTES):
+            yield data
+
+
+def count_with_expat(path: Path) -> dict[str, Any]:
+    """The floor: expat with one handler that counts."""
+    count = 0
+
+    def start(_name: str, _attributes: dict[str, str]) -> None:
+        nonlocal count
+        count += 1
+
+    parser = expat.ParserCreate("UTF-8")
+    parser.StartElementHandler = start
+    parser.Parse(b'<r xmlns:lococa="http://www.lococa.org/1.0">', False)
+    begin = time.perf_counter()
+    for data in pieces(path):
+        parser.Parse(data, False)
+    return {"seconds": time.perf_counter() - begin, "urls": count - 2}
+
+
+def take_in(path: Path, folder: Path) -> dict[str, Any]:
+    """A whole UNS but for its sockets: session, feed, checks, spool."""
+    from twisted.internet.defer import Deferred, maybeDeferred, succeed
+    from twisted.internet.task import Clock
+    from twisted.internet.testing import StringTransport
+
+    from lcc.config import Config, UnsConfig
+    from lcc.model import Provider, ProviderStatus, Session
+    from lcc.protocols.cp_uns_client import init
+    from lcc.roles.uns.engine import Uns
+    from lcc.storage.passwords import hash_password
+    from lcc.storage.spool import Spool
+
+    class Database:
+        def provider(self, pid: int) -> Deferred[Provider | None]:
+            return succeed(Provider(pid, (ROOT,), hash_password(PASSWORD, generated=True)))
+
+        def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
+            return succeed(ProviderStatus(0, 0, None, "", 0, 0, (), 0))
+
+        def open_session(self, pid: int, ip: str, now: int) -> Deferred[Session]:
+            return succeed(Session(1, ""))
+
+    settings = UnsConfig(spool_max_bytes=1 << 40)
+    spool = Spool(folder, "uns", settings.spool_max_bytes, lambda: "epoch")
+    clock, database = Clock(), Database()
+    uns = Uns(
+        settings,
+        Config().mimetypes,
+        spool,
+        database,  # type: ignore[arg-type]
+        database,  # type: ignore[arg-type]
+        clock,
+        lambda: 0,
+        maybeDeferred,
+    )
+    uns.start()
+    stream: Any = uns.buildProtocol(None)
+    transport = StringTransport()
+    stream.makeConnection(transport)
+    stream.dataReceived(init(7, PASSWORD).encode())
+    clock.advance(0)
+    begin = time.perf_counter()
+    for data in pieces(path):
+        stream.dataReceived(data)
+        clock.advance(0)
+    seconds = time.perf_counter() - begin
+    assert b"<set_accepted" in transport.value(), transport.value()[-300:]
+    return {"seconds": seconds, "urls": uns.counters.urls_received + uns.counters.urls_refused}
+
+
+def peak_mib() -> float:
+    """The most memory that this process has had."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def run(kind: str, path: Path, folder: Path) -> dict[str, Any]:
+    """One measurement in a process of its own."""
+    command = [sys.executable, __file__, "--child", kind, "--file", str(path), "--folder", str(folder)]
+    return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--urls", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--child", choices=["expat", "uns"])
+    parser.add_argument("--file", type=Path)
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    if options.child:
+        kind = options.child
+        result = count_with_expat(options.file) if kind == "expat" else take_in(options.file, options.folder)
+        print(json.dumps({**result, "peak_mib": peak_mib()}))
+        return
+    results: dict[str, list[dict[str, Any]]] = {"expat": [], "uns": []}
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "set.xml"
+        write_set(path, options.urls)
+        for number in range(options.rounds):
+            for kind, found in results.items():
+                found.append(run(kind, path, Path(temporary) / f"spool{number}"))
+                assert found[-1]["urls"] == options.urls, found[-1]
+    rates = {
+        kind: statistics.median(result["urls"] / result["seconds"] for result in found)
+        for kind, found in results.items()
+    }
+    print(f"{'':28}{'URLs/s':>12}{'ratio':>8}{'peak MiB':>10}")
+    for kind, label in (("expat", "bare expat, counting"), ("uns", "UNS: parse, check, spool")):
+        peak = max(result["peak_mib"] for result in results[kind])
+        print(f"{label:28}{rates[kind]:12,.0f}{rates[kind] / rates['expat']:8.2f}{peak:10.1f}")
+
+
+if __name__ == "__main__":
+    main()

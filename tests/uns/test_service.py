@@ -1,0 +1,135 @@
+"""The UNS as a service: real sockets, files and SQLite; a queue manager on a UNIX socket that comes and goes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.endpoints import TCP4ClientEndpoint, UNIXServerEndpoint, connectProtocol
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import deferLater
+
+from lcc.config import parse_config
+from lcc.errors import Busy
+from lcc.model import Provider
+from lcc.protocols.cp_uns_client import init
+from lcc.services import uns
+from lcc.storage.database import BlockingDatabase
+from lcc.storage.providers import add_provider
+from lcc.transport.links import PortService
+
+from .kit import HASH, PASSWORD, ROOT, FakeQm, absorbed, codes, partial
+
+
+class _Cp(Protocol):
+    """Collects what comes until the other end closes."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.closed: Deferred[str] = Deferred()
+
+    def dataReceived(self, data: bytes) -> None:
+        self.text += data.decode()
+        if "</lococa:set_result>" in self.text and self.transport is not None:
+            self.transport.loseConnection()
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self.closed.callback(self.text)
+
+
+class _QmFactory(Factory):
+    def __init__(self) -> None:
+        self.peers: list[FakeQm] = []
+
+    def buildProtocol(self, addr: Any) -> Any:
+        self.peers.append(FakeQm(reactor, absorbed))  # type: ignore[arg-type]
+        return self.peers[-1].build_stream()
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if condition():
+            return
+        await deferLater(reactor, 0.01)  # type: ignore[arg-type]
+    raise AssertionError("it never came true")
+
+
+async def _publish(port: int, data: str) -> str:
+    protocol = _Cp()
+    await connectProtocol(TCP4ClientEndpoint(reactor, "127.0.0.1", port), protocol)
+    for i in range(0, len(data), 10_000):
+        protocol.transport.write(data[i : i + 10_000].encode())  # type: ignore[union-attr]
+    return await protocol.closed
+
+
+@pytest_twisted.ensureDeferred
+async def test_over_real_sockets_and_files(tmp_path: Path) -> None:
+    config = parse_config('home = "h"\n[uns]\nlisten = "tcp:0:interface=127.0.0.1"\n', tmp_path)
+    config.home.mkdir()
+    database = BlockingDatabase(config.database.url, config.home, config.database, random=random.Random(1))
+    pid = database.write(add_provider, Provider(0, (ROOT,), HASH))
+    database.close()
+    hello, spool = init(pid, PASSWORD), config.home / "spool"
+
+    manager = _QmFactory()
+    service = uns.build(config, reactor)
+    service.startService()
+    try:
+        (listening,) = [child for child in service if isinstance(child, PortService)]
+        port = listening.bound_port.getHost().port
+
+        assert codes(await _publish(port, init(pid, "wrong"))) == [1010]
+        # No queue manager yet: answered from the spool.
+        answer = await _publish(port, hello + partial("first", "http://elsewhere.example/"))
+        assert codes(answer) == [1204] and '<set_accepted received="1"/>' in answer
+        assert len(list(spool.glob("*.set"))) == 1
+
+        path = config.home / "qm.sock"
+        listener = await UNIXServerEndpoint(reactor, str(path)).listen(manager)
+        await _until(lambda: not list(spool.glob("*.set")))
+        assert manager.peers[-1].sets[0].begin.answered
+
+        pages = [f"page{i}" for i in range(20_000)]
+        answer = await _publish(port, hello + partial(*pages, kind="full"))
+        assert '<set_accepted received="20000"/>' in answer and '<connect_info seq="2"' in answer
+        taken = manager.peers[-1].sets[-1]
+        assert taken.begin.full and not taken.begin.answered and taken.begin.connseq == 2
+        assert [notice.curl for notice in taken.notices] == [ROOT + page for page in pages]
+
+        # It goes away and comes back.
+        await listener.stopListening()
+        manager.peers[-1].stream.abort()
+        await _until(lambda: not _engine(service).forwarder.connected)
+        assert "<set_accepted" in await _publish(port, hello + partial("last"))
+        listener = await UNIXServerEndpoint(reactor, str(path)).listen(manager)
+        await _until(lambda: not list(spool.glob("*.set")))
+        assert [notice.curl for notice in manager.peers[-1].sets[-1].notices] == [ROOT + "last"]
+
+        again = uns.build(attrs.evolve(config), reactor)
+        with pytest.raises(Busy):
+            again.startService()
+        await listener.stopListening()
+    finally:
+        await (service.stopService() or succeed(None))
+        for peer in manager.peers:
+            peer.stream.abort()
+        await _until(lambda: not _busy())
+
+
+def _engine(service: Any) -> Any:
+    return next(child.uns for child in service if hasattr(child, "uns"))
+
+
+def _busy() -> bool:
+    from twisted.internet.tcp import Client, Server
+    from twisted.internet.unix import Server as UnixServer
+
+    selectables = [*reactor.getReaders(), *reactor.getWriters()]  # type: ignore[attr-defined]
+    return any(isinstance(item, (Client, Server, UnixServer)) for item in selectables)
