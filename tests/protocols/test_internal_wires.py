@@ -1,0 +1,150 @@
+"""The internal wires: flat messages, notices, the hello."""
+
+from __future__ import annotations
+
+from typing import Any, get_type_hints
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.errors import StreamError
+from lcc.model import UrlNotice
+from lcc.protocols import hello, uns_qm, work
+from lcc.protocols.flat import Flat, Vocabulary
+from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
+from lcc.protocols.uns_qm import NOTICE_TAG, read_notice, write_notice
+from lcc.protocols.xmlfeed import NAMESPACE, Start, XmlFeed
+
+MESSAGES = [
+    kind
+    for module in (uns_qm, work)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Flat) and kind is not Flat
+]
+TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=20)
+NUMBERS = st.integers(-(2**62), 2**62)
+VALUES: dict[Any, st.SearchStrategy[Any]] = {
+    int: NUMBERS,
+    str: TEXTS,
+    bool: st.booleans(),
+    int | None: st.one_of(st.none(), NUMBERS),
+}
+
+
+def read(text: str) -> Start:
+    feed = XmlFeed(INTERNAL_LIMITS)
+    feed.receive(f'<l:stream xmlns:l="{NAMESPACE}">'.encode())
+    start = feed.receive(text.encode())[0]
+    assert isinstance(start, Start)
+    return start
+
+
+# One test for all kinds: pytest-twisted cannot run a hypothesis test that is parametrised.
+@given(st.data())
+def test_every_message_is_read_as_it_was_written(data: st.DataObject) -> None:
+    for kind in MESSAGES:
+        hints = get_type_hints(kind)
+        message = kind(**{field.name: data.draw(VALUES[hints[field.name]]) for field in attrs.fields(kind)})
+        start = read(message.to_xml())
+        vocabularies = (uns_qm.FROM_UNS, uns_qm.FROM_QM, work.DOWN, work.UP)
+        knowing = [vocabulary for vocabulary in vocabularies if vocabulary._kinds.get(kind.TAG) is kind]
+        assert knowing
+        assert knowing[0].read(start.name, start.attributes) == message
+
+
+@attrs.frozen
+class Sample(Flat):
+    TAG = "sample"
+    number: int
+    text: str = "usual"
+    flag: bool = False
+    maybe: int | None = attrs.field(default=None, metadata={"wire": "m"})
+
+
+def test_what_has_its_default_stands_not_on_the_wire() -> None:
+    assert Sample(1).to_xml() == '<sample number="1"/>'
+    assert Sample(1, "", True, 0).to_xml() == '<sample number="1" text="" flag="yes" m="0"/>'
+    assert Sample.from_attributes({"number": "1"}) == Sample(1)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"number": ""},
+        {"number": "1_0"},
+        {"number": " 1"},
+        {"number": "+1"},
+        {"number": "--1"},
+        {"number": "٣"},
+        {"number": "1" * 21},
+        {"number": "1", "flag": "true"},
+        {"number": "1", "m": "x"},
+    ],
+)
+def test_bad_attributes(attributes: dict[str, str]) -> None:
+    with pytest.raises(StreamError):
+        Sample.from_attributes(attributes)
+
+
+def test_a_newer_peer_may_say_more() -> None:
+    assert Sample.from_attributes({"number": "-1", "colour": "blue"}) == Sample(-1)
+
+
+def test_an_unknown_message() -> None:
+    with pytest.raises(StreamError) as caught:
+        Vocabulary(Sample).read("other", {})
+    assert caught.value.entry.name == "unknown-message"
+
+
+NOTICES = st.builds(
+    UrlNotice,
+    curl=TEXTS,
+    furl=TEXTS,
+    burl=TEXTS,
+    mimetype=TEXTS,
+    subtype=TEXTS,
+    md5=st.sampled_from(["", "0" * 32]),
+    length=st.one_of(st.none(), st.integers(0, 10**15)),
+    mtime=st.one_of(st.none(), st.integers(-(10**12), 10**12)),
+    hours=TEXTS,
+    delete=st.booleans(),
+    ifabsent=st.booleans(),
+    named_only=st.booleans(),
+    sent=st.text(st.characters(exclude_categories=["Cs"]), max_size=20).filter(str.isprintable),
+)
+
+
+@given(NOTICES)
+def test_notices_are_read_as_they_were_written(notice: UrlNotice) -> None:
+    start = read(write_notice(notice))
+    assert start.name == NOTICE_TAG
+    assert read_notice(start.attributes) == notice
+
+
+@pytest.mark.parametrize("attributes", [{}, {"c": "x", "l": "y"}, {"c": "x", "t": ""}, {"c": "x", "l": "1.5"}])
+def test_notices_that_no_uns_writes(attributes: dict[str, str]) -> None:
+    with pytest.raises(StreamError):
+        read_notice(attributes)
+
+
+def test_the_hello() -> None:
+    said = Hello("botm", 'a"<name>', machine=3, names_upto=20_000, capacity=64, run="r1")
+    start = XmlFeed(INTERNAL_LIMITS).receive(said.open_tag().encode())[0]
+    assert isinstance(start, Start)
+    assert read_hello(start.name, start.attributes) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("init", {"role": "bot", "name": "x"}),
+        (hello.ROOT, {"role": "bot"}),
+        (hello.ROOT, {"role": "bot", "name": "x", "version": "2"}),
+    ],
+)
+def test_no_hello(name: str, attributes: dict[str, str]) -> None:
+    with pytest.raises(StreamError):
+        read_hello(name, attributes)
