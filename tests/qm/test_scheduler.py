@@ -24,9 +24,7 @@ def key_of(pid: int, url: int) -> bytes:
 
 def row_of(pid: int, psetid: int, seq: int, url: int | None = None, **changes: Any) -> QueueRow:
     number = psetid * 1000 + seq if url is None else url
-    row = QueueRow(
-        key_of(pid, number), pid, psetid, FETCH_NOW, seq, False, 1, 1, 0, UrlNotice(f"http://h/{number}")
-    )
+    row = QueueRow(key_of(pid, number), pid, psetid, FETCH_NOW, seq, False, 1, 1, 0, UrlNotice(f"http://h/{number}"))
     return row._replace(**changes)
 
 

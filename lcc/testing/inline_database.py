@@ -1,0 +1,98 @@
+"""A database that answers in the same call: the real tables and the real SQL, without threads.
+
+For tests that run a role under a simulated clock.  Interactions can be made to fail, to be done without their result
+getting through, or to wait until the test lets them happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, fail, succeed
+
+from lcc.config import DatabaseConfig
+from lcc.errors import StoreUnavailable
+from lcc.storage.database import BlockingDatabase
+
+T = TypeVar("T")
+
+
+class InlineDatabase:
+    """In place of :class:`lcc.storage.database.Database`.
+
+    :ivar unavailable: everything fails with StoreUnavailable.
+    :ivar lose_results: so many of the next writes are done, but fail with StoreUnavailable all the same.
+    :ivar waiting: while :meth:`hold_back` is in force: what was asked for and has not happened.
+    """
+
+    def __init__(self, home: Path, random: Random) -> None:
+        self._database = BlockingDatabase("sqlite:lcc.db", home, DatabaseConfig(retries=0), random=random)
+        # Tests end before the machine does.
+        self._database.interact(lambda txn: None)
+        self._database._holder.connect().execute("PRAGMA synchronous=OFF")
+        self.dialect = self._database.dialect
+        self.unavailable = False
+        self.lose_results = 0
+        self.waiting: list[Callable[[], None]] = []
+        self._held_back = False
+
+    def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        """As :meth:`lcc.storage.database.Database.interact`."""
+        return self._ask(self._database.interact, False, function, args)
+
+    def write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        """As :meth:`lcc.storage.database.Database.write`."""
+        return self._ask(self._database.write, True, function, args)
+
+    def now(self, function: Callable[..., T], *args: Any) -> T:
+        """For the test itself: run it, whatever is the matter with the database."""
+        return self._database.write(function, *args)
+
+    def hold_back(self) -> None:
+        """From now on nothing happens until :meth:`step`."""
+        self._held_back = True
+
+    def step(self, index: int = 0) -> None:
+        """Let one thing happen."""
+        self.waiting.pop(index)()
+
+    def let_go(self) -> None:
+        """Let everything happen that waits, and whatever comes."""
+        self._held_back = False
+        while self.waiting:
+            self.step()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._database.close()
+
+    def _ask(
+        self, run: Callable[..., T], write: bool, function: Callable[..., T], args: tuple[Any, ...]
+    ) -> Deferred[T]:
+        if not self._held_back:
+            return self._do(run, write, function, args)
+        result: Deferred[T] = Deferred()
+
+        def happen() -> None:
+            if not result.called:
+                self._do(run, write, function, args).chainDeferred(result)
+
+        self.waiting.append(happen)
+        return result
+
+    def _do(
+        self, run: Callable[..., T], write: bool, function: Callable[..., T], args: tuple[Any, ...]
+    ) -> Deferred[T]:
+        if self.unavailable:
+            return fail(StoreUnavailable("switched off by the test"))
+        try:
+            result = run(function, *args)
+        except Exception:
+            return fail()
+        if write and self.lose_results:
+            self.lose_results -= 1
+            return fail(StoreUnavailable("done, but switched off by the test"))
+        return succeed(result)

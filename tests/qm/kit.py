@@ -1,0 +1,299 @@
+"""A queue manager under one clock: the real store on SQLite, fake UNSes and BOT-Ms on the real wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import attrs
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+
+from lcc.config import QmConfig
+from lcc.domain.rules import QueueRules
+from lcc.interfaces import IQueueStore
+from lcc.model import CachedUrl, Provider, UrlNotice
+from lcc.protocols.flat import Flat, Vocabulary
+from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
+from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Set, write_notice
+from lcc.protocols.work import DOWN, Capacity, Delete, Deleted, Done, Fetch, Ready, RecordedUpto, Running
+from lcc.protocols.xmlfeed import Start, XmlFeed
+from lcc.roles.qm.engine import QmEngine
+from lcc.storage import cache
+from lcc.storage.providers import add_provider
+from lcc.storage.queue import QueueStore
+from lcc.testing.inline_database import InlineDatabase
+
+NOW = 1_700_000_000
+
+
+class Remote:
+    """The other end of a connection to the engine."""
+
+    def __init__(self, world: World, for_uns: bool, hello: Hello, vocabulary: Vocabulary) -> None:
+        self.world = world
+        self.vocabulary = vocabulary
+        self.feed = XmlFeed(INTERNAL_LIMITS)
+        self.qm_hello: Hello | None = None
+        self.transport = StringTransport()
+        self.stream = world.engine.factory(for_uns).buildProtocol(None)
+        self.stream.makeConnection(self.transport)
+        self.closed = False
+        world.remotes.append(self)
+        self.write(hello.open_tag())
+
+    @property
+    def paused(self) -> bool:
+        return self.transport.producerState == "paused"
+
+    def write(self, text: str) -> None:
+        if not self.closed:
+            self.stream.dataReceived(text.encode())
+            self.world.settle()
+
+    def say(self, *messages: Flat) -> None:
+        self.write("".join(message.to_xml() for message in messages))
+
+    def exchange(self) -> bool:
+        """Take what the engine has said."""
+        if self.closed:
+            return False
+        data = self.transport.value()
+        self.transport.clear()
+        if data:
+            for event in self.feed.receive(data):
+                if isinstance(event, Start):
+                    self._read(event)
+        if self.transport.disconnecting and not self.closed:
+            self.close()
+        return bool(data)
+
+    def _read(self, event: Start) -> None:
+        if self.qm_hello is None:
+            self.qm_hello = read_hello(event.name, event.attributes)
+        elif event.name != "ping":
+            self.heard(self.vocabulary.read(event.name, event.attributes))
+
+    def heard(self, message: Flat) -> None:
+        """The engine has said this."""
+
+    def close(self, reason: Exception | None = None) -> None:
+        """The connection is lost."""
+        if not self.closed:
+            self.closed = True
+            self.world.remotes.remove(self)
+            self.stream.connectionLost(Failure(reason or ConnectionLost()))
+            self.world.settle()
+
+
+class FakeUns(Remote):
+    """Sends sets, in order of their numbers."""
+
+    def __init__(self, world: World, name: str = "uns", epoch: str = "e1") -> None:
+        self.answers: list[Absorbed] = []
+        self.epoch = epoch
+        super().__init__(world, True, Hello(role="uns", name=name, epoch=epoch), FROM_QM)
+
+    def heard(self, message: Flat) -> None:
+        assert isinstance(message, Absorbed)
+        self.answers.append(message)
+
+    def set_text(self, number: int, pid: int, notices: Iterable[UrlNotice], **options: Any) -> str:
+        elements = [write_notice(notice) for notice in notices]
+        header = Set(
+            self.epoch,
+            number,
+            pid,
+            options.get("connseq", number),
+            options.get("full", False),
+            0,
+            options.get("answered", False),
+            NOW,
+        )
+        end = EndSet(options.get("count", len(elements)))
+        return header.to_xml() + "".join(elements) + end.to_xml()
+
+    def send_set(self, number: int, pid: int, notices: Iterable[UrlNotice], **options: Any) -> None:
+        self.write(self.set_text(number, pid, notices, **options))
+
+
+class FakeBotm(Remote):
+    """A BOT-M that fetches nothing by itself.
+
+    :ivar out: orders that came and were not answered.
+    :ivar deletes: delete orders that came and were not answered.
+    :ivar upto: what the queue manager has acknowledged.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        machine: int = 1,
+        run: str = "r1",
+        capacity: int = 4,
+        earlier: FakeBotm | None = None,
+        ready: bool = True,
+    ) -> None:
+        self.machine = machine
+        self.run = run
+        self.out: dict[str, Fetch] = {}
+        self.deletes: list[Delete] = []
+        self.seen: list[Fetch] = []
+        self.upto = 0
+        self.number = 0
+        self.file = machine * 1000
+        self.kept: list[Done] = []
+        if earlier is not None:
+            self.out = dict(earlier.out)
+            self.number, self.file, self.kept = earlier.number, earlier.file, list(earlier.kept)
+        self.running = dict(self.out)
+        super().__init__(
+            world, False, Hello(role="botm", name="b", machine=machine, run=run, capacity=capacity), DOWN
+        )
+        self.say(*self.kept)
+        self.say(*[Running(f.id, f.pid, f.key, f.generation, f.lease_seconds) for f in self.running.values()])
+        if ready:
+            self.say(Ready())
+
+    def heard(self, message: Flat) -> None:
+        if isinstance(message, Fetch):
+            assert message.id not in self.out
+            self.world.order_given(message)
+            self.out[message.id] = message
+            self.seen.append(message)
+        elif isinstance(message, Delete):
+            self.deletes.append(message)
+        elif isinstance(message, RecordedUpto):
+            assert message.number >= self.upto
+            self.upto = message.number
+            self.kept = [done for done in self.kept if done.number > self.upto]
+
+    def done(self, fetch: Fetch, code: int = 0, **changes: Any) -> None:
+        """The fetch has ended; while the connection is lost the result is kept for the next one."""
+        self.out.pop(fetch.id, None)
+        self.world.order_ended(fetch)
+        self.number += 1
+        message = Done(self.number, fetch.id, fetch.pid, fetch.key, fetch.generation, code, url=fetch.url)
+        if code == 0:
+            self.file += 1
+            content = f"{self.file}".zfill(32)
+            message = attrs.evolve(
+                message, status=200, size_bytes=10, md5=content, mimetype="text/html", wire_bytes=100
+            )
+            message = attrs.evolve(message, machine=self.machine, file=self.file)
+        message = attrs.evolve(message, **changes)
+        self.kept.append(message)
+        self.say(message)
+
+    def forget(self, fetch: Fetch) -> None:
+        """It is lost here."""
+        self.out.pop(fetch.id)
+        self.world.order_ended(fetch)
+
+    def finish_all(self, rounds: int = 10_000) -> int:
+        """End every fetch well, those that come then, too."""
+        count = 0
+        while self.out and count < rounds:
+            self.done(next(iter(self.out.values())))
+            count += 1
+        return count
+
+    def delete_all(self) -> None:
+        while self.deletes:
+            self.say(Deleted(self.deletes.pop(0).id))
+
+    def set_capacity(self, fetches: int) -> None:
+        self.say(Capacity(fetches))
+
+
+class World:
+    """Everything.
+
+    :ivar fetching: provider -> URL, as the web servers see it.
+    """
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.settings = QmConfig(**settings)
+        self.clock = Clock()
+        self.random = Random(1)
+        self.database = InlineDatabase(folder, self.random)
+        self.remotes: list[Remote] = []
+        self.fetching: dict[int, str] = {}
+        self.overlaps = 0
+        self.stopped = 0
+        self.engine: QmEngine = None  # type: ignore[assignment]
+        self.start()
+
+    def start(self, store: IQueueStore | None = None) -> None:
+        """A new queue manager on the same database; the old one is killed."""
+        for remote in list(self.remotes):
+            remote.close(ConnectionDone())
+        if self.engine is not None:
+            self.engine.stop()
+        if store is None:
+            store = QueueStore(self.database, QueueRules(self.settings.attempts_max), self.settings)
+        self.engine = QmEngine(
+            store, self.settings, self.clock, lambda: NOW + self.clock.seconds(), self.random.random, self._stopped
+        )
+        self.engine.start()
+
+    def _stopped(self) -> None:
+        self.stopped += 1
+
+    def settle(self) -> None:
+        """Until nothing happens any more at this time."""
+        while True:
+            self.clock.advance(0)
+            if not sum(remote.exchange() for remote in list(self.remotes)):
+                return
+
+    def advance(self, seconds: float) -> None:
+        step = 0.5
+        while seconds > 0:
+            self.clock.advance(min(step, seconds))
+            seconds -= step
+            for remote in list(self.remotes):
+                remote.write("<ping/>")
+            self.settle()
+
+    def provider(self, *roots: str, **fields: Any) -> int:
+        roots = roots or ("http://site.example/",)
+        return self.database.now(add_provider, Provider(pid=0, roots=roots, password_hash="x", **fields))
+
+    def cached(self, pid: int | None = None) -> dict[str, CachedUrl]:
+        rows = self.database.now(cache.urls, pid, None, 100_000)
+        return {row.curl: row for row in rows if row.state == "cached"}
+
+    def count(self, table: str, where: str = "1 = 1") -> int:
+        return int(self.database.now(lambda txn: txn.value(f"SELECT COUNT(*) FROM {table} WHERE {where}")))
+
+    def order_given(self, fetch: Fetch) -> None:
+        if fetch.pid in self.fetching:
+            self.overlaps += 1
+        self.fetching[fetch.pid] = fetch.id
+
+    def order_ended(self, fetch: Fetch) -> None:
+        if self.fetching.get(fetch.pid) == fetch.id:
+            del self.fetching[fetch.pid]
+
+    def close(self) -> None:
+        for remote in list(self.remotes):
+            remote.close(ConnectionDone())
+        self.engine.stop()
+        assert not self.clock.getDelayedCalls(), self.clock.getDelayedCalls()
+        self.database.close()
+
+
+def page(number: int, **changes: Any) -> UrlNotice:
+    return UrlNotice(f"http://site.example/{number}.html", mimetype="text/html", sent="[]")._replace(**changes)
+
+
+def pages(*numbers: int) -> list[UrlNotice]:
+    return [page(number) for number in numbers]
+
+
+MakeWorld = Callable[..., World]
