@@ -23,10 +23,12 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
 
-from lcc.config import load_config
 from lcc.storage.cache import changes, current_change
+
+from lcc.config import load_config
 from lcc.storage.database import BlockingDatabase
 
 HERE = Path(__file__).resolve().parent
@@ -220,12 +222,11 @@ class Demo:
     def database(self) -> Iterator[Any]:
         """A look into the LCC's database, as lcc-admin has it."""
         config = load_config(self.config)
-        database = BlockingDatabase(config.database.url, config.home, config.database)
-        database.start()
+        database = BlockingDatabase(config.database.url, config.home, config.database, random=Random())
         try:
             yield database
         finally:
-            database.stop()
+            database.close()
 
     def shell(self, command: str, quiet: bool = False) -> str:
         """Show a command and run it; its output, when it is quiet."""

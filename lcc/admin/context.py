@@ -72,14 +72,16 @@ class Admin:
         settings = attrs.evolve(self.config.database, retries=min(self.config.database.retries, RETRIES))
         try:
             database = BlockingDatabase(settings.url, self.config.home, settings, random=Random())
-            try:
-                yield database
-            finally:
-                database.close()
+        except (ConfigError, OSError) as error:
+            raise DatabaseFailed(f"the database cannot be used: {error}") from None
+        try:
+            yield database
+        except SchemaError as error:
+            raise DatabaseFailed(f"the database cannot be used: {error}") from None
         except (StoreUnavailable, sqlite3.Error, pymysql.MySQLError) as error:
             raise DatabaseFailed(f"the database cannot be reached: {error}") from None
-        except (ConfigError, SchemaError, OSError) as error:
-            raise DatabaseFailed(f"the database cannot be used: {error}") from None
+        finally:
+            database.close()
 
 
 pass_admin = click.make_pass_decorator(Admin)

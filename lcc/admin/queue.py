@@ -1,0 +1,94 @@
+"""``lcc-admin queue``: what waits to be fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import attrs
+import click
+
+from lcc.admin.context import Admin, pass_admin
+from lcc.admin.output import Column, Listing, json_option
+from lcc.model import QueueRow
+from lcc.storage.cache import QueueSet, queue_rows, queue_sets
+from lcc.storage.database import BlockingDatabase
+from lcc.users.records import NOT_BROWSABLE
+
+PAGE_ROWS = 1000
+
+_SET_COLUMNS = (
+    Column("psetid", 8, "number"),
+    Column("pid", 5, "number"),
+    Column("priority", 8, "number"),
+    Column("full", 4),
+    Column("queued", 9, "number"),
+    Column("time", 19, "time", title="received (UTC)"),
+)
+_URL_COLUMNS = (
+    Column("psetid", 8, "number"),
+    Column("seq", 9, "number"),
+    Column("pid", 5, "number"),
+    Column("operation", 9),
+    Column("attempts", 8, "number"),
+    Column("mimetype", 21),
+    Column("curl"),
+)
+
+
+@click.command("queue")
+@click.option("--provider", "pid", type=click.IntRange(1), help="Only this provider's.")
+@click.option("--urls", "each_url", is_flag=True, help="Each URL, instead of a line for each set.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many rows.")
+@json_option
+@pass_admin
+def queue_command(admin: Admin, pid: int | None, each_url: bool, limit: int | None, as_json: bool) -> None:
+    """List the sets that wait to be fetched, in their order; with --urls, their URLs."""
+    listing = Listing(_URL_COLUMNS if each_url else _SET_COLUMNS, as_json)
+    with admin.database() as database:
+        rows = _urls(database, pid) if each_url else _sets(database, pid)
+        for row in islice(rows, limit):
+            listing.row(row)
+
+
+def _sets(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any]]:
+    after = 0
+    while True:
+        page: list[QueueSet] = database.interact(queue_sets, pid, after, PAGE_ROWS)
+        yield from map(attrs.asdict, page)
+        if len(page) < PAGE_ROWS:
+            return
+        after = page[-1].psetid
+
+
+def _urls(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any]]:
+    after: bytes | None = None
+    while True:
+        page: list[QueueRow] = database.interact(queue_rows, pid, after, PAGE_ROWS)
+        yield from map(_as_record, page)
+        if len(page) < PAGE_ROWS:
+            return
+        after = page[-1].key
+
+
+def _as_record(row: QueueRow) -> dict[str, Any]:
+    notice = row.notice
+    return {
+        "psetid": row.psetid,
+        "slot": row.slot,
+        "seq": row.seq,
+        "pid": row.pid,
+        # A deletion that came after a fetch was queued leaves nothing to do at the row's turn.
+        "operation": "nothing" if row.delete else "fetch",
+        "attempts": row.attempts,
+        "curl": notice.curl,
+        "furl": notice.furl or notice.curl,
+        "burl": None if notice.burl == NOT_BROWSABLE else notice.burl or notice.curl,
+        "mimetype": notice.mimetype,
+        "subtype": notice.subtype,
+        "md5": notice.md5 or None,
+        "len": notice.length,
+        "mtime": notice.mtime,
+        "hours": notice.hours,
+    }

@@ -1,0 +1,103 @@
+"""``lcc-admin`` as tests call it, on an LCC of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lcc.admin.cli import main
+from lcc.config import load_config
+from lcc.storage.database import BlockingDatabase
+from lcc.storage.transactions import Txn
+
+COLUMNS = {
+    "state": 1,
+    "connseq": 1,
+    "seen": 0,
+    "source": 1,
+    "furl": "",
+    "burl": "",
+    "mimetype": "text/html",
+    "subtype": "",
+    "told_md5": "",
+    "told_len": None,
+    "told_mtime": None,
+    "md5": "0123456789abcdef0123456789abcdef",
+    "len": 12,
+    "mtime": 1_700_000_000,
+    "status": 200,
+    "charset": "",
+    "etag": "",
+    "headers": "",
+    "fetched_time": 1_700_000_001,
+    "fetched_machineid": 1,
+    "confirmed_time": 1_700_000_001,
+}
+"""A row of lccurl, as far as a test does not say otherwise."""
+
+
+class Lcc:
+    """An LCC's configuration and tables, without its roles."""
+
+    def __init__(self, folder: Path, database_url: str) -> None:
+        self.folder = folder
+        self.config_path = folder / "lcc.toml"
+        self.config_path.write_text(f'home = "home"\n[database]\nurl = "{database_url}"\n')
+
+    def admin(self, *arguments: str, code: int = 0, text: str | None = None) -> Result:
+        """Run a command that must end with this code."""
+        result = CliRunner().invoke(main, ["--config", str(self.config_path), *arguments], input=text)
+        unforeseen = result.exception if not isinstance(result.exception, SystemExit) else None
+        assert unforeseen is None and result.exit_code == code, (result.output, result.exc_info)
+        return result
+
+    def rows(self, *arguments: str) -> list[dict[str, Any]]:
+        """The objects that a command prints with --json."""
+        return [json.loads(line) for line in self.admin(*arguments, "--json").stdout.splitlines()]
+
+    def database(self) -> BlockingDatabase:
+        config = load_config(self.config_path)
+        return BlockingDatabase(config.database.url, config.home, config.database, random=Random(1))
+
+    def write(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run an interaction."""
+        database = self.database()
+        try:
+            return database.write(function, *arguments)
+        finally:
+            database.close()
+
+    def put(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Put rows into the cache, with the next change numbers, as the queue manager would.
+
+        A row names at least ``key`` (a small number); ``pid`` is 1 unless given.
+        """
+        self.write(_put, rows)
+
+
+def _put(txn: Txn, rows: Sequence[dict[str, Any]]) -> None:
+    number = int(txn.value("SELECT value FROM counters WHERE name = 'change'"))
+    for row in rows:
+        number += 1
+        fields = {**COLUMNS, "pid": 1, "change_number": number, **row}
+        key = fields.pop("key")
+        fields.setdefault("curl", f"http://www.example.org/{key}.html")
+        fields.setdefault("fetched_fileid", key)
+        fields["urlkey"] = int(fields["pid"]).to_bytes(4, "big") + int(key).to_bytes(16, "big")
+        txn.execute("DELETE FROM lccurl WHERE urlkey = ?", [fields["urlkey"]])
+        txn.insert("lccurl", list(fields), [tuple(fields.values())])
+    txn.execute("UPDATE counters SET value = ? WHERE name = 'change'", [number])
+
+
+@pytest.fixture
+def lcc(tmp_path: Path) -> Iterator[Lcc]:
+    """An LCC on SQLite that was initialised."""
+    made = Lcc(tmp_path, "sqlite:lcc.db")
+    made.admin("init")
+    yield made

@@ -1,0 +1,63 @@
+"""``lcc-admin queue``."""
+
+from __future__ import annotations
+
+import pytest
+
+from lcc.admin import queue
+from lcc.storage.transactions import Txn
+
+from .conftest import Lcc
+
+SET = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
+TEXTS = ("furl", "burl", "subtype", "md5", "hours", "sent")
+
+
+def fill(txn: Txn) -> None:
+    """Three sets of two URLs each, of providers 1, 2, 1."""
+    for psetid, pid in ((1, 1), (2, 2), (3, 1)):
+        txn.insert("qpsdb", SET, [(psetid, -1, pid, 0, 1, psetid == 3, 1, 2, 2, 1_700_000_000)])
+        for seq in (1, 2):
+            row = {
+                "urlkey": pid.to_bytes(4, "big") + (10 * psetid + seq).to_bytes(16, "big"),
+                "pid": pid, "psetid": psetid, "slot": -1, "seq": seq, "operation": seq % 2, "generation": 1,
+                "connseq": 1, "attempts": 0, "seen": 0, "curl": f"http://www.example.org/{psetid}/{seq}",
+                "mimetype": "text/html", "len": None, "mtime": None, "ifabsent": 0, **dict.fromkeys(TEXTS, ""),
+            }  # fmt: skip
+            txn.insert("qdb", list(row), [tuple(row.values())])
+
+
+@pytest.fixture(params=[1000, 1])
+def filled(lcc: Lcc, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Lcc:
+    monkeypatch.setattr(queue, "PAGE_ROWS", request.param)
+    lcc.write(fill)
+    return lcc
+
+
+def test_sets(filled: Lcc) -> None:
+    rows = filled.rows("queue")
+    assert [row["psetid"] for row in rows] == [1, 2, 3]
+    assert rows[2] == {
+        "psetid": 3, "slot": -1, "pid": 1, "priority": 0, "connseq": 1, "full": True, "queued": 2,
+        "time": 1_700_000_000,
+    }  # fmt: skip
+    assert [row["psetid"] for row in filled.rows("queue", "--provider", "1")] == [1, 3]
+    assert filled.rows("queue", "--limit", "1") == rows[:1]
+
+
+def test_urls(filled: Lcc) -> None:
+    rows = filled.rows("queue", "--urls")
+    assert sorted((row["psetid"], row["seq"]) for row in rows) == [(s, n) for s in (1, 2, 3) for n in (1, 2)]
+    assert {(row["seq"], row["operation"]) for row in rows} == {(1, "fetch"), (2, "nothing")}
+    (row,) = filled.rows("queue", "--urls", "--provider", "2", "--limit", "1")
+    assert row["furl"] == row["burl"] == row["curl"] == "http://www.example.org/2/1"
+
+
+def test_the_tables(filled: Lcc) -> None:
+    assert len(filled.admin("queue").stdout.splitlines()) == 4
+    assert len(filled.admin("queue", "--urls").stdout.splitlines()) == 7
+
+
+def test_an_empty_queue_prints_nothing(lcc: Lcc) -> None:
+    assert lcc.rows("queue") == lcc.rows("queue", "--urls") == []
+    assert lcc.admin("queue").stdout == ""

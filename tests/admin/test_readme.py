@@ -1,0 +1,95 @@
+"""Every command that the documentation shows exists, with the options that it is shown with."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from lcc.config import parse_config
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "doc").glob("*.md"))]
+OURS = frozenset({"file2url", "lcccpstate", "lcccp", "lcc-admin", "lcc", "lcc-uns", "lcc-qm", "lcc-botm", "lcc-bot"})
+GROUPS = {"lcc-admin": {"provider"}}
+"""Tools whose first argument is a command, and which of these are groups of commands."""
+
+
+def blocks(kind: str) -> Iterator[str]:
+    """The fenced blocks of this kind in all pages."""
+    for page in PAGES:
+        yield from re.findall(rf"^```{kind}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """Each command of each pipeline in the shell blocks."""
+    for block in blocks("sh"):
+        for line in block.replace("\\\n", " ").replace("|\n", "| ").splitlines():
+            if line.strip() and not line.lstrip().startswith("#"):
+                for command in re.split(r"\||&&|;", line.replace("…", "")):
+                    yield tuple(shlex.split(command.split(">")[0]))
+
+
+COMMANDS = sorted({command for command in commands() if command})
+
+
+@cache
+def help_of(command: tuple[str, ...]) -> str:
+    done = subprocess.run([BIN / command[0], *command[1:], "--help"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_there_are_commands() -> None:
+    names = {command[0] for command in COMMANDS}
+    assert {"make", "twistd", "lcc-admin", "file2url", "lcccpstate", "lcccp"} <= names
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.index("make demo") < readme.index("make test") < readme.index("make wheel")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_each_command_exists(command: tuple[str, ...]) -> None:
+    name, *arguments = command
+    if name == "make":
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(arguments) <= set(targets)
+        return
+    if name == "twistd":
+        (role,) = [argument for argument in arguments if argument.startswith("lcc")]
+        assert role in OURS
+        return
+    if name not in OURS:
+        return  # a tool of the system
+    asked = [name]
+    if name == "lcc-admin":
+        words = [word for word in arguments if not word.startswith(("-", "/"))]
+        asked.append(words[0])
+        if words[0] in GROUPS[name]:
+            asked.append(words[1])
+    text = help_of(tuple(asked)) + (help_of((name,)) if len(asked) > 1 else "")
+    if "--find" in arguments:
+        arguments = arguments[: arguments.index("--find") + 1]  # what follows is find's
+    for argument in arguments:
+        if argument.startswith("--"):
+            assert argument.partition("=")[0] in text, f"{' '.join(asked)} has no {argument}"
+
+
+@pytest.mark.parametrize("text", list(blocks("toml")))
+def test_each_configuration_is_one(text: str, tmp_path: Path) -> None:
+    tomllib.loads(text)
+    parse_config(text, tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,0 +1,57 @@
+"""Tokens: what can be continued, and what cannot."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.users.tokens import StartAgain, Token, TokenError, check_token, parse_token
+
+NUMBERS = st.integers(0, 2**63 - 1)
+
+
+@given(NUMBERS, NUMBERS, st.none() | st.integers(1, 2**31 - 1))
+def test_a_token_survives_being_text(number: int, begun: int, pid: int | None) -> None:
+    token = Token("0123456789abcdef", number, begun, pid)
+    again = parse_token(str(token))
+    assert (again.epoch, again.number, again.pid) == (token.epoch, number, pid)
+    # Once the reading has come that far, where it began is of no interest.
+    assert max(again.number, again.begun) == max(number, begun)
+
+
+@pytest.mark.parametrize(
+    "text", ["1", "a", "a.1", "a.1.2", "a.1.2.3.4", "a.-1.0.0", "a b.1.0.0", ".1.0.0", "a.1.0.٣"]
+)
+def test_other_texts_are_no_tokens(text: str) -> None:
+    with pytest.raises(TokenError):
+        parse_token(text)
+
+
+def test_a_token_of_this_database_is_good() -> None:
+    check_token(Token("e", 5), "e", 9, 5, None)
+    check_token(Token("e", 9), "e", 9, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("token", "why"),
+    [
+        (Token("other", 5), "another database"),
+        (Token("e", 10), "later state"),
+        (Token("e", 3), "no longer known"),
+        (Token("e", 0, begun=3), "no longer known"),
+    ],
+)
+def test_what_would_miss_something_starts_again(token: Token, why: str) -> None:
+    with pytest.raises(StartAgain, match=why):
+        check_token(token, "e", 9, 4, None)
+
+
+def test_a_slow_first_reading_needs_only_deletions_since_it_began() -> None:
+    check_token(Token("e", 1, begun=5), "e", 9, 4, None)
+
+
+@pytest.mark.parametrize(("its", "asked"), [(None, 1), (1, None), (1, 2)])
+def test_a_token_belongs_to_its_selection(its: int | None, asked: int | None) -> None:
+    with pytest.raises(TokenError, match="for the changes of"):
+        check_token(Token("e", 5, pid=its), "e", 9, 0, asked)
