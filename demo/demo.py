@@ -26,9 +26,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from lcc.storage.cache import changes, current_change
-
 from lcc.config import load_config
+from lcc.storage.cache import changes, current_change
 from lcc.storage.database import BlockingDatabase
 
 HERE = Path(__file__).resolve().parent
