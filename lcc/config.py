@@ -123,6 +123,12 @@ class QmConfig:
     errors_kept: int = setting(
         100, "errors kept for each provider (the count is exact beyond)", minimum=0, maximum=100_000
     )
+    full_set_period: int = setting(
+        30 * 86400,
+        "a provider's unsolicited full sets are counted in periods of this length",
+        unit="seconds",
+        minimum=60,
+    )
     tombstones_kept: int = setting(
         180 * 86400, "how long deletions stay visible to content users", unit="seconds", minimum=3600
     )

@@ -1,0 +1,108 @@
+"""Reading the cache and the queue, for content users and for lcc-admin.
+
+Plain functions of a transaction; page by key, so that no transaction is long.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from lcc.model import CachedUrl, QueueRow
+from lcc.storage.keyranges import provider_range
+from lcc.storage.rows import CACHED, SELECT_QUEUE, SELECT_USER, cached_url, queue_row
+from lcc.storage.transactions import Txn
+
+_LAST_KEY = b"\xff" * 20
+
+
+@attrs.frozen
+class QueueSet:
+    """A set that has rows in the queue.
+
+    :ivar queued: rows left.
+    :ivar time: when it came.
+    """
+
+    psetid: int
+    slot: int
+    pid: int
+    priority: int
+    connseq: int
+    full: bool
+    queued: int
+    time: int
+
+
+def database_epoch(txn: Txn) -> str:
+    """Names this database; another one after it was made anew."""
+    return str(txn.value("SELECT value FROM meta WHERE name = 'epoch'", (), ""))
+
+
+def current_change(txn: Txn) -> int:
+    """The number of the last change."""
+    return int(txn.value("SELECT value FROM counters WHERE name = 'change'", (), 0))
+
+
+def _range(pid: int | None, after_key: bytes | None) -> tuple[bytes, bytes]:
+    low, high = (b"", _LAST_KEY) if pid is None else provider_range(pid)
+    return (low if after_key is None else max(low, after_key)), high
+
+
+def urls(txn: Txn, pid: int | None = None, after_key: bytes | None = None, limit: int = 1000) -> list[CachedUrl]:
+    """What is cached, in the order of the keys.
+
+    :param pid: only this provider's.
+    :param after_key: what follows this key.
+    """
+    low, high = _range(pid, after_key)
+    sql = f"{SELECT_USER} WHERE urlkey > ? AND urlkey <= ? AND state = {CACHED} ORDER BY urlkey LIMIT ?"
+    return [cached_url(row) for row in txn.query(sql, [low, high, limit])]
+
+
+def url(txn: Txn, key: bytes) -> CachedUrl | None:
+    """One row of the cache, a tombstone as well; None: there is none."""
+    row = txn.one(f"{SELECT_USER} WHERE urlkey = ?", [key])
+    return None if row is None else cached_url(row)
+
+
+def changes(txn: Txn, after_change: int, limit: int = 1000, pid: int | None = None) -> list[CachedUrl]:
+    """What has changed since, in the order of the changes: each URL once, with its last change; deletions as well.
+
+    :param after_change: the number of the last change that is known already; 0: all.
+    """
+    where, parameters = "change_number > ?", [max(0, after_change)]
+    if pid is not None:
+        where += " AND pid = ?"
+        parameters.append(pid)
+    rows = txn.query(f"{SELECT_USER} WHERE {where} ORDER BY change_number LIMIT ?", [*parameters, limit])
+    return [cached_url(row) for row in rows]
+
+
+def queue_rows(txn: Txn, pid: int | None = None, after_key: bytes | None = None, limit: int = 1000) -> list[QueueRow]:
+    """What is queued, in the order of the keys (parameters as of :func:`urls`)."""
+    low, high = _range(pid, after_key)
+    sql = f"{SELECT_QUEUE} WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
+    return [queue_row(row) for row in txn.query(sql, [low, high, limit])]
+
+
+def queue_row_of(txn: Txn, key: bytes) -> QueueRow | None:
+    """One row of the queue; None: it is not queued."""
+    row = txn.one(f"{SELECT_QUEUE} WHERE urlkey = ?", [key])
+    return None if row is None else queue_row(row)
+
+
+def queue_sets(txn: Txn, pid: int | None = None, after_psetid: int = 0, limit: int = 1000) -> list[QueueSet]:
+    """The sets that have rows in the queue, in their order."""
+    where, parameters = "psetid > ?", [after_psetid]
+    if pid is not None:
+        where += " AND pid = ?"
+        parameters.append(pid)
+    rows = txn.query(
+        "SELECT psetid, slot, pid, pri, connseq, fullset, nurls, time FROM qpsdb"
+        f" WHERE {where} ORDER BY psetid, slot LIMIT ?",
+        [*parameters, limit],
+    )
+    return [
+        QueueSet(psetid, slot, owner, priority, connseq, bool(full), queued, time)
+        for psetid, slot, owner, priority, connseq, full, queued, time in rows
+    ]

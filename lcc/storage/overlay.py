@@ -1,0 +1,332 @@
+"""The rows that a batch of notices meets: read at once, changed in memory, written at once.
+
+The same key may come several times in a batch; so every decision is made on the rows as the notices before have left
+them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from lcc.model import CachedState, QueuedState, UrlNotice
+from lcc.storage.books import Books
+from lcc.storage.keyranges import PAGE_BYTES, views_range
+from lcc.storage.rows import (
+    CACHE_COLUMNS,
+    CACHED,
+    FETCH,
+    NOTHING,
+    QUEUE_COLUMNS,
+    QUEUE_UPDATED,
+    empty_cache_row,
+    notice_values,
+)
+
+_QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, attempts, seen FROM qdb"
+_CACHE = (
+    "SELECT urlkey, pid, state, connseq, told_md5, told_len, told_mtime, md5, len, mtime,"
+    " fetched_machineid, fetched_fileid FROM lccurl"
+)
+_RANGES_AT_ONCE = 100
+
+GENERATION_SHIFT = 16
+"""A row's generation begins at ``psetid << 16``: a row that is made anew never repeats one that an old result has."""
+
+
+class QueueEntry:
+    """A queue row being changed.
+
+    :ivar notice: the new one; None: the stored one stays.
+    :ivar new: it is not stored yet.
+    """
+
+    __slots__ = (
+        "attempts",
+        "changed",
+        "generation",
+        "key",
+        "new",
+        "notice",
+        "pid",
+        "place",
+        "seen",
+        "state",
+        "touched",
+    )
+
+    def __init__(
+        self, key: bytes, pid: int, place: tuple[int, int, int], state: QueuedState, generation: int, new: bool
+    ) -> None:
+        self.key = key
+        self.pid = pid
+        self.place = place
+        self.state = state
+        self.generation = generation
+        self.attempts = 0
+        self.seen: int | None = None
+        self.notice: UrlNotice | None = None
+        self.new = new
+        self.changed = False
+        self.touched = False
+
+
+class CacheEntry:
+    """A cache row being changed.
+
+    :ivar tombstone: it becomes one now; (is it a change that content users see?, the notice).
+    """
+
+    __slots__ = (
+        "change",
+        "confirmed",
+        "file",
+        "key",
+        "machine",
+        "new",
+        "pid",
+        "seen",
+        "state",
+        "tombstone",
+        "touched",
+    )
+
+    def __init__(self, key: bytes, pid: int, state: CachedState, machine: int | None, file: int | None) -> None:
+        self.key = key
+        self.pid = pid
+        self.state = state
+        self.machine = machine
+        self.file = file
+        self.seen: int | None = None
+        self.confirmed = False
+        self.touched = False
+        self.change: int | None = None
+        self.tombstone: UrlNotice | None = None
+        self.new = False
+
+
+NOTHING_CACHED = CachedState(False, 0, "", None, None, "", None, None)
+
+
+class Overlay:
+    """The rows of one batch.
+
+    :param now: the time of the batch.
+    """
+
+    def __init__(self, books: Books, now: int) -> None:
+        self.books = books
+        self.now = now
+        self.queue: dict[bytes, QueueEntry] = {}
+        self.cache: dict[bytes, CacheEntry] = {}
+        self.views: dict[bytes, set[bytes]] = {}
+
+    def load(self, keys: Iterable[bytes], pages: Iterable[bytes], extra_cache: Iterable[bytes]) -> None:
+        """Read rows.
+
+        :param keys: of both tables.
+        :param pages: keys of which all views are needed.
+        :param extra_cache: further keys of ``lccurl``.
+        """
+        txn = self.books.txn
+        wanted = sorted(set(keys))
+        for row in txn.query_in(f"{_QUEUE} WHERE urlkey IN ({{in}})", wanted):
+            self._add_queue(row)
+        for row in txn.query_in(f"{_CACHE} WHERE urlkey IN ({{in}})", sorted({*wanted, *extra_cache})):
+            self._add_cache(row)
+        ranges = sorted({views_range(page) for page in pages})
+        for start in range(0, len(ranges), _RANGES_AT_ONCE):
+            some = ranges[start : start + _RANGES_AT_ONCE]
+            where = " OR ".join(["urlkey BETWEEN ? AND ?"] * len(some))
+            bounds = [bound for pair in some for bound in pair]
+            for row in txn.query(f"{_QUEUE} WHERE {where}", bounds):
+                self._add_queue(row)
+            for row in txn.query(f"{_CACHE} WHERE {where}", bounds):
+                self._add_cache(row)
+        self.views = {first[:PAGE_BYTES]: set() for first, _ in ranges}
+        if ranges:
+            for key in [*self.queue, *self.cache]:
+                self._note_view(key)
+
+    def _note_view(self, key: bytes) -> None:
+        views = self.views.get(key[:PAGE_BYTES])
+        if views is not None:
+            views.add(key)
+
+    def _add_queue(self, row: tuple[Any, ...]) -> None:
+        key, pid, psetid, slot, seq, operation, generation, connseq, attempts, _seen = row
+        if key not in self.queue:
+            state = QueuedState(operation == FETCH, connseq)
+            entry = self.queue[key] = QueueEntry(key, pid, (psetid, slot, seq), state, generation, False)
+            entry.attempts = attempts
+
+    def _add_cache(self, row: tuple[Any, ...]) -> None:
+        key, pid, state, connseq, *content, machine, file = row
+        if key not in self.cache:
+            self.cache[key] = CacheEntry(key, pid, CachedState(state == CACHED, connseq, *content), machine, file)
+
+    # Changing.
+
+    def mark(self, key: bytes, seen: int | None) -> None:
+        """A full set has named it."""
+        if seen is not None:
+            for entry in (self.queue.get(key), self.cache.get(key)):
+                if entry is not None:
+                    entry.seen = seen
+                    entry.touched = True
+
+    def known(self, key: bytes, connseq: int) -> None:
+        """The last operation of it was this connection's."""
+        queued, cached = self.queue.get(key), self.cache.get(key)
+        if queued is not None:
+            queued.state = queued.state._replace(connseq=connseq)
+            queued.touched = True
+        if cached is not None:
+            cached.state = cached.state._replace(connseq=connseq)
+            cached.touched = True
+
+    def confirm(self, key: bytes, connseq: int) -> None:
+        """The content is what the provider has."""
+        self.known(key, connseq)
+        self.cache[key].confirmed = True
+
+    def fetch(self, key: bytes, pid: int, place: tuple[int, int, int], connseq: int, notice: UrlNotice) -> bool:
+        """Queue it.
+
+        :param place: (psetid, slot, seq), for a row that is new.
+        :returns: the row is new.
+        """
+        entry = self.queue.get(key)
+        least = place[0] << GENERATION_SHIFT
+        stats = self.books.stats(pid)
+        if entry is None:
+            entry = QueueEntry(key, pid, place, QueuedState(True, connseq), least, True)
+            self.queue[key] = entry
+            self._note_view(key)
+            stats.nurlproc += 1
+        else:
+            if not entry.state.fetch:
+                stats.nurlproc += 1
+            entry.state = QueuedState(True, connseq)
+            entry.generation = max(entry.generation + 1, least)
+            entry.attempts = 0
+        entry.notice = notice
+        entry.changed = True
+        return entry.new
+
+    def delete(self, key: bytes, connseq: int, notice: UrlNotice, pid: int) -> None:
+        """Its content goes, its queue row does nothing, a tombstone stays."""
+        queued = self.queue.get(key)
+        if queued is not None:
+            if queued.state.fetch:
+                self.books.stats(pid).nurlproc -= 1
+            if queued.new:
+                del self.queue[key]
+            else:
+                queued.generation += 1
+                queued.state = QueuedState(False, connseq)
+                queued.changed = True
+        cached = self.cache.get(key)
+        if cached is None:
+            cached = self.cache[key] = CacheEntry(key, pid, NOTHING_CACHED, None, None)
+            cached.new = True
+            cached.tombstone = notice
+            self._note_view(key)
+        elif cached.state.cached:
+            cached.change = self.books.next("change")
+            stats = self.books.stats(pid)
+            stats.files_used -= 1
+            stats.space_used -= cached.state.length or 0
+            self.books.delete_file(cached.machine, cached.file)
+        cached.state = NOTHING_CACHED._replace(connseq=connseq)
+        cached.touched = True
+
+    # Writing.
+
+    def save(self) -> frozenset[bytes]:
+        """Write all that has changed.
+
+        :returns: keys of the rows that were queued before and have changed.
+        """
+        self._save_queue()
+        self._save_cache()
+        return frozenset(key for key, entry in self.queue.items() if entry.changed and not entry.new)
+
+    def _save_queue(self) -> None:
+        txn = self.books.txn
+        new: list[tuple[Any, ...]] = []
+        renewed: list[tuple[Any, ...]] = []
+        groups: dict[tuple[int, int | None, bool], list[bytes]] = defaultdict(list)
+        for key, entry in sorted(self.queue.items()):
+            fetch, connseq = entry.state
+            if entry.notice is not None:
+                row = (
+                    *(key, entry.pid, *entry.place, FETCH if fetch else NOTHING, entry.generation, connseq),
+                    *(entry.attempts, entry.seen or 0, *notice_values(entry.notice)),
+                )
+                (new if entry.new else renewed).append(row)
+            elif entry.changed or entry.touched:
+                groups[connseq, entry.seen, entry.changed].append(key)
+        txn.insert("qdb", QUEUE_COLUMNS, new)
+        txn.upsert("qdb", QUEUE_COLUMNS, renewed, ("urlkey",), QUEUE_UPDATED)
+        for (connseq, seen, changed), keys in groups.items():
+            changes, values = _changes(connseq, seen)
+            if changed:
+                changes += f", operation = {NOTHING}, generation = generation + 1"
+            txn.execute_in(f"UPDATE qdb SET {changes} WHERE urlkey IN ({{in}})", keys, values)
+
+    def _save_cache(self) -> None:
+        txn = self.books.txn
+        new: list[tuple[Any, ...]] = []
+        gone: list[tuple[Any, ...]] = []
+        groups: dict[tuple[int, int | None, bool], list[bytes]] = defaultdict(list)
+        for key, entry in sorted(self.cache.items()):
+            if not entry.touched:
+                continue
+            connseq = entry.state.connseq
+            if entry.new:
+                new.append(self._tombstone(entry))
+            elif entry.change is not None:
+                row = empty_cache_row(key, entry.pid)
+                row.update(change_number=entry.change, connseq=connseq, confirmed_time=self.now)
+                gone.append(tuple(row.values()))
+            else:
+                groups[connseq, entry.seen, entry.confirmed].append(key)
+        txn.insert("lccurl", CACHE_COLUMNS, new)
+        txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
+        for (connseq, seen, confirmed), keys in groups.items():
+            changes, values = _changes(connseq, seen)
+            if confirmed:
+                changes += ", confirmed_time = ?"
+                values.append(self.now)
+            txn.execute_in(f"UPDATE lccurl SET {changes} WHERE urlkey IN ({{in}})", keys, values)
+
+    def _tombstone(self, entry: CacheEntry) -> tuple[Any, ...]:
+        row = empty_cache_row(entry.key, entry.pid)
+        notice = entry.tombstone
+        assert notice is not None
+        row.update(connseq=entry.state.connseq, curl=notice.curl, mimetype=notice.mimetype, confirmed_time=self.now)
+        return tuple(row.values())
+
+
+TOMBSTONE_UPDATED = (
+    *("state", "change_number", "connseq", "told_md5", "told_len", "told_mtime", "md5", "len", "mtime"),
+    *(
+        "status",
+        "charset",
+        "etag",
+        "headers",
+        "fetched_time",
+        "fetched_machineid",
+        "fetched_fileid",
+        "confirmed_time",
+    ),
+)
+"""What goes when content is deleted: all but the names."""
+
+
+def _changes(connseq: int, seen: int | None) -> tuple[str, list[Any]]:
+    if seen is None:
+        return "connseq = ?", [connseq]
+    return "connseq = ?, seen = ?", [connseq, seen]

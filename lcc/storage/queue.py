@@ -1,0 +1,171 @@
+"""The queue manager's store: the queue and the cache tables, which nobody else writes.
+
+Owns: ``qdb``, ``qpsdb``, ``lccurl``, ``fsmdb``, ``setspos``, ``counters``, ``pstats``, ``urlerrs``; carries out
+``orders``.
+
+Strategy: every write is a bounded transaction in the one writing thread, in the order of the calls.  Each checks that
+no newer queue manager has claimed the database (``counters.qm_run``).  Each is idempotent: a set knows how far it is
+applied, a queue row its generation, a content file is never stored twice.
+
+Failures: a database that is away is tried again for some seconds, then the caller's Deferred fails with
+StoreUnavailable, and the caller comes again with the same; a newer queue manager makes it fail with Busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, DeferredLock
+from zope.interface import implementer
+
+from lcc.config import QmConfig
+from lcc.interfaces import IQueueRules, IQueueStore
+from lcc.model import (
+    Absorbed,
+    Ahead,
+    Claim,
+    Cursor,
+    DeleteOrder,
+    FetchResult,
+    Provider,
+    Recorded,
+    SetAnswer,
+    SetPiece,
+)
+from lcc.storage.books import Books, claim_run
+from lcc.storage.cache import database_epoch
+from lcc.storage.database import Database
+from lcc.storage.providers import get_provider
+from lcc.storage.queue_absorb import Owed, absorb_pieces
+from lcc.storage.queue_orders import carry_out, next_order, reset_full_set_counts
+from lcc.storage.queue_read import delete_orders, providers_with_work, read_ahead
+from lcc.storage.queue_record import Requeued, record_results
+from lcc.storage.queue_sweep import finish_sweep, sweep_page
+from lcc.storage.transactions import Txn
+
+T = TypeVar("T")
+
+REMOVING = "provider-removing"
+"""Kind of an order that is carried out in part: there is more to do."""
+
+_ORDERS_AT_ONCE = 20
+_RESET_SECONDS = 3600
+
+
+@implementer(IQueueStore)
+class QueueStore:
+    """The queue and the cache.
+
+    :param rules: decide what is to be done (:class:`lcc.domain.rules.QueueRules`).
+    """
+
+    def __init__(self, database: Database, rules: IQueueRules, settings: QmConfig) -> None:
+        self._database = database
+        self._rules = rules
+        self._settings = settings
+        self._run = -1  # claim() makes it valid
+        self._absorbing = DeferredLock()
+        self._owed = Owed()
+        self._progress: dict[int, bytes] = {}
+        self._reset_time = 0
+
+    def claim(self, now: int) -> Deferred[Claim]:
+        def claim(txn: Txn) -> Claim:
+            return Claim(claim_run(txn), database_epoch(txn))
+
+        def claimed(result: Claim) -> Claim:
+            self._run = result.run
+            return result
+
+        return self._database.write(claim).addCallback(claimed)
+
+    def _write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        return self._database.write(function, self._run, *args)
+
+    # Sets.
+
+    def absorb(self, pieces: Sequence[SetPiece], now: int) -> Deferred[Absorbed]:
+        return self._absorbing.run(lambda: Deferred.fromCoroutine(self._absorb(list(pieces), now)))
+
+    async def _absorb(self, pieces: list[SetPiece], now: int) -> Absorbed:
+        # What an absorb that failed may have done all the same is told with this one.
+        owed = self._owed
+        period = self._settings.full_set_period
+        answers: list[SetAnswer] = []
+        while pieces:
+            end = next((at for at, piece in enumerate(pieces, 1) if piece.last and piece.header.full), len(pieces))
+            some, pieces = pieces[:end], pieces[end:]
+            answered, sweep = await self._write(absorb_pieces, self._rules, some, now, owed, period)
+            answers += answered
+            if sweep is not None:
+                after: bytes | None = b""
+                while after is not None:
+                    after = await self._write(sweep_page, sweep, after, now, owed)
+                answers.append(await self._write(finish_sweep, sweep.header, now, period))
+        self._owed = Owed()
+        return Absorbed(tuple(answers), owed.queued, frozenset(owed.touched), owed.deletes)
+
+    # The queue.
+
+    def providers_with_work(self) -> Deferred[list[tuple[int, int]]]:
+        return self._database.interact(providers_with_work)
+
+    def read_ahead(self, cursors: Sequence[Cursor]) -> Deferred[list[Ahead]]:
+        return self._database.interact(read_ahead, list(cursors))
+
+    def provider(self, pid: int) -> Deferred[Provider | None]:
+        return self._database.interact(get_provider, pid)
+
+    def record(
+        self, results: Sequence[FetchResult], removed: Sequence[tuple[bytes, int]], now: int
+    ) -> Deferred[Recorded]:
+        kept, memory = self._settings.errors_kept, Requeued()
+        return self._write(record_results, self._rules, list(results), list(removed), now, kept, memory)
+
+    # Files.
+
+    def deletes(self, machine: int, after: int, limit: int) -> Deferred[list[DeleteOrder]]:
+        return self._database.interact(delete_orders, machine, after, limit)
+
+    def deletes_done(self, ids: Sequence[int]) -> Deferred[None]:
+        return self._write(_deletes_done, sorted(ids))
+
+    # Providers.
+
+    def want_full_set(self, pid: int, reason: str) -> Deferred[None]:
+        return self._write(_want_full_set, pid, reason)
+
+    def carry_out_orders(self, now: int) -> Deferred[list[tuple[str, int]]]:
+        return Deferred.fromCoroutine(self._carry_out(now))
+
+    async def _carry_out(self, now: int) -> list[tuple[str, int]]:
+        if now - self._reset_time >= _RESET_SECONDS:
+            await self._write(reset_full_set_counts, now, self._settings.full_set_period)
+            self._reset_time = now
+        finished: list[tuple[str, int]] = []
+        for _ in range(_ORDERS_AT_ONCE):
+            order = await self._database.interact(next_order)
+            if order is None:
+                return finished
+            number, kind, pid = order
+            left = await self._write(carry_out, order, now, self._progress.get(number, b""))
+            if left is None:
+                self._progress.pop(number, None)
+                finished.append((kind, pid))
+            else:
+                self._progress[number] = left
+        if self._progress:
+            finished.append((REMOVING, pid))
+        return finished
+
+
+def _deletes_done(txn: Txn, run: int, ids: list[int]) -> None:
+    Books(txn, run)
+    txn.execute_in("DELETE FROM fsmdb WHERE id IN ({in})", ids)
+
+
+def _want_full_set(txn: Txn, run: int, pid: int, reason: str) -> None:
+    books = Books(txn, run)
+    books.stats(pid).wantfullset = reason[:64]
+    books.close()

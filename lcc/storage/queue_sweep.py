@@ -1,0 +1,93 @@
+"""The end of a full set: what it did not name is deleted, in bounded transactions that may be repeated.
+
+Each looks at the next keys of the provider, in order; rows that are spared stay as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lcc.model import SetAnswer, SetHeader
+from lcc.storage.books import Books
+from lcc.storage.keyranges import provider_range
+from lcc.storage.overlay import TOMBSTONE_UPDATED
+from lcc.storage.queue_absorb import Owed, Sweep
+from lcc.storage.rows import CACHE_COLUMNS, CACHED, FETCH, NOTHING, TOLD, empty_cache_row
+from lcc.storage.sets import SetPositions, finish_set
+from lcc.storage.transactions import Txn
+
+PAGE_ROWS = 5000
+"""Keys looked at in one transaction."""
+
+
+def sweep_page(txn: Txn, run: int, sweep: Sweep, after: bytes, now: int, owed: Owed) -> bytes | None:
+    """Look at the provider's next keys.
+
+    :param after: those behind this one; empty: from the start.
+    :returns: where the next page begins; None: that was all.
+    """
+    books = Books(txn, run)
+    header = sweep.header
+    if header.connseq < books.stats(header.pid).fullconnseq:
+        return None  # a newer full set has said all of this already
+    first, last = provider_range(header.pid)
+    low = after or first
+    sql = "SELECT urlkey, state, source, seen, connseq, len, fetched_machineid, fetched_fileid FROM lccurl"
+    cached, end = _next_rows(txn, sql, low, last)
+    candidates = [
+        (key, length, machine, file)
+        for key, state, source, seen, connseq, length, machine, file in cached
+        if state == CACHED and source == TOLD and seen != sweep.psetid and connseq <= header.connseq
+    ]
+    # A newer set may have told of it: then its queue row says so.
+    newer_sql = "SELECT urlkey FROM qdb WHERE connseq > ? AND urlkey IN ({in})"
+    newer = {key for (key,) in txn.query_in(newer_sql, [row[0] for row in candidates], [header.connseq])}
+    gone: list[tuple[Any, ...]] = []
+    stats = books.stats(header.pid)
+    for key, length, machine, file in candidates:
+        if key not in newer:
+            row = empty_cache_row(key, header.pid)
+            row.update(change_number=books.next("change"), connseq=header.connseq, confirmed_time=now)
+            gone.append(tuple(row.values()))
+            stats.files_used -= 1
+            stats.space_used -= length or 0
+            books.delete_file(machine, file)
+    txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
+    queued, queue_end = _next_rows(txn, "SELECT urlkey, operation, seen, connseq FROM qdb", low, end or last)
+    if queue_end is not None:
+        # The queue has more rows in this range than a transaction takes: the next page begins there, and looks at the
+        # cache's rows from there on again.
+        end = queue_end
+    nothing = [
+        key
+        for key, operation, seen, connseq in queued
+        if operation == FETCH and seen != sweep.psetid and connseq <= header.connseq
+    ]
+    txn.execute_in(
+        f"UPDATE qdb SET operation = {NOTHING}, generation = generation + 1, connseq = ? WHERE urlkey IN ({{in}})",
+        nothing,
+        [header.connseq],
+    )
+    stats.nurlproc -= len(nothing)
+    owed.touched.update(nothing)
+    owed.deletes |= books.deletes
+    books.close()
+    return end
+
+
+def finish_sweep(txn: Txn, run: int, header: SetHeader, now: int, full_set_period: int) -> SetAnswer:
+    """The full set is complete."""
+    books = Books(txn, run)
+    positions = SetPositions(txn, [header])
+    if not positions.is_applied(header):
+        positions.finish(header)
+        finish_set(books, header, now, full_set_period)
+    positions.save()
+    books.close()
+    return SetAnswer(header.epoch, header.number, 0)
+
+
+def _next_rows(txn: Txn, select: str, low: bytes, high: bytes) -> tuple[list[tuple[Any, ...]], bytes | None]:
+    """Rows behind ``low`` up to ``high``, and the last key of them if there may be more."""
+    rows = txn.query(f"{select} WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?", [low, high, PAGE_ROWS])
+    return rows, rows[-1][0] if len(rows) == PAGE_ROWS else None

@@ -1,0 +1,80 @@
+"""Rows of ``qdb`` and ``lccurl`` as values: which columns, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lcc.model import CachedUrl, QueueRow, UrlNotice
+
+FETCH, NOTHING = 1, 0
+"""``qdb.operation``."""
+CACHED, DELETED = 1, 0
+"""``lccurl.state``."""
+TOLD = 1
+"""``lccurl.source``: the provider named it."""
+
+QUEUE_COLUMNS = (
+    *("urlkey", "pid", "psetid", "slot", "seq", "operation", "generation", "connseq", "attempts", "seen"),
+    *("curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime", "hours", "ifabsent", "sent"),
+)
+QUEUE_UPDATED = (
+    *("operation", "generation", "connseq", "attempts", "seen"),
+    *("curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime", "hours", "ifabsent", "sent"),
+)
+"""What a new notice changes in a row that is queued: everything but its place."""
+SELECT_QUEUE = f"SELECT {', '.join(QUEUE_COLUMNS)} FROM qdb"
+
+CACHE_COLUMNS = (
+    *("urlkey", "pid", "state", "change_number", "connseq", "seen", "source"),
+    *("curl", "furl", "burl", "mimetype", "subtype", "told_md5", "told_len", "told_mtime", "md5", "len", "mtime"),
+    *(
+        "status",
+        "charset",
+        "etag",
+        "headers",
+        "fetched_time",
+        "fetched_machineid",
+        "fetched_fileid",
+        "confirmed_time",
+    ),
+)
+
+_USER_COLUMNS = (
+    *("urlkey", "pid", "curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime"),
+    *("fetched_time", "fetched_machineid", "fetched_fileid", "change_number", "state"),
+    *("status", "charset", "etag", "headers", "confirmed_time"),
+)
+_STATE = _USER_COLUMNS.index("state")
+SELECT_USER = f"SELECT {', '.join(_USER_COLUMNS)} FROM lccurl"
+
+
+def notice_values(notice: UrlNotice) -> tuple[Any, ...]:
+    """The columns from ``curl`` on."""
+    (curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, _delete, ifabsent, _named, sent) = notice
+    return (curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, int(ifabsent), sent)
+
+
+def queue_row(row: Sequence[Any]) -> QueueRow:
+    """A row of :data:`SELECT_QUEUE`."""
+    (key, pid, psetid, slot, seq, operation, generation, connseq, attempts, _seen) = row[:10]
+    (curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, ifabsent, sent) = row[10:]
+    notice = UrlNotice(
+        curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, False, bool(ifabsent), False, sent
+    )
+    return QueueRow(key, pid, psetid, slot, seq, operation == NOTHING, generation, connseq, attempts, notice)
+
+
+def cached_url(row: Sequence[Any]) -> CachedUrl:
+    """A row of :data:`SELECT_USER`."""
+    state = "cached" if row[_STATE] == CACHED else "deleted"
+    return CachedUrl(*[*row[:_STATE], state, *row[_STATE + 1 :]])
+
+
+def empty_cache_row(key: bytes, pid: int) -> dict[str, Any]:
+    """Values for every column of ``lccurl``: a tombstone of something that never was in the cache."""
+    row: dict[str, Any] = dict.fromkeys(CACHE_COLUMNS, "")
+    row.update(dict.fromkeys(("told_len", "told_mtime", "len", "mtime", "confirmed_time"), None))
+    row.update(dict.fromkeys(("fetched_time", "fetched_machineid", "fetched_fileid"), None))
+    row.update(urlkey=key, pid=pid, state=DELETED, change_number=0, connseq=0, seen=0, source=TOLD, status=0)
+    return row

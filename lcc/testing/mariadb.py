@@ -1,0 +1,181 @@
+"""A private MariaDB server for tests: own data folder, own socket, no network, gone afterwards.
+
+Needs ``mariadbd`` and ``mariadb-install-db`` (Debian: mariadb-server-core, mariadb-client-core).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+import pymysql
+
+_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/usr/bin"])
+_NOBODY = 65534
+_START_SECONDS = 60.0
+_STOP_SECONDS = 30.0
+
+
+class MariaDbMissing(Exception):
+    """There is no MariaDB here, or it does not start."""
+
+
+class PrivateMariaDb:
+    """A server of its own; a context manager.
+
+    :param durable: commits are synced to disk (for benchmarks; tests are faster without).
+    :raises MariaDbMissing: it is not installed, or does not start; the text says what to do.
+    """
+
+    def __init__(self, *, durable: bool = False) -> None:
+        self._install = _program("mariadb-install-db")
+        self._server = _program("mariadbd")
+        self._durable = durable
+        self._process: subprocess.Popen[bytes] | None = None
+        # Socket paths must be shorter than about a hundred characters.
+        self.folder = Path(tempfile.mkdtemp(prefix="lcc-mariadb-"))
+        self.socket = self.folder / "sock"
+        self._databases = 0
+
+    def __enter__(self) -> PrivateMariaDb:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Make the data folder and start the server; returns when it answers."""
+        data = self.folder / "data"
+        data.mkdir(mode=0o700)
+        if os.getuid() == 0:
+            os.chown(self.folder, _NOBODY, _NOBODY)
+            os.chown(data, _NOBODY, _NOBODY)
+        log = self.folder / "log"
+        common = [f"--datadir={data}", f"--tmpdir={data}"]
+        with log.open("wb") as output:
+            made = subprocess.run(
+                [
+                    *_unprivileged(),
+                    *(self._install, "--no-defaults", *common),
+                    *("--auth-root-authentication-method=normal", "--skip-test-db"),
+                ],
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+            if made.returncode:
+                raise MariaDbMissing(f"mariadb-install-db failed:\n{_tail(log)}")
+            self._process = subprocess.Popen(
+                [
+                    *_unprivileged(),
+                    *(self._server, "--no-defaults", *common, f"--socket={self.socket}"),
+                    *("--skip-networking", "--skip-name-resolve", f"--pid-file={data}/pid"),
+                    *("--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin"),
+                    *("--transaction-isolation=READ-COMMITTED", "--innodb-buffer-pool-size=256M"),
+                    *("--innodb-log-file-size=256M", "--performance-schema=OFF"),
+                    f"--innodb-flush-log-at-trx-commit={1 if self._durable else 0}",
+                ],
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                self.execute("SELECT 1")
+                return
+            except pymysql.err.OperationalError:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise MariaDbMissing(f"mariadbd does not start:\n{_tail(log)}") from None
+                time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End the server and remove everything."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def execute(self, sql: str) -> list[tuple[object, ...]]:
+        """Run a statement as the administrator; its rows."""
+        connection = pymysql.connect(unix_socket=str(self.socket), user="root", autocommit=True, charset="utf8mb4")
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(sql)
+                return list(cursor.fetchall())
+        finally:
+            connection.close()
+
+    def new_database(self) -> str:
+        """Make an empty database.
+
+        :returns: its URL, as for ``database.url``.
+        """
+        self._databases += 1
+        name = f"lcc{self._databases}"
+        self.execute(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+    def url(self, name: str) -> str:
+        """The URL of a database of this server."""
+        return f"mysql://root@localhost/{name}?unix_socket={self.socket}"
+
+    def drop_database(self, url: str) -> None:
+        """Remove a database that :meth:`new_database` made."""
+        name = url.rpartition("/lcc")[2].partition("?")[0]
+        self.execute(f"DROP DATABASE lcc{name}")
+
+    def kill_connections(self) -> int:
+        """Close all other connections to the server; gives how many there were."""
+        rows = self.execute(
+            "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user = 'root'"
+        )
+        killed = 0
+        for (number,) in rows:
+            try:
+                self.execute(f"KILL {number}")
+                killed += 1
+            except pymysql.err.OperationalError:
+                pass  # it has just gone by itself
+        return killed
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name, path=_PATH)
+    if found is None:
+        raise MariaDbMissing(
+            f"{name} is not installed; on Debian: apt-get install --no-install-recommends"
+            " mariadb-server-core mariadb-client-core"
+        )
+    return found
+
+
+def _unprivileged() -> list[str]:
+    """mariadbd refuses to run as root."""
+    if os.getuid() != 0:
+        return []
+    return [_program("setpriv"), f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
+
+
+def _tail(log: Path) -> str:
+    return log.read_text("utf-8", "replace")[-2000:]

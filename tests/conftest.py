@@ -1,0 +1,86 @@
+"""What all tests share: a private MariaDB, databases on both backends, and that a logged error is a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
+
+from lcc.testing.mariadb import PrivateMariaDb
+
+
+class LoggedErrors:
+    """Errors that a test has logged.  What is not flushed by the test's end makes it fail."""
+
+    def __init__(self) -> None:
+        self.events: list[LogEvent] = []
+
+    def __call__(self, event: LogEvent) -> None:
+        level = event.get("log_level")
+        if (level is not None and level >= LogLevel.error) or event.get("isError"):
+            self.events.append(event)
+
+    def flush(self, text: str = "") -> list[str]:
+        """Take out the errors whose message or failure contains this text.
+
+        :returns: their texts.
+        """
+        taken = [event for event in self.events if text in describe(event)]
+        self.events = [event for event in self.events if event not in taken]
+        return [describe(event) for event in taken]
+
+
+def describe(event: LogEvent) -> str:
+    """The event's message with its failure."""
+    failure = event.get("log_failure")
+    return f"{formatEvent(event)}\n{failure.getTraceback() if failure is not None else ''}".strip()
+
+
+@pytest.fixture(autouse=True)
+def logged_errors() -> Iterator[LoggedErrors]:
+    """Fails the test on logged errors, unless it expects and flushes them."""
+    errors = LoggedErrors()
+    globalLogPublisher.addObserver(errors)
+    try:
+        yield errors
+    finally:
+        globalLogPublisher.removeObserver(errors)
+    if errors.events:
+        texts = "\n\n".join(describe(event) for event in errors.events)
+        pytest.fail(f"errors were logged:\n{texts}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[PrivateMariaDb]:
+    """A private MariaDB server; without one the tests fail, they are not skipped."""
+    with PrivateMariaDb() as server:
+        yield server
+
+
+@attrs.frozen
+class Backend:
+    """An empty database.
+
+    :ivar kind: ``sqlite`` or ``mariadb``.
+    :ivar url: as for ``database.url``.
+    :ivar home: an empty folder.
+    """
+
+    kind: str
+    url: str
+    home: Path
+
+
+@pytest.fixture(params=["sqlite", "mariadb"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    """An empty database, on each backend in turn."""
+    if request.param == "sqlite":
+        yield Backend("sqlite", "sqlite:lcc.db", tmp_path)
+        return
+    server: PrivateMariaDb = request.getfixturevalue("mariadb")
+    url = server.new_database()
+    yield Backend("mariadb", url, tmp_path)
+    server.drop_database(url)
