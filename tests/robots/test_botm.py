@@ -353,7 +353,7 @@ def test_a_robot_that_does_not_end_in_time_is_dropped(bench: Bench) -> None:
     assert qm.of(Done) == []
 
 
-def test_deletes(bench: Bench) -> None:
+def test_deletes(bench: Bench, logged_errors: Any) -> None:
     qm, _ = bench.qm()
     bot, _ = bench.bot()
     bench.say(qm, fetch_order(1))
@@ -364,6 +364,7 @@ def test_deletes(bench: Bench) -> None:
     bench.say(qm, Delete(2, 7, file), Delete(3, 7, file), Delete(4, 7, 123456))
     assert bench.files() == []
     assert [deleted.id for deleted in qm.of(Deleted)] == [2, 3, 4]
+    assert len(logged_errors.flush("came to machine 7")) == 1
 
 
 class BrokenDisk(Disk):
@@ -382,7 +383,7 @@ class BrokenDisk(Disk):
         super().remove(path)
 
 
-def test_a_failing_disk_stops_the_work_for_a_while(tmp_path: Path) -> None:
+def test_a_failing_disk_stops_the_work_for_a_while(tmp_path: Path, logged_errors: Any) -> None:
     disk = BrokenDisk()
     bench = Bench(tmp_path, disk)
     qm, _ = bench.qm()
@@ -406,17 +407,20 @@ def test_a_failing_disk_stops_the_work_for_a_while(tmp_path: Path) -> None:
     disk.broken = False
     bench.finish(bot, bot.of(Fetch)[2])
     assert qm.of(Done)[-1].code == 0
+    assert len(logged_errors.flush("Content cannot be stored")) == 2
+    assert len(logged_errors.flush("cannot be removed")) == 1
 
 
-def test_a_result_without_its_file_is_no_success(bench: Bench) -> None:
+def test_a_result_without_its_file_is_no_success(bench: Bench, logged_errors: Any) -> None:
     qm, _ = bench.qm()
     bot, _ = bench.bot()
     bench.say(qm, fetch_order(1))
     bench.say(bot, done(bot.of(Fetch)[0]))
     assert qm.of(Done)[0].code == CODES["store-failed"]
+    assert logged_errors.flush("Content cannot be stored")
 
 
-def test_no_name_can_be_reserved(tmp_path: Path) -> None:
+def test_no_name_can_be_reserved(tmp_path: Path, logged_errors: Any) -> None:
     bench = Bench(tmp_path)
     real = bench.content.reserve
 
@@ -431,6 +435,7 @@ def test_no_name_can_be_reserved(tmp_path: Path) -> None:
     bench.content.reserve = real  # type: ignore[method-assign]
     bench.pass_time(PAUSE_FIRST_SECONDS)
     assert ids(bot) == ["q1-1", "q1-2"]
+    assert logged_errors.flush("no file name can be reserved")
 
 
 def test_too_many_orders_end_the_connection(tmp_path: Path) -> None:
@@ -454,7 +459,7 @@ def test_too_many_robots(tmp_path: Path) -> None:
     assert factory.buildProtocol(None) is not None
 
 
-def test_nothing_is_left_in_the_reactor_after_stop(bench: Bench) -> None:
+def test_nothing_is_left_in_the_reactor_after_stop(bench: Bench, logged_errors: Any) -> None:
     qm, wire = bench.qm()
     bot, _ = bench.bot()
     bench.say(qm, fetch_order(1), fetch_order(2))
@@ -469,6 +474,7 @@ def test_nothing_is_left_in_the_reactor_after_stop(bench: Bench) -> None:
     qm.stream.connectionLost()
     assert bot.lost
     assert bench.clock.getDelayedCalls() == []
+    assert logged_errors.flush("Content cannot be stored")
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 64])

@@ -9,8 +9,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from lcc.errors import FetchError
+from lcc.interfaces import IFetcher
 from lcc.model import Fetched, FetchOrder
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import Hello
@@ -36,7 +38,7 @@ class End:
         """The process stands still: it reads, writes and closes nothing."""
 
     def write(self, data: bytes) -> None:
-        if self.closing is None and not self.hung:
+        if self.closing is None and not (self.hung or self.dead):
             self.out += data
 
     def loseConnection(self) -> None:
@@ -103,9 +105,7 @@ class Wire:
         happened = False
         for end in self.ends:
             other = end.other
-            if end.closing is not None and not (end.closed or end.out or end.hung):
-                end.lose(end.closing)
-                happened = True
+            # What this end does the other one hears at a later call.
             if end.closed and isinstance(end.closing, ConnectionAborted) and not (other.closed or other.hung):
                 other.lose(ConnectionLost())
                 happened = True
@@ -113,6 +113,9 @@ class Wire:
             if ended and not self._told[id(end)] and not (other.closed or other.dead or other.hung):
                 self._told[id(end)] = True
                 other.stream.readConnectionLost()
+                happened = True
+            if end.closing is not None and not (end.closed or end.out or end.hung):
+                end.lose(end.closing)
                 happened = True
             if end.dead and other.closed:
                 end.closed = True
@@ -251,6 +254,7 @@ class Running:
         self.result.errback(Failure(error or FetchError("connect-refused")))
 
 
+@implementer(IFetcher)
 class ScriptedFetcher:
     """An IFetcher whose fetches end when the test says so."""
 

@@ -211,7 +211,7 @@ class BotMaster:
             if earlier is not None:
                 earlier.left = True
                 earlier.drop("it has connected again")
-            self._book.put_back(self._held_back.pop(run, ()))
+            self._release(self._held_back.pop(run, []))
         self._pool.add(robot)
         _log.info("{peer} is ready for {count} fetches", peer=robot.describe(), count=robot.capacity)
         self._tell_capacity()
@@ -274,7 +274,6 @@ class BotMaster:
         orders = list(robot.orders.values())
         robot.orders.clear()
         for order in orders:
-            self._content.discard(order.attempt)
             order.robot = None
         if orders:
             _log.warn(
@@ -284,7 +283,7 @@ class BotMaster:
                 then="which go to others" if robot.left else "which wait until it is back or their time is over",
             )
         if robot.left:
-            self._book.put_back(orders)
+            self._release(orders)
         elif orders:
             self._held_back.setdefault(robot.run, []).extend(orders)
         self._tell_capacity()
@@ -355,8 +354,15 @@ class BotMaster:
             self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
         self._hand_out()
 
+    def _release(self, orders: list[Order]) -> None:
+        for order in orders:
+            self._content.discard(order.attempt)
+        self._book.put_back(orders)
+
     def _expire(self, order: Order) -> None:
         _log.info("The time of order {id} is over; it is dropped", id=order.fetch.id)
+        if order.attempt:
+            self._content.discard(order.attempt)
         self._book.drop(order)
 
     def _pause(self, why: str) -> None:

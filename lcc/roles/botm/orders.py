@@ -15,7 +15,7 @@ class Order:
     :ivar lease_end: clock time when it is given up.
     :ivar file: the file id reserved for its content; 0: none yet.
     :ivar attempts: how often it was handed to a robot.
-    :ivar attempt: name of the attempt that is being written; empty: none.
+    :ivar attempt: name of the attempt that is, or may still be, written; empty: none.
     :ivar robot: who has it; None: it waits, or its robot is lost.
     :ivar out: it was handed out and has not come back.
     :ivar dropped: it is not held any longer.

@@ -1,0 +1,274 @@
+"""Everything that can happen to a queue manager, a BOT-M and its robots, in any order.
+
+The BOT-M and the robots are real, the wires are moved by hand, byte by byte if need be; fetches end when the walk
+says so.  Whatever happens: never two fetches of one provider at once, never more than a robot's capacity; and once
+all is well again, each order has ended in exactly one result, whose file holds that URL's content.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lcc.config import BotmConfig
+from lcc.protocols.flat import Flat
+from lcc.protocols.work import Done, Fetch, Ready, RecordedUpto
+from lcc.protocols.work import Running as StillRunning
+from lcc.roles.bot.engine import Robot
+from lcc.roles.botm.engine import BotMaster
+from lcc.storage.content import ATTEMPTS, AttemptFolder, ContentFolder, content_path
+from lcc.storage.durable import DurableCounter
+
+from .wire import FakePeer, Running, ScriptedFetcher, Wire, World, fake_qm, fetch_order
+
+PROVIDERS = 4
+ROBOTS = 3
+CAPACITY = 2
+
+
+class Machine:
+    """A robot process."""
+
+    def __init__(self, robot: Robot, fetcher: ScriptedFetcher) -> None:
+        self.robot = robot
+        self.fetcher = fetcher
+        self.factory = robot.link_factory(lambda: None)
+        self.wire: Wire | None = None
+
+
+class Queue:
+    """What the queue manager knows, across its connections."""
+
+    def __init__(self) -> None:
+        self.sent: dict[int, Fetch] = {}
+        self.results: dict[int, Done] = {}
+        self.running: set[str] = set()
+        self.ready = False
+        self.count = 0
+
+    def connected(self) -> None:
+        self.running.clear()
+        self.ready = False
+
+    def hear(self, peer: FakePeer, messages: list[Flat]) -> None:
+        for message in messages:
+            if isinstance(message, StillRunning):
+                self.running.add(message.id)
+            elif isinstance(message, Done):
+                known = self.results.setdefault(message.number, message)
+                assert known == message
+                order = self.sent.get(message.pid)
+                if order is not None and order.id == message.id:
+                    del self.sent[message.pid]
+            elif isinstance(message, Ready):
+                self.ready = True
+                for order in self.sent.values():
+                    if order.id not in self.running:
+                        peer.say(order)
+
+
+class Walk(World):
+    """The whole system and what may happen to it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.content = ContentFolder(path, lambda file: DurableCounter(file, 50))
+        self.content.open()
+        self.engine = BotMaster(BotmConfig(machine=3), self.clock, self.content, "m1")
+        self.link_factory = self.engine.link_factory(lambda: None)
+        self.queue = Queue()
+        self.qm: FakePeer | None = None
+        self.qm_wire: Wire | None = None
+        self.machines: list[Machine] = []
+        self.started = 0
+        self.bodies: dict[str, bytes] = {}
+        self.work = [
+            self.order,
+            self.succeed,
+            self.write_part,
+            self.move,
+            self.move,
+            self.all_arrives,
+            self.acknowledge,
+            self.connect_robots,
+            self.connect_qm,
+        ]
+        self.trouble = [
+            self.fail,
+            self.kill_robot,
+            self.start_robot,
+            self.garbage,
+            self.drop_robot,
+            self.lose_qm,
+            self.order_again,
+            self.time,
+        ]
+
+    def running(self) -> list[Running]:
+        return [running for machine in self.machines for running in machine.fetcher.running]
+
+    # What may happen.
+
+    def order(self, number: int) -> None:
+        for pid in range(PROVIDERS):
+            if self.qm is not None and self.queue.ready and pid not in self.queue.sent:
+                self.queue.count += 1
+                order = self.queue.sent[pid] = fetch_order(self.queue.count, pid=pid)
+                self.qm.say(order)
+
+    def order_again(self, number: int) -> None:
+        """The queue manager repeats itself."""
+        if self.qm is not None and self.queue.ready and self.queue.sent:
+            self.qm.say(list(self.queue.sent.values())[number % len(self.queue.sent)])
+
+    def write_part(self, number: int) -> None:
+        running = self.running()
+        if running:
+            running[number % len(running)].sink.write(b"part ")
+
+    def succeed(self, number: int) -> None:
+        running = self.running()
+        if running:
+            running[number % len(running)].succeed(running[number % len(running)].order.url.encode())
+
+    def fail(self, number: int) -> None:
+        running = self.running()
+        if running:
+            running[number % len(running)].fail()
+
+    def kill_robot(self, number: int) -> None:
+        if self.machines:
+            machine = self.machines.pop(number % len(self.machines))
+            if machine.wire is not None:
+                machine.wire.kill(machine.wire.client)
+
+    def start_robot(self, number: int) -> None:
+        if len(self.machines) < ROBOTS:
+            self.started += 1
+            fetcher = ScriptedFetcher()
+            sinks = AttemptFolder(self.path).sink
+            robot = Robot("bot", CAPACITY, self.clock, {"http": fetcher}, sinks, f"run{self.started}")
+            self.machines.append(Machine(robot, fetcher))
+            self.connect_robots(0)
+
+    def connect_robots(self, number: int) -> None:
+        for machine in self.machines:
+            if machine.wire is None or machine.wire.client.closed:
+                stream = self.engine.robot_factory().buildProtocol(None)
+                assert stream is not None
+                machine.wire = self.connect(machine.factory.buildProtocol(None), stream)
+
+    def garbage(self, number: int) -> None:
+        if self.machines:
+            wire = self.machines[number % len(self.machines)].wire
+            if wire is not None:
+                wire.client.stream.send("<garbage/>")
+
+    def drop_robot(self, number: int) -> None:
+        if self.machines:
+            wire = self.machines[number % len(self.machines)].wire
+            if wire is not None:
+                wire.server.stream.abort()
+
+    def lose_qm(self, number: int) -> None:
+        if self.qm_wire is not None:
+            self.qm_wire.kill(self.qm_wire.server)
+            self.qm = self.qm_wire = None
+
+    def connect_qm(self, number: int) -> None:
+        if self.qm_wire is not None and (self.qm_wire.client.closed or self.qm_wire.server.closed):
+            self.lose_qm(0)
+        if self.qm is None:
+            self.queue.connected()
+            peer = self.qm = fake_qm(self.clock)
+            peer.on_messages = lambda messages: self.queue.hear(peer, messages) if self.qm is peer else None
+            self.qm_wire = self.connect(self.link_factory.buildProtocol(None), peer.build_stream())
+
+    def acknowledge(self, number: int) -> None:
+        if self.qm is not None and self.queue.results:
+            self.qm.say(RecordedUpto(max(self.queue.results)))
+
+    def move(self, number: int) -> None:
+        self.clock.advance(0)
+        if self.wires:
+            wire = self.wires[number % len(self.wires)]
+            wire.move(wire.ends[number // 7 % 2], (5, 100, None)[number // 14 % 3])
+            wire.close_ends()
+
+    def all_arrives(self, number: int) -> None:
+        self.settle()
+
+    def time(self, number: int) -> None:
+        self.clock.advance(number % 4)
+
+    # What must be true.
+
+    def check(self) -> None:
+        pids = [running.order.pid for running in self.running()]
+        assert len(pids) == len(set(pids)), "two fetches of one provider at once"
+        assert all(len(machine.fetcher.running) <= CAPACITY for machine in self.machines)
+
+    def heal(self) -> None:
+        """All is well again, and in time everything ends."""
+        for _round in range(20):
+            self.start_robot(0)
+            self.connect_robots(0)
+            self.connect_qm(0)
+            self.settle()
+            self.check()
+            while self.running():
+                self.succeed(0)
+                self.settle()
+                self.check()
+            self.acknowledge(0)
+            self.settle()
+            if not self.queue.sent and not self.engine.held:
+                return
+            # What waits for a robot that will not come back is given up with its lease, and ordered again.
+            for _step in range(40):
+                self.pass_time(5, 5)
+                self.check()
+                self.connect_robots(0)
+                self.connect_qm(0)
+            self.lose_qm(0)
+        raise AssertionError(f"not all ended: {self.queue.sent}")
+
+    def check_end(self) -> None:
+        results = [self.queue.results[number] for number in sorted(self.queue.results)]
+        assert [result.number for result in results] == list(range(1, len(results) + 1))
+        assert sorted(int(result.id[3:]) for result in results) == list(range(1, self.queue.count + 1))
+        for result in results:
+            if result.code == 0:
+                assert result.file is not None
+                content = (self.path / content_path(result.file)).read_bytes()
+                assert content.replace(b"part ", b"") == result.url.encode()
+                assert len(content) == result.size_bytes
+        kept = [path for path in self.path.glob("*/*/*") if path.is_file()]
+        assert len(kept) == sum(result.code == 0 for result in results)
+        assert list((self.path / ATTEMPTS).iterdir()) == []
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32))
+def test_any_order_of_events(seed: int) -> None:
+    # A walk drawn by hypothesis itself stays too short and too regular to get anywhere: nothing that was broken on
+    # purpose was found.  Drawn from one number, it is long, and that number still tells it.
+    random = Random(seed)
+    with TemporaryDirectory() as folder:
+        walk = Walk(Path(folder))
+        walk.start_robot(0)
+        walk.start_robot(0)
+        walk.connect_qm(0)
+        walk.settle()
+        rates = [(action, random.choice((8, 20, 40))) for action in walk.work]
+        rates += [(action, random.choice((0, 1, 4))) for action in walk.trouble]
+        for action in random.choices([action for action, _ in rates], [rate for _, rate in rates], k=400):
+            action(random.randrange(1000))
+            walk.check()
+        walk.heal()
+        walk.check_end()
