@@ -16,7 +16,7 @@ import attrs
 from lcc.errors import StreamError
 from lcc.model import UrlNotice
 from lcc.protocols.flat import Flat, Vocabulary
-from lcc.protocols.xmltext import escape
+from lcc.protocols.xmltext import escape, escape_json
 
 
 @attrs.frozen
@@ -93,7 +93,7 @@ def write_notice(notice: UrlNotice) -> str:
     if delete or ifabsent or named:
         text += f' o="{"d" if delete else ""}{"i" if ifabsent else ""}{"n" if named else ""}"'
     if sent:
-        text += f' a="{escape(sent)}"'
+        text += f" a='{escape_json(sent)}'"
     return text + "/>"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _SPECIAL = re.compile(r'[&<>"\t\n\r]')
+_SPECIAL_IN_APOSTROPHES = re.compile("[&<>']")
 _REPLACEMENTS = {
     "&": "&amp;",
     "<": "&lt;",
@@ -35,6 +36,16 @@ def escape(text: str) -> str:
     if _SPECIAL.search(text):
         return _SPECIAL.sub(_replace, text)
     return text
+
+
+def escape_json(text: str) -> str:
+    """JSON text as it stands in an attribute value in *single* quotes: its many double quotes can stay as they are.
+
+    There are no line ends or tabs in it: JSON writes control characters as escapes.
+    """
+    if _SPECIAL_IN_APOSTROPHES.search(text):
+        text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("'", "&apos;")
+    return _ILLEGAL.sub("\ufffd", text) if _ILLEGAL.search(text) else text
 
 
 def attributes(pairs: dict[str, str]) -> str:

@@ -32,9 +32,10 @@ def world(worlds: Callable[..., World]) -> World:
 
 
 @pytest.fixture
-def logged() -> Iterator[list[Any]]:
-    """What was logged, as events."""
+def logged(logged_errors: Any) -> Iterator[list[Any]]:
+    """What was logged, as events.  Errors are expected."""
     events: list[Any] = []
     globalLogPublisher.addObserver(events.append)
     yield events
     globalLogPublisher.removeObserver(events.append)
+    logged_errors.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -416,3 +417,15 @@ def test_the_unread_store_refuses_what_is_too_much(tmp_path: Path) -> None:
     assert data.decode() == "ü" * 40_000 + "x" * 20_001
     store.close()
     assert not store
+
+
+def test_attributes_reach_the_queue_manager_as_they_were_sent(world: World) -> None:
+    qm = world.connect_qm()
+    cp = world.login()
+    value = "a'b&quot;c&lt;&gt;&amp;\\&#9;&#10;ü\u2028\U0001f600"
+    cp.send(f'<lococa:set urlprefix="{ROOT}"><url c="x" m="text/html" note="{value}"/></lococa:set>')
+    world.pump()
+    assert json.loads(qm.sets[0].notices[0].sent) == [
+        *("c", "x", "m", "text/html"),
+        *("note", "a'b\"c<>&\\\t\nü\u2028\U0001f600"),
+    ]
