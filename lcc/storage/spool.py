@@ -123,6 +123,8 @@ class Spool:
         :raises OSError: the folder cannot be used.
         """
         files = self.files
+        files.make_folder(self.folder)
+        files.sync_folder(self.folder.parent)  # a set is as durable as the folder that it lies in
         files.make_folder(self._incoming)
         for name, _size in list(files.names(self._incoming)):
             _log.info("A set that had not arrived completely is removed ({name})", name=name)
