@@ -262,11 +262,17 @@ class World:
 
     def provider(self, *roots: str, **fields: Any) -> int:
         roots = roots or ("http://site.example/",)
-        return self.database.now(add_provider, Provider(pid=0, roots=roots, password_hash="x", **fields))
+        return self.database.now(
+            add_provider, Provider(pid=0, roots=roots, password_hash=f"{self.random.random()}", **fields)
+        )
 
     def cached(self, pid: int | None = None) -> dict[str, CachedUrl]:
         rows = self.database.now(cache.urls, pid, None, 100_000)
         return {row.curl: row for row in rows if row.state == "cached"}
+
+    @property
+    def cached_count(self) -> int:
+        return self.count("lccurl", "state = 1")
 
     def count(self, table: str, where: str = "1 = 1") -> int:
         return int(self.database.now(lambda txn: txn.value(f"SELECT COUNT(*) FROM {table} WHERE {where}")))

@@ -7,6 +7,7 @@ import pytest
 from lcc.errors import code
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import FROM_QM
+from tests.conftest import LoggedErrors
 
 from .kit import FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
 
@@ -110,7 +111,7 @@ def test_a_commit_whose_answer_was_lost(world: World) -> None:
     world.advance(1)
     assert answers(uns) == [(1, 0)]
     assert botm.finish_all() == 2
-    assert world.count("qdb") == 0 and len(world.cached()) == 2
+    assert world.count("qdb") == 0 and world.cached_count == 2
 
 
 def test_the_database_is_away_for_a_while(world: World) -> None:
@@ -142,7 +143,9 @@ def test_the_connection_is_lost_while_absorbing(make_world: MakeWorld) -> None:
 
 @pytest.mark.parametrize("size", [1, 5])
 @pytest.mark.parametrize("answered", [False, True])
-def test_a_damaged_set_is_refused_in_its_turn(make_world: MakeWorld, size: int, answered: bool) -> None:
+def test_a_damaged_set_is_refused_in_its_turn(
+    make_world: MakeWorld, logged_errors: LoggedErrors, size: int, answered: bool
+) -> None:
     world = make_world(absorb_batch=2)
     pid = world.provider()
     uns = FakeUns(world)
@@ -158,9 +161,10 @@ def test_a_damaged_set_is_refused_in_its_turn(make_world: MakeWorld, size: int, 
     assert world.count("pstats", "wantfullset = 'cache-crash'") == int(answered)
     botm.finish_all()
     assert {"http://site.example/100.html", "http://site.example/101.html"} <= set(world.cached())
+    assert len(logged_errors.flush("is refused: the set is damaged")) == 3
 
 
-def test_a_set_that_the_store_cannot_take(world: World) -> None:
+def test_a_set_that_the_store_cannot_take(world: World, logged_errors: LoggedErrors) -> None:
     pid = world.provider()
     uns = FakeUns(world)
     world.database.hold_back()
@@ -172,9 +176,11 @@ def test_a_set_that_the_store_cannot_take(world: World) -> None:
     world.settle()
     assert answers(uns) == [(1, 0), (2, 0), (3, BAD_SET), (4, 0)]
     assert world.count("qdb") == 3
+    assert len(logged_errors.flush("cannot be absorbed")) == 2
+    assert len(logged_errors.flush("is refused")) == 1
 
 
-def test_a_big_set_that_the_store_cannot_take(make_world: MakeWorld) -> None:
+def test_a_big_set_that_the_store_cannot_take(make_world: MakeWorld, logged_errors: LoggedErrors) -> None:
     world = make_world(absorb_batch=2)
     pid = world.provider()
     uns = FakeUns(world)
@@ -184,6 +190,8 @@ def test_a_big_set_that_the_store_cannot_take(make_world: MakeWorld) -> None:
     uns.write(whole[:middle])
     uns.write(whole[middle:])
     assert answers(uns) == [(1, BAD_SET), (2, 0)]
+    logged_errors.flush("cannot be absorbed")
+    assert len(logged_errors.flush("is refused")) == 1
 
 
 @pytest.mark.parametrize(
@@ -196,12 +204,13 @@ def test_what_makes_no_sense_closes_the_connection(world: World, text: str) -> N
     assert FakeUns(world).qm_hello is not None
 
 
-def test_a_stream_that_breaks_within_a_set(world: World) -> None:
+def test_a_stream_that_breaks_within_a_set(world: World, logged_errors: LoggedErrors) -> None:
     pid = world.provider()
     uns = FakeUns(world)
     text = uns.set_text(1, pid, pages(1, 2))
     uns.write(text[: text.index("<end")] + "<u c=></u>")
     assert uns.closed and world.count("qdb") == 0
+    assert len(logged_errors.flush("breaks the stream")) == 1
     again = FakeUns(world)
     again.send_set(1, pid, pages(1, 2))
     assert answers(again) == [(1, 0)]
