@@ -195,9 +195,10 @@ class Overlay:
         """Queue it.
 
         :param place: (psetid, slot, seq), for a row that is new.
-        :returns: the row is new.
+        :returns: the row was made now.
         """
         entry = self.queue.get(key)
+        made = entry is None
         least = place[0] << GENERATION_SHIFT
         stats = self.books.stats(pid)
         if entry is None:
@@ -213,7 +214,7 @@ class Overlay:
             entry.attempts = 0
         entry.notice = notice
         entry.changed = True
-        return entry.new
+        return made
 
     def delete(self, key: bytes, connseq: int, notice: UrlNotice, pid: int) -> None:
         """Its content goes, its queue row does nothing, a tombstone stays."""

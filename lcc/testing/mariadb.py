@@ -142,8 +142,8 @@ class PrivateMariaDb:
 
     def drop_database(self, url: str) -> None:
         """Remove a database that :meth:`new_database` made."""
-        name = url.rpartition("/lcc")[2].partition("?")[0]
-        self.execute(f"DROP DATABASE lcc{name}")
+        name = url.partition("?")[0].rpartition("/")[2]
+        self.execute(f"DROP DATABASE {name}")
 
     def kill_connections(self) -> int:
         """Close all other connections to the server; gives how many there were."""

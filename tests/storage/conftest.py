@@ -1,0 +1,22 @@
+"""A queue store with one provider, on each backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .kit import DirectDatabase, Queue
+
+
+@pytest.fixture
+def database(backend: Any) -> Iterator[DirectDatabase]:
+    direct = DirectDatabase(backend.url, backend.home)
+    yield direct
+    direct.blocking.close()
+
+
+@pytest.fixture
+def queue(database: DirectDatabase) -> Queue:
+    return Queue(database)

@@ -1,0 +1,212 @@
+"""Databases for the storage's tests: the real tables on each backend, asked in the calling thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, fail, succeed
+
+from lcc.config import DatabaseConfig, QmConfig
+from lcc.domain.keys import url_key
+from lcc.domain.rules import QueueRules
+from lcc.errors import StoreUnavailable
+from lcc.model import (
+    Absorbed,
+    Cursor,
+    FetchResult,
+    KeyedNotice,
+    Provider,
+    QueueRow,
+    Recorded,
+    SetHeader,
+    SetPiece,
+    UrlNotice,
+)
+from lcc.storage.database import BlockingDatabase
+from lcc.storage.providers import add_provider
+from lcc.storage.queue import QueueStore
+
+T = TypeVar("T")
+SETTINGS = DatabaseConfig(retries=3)
+
+
+class DirectDatabase:
+    """In place of a Database: the same, at once, in this thread.
+
+    :ivar lose: so many of the next writes are done twice (the first one's commit is not believed).
+    :ivar fail_after: so many of the next writes are done, but fail with StoreUnavailable all the same.
+    """
+
+    def __init__(self, url: str, home: Path) -> None:
+        self.blocking = BlockingDatabase(url, home, SETTINGS, random=Random(1))
+        self.dialect = self.blocking.dialect
+        self.lose = 0
+        self.fail_after = 0
+        self.blocking.interact(lambda txn: None)
+        if self.dialect.name == "sqlite":
+            self.blocking._holder.connect().execute("PRAGMA synchronous=OFF")
+
+    def now(self, function: Callable[..., T], *args: Any) -> T:
+        return self.blocking.write(function, *args)
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.blocking.interact(lambda txn: txn.query(sql, parameters))
+
+    def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        return self._do(self.blocking.interact, function, args)
+
+    def write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        if self.lose > 0:
+            self.lose -= 1
+            self.blocking.write(function, *args)
+        result = self._do(self.blocking.write, function, args)
+        if self.fail_after > 0:
+            self.fail_after -= 1
+            result.addErrback(lambda _: None)
+            return fail(StoreUnavailable("its commit was not heard of"))
+        return result
+
+    def _do(self, do: Callable[..., T], function: Callable[..., T], args: tuple[Any, ...]) -> Deferred[T]:
+        try:
+            return succeed(do(function, *args))
+        except Exception as error:
+            return fail(error)
+
+
+def result_of(deferred: Deferred[T]) -> T:
+    """The result that a Deferred has by now."""
+    results: list[Any] = []
+    deferred.addBoth(results.append)
+    assert results, "it has no result yet"
+    if hasattr(results[0], "raiseException"):
+        results[0].raiseException()
+    return results[0]
+
+
+class Queue:
+    """A queue store with one provider, asked in plain calls."""
+
+    def __init__(self, database: DirectDatabase, settings: QmConfig | None = None) -> None:
+        self.database = database
+        self.settings = settings or QmConfig()
+        self.store = self.another_store()
+        self.pid = self.add_provider()
+        self.claim()
+        self.number = 0
+        self.file = 0
+
+    def another_store(self) -> QueueStore:
+        rules = QueueRules(self.settings.attempts_max)
+        return QueueStore(self.database, rules, self.settings)  # type: ignore[arg-type]  # stands in for a Database
+
+    def claim(self) -> None:
+        result_of(self.store.claim(1))
+
+    def add_provider(self) -> int:
+        hashed = str(Random().getrandbits(64))
+        return self.database.now(add_provider, Provider(0, ("http://site/",), hashed, priority=1))
+
+    def header(
+        self, connseq: int, *, full: bool = False, number: int = 0, uns: str = "uns", **more: Any
+    ) -> SetHeader:
+        if not number:
+            self.number += 1
+            number = self.number
+        values = {"pid": self.pid, "errors_upto": 0, "answered": False, "time": 5, "epoch": "e"} | more
+        return SetHeader(uns=uns, number=number, connseq=connseq, full=full, **values)
+
+    def key(self, path: str, mimetype: str = "text/html") -> bytes:
+        return url_key(self.pid, f"http://site/{path}", mimetype)
+
+    def keyed(self, notice: UrlNotice) -> KeyedNotice:
+        return KeyedNotice(url_key(self.pid, notice.curl, notice.mimetype), notice)
+
+    def pieces(self, header: SetHeader, notices: Sequence[UrlNotice], size: int = 1000) -> list[SetPiece]:
+        keyed = [self.keyed(notice) for notice in notices]
+        starts = range(0, max(1, len(keyed)), size)
+        return [
+            SetPiece(header, start, tuple(keyed[start : start + size]), start + size >= len(keyed))
+            for start in starts
+        ]
+
+    def absorb(self, pieces: Sequence[SetPiece], now: int = 10) -> Absorbed:
+        return result_of(self.store.absorb(pieces, now))
+
+    def send(self, connseq: int, *notices: UrlNotice, full: bool = False, now: int = 10, **more: Any) -> Absorbed:
+        """Absorb a whole set."""
+        return self.absorb(self.pieces(self.header(connseq, full=full, **more), notices), now)
+
+    def rows(self, pid: int = 0) -> list[QueueRow]:
+        """All that is queued, in order."""
+        (ahead,) = result_of(self.store.read_ahead([Cursor(pid or self.pid, 0, 0, 10_000)]))
+        return ahead.rows
+
+    def fetched(self, row: QueueRow, content: str = "x", **more: Any) -> FetchResult:
+        """The result of a fetch that brought content."""
+        self.file += 1
+        values: dict[str, Any] = {
+            "code": 0,
+            "status": 200,
+            "size_bytes": len(content),
+            "md5": f"{abs(hash(content)):032x}"[:32],
+            "machine": 1,
+            "file": self.file,
+        }
+        return FetchResult(row.pid, row.key, row.generation, **(values | more))
+
+    def failed(self, row: QueueRow, code: int, detail: str = "") -> FetchResult:
+        return FetchResult(row.pid, row.key, row.generation, code, detail=detail)
+
+    def record(self, *results: FetchResult, removed: Sequence[tuple[bytes, int]] = (), now: int = 20) -> Recorded:
+        return result_of(self.store.record(results, removed, now))
+
+    def fetch_all(self, now: int = 20) -> None:
+        """Fetch all that is queued."""
+        while rows := self.rows():
+            removed = [(row.key, row.generation) for row in rows if row.delete]
+            self.record(*[self.fetched(row) for row in rows if not row.delete], removed=removed, now=now)
+
+    # Looking.
+
+    def cached(self) -> dict[str, str]:
+        """Conceptual URL and mime type -> state, of all that content users see of the provider."""
+        rows = self.database.query(
+            "SELECT curl, mimetype, state FROM lccurl WHERE pid = ? AND change_number > 0", [self.pid]
+        )
+        return {f"{curl} {mimetype}": "cached" if state else "deleted" for curl, mimetype, state in rows}
+
+    def stats(self, column: str) -> Any:
+        return self.database.query(f"SELECT {column} FROM pstats WHERE pid = ?", [self.pid])[0][0]
+
+    def files_to_delete(self) -> list[int]:
+        return [file for (file,) in self.database.query("SELECT file FROM fsmdb ORDER BY id")]
+
+    def check_books(self) -> None:
+        """All that is counted must be what there is."""
+        query = self.database.query
+        files, space = query(
+            "SELECT COUNT(*), COALESCE(SUM(len), 0) FROM lccurl WHERE pid = ? AND state = 1", [self.pid]
+        )[0]
+        queued = query("SELECT COUNT(*) FROM qdb WHERE pid = ? AND operation = 1", [self.pid])[0][0]
+        stats = query("SELECT files_used, space_used, nurlproc FROM pstats WHERE pid = ?", [self.pid])
+        assert (stats or [(0, 0, 0)])[0] == (files, space, queued)
+        sets = query(
+            "SELECT psetid, COUNT(*), MIN(seq), MAX(seq) FROM qdb WHERE pid = ? GROUP BY psetid ORDER BY psetid",
+            [self.pid],
+        )
+        stored = query("SELECT psetid, nurls, firstseq, lastseq FROM qpsdb WHERE pid = ? ORDER BY psetid", [self.pid])
+        assert [row[:2] for row in stored] == [row[:2] for row in sets]
+        for (_, _, first, last), (_, _, lowest, highest) in zip(stored, sets, strict=True):
+            assert first <= lowest and highest <= last
+        numbers = [number for (number,) in query("SELECT change_number FROM lccurl WHERE change_number > 0")]
+        assert len(set(numbers)) == len(numbers)
+        assert max(numbers, default=0) <= query("SELECT value FROM counters WHERE name = 'change'")[0][0]
+
+
+def notice(path: str, md5: str = "", **more: Any) -> UrlNotice:
+    """A notice of a page; with a md5, length and mtime are told as well."""
+    told = {"md5": md5 * (32 // len(md5)), "length": 1, "mtime": 2} if md5 else {}
+    return UrlNotice(f"http://site/{path}", **({"mimetype": "text/html"} | told | more))  # type: ignore[arg-type]
