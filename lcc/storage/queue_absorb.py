@@ -177,7 +177,7 @@ def _apply(
             if action is Action.FETCH:
                 if overlay.fetch(key, pid, (psetid, FETCH_NOW, seq), connseq, notice):
                     place = added.setdefault((psetid, FETCH_NOW), SetRows.Added(header))
-                    place.add(key, seq)
+                    place.add(key, queue[key].place[2])
             elif action is Action.CONFIRM:
                 overlay.confirm(key, connseq)
             elif action is Action.DELETE:
