@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IHostnameResolver
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -258,7 +259,7 @@ class _Fetch:
             self._timer.cancel()
         if self.result.called:
             return
-        if reason.check(CancelledError):
+        if reason.check(CancelledError, ConnectingCancelledError):
             self._fail(FetchError("deadline", "while connecting"))
         elif isinstance(reason.value, FetchError):
             self._fail(reason.value)

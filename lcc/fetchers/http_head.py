@@ -92,7 +92,7 @@ def kept_headers(head: ResponseHead, bytes_max: int) -> str:
         raw = [pair for pair in raw if pair[0].lower() not in _NOT_KEPT]
     # Quotes apart (each ETag has two) nearly all heads need no escapes: three passes in C instead of an encoder.
     joined = b"\n".join([item for pair in raw for item in pair])
-    if joined.translate(None, _PLAIN):
+    if not raw or joined.translate(None, _PLAIN):
         text = _encoded(raw)
     else:
         escaped = joined.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b'","')

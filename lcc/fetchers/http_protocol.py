@@ -317,6 +317,9 @@ class HttpConnection(TwistedProtocol):
         exchange = self._exchange
         assert exchange is not None
         self._sink = exchange.head_received(ResponseHead(status, self._headers, fields))
+        told = fields.get(b"content-length")
+        if self._sink is not None and told is not None and int(told) > self._body_max:
+            raise FetchError("body-too-long", f"{int(told)} bytes")
 
     def _framing(self, status: int, version: str, fields: dict[bytes, bytes]) -> None:
         length_field = fields.get(b"content-length")
@@ -338,6 +341,8 @@ class HttpConnection(TwistedProtocol):
 
     def on_body(self, data: bytes) -> None:
         """A piece of the body."""
+        if self._complete:
+            return
         self._body_bytes += len(data)
         if self._body_bytes > self._body_max:
             raise FetchError("body-too-long", f"more than {self._body_max} bytes")

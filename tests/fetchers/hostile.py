@@ -1,0 +1,148 @@
+"""What web servers do: well, and badly.  Each case is played in memory at every cut, and once on a real socket."""
+
+from __future__ import annotations
+
+import attrs
+from fetching import CLOSE, HANG, RESET, reply
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@attrs.frozen
+class Case:
+    """One way to answer.
+
+    :ivar sent: all bytes of the answer.
+    :ivar then: what happens then.
+    :ivar error: the name of the error that the fetch ends with; empty: it succeeds.
+    :ivar content: then, the body.
+    :ivar kept: the connection can be used again.
+    """
+
+    name: str
+    sent: bytes
+    then: str = HANG
+    error: str = ""
+    content: bytes = b"hello"
+    kept: bool = False
+
+
+GOOD = (
+    Case("content-length", reply(), kept=True),
+    Case("empty", reply(b""), content=b"", kept=True),
+    Case("chunked", CHUNKED + b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", kept=True),
+    Case("chunk extensions", CHUNKED + b"5;a=b;c\r\nhello\r\n0;x\r\n\r\n", kept=True),
+    Case("trailers", CHUNKED + b"5\r\nhello\r\n0\r\nContent-Encoding: gzip\r\nX: y\r\n\r\n", kept=True),
+    Case("close-delimited", OK + b"\r\nhello", CLOSE),
+    Case("close-delimited, empty", OK + b"\r\n", CLOSE, content=b""),
+    Case("http/1.0", b"HTTP/1.0 200 OK\r\n\r\nhello", CLOSE),
+    Case("http/1.0 with length", b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
+    Case("http/1.0 kept", b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nhello", kept=True),
+    Case("connection close", reply(b"hello", "200 OK", "Connection: close")),
+    Case("garbage behind the body", reply() + b"garbage"),
+    Case("a second response", reply() + reply(b"evil!")),
+    Case("garbage behind connection close", reply(b"hello", "200 OK", "Connection: close") + b"more"),
+    Case("continue first", b"HTTP/1.1 100 Continue\r\n\r\n" + reply(), kept=True),
+    Case("early hints", b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n" * 2 + reply(), kept=True),
+    Case("no reason", b"HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello", kept=True),
+    Case("NUL in the reason, which is dropped", b"HTTP/1.1 200 O\0K\r\nContent-Length: 5\r\n\r\nhello", kept=True),
+    Case("empty field", OK + b"X-Empty:\r\nContent-Length: 5\r\n\r\nhello", kept=True),
+    Case("identity coding", reply(b"hello", "200 OK", "Content-Encoding: identity"), kept=True),
+    Case("an offer to upgrade", reply(b"hello", "200 OK", "Upgrade: h2c", "Connection: upgrade"), kept=True),
+)
+
+BAD = (
+    Case("closed at once", b"", CLOSE, "connection-lost"),
+    Case("reset at once", b"", RESET, "connection-lost"),
+    Case("silence", b"", HANG, "idle-timeout"),
+    Case("stops in the header", OK + b"Content-Le", HANG, "idle-timeout"),
+    Case("stops in the body", OK + b"Content-Length: 5\r\n\r\nhel", HANG, "idle-timeout"),
+    Case("stops in a chunk", CHUNKED + b"5\r\nhel", HANG, "idle-timeout"),
+    Case("no end of chunks", CHUNKED + b"5\r\nhello\r\n", HANG, "idle-timeout"),
+    Case("closes in the status line", b"HTTP/1.1 20", CLOSE, "early-eof"),
+    Case("closes in the header", OK + b"Content-Length: 5\r\n", CLOSE, "early-eof"),
+    Case("closes in the body", OK + b"Content-Length: 5\r\n\r\nhel", CLOSE, "early-eof"),
+    Case("closes in a chunk", CHUNKED + b"5\r\nhel", CLOSE, "early-eof"),
+    Case("closes before the last chunk", CHUNKED + b"5\r\nhello\r\n", CLOSE, "early-eof"),
+    Case("closes after continue", b"HTTP/1.1 100 Continue\r\n\r\n", CLOSE, "early-eof"),
+    Case("resets in a close-delimited body", OK + b"\r\nhel", RESET, "early-eof"),
+    Case("header flood", OK + b"X-Flood: 0123456789\r\n" * 200, HANG, "headers-too-long"),
+    Case("one long field", OK + b"X: " + b"y" * 4000, HANG, "headers-too-long"),
+    Case("one long name", OK + b"X" * 4000, HANG, "headers-too-long"),
+    Case("long header, whole response", OK + b"X: " + b"y" * 4000 + b"\r\n\r\n", CLOSE, "headers-too-long"),
+    Case("long status line", b"HTTP/1.1 200 " + b"O" * 4000, HANG, "headers-too-long"),
+    Case("continue for ever", b"HTTP/1.1 100 Continue\r\n\r\n" * 200, HANG, "headers-too-long"),
+    Case("trailer flood", CHUNKED + b"0\r\n" + b"X-Flood: 0123456789\r\n" * 200, HANG, "headers-too-long"),
+    Case("chunk extension flood", CHUNKED + b"5;" + b"x" * 4000, HANG, "headers-too-long"),
+    Case("too long, told", OK + b"Content-Length: 10001\r\n\r\n", HANG, "body-too-long"),
+    Case("too long, chunked", CHUNKED + (b"3e8\r\n" + b"x" * 1000 + b"\r\n") * 11, HANG, "body-too-long"),
+    Case("too long, until close", OK + b"\r\n" + b"x" * 10_001, HANG, "body-too-long"),
+    Case("garbage", b"\x16\x03\x01\x02\x00\x01\x00", HANG, "bad-response"),
+    Case("an ssh server", b"SSH-2.0-OpenSSH_9.2p1\r\n", HANG, "bad-response"),
+    Case("http/0.9", b"<html>hello</html>", CLOSE, "bad-response"),
+    Case("version 0.9", b"HTTP/0.9 200 OK\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("version 2.0", b"HTTP/2.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("version 1.7", b"HTTP/1.7 200 OK\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("rtsp", b"RTSP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("shoutcast", b"ICY 200 OK\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("status 99", b"HTTP/1.1 099 OK\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("status 999", b"HTTP/1.1 999 OK\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("status 2000", b"HTTP/1.1 2000 OK\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("status -1", b"HTTP/1.1 -20 OK\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("NUL in a value", OK + b"X: a\0b\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("NUL in a name", OK + b"X\0: a\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("space before the colon", OK + b"Content-Length : 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("folded field", OK + b"X: a\r\n b\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("bare line feeds", b"HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", CLOSE, "bad-response"),
+    Case("conflicting lengths", OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("negative length", OK + b"Content-Length: -5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("length with a sign", OK + b"Content-Length: +5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("hexadecimal length", OK + b"Content-Length: 0x5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("list of lengths", OK + b"Content-Length: 5, 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("huge length", OK + b"Content-Length: 99999999999999999999\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("length and chunked", CHUNKED[:-2] + b"Content-Length: 5\r\n\r\n0\r\n\r\n", CLOSE, "bad-response"),
+    Case(
+        "chunked and length",
+        OK + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        CLOSE,
+        "bad-response",
+    ),
+    Case("gzip, chunked", OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", CLOSE, "bad-response"),
+    Case("chunked, gzip", OK + b"Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n", CLOSE, "bad-response"),
+    Case(
+        "two transfer codings",
+        OK + b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        CLOSE,
+        "bad-response",
+    ),
+    Case("transfer identity", OK + b"Transfer-Encoding: identity\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("bad chunk size", CHUNKED + b"five\r\nhello\r\n", CLOSE, "bad-response"),
+    Case("negative chunk", CHUNKED + b"-5\r\nhello\r\n", CLOSE, "bad-response"),
+    Case("huge chunk", CHUNKED + b"fffffffffffffffff\r\nhello\r\n", CLOSE, "bad-response"),
+    Case("chunk longer than told", CHUNKED + b"3\r\nhello\r\n0\r\n\r\n", CLOSE, "bad-response"),
+    Case("switching protocols", b"HTTP/1.1 101 Switching\r\n\r\nhello", CLOSE, "bad-response"),
+    Case(
+        "switching for real",
+        b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nhello",
+        CLOSE,
+        "bad-response",
+    ),
+    Case("partial content", reply(b"hello", "206 Partial Content"), HANG, "bad-response"),
+    Case("not modified", b"HTTP/1.1 304 Not Modified\r\n\r\n", HANG, "bad-response"),
+    Case("gzip", reply(b"hello", "200 OK", "Content-Encoding: gzip"), HANG, "bad-coding"),
+    Case("brotli and identity", reply(b"hello", "200 OK", "Content-Encoding: identity, br"), HANG, "bad-coding"),
+    Case("redirect to itself", reply(b"", "302 Found", "Location: /again"), HANG, "redirect-loop"),
+    Case("redirect outside", reply(b"", "301 Moved", "Location: http://evil.example/"), HANG, "redirect-outside"),
+    Case("redirect to a file", reply(b"", "301 Moved", "Location: file:///etc/passwd"), HANG, "scheme-unsupported"),
+    Case("redirect to nowhere", reply(b"", "301 Moved"), HANG, "http-301"),
+    Case("no content", b"HTTP/1.1 204 No Content\r\n\r\n", HANG, "http-204"),
+    Case("reset content", reply(b"", "205 Reset Content"), HANG, "http-205"),
+    Case("not found", reply(b"gone", "404 Not Found"), HANG, "http-404"),
+    Case("not found, endless", b"HTTP/1.1 404 Not Found\r\n\r\nblah", HANG, "http-404"),
+    Case("not found, huge", b"HTTP/1.1 404 Not Found\r\nContent-Length: 9999999\r\n\r\nblah", HANG, "http-404"),
+    Case("not found, cut off", b"HTTP/1.1 404 Not Found\r\nContent-Length: 99\r\n\r\nblah", CLOSE, "http-404"),
+    Case("not found, packed", reply(b"gone", "410 Gone", "Content-Encoding: gzip"), HANG, "http-410"),
+    Case("unavailable", reply(b"later", "503 Service Unavailable"), HANG, "http-503"),
+    Case("multiple choices", reply(b"many", "300 Multiple Choices"), HANG, "http-300"),
+)

@@ -1,0 +1,99 @@
+"""What is read from response heads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.fetchers.http_head import ResponseHead, content_type, entity_tag, http_time, kept_headers
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (b"text/html", ("text/html", "")),
+        (b" Text/HTML ; charset=UTF-8", ("text/html", "utf-8")),
+        (b'text/html; a=b; Charset="iso-8859-1"; c=d', ("text/html", "iso-8859-1")),
+        (b"text/html;charset=utf-8;", ("text/html", "utf-8")),
+        (b"text/html; xcharset=utf-8", ("text/html", "")),
+        (b"text/html; charset=a b", ("text/html", "")),
+        (b"text/html; charset='utf 8'", ("text/html", "")),
+        (b"text/html, text/plain", ("", "")),
+        (b"text", ("", "")),
+        (b"/", ("", "")),
+        (b"", ("", "")),
+        (b"te xt/html", ("", "")),
+        (b"\xff\xfe/x", ("", "")),
+        (b"x" * 200 + b"/y", ("", "")),
+        (b"application/xhtml+xml", ("application/xhtml+xml", "")),
+    ],
+)
+def test_content_types(value: bytes, found: tuple[str, str]) -> None:
+    assert content_type(value) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (b"Wed, 21 Oct 2015 07:28:00 GMT", 1445412480),
+        (b"Wed, 21 Oct 2015 07:28:00 +0200", 1445405280),
+        (b"Wednesday, 21-Oct-15 07:28:00 GMT", 1445412480),
+        (b"Wed Oct 21 07:28:00 2015", 1445412480),
+        (b"Thu, 01 Jan 1970 00:00:00 GMT", 0),
+        (b"Wed, 31 Dec 1969 23:59:59 GMT", None),
+        (b"Wed, 21 Oct 0015 07:28:00 GMT", None),
+        (b"Wed, 21 Foo 2015 07:28:00 GMT", None),
+        (b"Wed, 41 Oct 2015 07:28:00 GMT", None),
+        (b"Wed, 21 Oct 2015 99:28:00 GMT", None),
+        (b"yesterday", None),
+        (b"0", None),
+        (b"-1", None),
+        (b"", None),
+        (b"\xff" * 500, None),
+    ],
+)
+def test_dates(value: bytes, seconds: int | None) -> None:
+    assert http_time(value) == seconds
+
+
+@given(st.binary(max_size=200))
+def test_nothing_in_a_header_value_raises(value: bytes) -> None:
+    mimetype, charset = content_type(value)
+    assert len(mimetype) + len(charset) < 400
+    seconds = http_time(value)
+    assert seconds is None or seconds >= 0
+    assert len(entity_tag(value)) <= 255
+
+
+def test_entity_tags() -> None:
+    assert entity_tag(b' W/"x y" ') == 'W/"x y"'
+    assert entity_tag(b"x" * 256) == ""
+    assert entity_tag(b'"\x01"') == ""
+
+
+def head(*raw: tuple[bytes, bytes]) -> ResponseHead:
+    return ResponseHead(200, list(raw), {name.lower(): value for name, value in raw})
+
+
+FIELD_VALUES = st.binary(max_size=40).map(lambda value: value.translate(None, b"\r\n\0"))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([b"A", b"ETag", b"Set-Cookie", b"set-cookie2"]), FIELD_VALUES)),
+    st.integers(0, 600),
+)
+def test_kept_headers_are_json_within_bounds(raw: list[tuple[bytes, bytes]], bytes_max: int) -> None:
+    text = kept_headers(head(*raw), bytes_max)
+    assert len(text) <= bytes_max
+    assert text.isascii()
+    wanted = [item.decode("latin-1") for pair in raw if b"ookie" not in pair[0] for item in pair]
+    if text:
+        found = json.loads(text)
+        assert found == wanted[: len(found)]
+        assert len(found) % 2 == 0
+    whole = json.dumps(wanted, separators=(",", ":"))
+    if len(whole) <= bytes_max:
+        assert json.loads(text) == wanted
