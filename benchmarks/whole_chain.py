@@ -184,14 +184,10 @@ def database(work: Path, sqlite: bool) -> Iterator[Any]:
     if sqlite:
         yield lambda: None
         return
-    from lcc.testing.mariadb import MariaDB
+    from lcc.testing.mariadb import PrivateMariaDb
 
-    server = MariaDB()
-    server.start()
-    try:
-        yield server.fresh_url
-    finally:
-        server.stop()
+    with PrivateMariaDb(durable=True) as server:
+        yield server.new_database
 
 
 def report(chain: list[dict[str, Any]], peer: list[dict[str, float]], name: str, pages: int, providers: int) -> None:

@@ -60,7 +60,7 @@ def database_url(request: Any) -> str | None:
     """None for SQLite in the home folder, else the URL of a fresh MariaDB database."""
     if request.param == "sqlite":
         return None
-    return str(request.getfixturevalue("mariadb_url"))
+    return str(request.getfixturevalue("mariadb").new_database())
 
 
 @pytest.fixture
