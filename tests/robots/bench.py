@@ -1,0 +1,65 @@
+"""A BOT-M on a bench: its queue manager and its robots are played by the test."""
+
+from pathlib import Path
+from typing import Any
+
+from lcc.config import BotmConfig
+from lcc.protocols.work import (
+    Fetch,
+)
+from lcc.roles.botm.engine import BotMaster
+from lcc.storage.content import ContentFolder, Disk
+from lcc.storage.durable import DurableCounter
+
+from .wire import READY, FakePeer, Wire, World, done, fake_bot, fake_qm
+
+
+class Bench(World):
+    """A BOT-M with its folder."""
+
+    def __init__(self, path: Path, disk: Disk | None = None, **settings: Any) -> None:
+        super().__init__()
+        self.path = path
+        self.settings = BotmConfig(machine=7, **settings)
+        self.content = ContentFolder(path, lambda file: DurableCounter(file, 100), disk or Disk())
+        self.content.open()
+        self.hellos = 0
+        self.engine = BotMaster(self.settings, self.clock, self.content, "m1")
+        self.factory = self.engine.link_factory(self._good_hello)
+
+    def _good_hello(self) -> None:
+        self.hellos += 1
+
+    def qm(self) -> tuple[FakePeer, Wire]:
+        peer = fake_qm(self.clock)
+        wire = self.connect(self.factory.buildProtocol(None), peer.build_stream())
+        self.settle()
+        return peer, wire
+
+    def bot(self, capacity: int = 4, run: str = "b1") -> tuple[FakePeer, Wire]:
+        peer = fake_bot(self.clock, capacity, run)
+        stream = self.engine.robot_factory().buildProtocol(None)
+        assert stream is not None
+        wire = self.connect(peer.build_stream(), stream)
+        peer.say(READY)
+        self.settle()
+        return peer, wire
+
+    def say(self, peer: FakePeer, *messages: Any) -> None:
+        for message in messages:
+            peer.say(message)
+        self.settle()
+
+    def write(self, fetch: Fetch, data: bytes = b"abc") -> None:
+        (self.path / fetch.attempt).write_bytes(data)
+
+    def finish(self, bot: FakePeer, fetch: Fetch) -> None:
+        self.write(fetch)
+        self.say(bot, done(fetch))
+
+    def files(self) -> list[str]:
+        return sorted(str(file.relative_to(self.path)) for file in self.path.rglob("*") if file.is_file())[:-1]
+
+
+def ids(peer: FakePeer) -> list[str]:
+    return [fetch.id for fetch in peer.of(Fetch)]

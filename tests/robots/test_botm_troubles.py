@@ -1,0 +1,248 @@
+"""The BOT-M when robots, disks and peers fail, and when time runs out."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lcc.errors import CODES
+from lcc.protocols.work import (
+    Capacity,
+    Delete,
+    Deleted,
+    Done,
+    Fetch,
+    Running,
+)
+from lcc.roles.botm.engine import PAUSE_FIRST_SECONDS
+from lcc.roles.peer import IDLE_SECONDS
+from lcc.storage.content import Disk, content_path
+
+from .bench import Bench, ids
+from .wire import done, fetch_order
+
+
+def test_garbage_drops_only_that_robot_and_its_orders_wait_for_it(bench: Bench) -> None:
+    qm, _ = bench.qm()
+    bad, _ = bench.bot(1, "b1")
+    bench.say(qm, fetch_order(1))
+    good, _ = bench.bot(4, "b2")
+    bad.raw("<nonsense/>")
+    bench.settle()
+    assert bad.lost
+    assert not good.lost
+    assert ids(good) == []  # the bad one may still be fetching
+    bench.say(qm, fetch_order(2))
+    assert ids(good) == ["q1-2"]
+    again, _ = bench.bot(1, "b1")  # it ended all its fetches when it lost the connection
+    assert sorted(ids(again) + ids(good)) == ["q1-1", "q1-2"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<done number="0" id="unknown" pid="1" key="00" generation="1" code="0"/>',
+        '<done number="0"/>',
+        '<capacity fetches="0"/>',
+        '<capacity fetches="99999999"/>',
+        "<!DOCTYPE x>",
+        "</lcc:stream><lcc:stream/>",
+    ],
+)
+def test_each_kind_of_garbage_ends_the_connection(bench: Bench, text: str) -> None:
+    qm, _ = bench.qm()
+    bad, _ = bench.bot()
+    good, _ = bench.bot(1, "b2")
+    bad.raw(text)
+    bench.settle()
+    bench.pass_time(11)
+    assert bad.lost
+    assert not good.lost
+    bench.say(qm, fetch_order(1))
+    assert ids(good) == ["q1-1"]
+    assert bad.of(Fetch) == []
+
+
+def test_a_silent_robot_is_dropped_and_its_orders_are_held_back_for_their_lease(bench: Bench) -> None:
+    qm, _ = bench.qm()
+    _, wire = bench.bot(1, "b1")
+    bench.say(qm, fetch_order(1, lease=100), fetch_order(2, pid=1, lease=100))
+    wire.client.hung = True
+    other, _ = bench.bot(4, "b2")
+    bench.pass_time(IDLE_SECONDS + 2)
+    assert qm.of(Capacity)[-1] == Capacity(4)
+    assert ids(other) == []
+    bench.pass_time(50)
+    assert ids(other) == []
+    again, _ = bench.qm()
+    assert [running.id for running in again.of(Running)] == ["q1-1", "q1-2"]
+    bench.pass_time(30)
+    assert ids(other) == []  # both orders are over by now
+    assert again.of(Done) == []
+    assert bench.engine.held == 0
+    bench.say(again, fetch_order(3, pid=1))
+    assert ids(other) == ["q1-3"]
+
+
+def test_a_robot_that_connects_again_before_its_end_was_noticed(bench: Bench) -> None:
+    qm, _ = bench.qm()
+    old, _ = bench.bot(1, "b1")
+    bench.say(qm, fetch_order(1))
+    new, _ = bench.bot(1, "b1")
+    assert old.lost
+    assert ids(new) == ["q1-1"]
+    assert qm.of(Capacity)[-1] == Capacity(1)
+
+
+def test_an_order_whose_time_is_over_is_dropped_without_a_result(bench: Bench) -> None:
+    qm, _ = bench.qm()
+    bench.say(qm, fetch_order(1, lease=10), fetch_order(2, lease=100))
+    bench.pass_time(12)
+    bot, _ = bench.bot()
+    assert ids(bot) == ["q1-2"]
+    bench.pass_time(60)
+    assert qm.of(Done) == []
+
+
+def test_an_order_with_too_little_time_left_is_not_begun(bench: Bench) -> None:
+    qm, _ = bench.qm()
+    bench.bot()
+    bench.say(qm, fetch_order(1, lease=2), fetch_order(2, lease=-5))
+    assert bench.engine.held == 0
+    assert qm.of(Done) == []
+
+
+def test_a_robot_that_does_not_end_in_time_is_dropped(bench: Bench) -> None:
+    qm, _ = bench.qm()
+    bot, _ = bench.bot(2)
+    bench.say(qm, fetch_order(1, lease=20), fetch_order(2, lease=200))
+    assert bot.of(Fetch)[0].lease_seconds == 16
+    bench.pass_time(25)
+    assert bot.lost
+    again, _ = bench.bot(2)
+    assert ids(again) == ["q1-2"]
+    assert qm.of(Done) == []
+
+
+def test_deletes(bench: Bench, logged_errors: Any) -> None:
+    qm, _ = bench.qm()
+    bot, _ = bench.bot()
+    bench.say(qm, fetch_order(1))
+    bench.finish(bot, bot.of(Fetch)[0])
+    file = qm.of(Done)[0].file
+    bench.say(qm, Delete(1, 8, file))  # of another machine
+    assert bench.files() == [content_path(file)]
+    bench.say(qm, Delete(2, 7, file), Delete(3, 7, file), Delete(4, 7, 123456))
+    assert bench.files() == []
+    assert [deleted.id for deleted in qm.of(Deleted)] == [2, 3, 4]
+    assert len(logged_errors.flush("came to machine 7")) == 1
+
+
+class BrokenDisk(Disk):
+    """Fails as told."""
+
+    broken = False
+
+    def rename(self, source: str, target: str) -> None:
+        if self.broken:
+            raise OSError(28, "No space left on device")
+        super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        if self.broken:
+            raise OSError(5, "Input/output error")
+        super().remove(path)
+
+
+def test_a_failing_disk_stops_the_work_for_a_while(tmp_path: Path, logged_errors: Any) -> None:
+    disk = BrokenDisk()
+    bench = Bench(tmp_path, disk)
+    qm, _ = bench.qm()
+    bot, _ = bench.bot(1)
+    bench.say(qm, *[fetch_order(number) for number in range(1, 5)])
+    disk.broken = True
+    bench.finish(bot, bot.of(Fetch)[0])
+    (result,) = qm.of(Done)
+    assert (result.code, result.file) == (CODES["store-failed"], None)
+    assert "No space" in result.detail
+    assert qm.of(Capacity)[-1] == Capacity(0)
+    assert len(bot.of(Fetch)) == 1
+    bench.say(qm, Delete(1, 7, 1))
+    assert qm.of(Deleted) == []
+    bench.pass_time(PAUSE_FIRST_SECONDS)
+    assert qm.of(Capacity)[-1] == Capacity(1)
+    bench.say(bot, done(bot.of(Fetch)[1], CODES["store-failed"]))  # the robot says so, too
+    bench.pass_time(PAUSE_FIRST_SECONDS)
+    assert len(bot.of(Fetch)) == 2  # this time it waits longer
+    bench.pass_time(PAUSE_FIRST_SECONDS)
+    disk.broken = False
+    bench.finish(bot, bot.of(Fetch)[2])
+    assert qm.of(Done)[-1].code == 0
+    assert len(logged_errors.flush("Content cannot be stored")) == 2
+    assert len(logged_errors.flush("cannot be removed")) == 1
+
+
+def test_a_result_without_its_file_is_no_success(bench: Bench, logged_errors: Any) -> None:
+    qm, _ = bench.qm()
+    bot, _ = bench.bot()
+    bench.say(qm, fetch_order(1))
+    bench.say(bot, done(bot.of(Fetch)[0]))
+    assert qm.of(Done)[0].code == CODES["store-failed"]
+    assert logged_errors.flush("Content cannot be stored")
+
+
+def test_no_name_can_be_reserved(tmp_path: Path, logged_errors: Any) -> None:
+    bench = Bench(tmp_path)
+    real = bench.content.reserve
+
+    def fail() -> int:
+        raise OSError(28, "No space left on device")
+
+    bench.content.reserve = fail  # type: ignore[method-assign]
+    qm, _ = bench.qm()
+    bot, _ = bench.bot()
+    bench.say(qm, fetch_order(1), fetch_order(2))
+    assert bot.of(Fetch) == []
+    bench.content.reserve = real  # type: ignore[method-assign]
+    bench.pass_time(PAUSE_FIRST_SECONDS)
+    assert ids(bot) == ["q1-1", "q1-2"]
+    assert logged_errors.flush("no file name can be reserved")
+
+
+def test_too_many_orders_end_the_connection(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, orders_max=10)
+    qm, _ = bench.qm()
+    bench.say(qm, *[fetch_order(number) for number in range(30)])
+    assert qm.lost
+    assert bench.engine.held == 10
+    again, _ = bench.qm()
+    assert len(again.of(Running)) == 10
+
+
+def test_too_many_robots(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, robots_max=2)
+    _, wire = bench.bot(1, "b1")
+    bench.bot(1, "b2")
+    factory = bench.engine.robot_factory()
+    assert factory.buildProtocol(None) is None
+    wire.kill(wire.client)
+    bench.settle()
+    assert factory.buildProtocol(None) is not None
+
+
+def test_nothing_is_left_in_the_reactor_after_stop(bench: Bench, logged_errors: Any) -> None:
+    qm, wire = bench.qm()
+    bot, _ = bench.bot()
+    bench.say(qm, fetch_order(1), fetch_order(2))
+    bench.say(bot, done(bot.of(Fetch)[0], CODES["store-failed"]))
+    wire.kill(wire.server)
+    bench.engine.stop()
+    bench.settle()
+    for peer in (qm, bot):
+        peer.stream.abort()
+    bench.settle()
+    bench.clock.advance(0)
+    qm.stream.connectionLost()
+    assert bot.lost
+    assert bench.clock.getDelayedCalls() == []
+    assert logged_errors.flush("Content cannot be stored")
