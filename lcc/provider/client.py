@@ -144,7 +144,7 @@ class ProviderConversation:
         self._last_sign = 0.0
         self._limit_seconds = request.timeout_seconds
         self._stream: XmlStream
-        self.done: Deferred[Submission] = Deferred(lambda _: self._fail("interrupted"))
+        self.done: Deferred[Submission] = Deferred(lambda _: self._interrupted())
 
     # IConversation.
 
@@ -182,12 +182,22 @@ class ProviderConversation:
         if self._outcome is None:
             how = "was closed" if reason.check(ConnectionDone) else f"was lost ({reason.getErrorMessage()})"
             self._outcome = Unreachable(f"the connection {how} before the answer", self._end_sent)
+        self._tell()
+
+    # Inside.
+
+    def _tell(self) -> None:
+        if self.done.called:
+            return
         if isinstance(self._outcome, Exception):
             self.done.errback(self._outcome)
         else:
+            assert self._outcome is not None
             self.done.callback(self._outcome)
 
-    # Inside.
+    def _interrupted(self) -> None:
+        self._fail("interrupted")
+        self._tell()
 
     def _message(self, message: UnsMessage) -> None:
         match message:

@@ -117,11 +117,11 @@ def read_entries(path: Path) -> Iterator[StateEntry]:
         file = path.open(encoding="utf-8", errors="surrogatepass")
     except FileNotFoundError:
         return
+    count = 0
     with file:
         try:
             if not file.readline().startswith(_MAGIC):
                 raise StateDamaged(f"{path} is not a state file")
-            count = 0
             for line in file:
                 digest, _, rest = line.partition(" ")
                 if digest == "end":

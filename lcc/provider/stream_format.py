@@ -236,7 +236,9 @@ class StreamReader:
 
     def _text(self, data: str) -> None:
         if self._depth == 1 and not data.isspace():
-            raise StreamFault(f"{self._where()}: {data.strip()[:60]!r} is no <url …/> container")
+            # The parser tells of a text when it has reached the end of it.
+            line = self._parser.CurrentLineNumber - data.lstrip().count("\n")
+            raise StreamFault(f"line {line}: {data.split()[0][:60]!r} is no <url …/> container")
 
     def _mark(self, target: str, data: str) -> None:
         pairs = dict(_PAIR.findall(data))

@@ -1,0 +1,246 @@
+"""lcccp from the end of its input to its exit code, over real connections to a scripted UNS."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_twisted
+from scripted_uns import Script, listening
+from twisted.internet import reactor
+from twisted.internet.defer import ensureDeferred
+
+from lcc.provider import submitter as submitter_module
+from lcc.provider.client import Unreachable, submit, uns_endpoint
+from lcc.provider.spool import Spool, spool_stream
+from lcc.provider.statefile import StateEntry, StateFile, StateWriter
+from lcc.provider.stream_format import Header, StreamFault, StreamWriter
+from lcc.provider.submitter import Orders, Submitter
+
+
+def spooled(count: int, *, statefile: Path | None = None, full: bool = False, extra: str = "x") -> Spool:
+    """A complete stream with so many elements."""
+    sink = io.BytesIO()
+    tool = "lcccpstate" if statefile is not None else "file2url"
+    writer = StreamWriter(sink, Header(tool, full, statefile, "t" if statefile else ""))
+    for number in range(count):
+        writer.write({"c": f"{extra}{number}.html", "m": "text/html", "len": "100"})
+    writer.close(added=count)
+    return spool_stream(io.BytesIO(sink.getvalue()), full, False, True)
+
+
+def run(script: Script, spool: Spool | None, state: StateFile | None = None, **options: Any) -> Any:
+    """One run of lcccp; a Deferred of its exit code."""
+    settings = {"timeout_seconds": 30.0, "retries": 0, "show_errors": 3, "quiet": False, **options}
+    orders = Orders(f"127.0.0.1:{script.port}", 1, "secret", "http://site/", **settings)
+    return ensureDeferred(Submitter(orders, spool, state).run(reactor))
+
+
+@pytest_twisted.inlineCallbacks
+def test_accepted(capsys: pytest.CaptureFixture[str]) -> Any:
+    with listening(reactor, Script()) as script, spooled(5000) as spool:
+        assert (yield run(script, spool)) == 0
+    begin, elements = script.sets[0]
+    assert (begin.full, begin.urlprefix, len(elements)) == (False, "http://site/", 5000)
+    assert elements[4999]["c"] == "x4999.html"
+    assert (script.inits[0].pid, script.inits[0].password) == (1, "secret")
+    said = capsys.readouterr()
+    assert "accepted: a set of 5,000 URLs, 5,000 of them valid" in said.out
+    assert said.err == ""
+
+
+@pytest_twisted.inlineCallbacks
+def test_url_errors(capsys: pytest.CaptureFixture[str]) -> Any:
+    with listening(reactor, Script(errors=40)) as script, spooled(7, extra="bad") as spool:
+        assert (yield run(script, spool)) == 1
+    said = capsys.readouterr()
+    assert "7 URLs were refused" in said.err
+    assert "1204 http://site/bad0.html: outside\N{REPLACEMENT CHARACTER}[31m roots" in said.err
+    assert "and 4 more" in said.err
+    assert "40 errors of earlier fetches" in said.err
+    assert "404 http://site/lost.html: Not Found" in said.err
+    assert "and 39 more" in said.err
+    assert "secret" not in said.err + said.out
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "text"),
+    [
+        ("init", 3, "1010 go <away>"),
+        ("reject", 3, "1102 too large"),
+        ("lost-init", 4, "before the answer"),
+        ("lost-set", 4, "before the answer"),
+        ("lost-answer", 4, "may have taken it"),
+        ("silent", 4, "no answer for 0.2 seconds"),
+    ],
+)
+@pytest_twisted.inlineCallbacks
+def test_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str], stop: str, code: int, text: str) -> Any:
+    state = StateFile(tmp_path / "state")
+    writer = StateWriter(state.pending, "t")
+    writer.close()
+    timeout = 0.2 if stop == "silent" else 30.0
+    count = 20_000 if stop in ("reject", "lost-set") else 5
+    with listening(reactor, Script(stop=stop)) as script, spooled(count, statefile=state.path) as spool:
+        assert (yield run(script, spool, state, timeout_seconds=timeout)) == code
+    assert text in capsys.readouterr().err
+    assert not state.path.exists()
+    # Only where nobody knows, the pending state stays.
+    assert state.pending.exists() == (stop == "lost-answer")
+
+
+@pytest_twisted.inlineCallbacks
+def test_unreachable(capsys: pytest.CaptureFixture[str]) -> Any:
+    with spooled(1) as spool:
+        orders = Orders("unix:/nonexistent/uns", 1, "secret", "", 30.0, 0, 3, False)
+        code = yield ensureDeferred(Submitter(orders, spool, None).run(reactor))
+    assert code == 4
+    assert "no connection" in capsys.readouterr().err
+
+
+@pytest_twisted.inlineCallbacks
+def test_a_wrong_endpoint(capsys: pytest.CaptureFixture[str]) -> Any:
+    orders = Orders("bogus:a:b", 1, "secret", "", 30.0, 0, 3, False)
+    code = yield ensureDeferred(Submitter(orders, None, None).run(reactor))
+    assert code == 2
+    assert "neither HOST:PORT" in capsys.readouterr().err
+
+
+@pytest_twisted.inlineCallbacks
+def test_attempts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.setattr(submitter_module, "_RETRY_SECONDS", (0.0,))
+    with listening(reactor, Script(stop="init", code=1012)) as script, spooled(2) as spool:
+        assert (yield run(script, spool, retries=2)) == 3
+        assert len(script.inits) == 3
+        script.stop = "lost-set"
+        with spooled(9) as other:
+            assert (yield run(script, other, retries=1)) == 4
+        assert len(script.inits) == 5
+        script.stop, script.code = "init", 1010
+        assert (yield run(script, spool, retries=2)) == 3
+        assert len(script.inits) == 6
+    assert "trying again" in capsys.readouterr().out
+
+
+@pytest_twisted.inlineCallbacks
+def test_the_state_is_put_in_place_when_accepted(tmp_path: Path) -> Any:
+    state = StateFile(tmp_path / "state")
+    writer = StateWriter(state.pending, "t")
+    writer.add(StateEntry("d", "a", "text/html"))
+    writer.close()
+    with listening(reactor, Script(wanted="old-files")) as script, spooled(3, statefile=state.path) as spool:
+        assert (yield run(script, spool, state)) == 0
+    assert [entry.curl for entry in state.entries()] == ["a"]
+    assert not state.pending.exists()
+    assert state.full_set_wanted() == "old-files"
+    with listening(reactor, Script()) as script:
+        assert (yield run(script, None, state)) == 0
+    assert state.full_set_wanted() == ""
+
+
+@pytest_twisted.inlineCallbacks
+def test_nothing_to_send(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The connection alone; a set without elements only where it acknowledges errors."""
+    state = StateFile(tmp_path / "state")
+    StateWriter(state.pending, "t").close()
+    with listening(reactor, Script()) as script, spooled(0, statefile=state.path) as spool:
+        assert (yield run(script, spool, state)) == 0
+        assert len(script.inits) == 1
+        assert script.sets == []
+        assert state.path.exists()
+        script.errors = 2
+        with spooled(0) as other:
+            assert (yield run(script, other)) == 0
+        assert len(script.sets) == script.accepted == 1
+    assert "nothing has changed" in capsys.readouterr().out
+
+
+@pytest_twisted.inlineCallbacks
+def test_check(capsys: pytest.CaptureFixture[str]) -> Any:
+    script = Script(wanted="cache-crash", errors=1, files_free=10, space_free=5_000_000)
+    with listening(reactor, script):
+        assert (yield run(script, None)) == 0
+        script.stop = "init"
+        assert (yield run(script, None)) == 3
+    said = capsys.readouterr()
+    for text in ("number 12", "192.0.2.7", "text/*", "10 free", "4.8 MiB free", "3 more", "5 URLs", "cache-crash"):
+        assert text in said.out
+    assert "404 http://site/lost.html" in said.err
+    assert script.sets == []
+
+
+@pytest.mark.parametrize(
+    ("files", "space", "full", "text"),
+    [
+        (9, None, False, "exceeds the quota of files: 10 more, where 9 have room"),
+        (9, None, True, "exceeds the quota of files"),
+        (None, 999, False, "may exceed the quota of space: 1,000 bytes, where 999 bytes"),
+        (None, 999, True, "exceeds the quota of space"),
+        (10, 1000, False, ""),
+        (10, 1000, True, ""),
+    ],
+)
+@pytest_twisted.inlineCallbacks
+def test_quota_warnings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], files: int | None, space: int | None, full: bool, text: str
+) -> Any:
+    state = StateFile(tmp_path / "state")
+    StateWriter(state.pending, "t").close()
+    script = Script(files_free=files, space_free=space)
+    with listening(reactor, script), spooled(10, statefile=state.path, full=full) as spool:
+        assert (yield run(script, spool, state)) == 0
+    said = capsys.readouterr().err
+    assert text in said
+    assert bool(said) == bool(text)
+
+
+@pytest_twisted.inlineCallbacks
+def test_a_progress_bar_for_a_person(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with listening(reactor, Script()) as script, spooled(3000) as spool:
+        assert (yield run(script, spool)) == 0
+    assert "accepted" in capsys.readouterr().out
+
+
+@pytest_twisted.inlineCallbacks
+def test_other_programs_submit() -> Any:
+    counts: list[int] = []
+    with listening(reactor, Script()) as script:
+        endpoint = uns_endpoint(reactor, f"127.0.0.1:{script.port}")
+        urls = ({"c": f"{number}", "m": "text/html"} for number in range(1200))
+        submission = yield submit(reactor, endpoint, 1, "secret", urls, full=True, on_progress=counts.append)
+        assert (submission.received, submission.sent, counts[-1]) == (1200, 1200, 1200)
+        assert script.sets[0][0].full
+        silent = Script(stop="silent")
+        with listening(reactor, silent):
+            waiting = submit(reactor, uns_endpoint(reactor, f"127.0.0.1:{silent.port}"), 1, "secret", [])
+            while not silent.inits:
+                yield submitter_module.deferLater(reactor, 0.001)
+            waiting.cancel()
+            with pytest.raises(Unreachable, match="interrupted"):
+                yield waiting
+
+
+def stream(text: str, full: bool = False, anyway: bool = False) -> Spool:
+    return spool_stream(io.BytesIO(text.encode()), full, anyway, False)
+
+
+def test_streams_that_must_not_be_sent_so() -> None:
+    state = Header("lcccpstate", False, Path("/s"), "t").line() + '<?lcc-end count="0"?>\n'
+    with pytest.raises(StreamFault, match="would delete the rest"):
+        stream(state, full=True)
+    with pytest.raises(StreamFault, match="joined"):
+        stream(state + state)
+    with pytest.raises(StreamFault, match="deletes the whole site"):
+        stream('<url c="a" op="delete"/>', full=True)
+    stream("", full=True, anyway=True)._file.close()
+    with stream('<url c="a" len="5"/><url c="b" op="delete"/><url c="c" len="x"/>') as spool:
+        plan = spool.plan
+        assert (plan.elements, plan.deletions, plan.bytes, plan.added) == (3, 1, 5, None)
+        assert len(list(spool.elements())) == len(list(spool.elements())) == 3
+
+
+def test_the_password_does_not_show() -> None:
+    assert "secret" not in repr(Orders("h", 1, "secret", "", 1, 0, 1, False))
