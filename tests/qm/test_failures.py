@@ -61,7 +61,7 @@ def test_results_of_an_earlier_run_are_not_fetched_again(world: World) -> None:
     assert world.count("qdb") == 0 and world.cached_count == 5
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(25))
 def test_anything_may_break_at_any_time(make_world: MakeWorld, seed: int) -> None:
     random = Random(seed)
     world = make_world(absorb_batch=3, record_batch=4, read_ahead=3, lease=60.0, hold_initial=1.0, hold_maximum=2.0)
