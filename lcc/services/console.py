@@ -36,7 +36,8 @@ def run(role: str, arguments: list[str]) -> None:
         runApp(options)
     except (Busy, ConfigError, StoreUnavailable, BindError, OSError, ValueError) as error:
         # ValueError: an endpoint string that does not make sense.  What happens later is logged by the reactor.
-        print(f"{role}: {error}", file=sys.stderr)
+        # By now sys.stderr leads to the log.
+        print(f"{role}: {error}", file=sys.__stderr__)
         raise SystemExit(1) from None
     raise SystemExit(0)
 

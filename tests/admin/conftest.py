@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +15,7 @@ from lcc.admin.cli import main
 from lcc.config import load_config
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.transactions import Txn
+from tests.conftest import Backend
 
 COLUMNS = {
     "state": 1,
@@ -96,8 +97,8 @@ def _put(txn: Txn, rows: Sequence[dict[str, Any]]) -> None:
 
 
 @pytest.fixture
-def lcc(tmp_path: Path) -> Iterator[Lcc]:
-    """An LCC on SQLite that was initialised."""
-    made = Lcc(tmp_path, "sqlite:lcc.db")
+def lcc(backend: Backend) -> Lcc:
+    """An LCC that was initialised, on each kind of database."""
+    made = Lcc(backend.home, backend.url)
     made.admin("init")
-    yield made
+    return made

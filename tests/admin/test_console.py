@@ -1,0 +1,102 @@
+"""The console scripts: roles in the foreground, and plain words when one cannot start."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BIN = Path(sys.executable).parent
+RUNNING = {
+    "lcc": "Queue manager run",
+    "lcc-uns": "Scheduling retry 2",
+    "lcc-qm": "Queue manager run",
+    "lcc-botm": "Scheduling retry 2",
+    "lcc-bot": "Scheduling retry 2",
+}
+"""Role -> what it logs once its reactor runs, alone as it is."""
+ROLES = tuple(RUNNING)
+PATIENCE_SECONDS = 60.0
+
+
+def start(role: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [BIN / role, "--config", "lcc.toml"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """The role's log up to a line with this text."""
+    lines = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.append(line)
+        if text in line:
+            return "".join(lines)
+    raise AssertionError(f"{text!r} was not in the log:\n{''.join(lines)}")
+
+
+def configure(folder: Path, uns_port: int = 0) -> None:
+    (folder / "lcc.toml").write_text(f'home = "new/home"\n[uns]\nlisten = "tcp:{uns_port}:interface=127.0.0.1"\n')
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_starts_in_a_new_home_and_stops_when_told(role: str, tmp_path: Path) -> None:
+    configure(tmp_path)
+    with start(role, tmp_path) as process:
+        try:
+            read_until(process, RUNNING[role])
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            process.kill()
+    assert "Server Shut Down" in output
+    assert "Traceback" not in output
+    assert process.returncode == -signal.SIGTERM
+    assert not (tmp_path / "twistd.pid").exists()
+    if role != "lcc-bot":  # which keeps nothing
+        assert (tmp_path / "new" / "home").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_bad_configuration_is_told_in_lines(role: str, tmp_path: Path) -> None:
+    (tmp_path / "lcc.toml").write_text("surprise = 1\n[uns]\nlisten = 2\n")
+    with start(role, tmp_path) as process:
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 2
+    assert output.startswith(f"{role}: ")
+    assert len(output.splitlines()) == 2
+    assert "surprise" in output
+    assert "uns.listen" in output
+
+
+def test_what_cannot_start_says_why(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        configure(tmp_path, taken.getsockname()[1])
+        with start("lcc-uns", tmp_path) as process:
+            output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    last = output.splitlines()[-1]
+    assert last.startswith("lcc-uns: ")
+    assert "in use" in last
+    assert "Traceback" not in output
+
+
+def test_a_second_one_in_the_same_home_is_refused(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with start("lcc-uns", tmp_path) as first:
+        try:
+            read_until(first, "starting on")
+            with start("lcc-uns", tmp_path) as second:
+                output, _ = second.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            first.kill()
+    assert second.returncode == 1
+    assert "another process of this role" in output.splitlines()[-1]
+    assert "Traceback" not in output
