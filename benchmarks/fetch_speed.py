@@ -2,7 +2,8 @@
 
 Starts an nginx of its own on loopback (temporary configuration and folder) with 20,000 files of 10 KiB, then several
 times in turn: curl with 32 transfers at once, and one process with 32 providers, each strictly one fetch at a time,
-all guards on, that writes each body to a file of its own and hashes it.  Prints the medians, the ratio and the CPU time.
+all guards on, that writes each body to a file of its own and hashes it.  Prints the medians, the ratio and the CPU
+time.
 
     python benchmarks/fetch_speed.py [--files 20000] [--size 10240] [--rounds 5] [--folder DIR] [--profile]
 
@@ -31,6 +32,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from zope.interface import implementer
+
+from lcc.interfaces import IContentSink
+
 PROVIDERS = 32
 CONFIGURATION = """
 daemon off; worker_processes 1; {user} pid {folder}/nginx.pid; error_log {folder}/error.log;
@@ -44,6 +49,7 @@ http {{
 """
 
 
+@implementer(IContentSink)
 class FileSink:
     """One body: to a file, hashed."""
 
@@ -124,11 +130,11 @@ def client(base: str, folder: str, files: int, profile: bool) -> None:
             return fetcher.close()
 
         gatherResults([provider(pid + 1) for pid in range(PROVIDERS)]).addCallback(finish).addBoth(
-            lambda _: reactor.stop()  # type: ignore[attr-defined]
+            lambda _: reactor.stop()
         )
 
-    reactor.callWhenRunning(start)  # type: ignore[attr-defined]
-    reactor.run()  # type: ignore[attr-defined]
+    reactor.callWhenRunning(start)
+    reactor.run()
 
 
 @contextmanager
@@ -193,7 +199,8 @@ def main() -> None:
     parser.add_argument("--client", nargs=2, metavar=("BASE", "FOLDER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.client:
-        client(*options.client, options.files, options.profile)
+        base, folder = options.client
+        client(base, folder, options.files, options.profile)
         return
     root = Path(tempfile.mkdtemp(prefix="lcc-fetch-speed-", dir=options.folder))
     try:

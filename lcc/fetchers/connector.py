@@ -16,7 +16,8 @@ from twisted.internet.protocol import Factory, Protocol
 from lcc.config import BotConfig
 from lcc.errors import FetchError
 from lcc.fetchers.addresses import check_addresses, literal_address
-from lcc.fetchers.http_protocol import HttpConnection, Owner
+from lcc.fetchers.http_exchange import Owner
+from lcc.fetchers.http_protocol import HttpConnection
 from lcc.fetchers.resolver import CachingResolver
 from lcc.fetchers.tls import TlsClient
 

@@ -70,15 +70,18 @@ class HttpFetcher:
         """As :meth:`lcc.interfaces.IFetcher.fetch`."""
         fetch = _Fetch(self, order, sink, follow)
         self._fetches.add(fetch)
+        result = fetch.result
         fetch.go(order.url)
-        return fetch.result
+        assert result is not None
+        return result
 
     def close(self) -> Deferred[None]:
         """As :meth:`lcc.interfaces.IFetcher.close`; fetches that still run end as cancelled."""
         if self._closing is None:
             self._closing = Deferred()
             for fetch in list(self._fetches):
-                fetch.result.cancel()
+                if fetch.result is not None:
+                    fetch.result.cancel()
             self._resolver.close()
             for connection in list(self._connections):
                 connection.close()
@@ -161,11 +164,11 @@ class HttpFetcher:
     # For the connections.
 
     def connection_made(self, connection: HttpConnection) -> None:
-        """As :class:`lcc.fetchers.http_protocol.Owner`."""
+        """As :class:`lcc.fetchers.http_exchange.Owner`."""
         self._connections.add(connection)
 
     def connection_lost(self, connection: HttpConnection) -> None:
-        """As :class:`lcc.fetchers.http_protocol.Owner`."""
+        """As :class:`lcc.fetchers.http_exchange.Owner`."""
         self._connections.discard(connection)
         key: Any = connection.key
         if self._idle.get(key) is connection:
@@ -206,7 +209,8 @@ class _Fetch:
     def __init__(
         self, fetcher: HttpFetcher, order: FetchOrder, sink: IContentSink, follow: Callable[[str, str], str]
     ) -> None:
-        self.result: Deferred[Fetched] = Deferred(self._cancelled)
+        # None once it has fired.
+        self.result: Deferred[Fetched] | None = Deferred(self._cancelled)
         self._fetcher = fetcher
         self._order = order
         self._sink = sink
@@ -257,7 +261,7 @@ class _Fetch:
         self._pending = None
         if self._timer.active():
             self._timer.cancel()
-        if self.result.called:
+        if self.result is None:
             return
         if reason.check(CancelledError, ConnectingCancelledError):
             self._fail(FetchError("deadline", "while connecting"))
@@ -277,20 +281,19 @@ class _Fetch:
 
     def _cancelled(self, result: Deferred[Fetched]) -> None:
         self._fetcher.ended(self)
+        self.result = None
         pending, self._pending = self._pending, None
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.abort()
         if pending is not None:
-            # First the result, so that _not_connected does not take this for the deadline.
             self._timer.cancel()
-            result.errback(CancelledError())
             pending.cancel()
 
     # What the connection tells.
 
     def head_received(self, head: ResponseHead) -> IContentSink | None:
-        """As :class:`lcc.fetchers.http_protocol.Exchange`."""
+        """As :class:`lcc.fetchers.http_exchange.Exchange`."""
         self._head = head
         status, fields = head.status, head.fields
         if status in _CONTENT:
@@ -310,7 +313,7 @@ class _Fetch:
         return None
 
     def exchange_ended(self, connection: HttpConnection, error: FetchError | None, untouched: bool) -> None:
-        """As :class:`lcc.fetchers.http_protocol.Exchange`."""
+        """As :class:`lcc.fetchers.http_exchange.Exchange`."""
         self._connection = None
         self._wire_bytes += connection.wire_bytes
         if connection.secure and connection.wire_bytes:
@@ -363,12 +366,16 @@ class _Fetch:
             self._wire_bytes,
         )
         self._fetcher.ended(self)
-        self.result.callback(fetched)
+        result, self.result = self.result, None
+        assert result is not None
+        result.callback(fetched)
 
     def _fail(self, error: FetchError) -> None:
         self._fetcher.ended(self)
         error.wire_bytes = self._wire_bytes
-        self.result.errback(error)
+        result, self.result = self.result, None
+        assert result is not None
+        result.errback(error)
 
 
 def _field(text: str) -> str:

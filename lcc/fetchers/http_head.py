@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import calendar
 import json
 import re
+from datetime import date
 from email.utils import mktime_tz, parsedate_tz
 from functools import lru_cache
-
-import attrs
+from typing import NamedTuple
 
 ETAG_CHARS_MAX = 255
 """A longer entity tag is dropped."""
@@ -25,6 +24,7 @@ _MONTHS = {
         (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"), 1
     )
 }
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
 _NOT_KEPT = frozenset([b"set-cookie", b"set-cookie2"])
 _PLAIN = bytes(range(0x20, 0x7F)) + b"\n"  # a line feed is in no field: the parser refuses it
 
@@ -32,8 +32,7 @@ RawHeaders = list[tuple[bytes, bytes]]
 """Names and values as they came, in order."""
 
 
-@attrs.frozen
-class ResponseHead:
+class ResponseHead(NamedTuple):
     """The head of a final response.
 
     :ivar raw: all fields, in order.
@@ -62,10 +61,11 @@ def http_time(value: bytes) -> int | None:
     try:
         if match is not None:
             day, month, year, hour, minute, second = match.groups()
-            when = (int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second))
-            if not (when[0] >= 1970 and 1 <= when[2] <= 31 and when[3] < 24 and when[4] < 60 and when[5] <= 60):
+            days = date(int(year), _MONTHS[month], int(day)).toordinal() - _EPOCH_DAY
+            clock = (int(hour), int(minute), int(second))
+            if clock > (23, 59, 60) or clock[1] > 59 or clock[2] > 60:
                 return None
-            seconds = calendar.timegm((*when, 0, 0, 0))
+            seconds = days * 86400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
         else:
             parsed = parsedate_tz(value.decode("latin-1")[:100])
             if parsed is None:
