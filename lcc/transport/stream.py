@@ -121,6 +121,8 @@ class XmlStream(Protocol):
         transport: Any = self.transport
         # Also for a peer that has sent everything: it may never read what is left in the transport's buffer.
         self._linger_call = self.clock.callLater(self.limits.linger_seconds, self.abort)
+        # A TLS transport does not close as long as a producer is registered.
+        transport.unregisterProducer()
         if self.peer_finished or not hasattr(transport, "loseWriteConnection"):
             transport.loseConnection()
             return
