@@ -14,33 +14,21 @@ from click.testing import CliRunner, Result
 from lcc.admin.cli import main
 from lcc.config import load_config
 from lcc.storage.database import BlockingDatabase
+from lcc.storage.rows import CACHED, empty_cache_row
 from lcc.storage.transactions import Txn
 from tests.conftest import Backend
 
-COLUMNS = {
-    "state": 1,
-    "connseq": 1,
-    "seen": 0,
-    "source": 1,
-    "furl": "",
-    "burl": "",
+CONTENT = {
+    "state": CACHED,
     "mimetype": "text/html",
-    "subtype": "",
-    "told_md5": "",
-    "told_len": None,
-    "told_mtime": None,
     "md5": "0123456789abcdef0123456789abcdef",
     "len": 12,
     "mtime": 1_700_000_000,
     "status": 200,
-    "charset": "",
-    "etag": "",
-    "headers": "",
     "fetched_time": 1_700_000_001,
     "fetched_machineid": 1,
-    "confirmed_time": 1_700_000_001,
 }
-"""A row of lccurl, as far as a test does not say otherwise."""
+"""What a test's row of the cache has, as far as the test does not say otherwise."""
 
 
 class Lcc:
@@ -86,11 +74,11 @@ def _put(txn: Txn, rows: Sequence[dict[str, Any]]) -> None:
     number = int(txn.value("SELECT value FROM counters WHERE name = 'change'"))
     for row in rows:
         number += 1
-        fields = {**COLUMNS, "pid": 1, "change_number": number, **row}
-        key = fields.pop("key")
-        fields.setdefault("curl", f"http://www.example.org/{key}.html")
-        fields.setdefault("fetched_fileid", key)
-        fields["urlkey"] = int(fields["pid"]).to_bytes(4, "big") + int(key).to_bytes(16, "big")
+        name, pid = row["key"], row.get("pid", 1)
+        key = pid.to_bytes(4, "big") + name.to_bytes(16, "big")
+        own = {"curl": f"http://www.example.org/{name}.html", "fetched_fileid": name, "change_number": number}
+        fields = {**empty_cache_row(key, pid), **CONTENT, **own, **row}
+        del fields["key"]
         txn.execute("DELETE FROM lccurl WHERE urlkey = ?", [fields["urlkey"]])
         txn.insert("lccurl", list(fields), [tuple(fields.values())])
     txn.execute("UPDATE counters SET value = ? WHERE name = 'change'", [number])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from lcc.admin import queue
+from lcc.storage.rows import QUEUE_COLUMNS
 from lcc.storage.transactions import Txn
 
 from .conftest import Lcc
 
 SET = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
-TEXTS = ("furl", "burl", "subtype", "md5", "hours", "sent")
 
 
 def fill(txn: Txn) -> None:
@@ -18,12 +18,15 @@ def fill(txn: Txn) -> None:
     for psetid, pid in ((1, 1), (2, 2), (3, 1)):
         txn.insert("qpsdb", SET, [(psetid, -1, pid, 0, 1, psetid == 3, 1, 2, 2, 1_700_000_000)])
         for seq in (1, 2):
-            row = {
+            own = {
                 "urlkey": pid.to_bytes(4, "big") + (10 * psetid + seq).to_bytes(16, "big"),
-                "pid": pid, "psetid": psetid, "slot": -1, "seq": seq, "operation": seq % 2, "generation": 1,
-                "connseq": 1, "attempts": 0, "seen": 0, "curl": f"http://www.example.org/{psetid}/{seq}",
-                "mimetype": "text/html", "len": None, "mtime": None, "ifabsent": 0, **dict.fromkeys(TEXTS, ""),
-            }  # fmt: skip
+                "curl": f"http://www.example.org/{psetid}/{seq}",
+                "mimetype": "text/html",
+                "operation": seq % 2,
+            }
+            place = {"pid": pid, "psetid": psetid, "slot": -1, "seq": seq, "len": None, "mtime": None}
+            numbers = dict.fromkeys(("generation", "connseq", "attempts", "seen", "ifabsent"), 0)
+            row = {**dict.fromkeys(QUEUE_COLUMNS, ""), **numbers, **place, **own}
             txn.insert("qdb", list(row), [tuple(row.values())])
 
 
