@@ -25,7 +25,7 @@ class InlineDatabase:
 
     :ivar unavailable: everything fails with StoreUnavailable.
     :ivar lose_results: so many of the next writes are done, but fail with StoreUnavailable all the same.
-    :ivar waiting: while :meth:`hold_back` is in force: what was asked for and has not happened.
+    :ivar waiting: while :meth:`hold_back` is in force: what was asked for and has not happened; True for a write.
     """
 
     def __init__(self, home: Path, random: Random) -> None:
@@ -36,7 +36,7 @@ class InlineDatabase:
         self.dialect = self._database.dialect
         self.unavailable = False
         self.lose_results = 0
-        self.waiting: list[Callable[[], None]] = []
+        self.waiting: list[tuple[bool, Callable[[], None]]] = []
         self._held_back = False
 
     def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
@@ -56,8 +56,13 @@ class InlineDatabase:
         self._held_back = True
 
     def step(self, index: int = 0) -> None:
-        """Let one thing happen."""
-        self.waiting.pop(index)()
+        """Let one thing happen: a read, or else the write that was asked for first (they keep their order)."""
+        write, happen = self.waiting[index]
+        if write:
+            index = next(at for at, (is_write, _) in enumerate(self.waiting) if is_write)
+            happen = self.waiting[index][1]
+        del self.waiting[index]
+        happen()
 
     def let_go(self) -> None:
         """Let everything happen that waits, and whatever comes."""
@@ -80,7 +85,7 @@ class InlineDatabase:
             if not result.called:
                 self._do(run, write, function, args).chainDeferred(result)
 
-        self.waiting.append(happen)
+        self.waiting.append((write, happen))
         return result
 
     def _do(

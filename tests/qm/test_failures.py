@@ -61,8 +61,13 @@ def test_results_of_an_earlier_run_are_not_fetched_again(world: World) -> None:
     assert world.count("qdb") == 0 and world.cached_count == 5
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_anything_may_break_at_any_time(make_world: MakeWorld, seed: int) -> None:
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_anything_may_break_at_any_time(make_world: MakeWorld, seed: int, slow: bool) -> None:
+    """Whatever happens in whatever order, in the end each URL is as the last set that named it said.
+
+    :param slow: the database answers later, reads in any order.
+    """
     random = Random(seed)
     world = make_world(absorb_batch=3, record_batch=4, read_ahead=3, lease=60.0, hold_initial=1.0, hold_maximum=2.0)
     pids = [world.provider() for _ in range(3)]
@@ -75,7 +80,13 @@ def test_anything_may_break_at_any_time(make_world: MakeWorld, seed: int) -> Non
         pid, elements = sets[number - 1]
         uns.send_set(number, pid, [page(url, md5=f"{number:032x}", delete=gone) for url, gone in elements])
 
+    if slow:
+        world.database.hold_back()
     for _ in range(150):
+        for _ in range(random.randrange(4)):
+            if world.database.waiting:
+                world.database.step(random.randrange(len(world.database.waiting)))
+                world.settle()
         choice = random.randrange(12)
         if choice < 3 and len(sets) < 40:
             pid = random.choice(pids)
@@ -115,6 +126,7 @@ def test_anything_may_break_at_any_time(make_world: MakeWorld, seed: int) -> Non
                 world.database.unavailable = False
     world.database.unavailable = False
     world.database.lose_results = 0
+    world.database.let_go()
     for _ in range(100):
         world.advance(3)
         botm.finish_all(2000)
@@ -169,6 +181,25 @@ def test_the_database_is_away_while_results_come(make_world: MakeWorld) -> None:
     botm.finish_all()
     assert world.count("qdb") == 0 and world.cached_count == 80
     assert botm.upto == botm.number
+
+
+def test_deletes_that_a_botm_cannot_do_do_not_hold_up_others(make_world: MakeWorld) -> None:
+    world = make_world(delete_window=10)
+    pid = world.provider()
+    uns, botm = FakeUns(world), FakeBotm(world)
+    uns.send_set(1, pid, pages(*range(25)))
+    botm.finish_all()
+    uns.send_set(2, pid, [page(number, delete=True) for number in range(25)])
+    stuck, botm.deletes = botm.deletes, []
+    assert len(stuck) == 10
+    world.advance(62)
+    botm.delete_all()
+    assert world.count("fsmdb") == 10
+    uns.send_set(3, pid, pages(99))
+    botm.finish_all()
+    uns.send_set(4, pid, [page(99, delete=True)])
+    botm.delete_all()
+    assert world.count("fsmdb") == 0
 
 
 def test_results_that_cannot_be_used(world: World, logged_errors: LoggedErrors) -> None:

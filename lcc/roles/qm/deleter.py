@@ -4,8 +4,8 @@ The delete orders are rows of ``fsmdb``, so they survive everything.  For each B
 through its rows, keeps at most a window of them outstanding, and takes the answered ones out in batches.  What is
 for a BOT-M that is away simply stays in the table until it connects.
 
-An order that is not answered (the file could not be removed) keeps its place in the window until the BOT-M connects
-again; it is then sent again.
+An order that is not answered (the file could not be removed) stays in the table, too, and is sent again later.  So
+that such orders do not fill the window, they leave it when there was no answer for a while.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from lcc.roles.qm.patience import Patience
 
 _log = Logger()
 
+STUCK_SECONDS = 60.0
+
 
 class Deleting(Protocol):
     """What the delete manager needs of the engine."""
@@ -38,6 +40,7 @@ class _Client:
     :ivar outstanding: rows sent and not answered.
     :ivar answered: rows to be taken out of the table.
     :ivar woken: there may be rows that were not read yet.
+    :ivar last_answer: when something was answered, or nothing was outstanding.
     :ivar again: rows may have come before ``after``, too: read from the start once everything is answered.
     """
 
@@ -50,6 +53,7 @@ class _Client:
         self.woken = True
         self.again = False
         self.work: Deferred[None] | None = None
+        self.last_answer = 0.0
 
 
 class Deleter:
@@ -70,6 +74,7 @@ class Deleter:
     def connected(self, machine: int, line: Line) -> None:
         """This BOT-M takes orders now."""
         client = self._clients[line] = _Client(machine, line)
+        client.last_answer = self._patience.clock.seconds()
         self._start(client)
 
     def disconnected(self, line: Line) -> None:
@@ -83,6 +88,7 @@ class Deleter:
         client = self._clients.get(line)
         if client is not None and row_id in client.outstanding:
             client.outstanding.discard(row_id)
+            client.last_answer = self._patience.clock.seconds()
             client.answered.append(row_id)
             self._start(client)
 
@@ -91,6 +97,22 @@ class Deleter:
         for client in self._clients.values():
             client.woken = client.again = True
             self._start(client)
+
+    def check_stuck(self, now: float) -> None:
+        """Called now and then: go on where nothing is answered."""
+        for client in list(self._clients.values()):
+            if not client.outstanding:
+                client.last_answer = now
+            elif now - client.last_answer >= STUCK_SECONDS:
+                _log.warn(
+                    "Machine {machine} does not answer {count} delete orders; they are sent again later",
+                    machine=client.machine,
+                    count=len(client.outstanding),
+                )
+                client.outstanding.clear()
+                client.last_answer = now
+                client.woken = True
+                self._start(client)
 
     def enable(self) -> None:
         """The queue manager may write from now on."""

@@ -273,9 +273,15 @@ class QmEngine:
     # What is done by the clock.
 
     def _tick(self) -> None:
-        now = self.clock.seconds()
+        try:
+            self._tick_once(self.clock.seconds())
+        except Exception:
+            _log.failure("What is done every second has failed")  # and is done again in a second
+
+    def _tick_once(self, now: float) -> None:
         self.dispatcher.check_leases(now)
         self.scheduler.release(now)
+        self.deleter.check_stuck(now)
         if self._ordering is None:
             ordering = self._ordering = Deferred.fromCoroutine(self._carry_out_orders())
             ordering.addErrback(lambda failure: failure.trap(CancelledError) and None)
@@ -301,7 +307,7 @@ class QmEngine:
 
     def _orders_finished(self, finished: Sequence[tuple[str, int]]) -> None:
         for kind, pid in finished:
-            _log.info("Carried out: {kind} {pid}", kind=kind, pid=pid)
+            _log.debug("Carried out: {kind} {pid}", kind=kind, pid=pid)
             if kind == "provider-removed":
                 self.scheduler.provider_removed(pid)
             self.reader.provider_changed(pid)

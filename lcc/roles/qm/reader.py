@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, FirstError, gatherResults
 from twisted.logger import Logger
 
-from lcc.errors import Busy, StoreUnavailable
+from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
-from lcc.model import Cursor
+from lcc.model import Cursor, Provider
 from lcc.roles.qm.dispatcher import FetchInfo, fetch_info
 from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.scheduler import Scheduler
@@ -104,7 +104,7 @@ class Reader:
         for cursor in cursors:
             try:
                 await self._patience.ask("reading the queue", partial(self._read_once, [cursor]))
-            except (CancelledError, Busy):
+            except CancelledError:
                 raise
             except Exception:
                 _log.failure("The queue of provider {pid} cannot be read; it waits", pid=cursor.pid)
@@ -113,32 +113,27 @@ class Reader:
 
     async def _read_once(self, cursors: list[Cursor]) -> None:
         self.reads += 1
-        answer = self._store.read_ahead(cursors)  # goes on while the providers are read
         self._changed.clear()
-        infos: dict[int, object] = {}
-        gone: list[int] = []
+        known = self._known
+        infos: dict[int, object] = {cursor.pid: known.get(cursor.pid) for cursor in cursors}
+        unknown = [pid for pid, info in infos.items() if info is None]
+        asked: list[Deferred[Any]] = [self._store.read_ahead(cursors), *map(self._store.provider, unknown)]
         try:
-            for cursor in cursors:
-                info = self._known.get(cursor.pid) or await self._provider(cursor.pid)
-                if info is None:
-                    gone.append(cursor.pid)
-                infos[cursor.pid] = info
-        except BaseException:
-            answer.addErrback(lambda failure: failure.trap(StoreUnavailable, CancelledError) and None)
-            raise
-        aheads = await answer
-        for pid in gone:
-            _log.info("Provider {pid} is gone; its queue is not fetched", pid=pid)
-            self._scheduler.provider_removed(pid)
+            aheads, *providers = await gatherResults(asked, consumeErrors=True)
+        except FirstError as error:
+            error.subFailure.raiseException()
+        for pid, provider in zip(unknown, providers, strict=True):
+            if provider is None or provider.removed:
+                _log.info("Provider {pid} is gone; its queue is not fetched", pid=pid)
+                self._scheduler.provider_removed(pid)
+            else:
+                infos[pid] = self._learned(provider)
         self._scheduler.rows_read(cursors, aheads, infos)
 
-    async def _provider(self, pid: int) -> FetchInfo | None:
-        provider = await self._store.provider(pid)
-        if provider is None or provider.removed:
-            return None
+    def _learned(self, provider: Provider) -> FetchInfo:
         info = fetch_info(provider)
-        if pid not in self._changed:
-            self._known[pid] = info
+        if provider.pid not in self._changed:
+            self._known[provider.pid] = info
             if len(self._known) > PROVIDERS_KEPT:
                 self._known.popitem(last=False)
         return info
