@@ -38,6 +38,7 @@ _TEXTS = frozenset(
     {"mimetype", "m", "subtype", "s", "md5", "len", "mtime", "op", "hours", "browse", "ifabsent", "outside"}
 )
 _PAIRS = (("curl", "c"), ("furl", "f"), ("burl", "b"), ("mimetype", "m"), ("subtype", "s"))
+_MIMES = ("mimetype", "m")
 _LONG = frozenset(long for long, _short in _PAIRS)
 _RARE = frozenset({"op", "browse", "ifabsent", "outside", "burl", "b", "hours", "subtype", "s"})
 
@@ -54,8 +55,8 @@ class ElementError(UrlError):
     """An element is refused.
 
     :ivar url: the resolved fetch URL as far as it is known; else empty.
-    :ivar named: what tells a full set that the URL was named although it was refused; None where curl or mime type
-        could not be understood.
+    :ivar named: what tells a full set that the URL was named although it was refused; without a mime type, where that
+        could not be understood: all views were.  None where curl could not be understood.
     """
 
     def __init__(self, name: str, detail: str, url: str, named: UrlNotice | None) -> None:
@@ -224,13 +225,17 @@ class ElementChecker:
             url = normalise(url)[:URL_CHARS]
         except UrlError:
             pass  # the error container shows it as it is
+        name = get("curl") or get("c")
+        if not name:
+            return url, None
         try:
-            told = _merge({name: attributes[name] for name in ("curl", "c", "mimetype", "m") if name in attributes})
-            if not told.get("c"):
-                return url, None
-            curl, mimetype = self._url(told["c"]), normalise_mimetype(told.get("m", ""))
+            curl = self._url(name)
         except UrlError:
             return url, None
+        try:
+            mimetype = normalise_mimetype(_merge({k: attributes[k] for k in _MIMES if k in attributes}).get("m", ""))
+        except UrlError:
+            mimetype = ""  # any view of it may be meant
         return url, UrlNotice(curl, mimetype=mimetype, named_only=True)
 
 

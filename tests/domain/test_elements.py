@@ -215,7 +215,8 @@ def test_what_a_refused_element_says() -> None:
     assert error.url == "http://other/"
     assert error.named == UrlNotice("http://other/", mimetype="video/mpeg", named_only=True)
     error = refused({"c": "a", "m": "junk"})
-    assert (error.url, error.named) == ("http://site.example/a", None)
+    assert error.url == "http://site.example/a"
+    assert error.named == UrlNotice("http://site.example/a", named_only=True)
     error = refused({"c": "http://u@h/", "m": "text/html"})
     assert (error.url, error.named) == ("http://u@h/", None)
     error = refused({"m": "text/html", "f": "x"})
@@ -223,7 +224,9 @@ def test_what_a_refused_element_says() -> None:
     error = refused({})
     assert (error.url, error.named, error.entry.name) == ("", None, "curl-missing")
     error = refused({"c": "a", "curl": "b", "m": "text/html"})
-    assert error.named is None
+    assert error.named == UrlNotice("http://site.example/b", mimetype="text/html", named_only=True)
+    error = refused({"c": "a", "m": "text/html", "mimetype": "text/plain"})
+    assert error.named == UrlNotice("http://site.example/a", named_only=True)
     error = refused({"c": "x" * 5000, "m": "text/html"})
     assert error.named is None
     assert len(error.url) <= 4096
@@ -278,7 +281,7 @@ def test_any_element_gives_a_notice_or_an_error(attributes: dict[str, str]) -> N
     try:
         notice = checker().check(attributes)
     except ElementError as error:
-        assert error.named is None or (error.named.named_only and error.named.mimetype)
+        assert error.named is None or error.named.named_only
         return
     if notice is None:
         assert attributes["outside"] == "drop"
