@@ -32,7 +32,7 @@ _CACHE = (
 _RANGES_AT_ONCE = 100
 
 GENERATION_SHIFT = 16
-"""A row's generation begins at ``psetid << 16``: a row that is made anew never repeats one that an old result has."""
+"""A row's generation begins at ``batch << 16``: a row that is made anew never repeats one that an old result has."""
 
 
 class QueueEntry:
@@ -118,6 +118,7 @@ class Overlay:
     def __init__(self, books: Books, now: int) -> None:
         self.books = books
         self.now = now
+        self._generation = books.next("batch") << GENERATION_SHIFT
         self.queue: dict[bytes, QueueEntry] = {}
         self.cache: dict[bytes, CacheEntry] = {}
         self.views: dict[bytes, set[bytes]] = {}
@@ -199,7 +200,7 @@ class Overlay:
         """
         entry = self.queue.get(key)
         made = entry is None
-        least = place[0] << GENERATION_SHIFT
+        least = self._generation
         stats = self.books.stats(pid)
         if entry is None:
             entry = QueueEntry(key, pid, place, QueuedState(True, connseq), least, True)

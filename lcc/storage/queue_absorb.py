@@ -109,18 +109,18 @@ def absorb_pieces(
             positions.finish(header)
             finished.append(Finished(header))
             answers.append(SetAnswer(header.epoch, header.number, 0))
-    overlay = Overlay(books, now)
-    _load(overlay, books, runs)
-    places = _apply(overlay, books, rules, runs, owed)
-    sets = SetRows(txn, places)
-    sets.save(registered, now)
+    if runs:
+        overlay = Overlay(books, now)
+        _load(overlay, books, runs)
+        places = _apply(overlay, books, rules, runs, owed)
+        SetRows(txn, places).save(registered, now)
+        owed.touched |= overlay.save()
     for done_set in finished:
         finish_set(books, done_set.header, now, full_set_period)
     if sweep is not None:
         # From now on older connections have nothing to say: the set is here as a whole.
         stats = books.stats(sweep.header.pid)
         stats.fullconnseq = max(stats.fullconnseq, sweep.header.connseq)
-    owed.touched |= overlay.save()
     owed.deletes |= books.deletes
     positions.save()
     books.close()
@@ -186,8 +186,11 @@ def _apply(
                 overlay.known(key, connseq)
             if seen is not None:
                 overlay.mark(key, seen)
-    for (psetid, _slot), place in added.items():
-        place.keep(queue)
+    for (psetid, slot), place in added.items():
+        # A row may have gone again, or have been made once more by another set of this batch.
+        place.keys = {
+            key: seq for key, seq in place.keys.items() if key in queue and queue[key].place == (psetid, slot, seq)
+        }
         if place.keys:
             owed.add_queued(place.header.pid, psetid, place.first)
     return {where: place for where, place in added.items() if place.keys}

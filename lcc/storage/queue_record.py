@@ -1,6 +1,8 @@
 """Recording finished fetches: one transaction for a batch of results.
 
-A result that comes twice finds its row gone and its file in the cache, and does nothing.
+A result that comes twice finds its row gone and its file in the cache, and does nothing.  Files that were ordered away
+never come back: content is only taken if the queue row that it was fetched for is newer than the one whose content
+came last.
 """
 
 from __future__ import annotations
@@ -93,10 +95,11 @@ def record_results(
     again: dict[bytes, QueueRow] = {}
     held: dict[int, int] = {}
     requeued: dict[int, tuple[int, int]] = {}
+    before = dict(memory.rows)
     for result in results:
         row = work.queue.get(result.key)
-        known = memory.rows.get(result.key)
-        if row is not None and known == (row.psetid, row.seq, row.generation) and result.generation < row.generation:
+        known = before.get(result.key)
+        if row is not None and result.code and known == (row.psetid, row.seq, row.generation):
             _earliest(requeued, row)  # committed by the try before
             continue
         outcome = _record_one(work, result, row)
@@ -152,11 +155,23 @@ def _record_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
     return outcome
 
 
+def _is_current(cached: dict[str, Any], result: FetchResult) -> bool:
+    return (cached["fetched_machineid"], cached["fetched_fileid"]) == (result.machine, result.file)
+
+
 def _discard_file(work: _Work, result: FetchResult) -> None:
     """A file that is not wanted, unless it is the one in the cache (a result that came twice)."""
+    if result.file is None:
+        return
     cached = work.cache.get(result.key)
-    if cached is None or (cached["fetched_machineid"], cached["fetched_fileid"]) != (result.machine, result.file):
-        work.books.delete_file(result.machine, result.file)
+    if cached is None:
+        cached = work.cache[result.key] = empty_cache_row(result.key, result.pid)
+    elif _is_current(cached, result):
+        return
+    work.books.delete_file(result.machine, result.file)
+    if cached["generation"] < result.generation:
+        cached["generation"] = result.generation
+        work.changed[result.key] = None
 
 
 def _take_away(work: _Work, row: QueueRow) -> None:
@@ -211,8 +226,9 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, *, told: bool) -> No
     cached = work.cache.get(row.key)
     if cached is None:
         cached = work.cache[row.key] = empty_cache_row(row.key, row.pid)
-    elif (cached["fetched_machineid"], cached["fetched_fileid"]) == (result.machine, result.file):
-        return  # came twice
+    elif _is_current(cached, result) or result.generation <= cached["generation"]:
+        _discard_file(work, result)  # came twice, or too late
+        return
     names = {"furl": notice.furl, "burl": notice.burl, "subtype": notice.subtype}
     was_cached = cached["state"] == CACHED
     same = was_cached and work.rules.same_content(result.md5, result.size_bytes, cached["md5"], cached["len"])
@@ -246,6 +262,7 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, *, told: bool) -> No
         curl=notice.curl,
         mimetype=notice.mimetype,
         source=TOLD,
+        generation=result.generation,
         connseq=max(row.connseq, cached["connseq"]),
         seen=max(work.seen[row.key], cached["seen"]),
         told_md5=notice.md5 if told else "",

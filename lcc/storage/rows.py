@@ -26,7 +26,7 @@ QUEUE_UPDATED = (
 SELECT_QUEUE = f"SELECT {', '.join(QUEUE_COLUMNS)} FROM qdb"
 
 CACHE_COLUMNS = (
-    *("urlkey", "pid", "state", "change_number", "connseq", "seen", "source"),
+    *("urlkey", "pid", "state", "change_number", "connseq", "seen", "generation", "source"),
     *("curl", "furl", "burl", "mimetype", "subtype", "told_md5", "told_len", "told_mtime", "md5", "len", "mtime"),
     *(
         "status",
@@ -76,5 +76,7 @@ def empty_cache_row(key: bytes, pid: int) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(CACHE_COLUMNS, "")
     row.update(dict.fromkeys(("told_len", "told_mtime", "len", "mtime", "confirmed_time"), None))
     row.update(dict.fromkeys(("fetched_time", "fetched_machineid", "fetched_fileid"), None))
-    row.update(urlkey=key, pid=pid, state=DELETED, change_number=0, connseq=0, seen=0, source=TOLD, status=0)
+    row.update(
+        urlkey=key, pid=pid, state=DELETED, change_number=0, connseq=0, seen=0, generation=0, source=TOLD, status=0
+    )
     return row

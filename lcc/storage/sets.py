@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -119,19 +119,18 @@ class SetRows:
     """
 
     class Added:
-        """New queue rows of one set."""
+        """New queue rows of one set.
+
+        :ivar keys: key -> place.
+        """
 
         def __init__(self, header: SetHeader) -> None:
             self.header = header
             self.keys: dict[bytes, int] = {}
 
         def add(self, key: bytes, seq: int) -> None:
-            """A row at this place (only the first place of a key counts)."""
+            """A row at this place."""
             self.keys[key] = seq
-
-        def keep(self, existing: Collection[bytes]) -> None:
-            """Forget keys that are not queued after all."""
-            self.keys = {key: seq for key, seq in self.keys.items() if key in existing}
 
         @property
         def first(self) -> int:

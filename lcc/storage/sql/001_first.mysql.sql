@@ -103,6 +103,7 @@ CREATE TABLE IF NOT EXISTS lccurl (
     change_number BIGINT NOT NULL,              -- of its last change; 0: never was in the cache
     connseq BIGINT NOT NULL,                    -- connection of its last operation
     seen BIGINT NOT NULL,                       -- psetid of the last full set that named it
+    generation BIGINT NOT NULL,                 -- of the queue row whose content came last; older content is not taken
     source SMALLINT NOT NULL,                   -- who named it; 1: the provider told it
     curl MEDIUMTEXT NOT NULL,
     furl MEDIUMTEXT NOT NULL,
@@ -147,10 +148,10 @@ CREATE TABLE IF NOT EXISTS setspos (
 
 -- Counters of the queue manager.
 CREATE TABLE IF NOT EXISTS counters (
-    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- change, psetid, file_order, qm_run
+    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- change, psetid, file_order, batch, qm_run
     value BIGINT NOT NULL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
-INSERT IGNORE INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('qm_run', 0);
+INSERT IGNORE INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('qm_run', 0);
 
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE IF NOT EXISTS orders (

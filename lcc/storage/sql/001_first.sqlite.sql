@@ -103,6 +103,7 @@ CREATE TABLE lccurl (
     change_number INTEGER NOT NULL,             -- of its last change; 0: never was in the cache
     connseq INTEGER NOT NULL,                   -- connection of its last operation
     seen INTEGER NOT NULL,                      -- psetid of the last full set that named it
+    generation INTEGER NOT NULL,                -- of the queue row whose content came last; older content is not taken
     source INTEGER NOT NULL,                    -- who named it; 1: the provider told it
     curl TEXT NOT NULL,
     furl TEXT NOT NULL,
@@ -147,10 +148,10 @@ CREATE TABLE setspos (
 
 -- Counters of the queue manager.
 CREATE TABLE counters (
-    name TEXT NOT NULL PRIMARY KEY,             -- change, psetid, file_order, qm_run
+    name TEXT NOT NULL PRIMARY KEY,             -- change, psetid, file_order, batch, qm_run
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('qm_run', 0);
+INSERT INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('qm_run', 0);
 
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE orders (

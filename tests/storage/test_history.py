@@ -1,0 +1,218 @@
+"""Random histories of the store against what the specification says of each URL.
+
+Two UNSes deliver sets piece by piece, out of the order of the provider's connections, from the start again now and then;
+fetches end late, twice, with all kinds of errors; commits get lost.  At any time all that is counted is what there is,
+and no file is lost; at the end each URL is as its last operation says.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lcc.errors import StoreUnavailable
+from lcc.model import FetchResult, QueueRow, SetHeader, SetPiece, UrlNotice
+
+from .kit import DirectDatabase, Queue, notice
+
+PATHS = ("a", "b", "c", "d", "e")
+VIEWS = ("text/html", "text/xml")
+SHARED = settings(
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+class Delivery:
+    """A UNS: sets in order, each in pieces."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sets: list[list[SetPiece]] = []
+        self.at = 0
+
+
+class History:
+    """One random history of one provider.
+
+    :param final: fetches also end with errors that are final; then the state at the end is not foreseen.
+    """
+
+    def __init__(self, queue: Queue, random: Random, final: bool) -> None:
+        self.queue = queue
+        self.random = random
+        self.final = final
+        queue.pid = queue.add_provider()
+        self.first_file = queue.file
+        self.outstanding: list[QueueRow] = []
+        self.past: list[FetchResult] = []
+        self.uns = [Delivery(f"uns1-{queue.pid}"), Delivery(f"uns2-{queue.pid}")]
+        self.last: dict[tuple[str, str], tuple[int, bool]] = {}
+        self.operations: list[tuple[int, list[UrlNotice], bool]] = []
+        self._make_sets()
+
+    def _notice(self) -> UrlNotice:
+        random = self.random
+        kind = random.random()
+        view = random.choice(VIEWS)
+        if kind < 0.15:
+            return notice(random.choice(PATHS), mimetype=view, delete=True)
+        if kind < 0.22:
+            return notice(random.choice(PATHS), mimetype="", delete=True)
+        if kind < 0.32:
+            return notice(random.choice(PATHS), mimetype=view, ifabsent=True)
+        return notice(random.choice(PATHS), random.choice(("", "1", "2")), mimetype=view)
+
+    def _make_sets(self) -> None:
+        random = self.random
+        connseqs = list(range(1, random.randint(2, 8)))
+        late = random.random()
+        order = sorted(connseqs, key=lambda connseq: connseq + (random.random() * 4 if late < 0.5 else 0))
+        for connseq in order:
+            told = [self._notice() for _ in range(random.randint(0, 7))]
+            full = random.random() < 0.3
+            self.operations.append((connseq, told, full))
+            uns = random.choice(self.uns)
+            number = len(uns.sets) + 1
+            header = SetHeader(uns.name, "e", number, self.queue.pid, connseq, full, random.randint(0, 3), False, 1)
+            uns.sets.append(self.queue.pieces(header, told, size=random.choice((1, 2, 3, 100))))
+
+    def expected(self) -> dict[str, str]:
+        """What is in the cache at the end: the last operation of each URL, in the order of the connections."""
+        state: dict[tuple[str, str], bool] = {}
+        for _connseq, told, full in sorted(self.operations, key=lambda operation: operation[0]):
+            named = set()
+            for one in told:
+                views = [(one.curl, one.mimetype)]
+                if not one.mimetype:
+                    views = [(one.curl, view) for view in VIEWS]
+                for view in views:
+                    state[view] = not one.delete
+                    named.add(view)
+            if full:
+                for view in state:
+                    state[view] = state[view] and view in named
+        return {f"{curl} {view}": "cached" for (curl, view), there in state.items() if there}
+
+    # Steps.
+
+    def deliver(self) -> bool:
+        uns = [uns for uns in self.uns if uns.sets]
+        if not uns:
+            return False
+        chosen = self.random.choice(uns)
+        pieces = chosen.sets[0]
+        if chosen.at and self.random.random() < 0.2:
+            chosen.at = 0  # the connection was lost: from the start
+        count = self.random.randint(1, len(pieces) - chosen.at)
+        batch = pieces[chosen.at : chosen.at + count]
+        chosen.at += count
+        if chosen.at == len(pieces):
+            if self.random.random() < 0.2:
+                chosen.at = 0  # the answer was lost
+            else:
+                chosen.sets.pop(0)
+                chosen.at = 0
+                if chosen.sets and self.random.random() < 0.3:
+                    batch += chosen.sets[0][:1]
+                    chosen.at = 1
+                    if len(chosen.sets[0]) == 1:
+                        chosen.sets.pop(0)
+                        chosen.at = 0
+        self._insist(lambda: self.queue.absorb(batch))
+        return True
+
+    def send_out(self) -> None:
+        rows = [row for row in self.queue.rows() if not row.delete]
+        if rows:
+            self.outstanding.append(self.random.choice(rows))
+
+    def take_away(self) -> None:
+        removed = [(row.key, row.generation) for row in self.queue.rows() if row.delete]
+        if self.outstanding:
+            removed += [(row.key, row.generation) for row in self.outstanding[:1]]
+        self._insist(lambda: self.queue.record(removed=removed))
+
+    def come_back(self) -> None:
+        random = self.random
+        results = []
+        for row in random.sample(self.outstanding, min(len(self.outstanding), random.randint(1, 3))):
+            self.outstanding.remove(row)
+            results.append(self._result(row))
+        if self.past and random.random() < 0.3:
+            results.append(random.choice(self.past))
+        self.past += results
+        self._insist(lambda: self.queue.record(*results))
+
+    def _result(self, row: QueueRow) -> FetchResult:
+        kind = self.random.random()
+        if kind < 0.1:
+            return self.queue.failed(row, 1301)
+        if kind < 0.2 and (self.final or row.attempts < 2):
+            return self.queue.failed(row, 503)
+        if kind < 0.4 and self.final:
+            return self.queue.failed(row, self.random.choice((403, 404)))
+        return self.queue.fetched(row, self.random.choice(("x", "yy", "zzz")))
+
+    def _insist(self, do: Any) -> None:
+        database = self.queue.database
+        kind = self.random.random()
+        database.lose = self.random.randint(1, 3) if kind < 0.2 else 0
+        database.fail_after = 1 if 0.2 < kind < 0.3 else 0
+        try:
+            do()
+        except StoreUnavailable:
+            do()
+
+    def check(self) -> None:
+        """The books are right, and each file is in the cache or ordered away."""
+        self.queue.check_books()
+        kept = self.queue.database.query("SELECT fetched_fileid FROM lccurl WHERE state = 1")
+        files = {file for (file,) in kept}
+        assert len(files) == len(kept)
+        ordered = set(self.queue.files_to_delete())
+        assert not files & ordered
+        recorded = {result.file for result in self.past if result.file is not None}
+        assert recorded <= files | ordered
+
+    def run(self) -> None:
+        steps = [self.deliver, self.send_out, self.send_out, self.come_back, self.take_away]
+        while any(uns.sets for uns in self.uns):
+            self.random.choice(steps)()
+            self.check()
+        self._insist(lambda: self.queue.record(*[self._result(row) for row in self.outstanding]))
+        self.queue.fetch_all()
+        self.queue.check_books()
+        assert self.queue.stats("nurlproc") == 0
+        if not self.final:
+            there = {name: state for name, state in self.queue.cached().items() if state == "cached"}
+            assert there == self.expected()
+
+
+def _run(queue: Queue, seed: int) -> None:
+    for final in (False, True):
+        History(queue, Random(seed), final).run()
+
+
+@pytest.fixture
+def long_lived(database: DirectDatabase) -> Queue:
+    return Queue(database)
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@settings(SHARED, max_examples=40)
+@given(seed=st.integers(0, 2**32))
+def test_histories(long_lived: Queue, seed: int) -> None:
+    _run(long_lived, seed)
+
+
+@pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
+@settings(SHARED, max_examples=3)
+@given(seed=st.integers(0, 2**32))
+def test_histories_on_mariadb(long_lived: Queue, seed: int) -> None:
+    _run(long_lived, seed)
