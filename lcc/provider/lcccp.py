@@ -131,7 +131,7 @@ def _run(submitter: Submitter) -> None:
     from twisted.internet.task import react
 
     async def submit(reactor: Any) -> None:
-        raise SystemExit(await submitter.run(reactor))
+        raise SystemExit(await submitter.start(reactor))
 
     react(submit, ())
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import click
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 
 from lcc.errors import code as code_of
@@ -57,6 +58,18 @@ class Submitter:
         self._state = state
         self._progress: _Progress | None = None
         self._may_be_accepted = False
+        self._interrupted = False
+
+    def start(self, reactor: Any) -> Deferred[int]:
+        """As :meth:`run`; ends as "no answer" when the reactor stops (a signal)."""
+        result = Deferred.fromCoroutine(self.run(reactor))
+
+        def interrupt() -> None:
+            self._interrupted = True
+            result.cancel()
+
+        reactor.addSystemEventTrigger("before", "shutdown", interrupt)
+        return result
 
     async def run(self, reactor: Any) -> int:
         """Connect, send, tell; gives the exit code."""
@@ -67,20 +80,24 @@ class Submitter:
             self._discard()
             return USAGE
         for attempt in range(self._orders.retries + 1):
-            last = attempt == self._orders.retries
             try:
                 submission = await self._attempt(reactor, endpoint)
             except Unreachable as failure:
                 self._may_be_accepted = self._may_be_accepted or failure.uncertain
                 self._complain(f"{self._orders.uns}: {printable(str(failure))}")
             else:
-                if submission.accepted or submission.code not in _COME_AGAIN or last:
+                if submission.accepted or submission.code not in _COME_AGAIN or attempt == self._orders.retries:
                     return self._answered(submission)
                 self._complain(f"{self._orders.uns}: {printable(submission.text)}")
-            if not last:
-                delay = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
-                self._tell(f"trying again in {delay:g} seconds")
+            if self._interrupted or attempt == self._orders.retries:
+                break
+            delay = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
+            self._tell(f"trying again in {delay:g} seconds")
+            try:
                 await deferLater(reactor, delay)
+            except CancelledError:
+                self._complain("interrupted")
+                break
         if self._may_be_accepted:
             self._complain("the whole set had been sent: the LCC may have taken it; the next run sends it again")
         else:

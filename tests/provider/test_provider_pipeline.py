@@ -99,7 +99,6 @@ def test_whatever_fails_nothing_is_sent_and_the_exit_code_tells(tmp_path: Path) 
             "file2url --find nowhere",
             "(file2url --find docroot | head -5; kill -9 $BASHPID)",
             "ls docroot",
-            "true",
         ):
             _, err, code = yield shell(tmp_path, pipeline(script, find=find))
             assert code != 0, find

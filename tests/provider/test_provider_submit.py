@@ -100,6 +100,24 @@ def test_unreachable(capsys: pytest.CaptureFixture[str]) -> Any:
     assert "no connection" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("stop", ["silent", "lost-init"])
+@pytest_twisted.inlineCallbacks
+def test_a_signal_ends_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stop: str) -> Any:
+    """While it waits for an answer, and between two attempts."""
+    triggers: list[Any] = []
+    monkeypatch.setattr(reactor, "addSystemEventTrigger", lambda *arguments: triggers.append(arguments[2]))
+    with listening(reactor, Script(stop=stop)) as script, spooled(3) as spool:
+        orders = Orders(f"127.0.0.1:{script.port}", 1, "secret", "", 600.0, 5, 3, False)
+        result = Submitter(orders, spool, None).start(reactor)
+        while not (script.inits and (stop == "silent" or script.lost)):
+            yield submitter_module.deferLater(reactor, 0.01)
+        yield submitter_module.deferLater(reactor, 0.05)
+        triggers[0]()
+        assert (yield result) == 4
+    assert "interrupted" in capsys.readouterr().err
+    assert len(script.inits) == 1
+
+
 @pytest_twisted.inlineCallbacks
 def test_a_wrong_endpoint(capsys: pytest.CaptureFixture[str]) -> Any:
     orders = Orders("bogus:a:b", 1, "secret", "", 30.0, 0, 3, False)
