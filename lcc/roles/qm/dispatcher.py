@@ -21,12 +21,14 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
+from lcc.domain.keys import pid_of
 from lcc.errors import StreamError, code
 from lcc.model import FetchResult, Provider, QueueRow
 from lcc.protocols.work import Done, Fetch, Running
 from lcc.roles.qm.machines import Line, Machine, Order
 from lcc.roles.qm.recorder import Entry, Recorder
-from lcc.roles.qm.scheduler import ProviderWork, Scheduler, pid_of
+from lcc.roles.qm.scheduler import Scheduler
+from lcc.roles.qm.work import ProviderWork
 
 _log = Logger()
 

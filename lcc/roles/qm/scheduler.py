@@ -3,20 +3,22 @@
 A provider with work is in one of these places:
 
 * *waiting* for its turn (:class:`lcc.roles.qm.turns.Turns`): a number, nothing more;
-* *active*: it has a :class:`ProviderWork`; rows are read ahead for it, and at most one of them is being fetched;
+* *active*: it has a :class:`~lcc.roles.qm.work.ProviderWork`; rows are read ahead for it, and at most one of them
+  is being fetched;
 * *held* back, because its site cannot be reached (:class:`lcc.roles.qm.holds.Holds`).
 
 An active provider with nothing left is forgotten; new work brings it back.
 
 Two things keep reading ahead right while rows come, change and go:
 
-* *Rewinding.*  Rows behind the cursor are unread, rows before it are in the buffer or were handed out.  Whatever may
-  have put a row at or before some place (new work, a retry, an order that was lost, a notification for a row that is
-  buffered) rewinds to that place: the buffer's tail is dropped and read again.  A rewind that happens while a read is
-  under way is noted and done again when its rows have come, because the read may have been made before or after.
+* *Rewinding.*  Rows behind the cursor are unread, rows before it are in the buffer or were handed out.  Whatever
+  may have put a row at or before some place (new work, a retry, an order that was lost, a notification for a row
+  that is buffered) rewinds to that place: the buffer's tail is dropped and read again.  A rewind that happens while
+  a read is under way is noted and done again when its rows have come, because the read may have been made before or
+  after.
 * *Taken keys.*  A row that was handed out stays in the database until its result is recorded.  Its key is kept as
-  taken until then, and a read that gives it is not believed.  A read that was under way when the result was recorded
-  may still give it afterwards: such keys are kept until that read has come back.
+  taken until then, and a read that gives it is not believed.  A read that was under way when the result was
+  recorded may still give it afterwards: such keys are kept until that read has come back.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from lcc.domain.keys import pid_of
 from lcc.errors import Remedy, entry_for
 from lcc.model import Ahead, Cursor, QueueRow, Recorded
 from lcc.roles.qm.holds import Holds
 from lcc.roles.qm.turns import Turns
+from lcc.roles.qm.work import START, ProviderWork
 
-_START = (0, 0)
 _REMEDIES: dict[int, Remedy] = {0: Remedy.NONE}
 
 
@@ -41,62 +44,6 @@ def holds_provider(code: int) -> bool:
         if len(_REMEDIES) < 1000:
             _REMEDIES[code] = remedy
     return remedy is Remedy.HOLD_PROVIDER
-
-
-def pid_of(key: bytes) -> int:
-    """The provider whose URL this is."""
-    return int.from_bytes(key[:4], "big")
-
-
-class ProviderWork:
-    """An active provider.
-
-    :ivar row: the row that :meth:`Scheduler.take` gave last.
-    :ivar info: what the dispatcher needs to know of the provider; opaque here, set with the first rows.
-    :ivar machine: where its last order went; for the dispatcher.
-    :ivar busy: its orders that are being fetched: one at most, but for what an earlier queue manager sent out.
-    :ivar doubt: the key of a result that will hold the provider back once it is recorded; nothing is sent meanwhile.
-    :ivar buffer: rows read and not handed out, in queue order, all at or before ``cursor``.
-    :ivar exhausted: the last read reached the end, and no work has come since.
-    :ivar reading: the cursor of the read under way.
-    :ivar rewind: where to rewind to once its rows have come.
-    :ivar recent: keys and generations recorded while it is under way.
-    """
-
-    __slots__ = (
-        "buffer",
-        "busy",
-        "cursor",
-        "doubt",
-        "exhausted",
-        "gone",
-        "in_line",
-        "info",
-        "machine",
-        "pid",
-        "psetid",
-        "reading",
-        "recent",
-        "rewind",
-        "row",
-    )
-
-    def __init__(self, pid: int, psetid: int) -> None:
-        self.pid = pid
-        self.psetid = psetid
-        self.row: QueueRow | None = None
-        self.info: object = None
-        self.machine = 0
-        self.busy = 0
-        self.doubt: bytes | None = None
-        self.in_line = False
-        self.gone = False
-        self.buffer: deque[QueueRow] = deque()
-        self.cursor: tuple[int, int] = _START
-        self.exhausted = False
-        self.reading: Cursor | None = None
-        self.rewind: tuple[int, int] | None = None
-        self.recent: dict[bytes, int] = {}
 
 
 class Scheduler:
@@ -148,7 +95,7 @@ class Scheduler:
         self.turns.load((psetid, pid) for psetid, pid in waiting if pid not in self._active and pid not in self.holds)
         # One that is active already (an order of an earlier queue manager) may have read before the queue was known.
         for work in list(self._active.values()):
-            self._rewind(work, *_START)
+            self._rewind(work, *START)
             self._settle(work)
 
     def work_arrived(self, pid: int, psetid: int, seq: int) -> None:
@@ -320,7 +267,7 @@ class Scheduler:
             return
         # What it has in memory is read again after the delay.  An order of it that is still out keeps its record.
         if work.busy:
-            self._rewind(work, *_START)
+            self._rewind(work, *START)
             self._settle(work)
         else:
             self._drop(work)
@@ -345,7 +292,7 @@ class Scheduler:
         """Rows have come.
 
         :param cursors: as :meth:`wants_read_ahead` gave them, the same objects.
-        :param infos: what :attr:`ProviderWork.info` becomes.
+        :param infos: what :attr:`~lcc.roles.qm.work.ProviderWork.info` becomes.
         """
         for cursor, ahead in zip(cursors, aheads, strict=True):
             work = self._active.get(cursor.pid)
@@ -403,7 +350,7 @@ class Scheduler:
         at = (psetid, seq)
         if work.reading is not None:
             self._note_rewind(work, at)
-        before = (psetid, seq - 1) if at > _START else _START
+        before = (psetid, seq - 1) if at > START else START
         if before < work.cursor:
             work.cursor = before
             buffer = work.buffer
