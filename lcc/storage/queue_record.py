@@ -1,8 +1,8 @@
 """Recording finished fetches: one transaction for a batch of results.
 
-A result that comes twice finds its row gone and its file in the cache, and does nothing.  Files that were ordered away
-never come back: content is only taken if the queue row that it was fetched for is newer than the one whose content
-came last.
+A result that comes twice finds its row gone and its file in the cache, and does nothing.  Files that were ordered
+away never come back: content is only taken if the queue row that it was fetched for is newer than the one whose
+content came last.
 """
 
 from __future__ import annotations

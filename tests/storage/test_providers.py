@@ -1,0 +1,155 @@
+"""Providers, sessions and passwords."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import attrs
+import pytest
+import pytest_twisted
+
+from lcc.config import Config, DatabaseConfig
+from lcc.model import Provider
+from lcc.storage.passwords import DUMMY_HASH, generate_password, hash_password, is_slow, verify_password
+from lcc.storage.providers import (
+    NoSuchProvider,
+    ProviderExists,
+    ProviderReader,
+    add_provider,
+    change_provider,
+    get_provider,
+    list_providers,
+    order_removal,
+)
+from lcc.storage.sessions import open_session_store
+
+from .kit import DirectDatabase, Queue, notice
+
+FULL = Provider(
+    pid=0,
+    roots=("http://b/", "http://a/x?'\"\\%"),
+    password_hash="hash",
+    bandwidth_bytes=10**12,
+    hours="0-8",
+    timezone="Europe/Amsterdam",
+    priority=2,
+    files_max=1,
+    space_max_bytes=2**50,
+    full_sets=None,
+    allow_private=True,
+    insecure=True,
+)
+
+
+def test_a_provider_comes_back_equal(database: DirectDatabase) -> None:
+    pid = database.now(add_provider, FULL)
+    assert database.now(get_provider, pid) == attrs.evolve(FULL, pid=pid)
+    plain = database.now(add_provider, Provider(0, (), "other"))
+    assert plain == pid + 1
+    assert [provider.pid for provider in database.now(list_providers)] == [pid, plain]
+    changed = attrs.evolve(FULL, pid=pid, roots=("http://c/",), full_sets=3, priority=0)
+    database.now(change_provider, changed)
+    assert database.now(get_provider, pid) == changed
+    assert database.now(get_provider, 99) is None
+    assert database.now(get_provider, 2**80) is None
+
+
+def test_ids_are_given_once(database: DirectDatabase) -> None:
+    assert database.now(add_provider, attrs.evolve(FULL, pid=7)) == 7
+    assert database.now(add_provider, attrs.evolve(FULL, pid=7)) == 7  # a commit that got lost
+    with pytest.raises(ProviderExists):
+        database.now(add_provider, Provider(7, (), "other"))
+    assert database.now(add_provider, Provider(0, (), "next")) == 8
+    assert database.now(lambda txn: add_provider(txn, Provider(0, (), "range"), first=100, last=101)) == 100
+    database.now(lambda txn: add_provider(txn, Provider(0, (), "range2"), first=100, last=101))
+    with pytest.raises(ProviderExists):
+        database.now(lambda txn: add_provider(txn, Provider(0, (), "range3"), first=100, last=101))
+
+
+def test_what_is_not_there_cannot_be_changed(database: DirectDatabase) -> None:
+    with pytest.raises(NoSuchProvider):
+        database.now(change_provider, attrs.evolve(FULL, pid=5))
+    with pytest.raises(NoSuchProvider):
+        database.now(order_removal, 5)
+    pid = database.now(add_provider, FULL)
+    database.now(order_removal, pid)
+    removed = database.now(get_provider, pid)
+    assert removed is not None and removed.removed
+    with pytest.raises(NoSuchProvider):
+        database.now(change_provider, removed)
+
+
+@pytest_twisted.ensureDeferred
+async def test_what_a_uns_reads(queue: Queue) -> None:
+    reader = ProviderReader(queue.database)  # type: ignore[arg-type]  # stands in for a Database
+    provider = await reader.provider(queue.pid)
+    assert provider is not None and provider.roots == ("http://site/",)
+    queue.send(1, *[notice(name) for name in "abc"])
+    queue.record(queue.fetched(queue.rows()[0], "12345"))
+    queue.record(queue.failed(queue.rows()[0], 403))
+    status = await reader.status(queue.pid, 10)
+    counted = (status.files_used, status.space_used_bytes, status.processing, status.error_count, status.errors_upto)
+    assert counted == (1, 5, 1, 1, 1)
+    queue.database.now(order_removal, queue.pid)
+    assert await reader.provider(queue.pid) is None
+    assert await reader.provider(12345) is None
+
+
+@pytest_twisted.ensureDeferred
+async def test_sessions_are_counted(backend: Any) -> None:
+    from twisted.internet import reactor
+
+    config = Config(home=backend.home, database=DatabaseConfig(url=backend.url))
+    store = open_session_store(config, reactor, Random(1))
+    store.start()
+    first = await store.open_session(3, "192.0.2.1", 100)
+    assert (first.connseq, first.last_ip) == (1, "")
+    other = open_session_store(config, reactor, Random(2))
+    other.start()
+    second = await other.open_session(3, "2001:db8::1", 200)
+    assert (second.connseq, second.last_ip) == (2, "192.0.2.1")
+    assert (await store.open_session(4, "192.0.2.1", 300)).connseq == 1
+    third = await store.open_session(3, "x" * 1000, 300)
+    assert (third.connseq, third.last_ip) == (3, "2001:db8::1")
+    await store.stop()
+    await other.stop()
+
+
+@pytest_twisted.ensureDeferred
+async def test_counters_that_got_lost_go_on_behind_the_queue(backend: Any) -> None:
+    from twisted.internet import reactor
+
+    queue = Queue(DirectDatabase(backend.url, backend.home))
+    queue.send(500, notice("a"))
+    store = open_session_store(
+        Config(home=backend.home, database=DatabaseConfig(url=backend.url)), reactor, Random(1)
+    )
+    store.start()
+    assert (await store.open_session(queue.pid, "192.0.2.1", 100)).connseq == 501
+    await store.stop()
+    queue.database.blocking.close()
+
+
+@pytest.mark.parametrize("generated", [True, False])
+def test_passwords(generated: bool) -> None:
+    password = generate_password() if generated else "pässword ' \U0001f600"
+    stored = hash_password(password, generated=generated)
+    assert password not in stored and len(stored) <= 255
+    assert stored != hash_password(password, generated=generated)
+    assert is_slow(stored) is not generated
+    assert verify_password(password, stored)
+    assert not verify_password(password + "x", stored)
+    assert not verify_password("", stored)
+
+
+@pytest.mark.parametrize("stored", ["", "x", "sha256$zz$zz", "sha256$00", "scrypt$1$1$1$00$00", "scrypt$a$b$c$d$e"])
+def test_hashes_that_are_none_match_nothing(stored: str) -> None:
+    assert not verify_password("", stored)
+    assert not verify_password("x", stored)
+
+
+def test_generated_passwords_are_long_and_differ() -> None:
+    passwords = {generate_password() for _ in range(100)}
+    assert len(passwords) == 100 and {len(password) for password in passwords} == {32}
+    assert not is_slow(DUMMY_HASH) and not verify_password("", DUMMY_HASH)

@@ -1,0 +1,116 @@
+"""The pure rules: keys, notices, outcomes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.domain.absorb import decide, is_unchanged
+from lcc.domain.keys import pid_of, url_key
+from lcc.domain.rules import QueueRules
+from lcc.model import Action, CachedState, Outcome, QueuedState, UrlNotice
+from lcc.storage.keyranges import all_views_key, is_all_views, provider_range, views_range
+
+RULES = QueueRules(attempts_max=3)
+MD5 = "a" * 32
+TOLD = UrlNotice("u", md5=MD5, length=1, mtime=2, mimetype="text/html")
+
+
+@given(pid=st.integers(1, 2**32 - 1), curl=st.text(), mimetype=st.text())
+def test_keys(pid: int, curl: str, mimetype: str) -> None:
+    key = url_key(pid, curl, mimetype)
+    assert len(key) == 20 and pid_of(key) == pid
+    assert is_all_views(key) == (not mimetype)
+    assert all_views_key(key) == url_key(pid, curl, "")
+    low, high = views_range(key)
+    assert low <= key <= high
+    low, high = provider_range(pid)
+    assert low <= key <= high
+    assert not low <= url_key(pid - 1 if pid > 1 else 2, curl, mimetype) <= high
+
+
+def cached(**values: object) -> CachedState:
+    fields = {"told_md5": MD5, "told_length": 1, "told_mtime": 2, "md5": "b" * 32, "length": 7, "mtime": 8}
+    return CachedState(**({"cached": True, "connseq": 5} | fields | values))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("change", [{"md5": "b" * 32}, {"length": 2}, {"mtime": 3}, {"md5": ""}, {"length": None}])
+def test_unchanged_is_all_three_told_and_the_same(change: dict[str, object]) -> None:
+    assert is_unchanged(TOLD, cached())
+    assert not is_unchanged(TOLD._replace(**change), cached())  # type: ignore[arg-type]
+    nothing_told = cached(told_md5="", told_length=None, told_mtime=None)
+    assert not is_unchanged(TOLD, nothing_told)
+    assert is_unchanged(TOLD._replace(md5="b" * 32, length=7, mtime=8), nothing_told)
+
+
+FETCHED = cached()
+GONE = cached(cached=False)
+WAITING, NOTHING = QueuedState(True, 5), QueuedState(False, 5)
+
+
+@pytest.mark.parametrize(
+    ("notice", "connseq", "floor", "queued", "stored", "action"),
+    [
+        (TOLD, 1, 0, None, None, Action.FETCH),
+        (TOLD, 5, 5, None, None, Action.FETCH),
+        (TOLD, 4, 5, None, None, Action.OLDER),
+        (TOLD, 4, 0, WAITING, None, Action.OLDER),
+        (TOLD, 4, 0, None, FETCHED, Action.OLDER),
+        (TOLD, 4, 0, None, GONE, Action.OLDER),
+        (TOLD, 5, 0, None, FETCHED, Action.CONFIRM),
+        (TOLD, 5, 0, None, GONE, Action.FETCH),
+        (TOLD, 5, 0, WAITING, FETCHED, Action.FETCH),
+        (TOLD._replace(md5=""), 5, 0, None, FETCHED, Action.FETCH),
+        (TOLD._replace(delete=True), 5, 0, None, FETCHED, Action.DELETE),
+        (TOLD._replace(delete=True), 5, 0, None, None, Action.DELETE),
+        (TOLD._replace(delete=True), 4, 0, NOTHING, None, Action.OLDER),
+        (TOLD._replace(named_only=True, delete=True), 5, 0, WAITING, FETCHED, Action.NAMED),
+        (TOLD._replace(ifabsent=True, md5=""), 5, 0, None, FETCHED, Action.KNOWN),
+        (TOLD._replace(ifabsent=True), 5, 0, WAITING, None, Action.KNOWN),
+        (TOLD._replace(ifabsent=True), 5, 0, NOTHING, GONE, Action.FETCH),
+        (TOLD._replace(ifabsent=True), 5, 0, None, None, Action.FETCH),
+    ],
+)
+def test_what_a_notice_does(
+    notice: UrlNotice,
+    connseq: int,
+    floor: int,
+    queued: QueuedState | None,
+    stored: CachedState | None,
+    action: Action,
+) -> None:
+    assert decide(notice, connseq, floor, queued, stored) is action
+    assert RULES.action(notice, connseq, floor, queued, stored) is action
+
+
+@pytest.mark.parametrize(
+    ("code", "moved", "fetch", "attempts", "outcome"),
+    [
+        (0, False, True, 0, Outcome.STORE),
+        (0, True, True, 0, Outcome.STORE_AGAIN),
+        (0, False, False, 0, Outcome.DISCARD),
+        (0, True, None, 0, Outcome.DISCARD),
+        (404, False, None, 0, Outcome.DISCARD),
+        (503, False, True, 0, Outcome.RETRY),
+        (503, False, True, 1, Outcome.RETRY),
+        (503, False, True, 2, Outcome.KEEP),
+        (503, True, True, 0, Outcome.AGAIN),
+        (404, False, True, 0, Outcome.DELETE),
+        (410, False, True, 0, Outcome.DELETE),
+        (404, True, True, 0, Outcome.AGAIN),
+        (403, False, True, 0, Outcome.KEEP),
+        (1301, False, True, 9, Outcome.HOLD),
+        (1301, True, True, 0, Outcome.HOLD),
+        (1412, False, True, 0, Outcome.RETRY),
+        (77777, False, True, 0, Outcome.KEEP),
+    ],
+)
+def test_what_a_result_does(code: int, moved: bool, fetch: bool | None, attempts: int, outcome: Outcome) -> None:
+    assert RULES.outcome(code, 1, fetch, 2 if moved else 1, attempts) is outcome
+
+
+def test_the_same_content() -> None:
+    assert RULES.same_content(MD5, 5, MD5, 5)
+    assert not RULES.same_content(MD5, 5, MD5, 6)
+    assert not RULES.same_content("", 0, "", 0)
