@@ -166,7 +166,7 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
         click.echo(json.dumps(row))
         return
     for name, value in row.items():
-        click.echo(f"{name + ':':<15} {cell(value)}")
+        click.echo(f"{name + ':':<16} {cell(value)}")
 
 
 @provider_group.command("set")
