@@ -8,6 +8,7 @@ cannot be used.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 from twisted.internet.error import BindError
@@ -23,17 +24,16 @@ def run(role: str, arguments: list[str]) -> None:
     :param arguments: what followed the script's name.
     :raises SystemExit: at the end, always with a code.
     """
-    # The import installs no reactor, but it is heavy; and the options must be complete before a reactor is chosen.
-    from twisted.scripts.twistd import ServerOptions, runApp
-
-    options: Any = ServerOptions()
+    # Late, as it is heavy; by name, as its stubs do not export what twistd's own main function consists of.
+    twistd: Any = import_module("twisted.scripts.twistd")
+    options = twistd.ServerOptions()
     try:
         options.parseOptions(["--nodaemon", "--pidfile=", role, *arguments])
     except usage.UsageError as error:
         print(f"{role}: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     try:
-        runApp(options)
+        twistd.runApp(options)
     except (Busy, ConfigError, StoreUnavailable, BindError, OSError, ValueError) as error:
         # ValueError: an endpoint string that does not make sense.  What happens later is logged by the reactor.
         # By now sys.stderr leads to the log.
