@@ -1,8 +1,8 @@
 """Random histories of the store against what the specification says of each URL.
 
-Two UNSes deliver sets piece by piece, out of the order of the provider's connections, from the start again now and
-then; fetches end late, twice, with all kinds of errors; commits get lost.  At any time all that is counted is what there
-is, and no file is lost; at the end each URL is as its last operation says.
+Two UNSes deliver sets piece by piece, out of the order of the connections, from the start again now and then; fetches
+end late, twice, with all kinds of errors; commits get lost.  At any time all that is counted is what there is, and no
+file is lost; at the end each URL is as its last operation says.
 """
 
 from __future__ import annotations
