@@ -136,7 +136,7 @@ def _load(overlay: Overlay, books: Books, runs: Sequence[_Run]) -> None:
         pid, connseq = run.header.pid, run.header.connseq
         seen = newest.get(pid, books.stats(pid).maxconnseq)
         keys.update([notice.key for notice in run.notices])
-        pages.update([key[:PAGE_BYTES] for key, notice in run.notices if notice.delete and is_all_views(key)])
+        pages.update([key[:PAGE_BYTES] for key, _notice in run.notices if is_all_views(key)])
         if connseq < seen:
             all_views.update([all_views_key(key) for key, _ in run.notices])
         newest[pid] = max(seen, connseq)
@@ -161,8 +161,12 @@ def _apply(
             floor = stats.fullconnseq
             if older and (views := cache.get(all_views_key(key))) is not None:
                 floor = max(floor, views.state.connseq)
-            if notice.delete and is_all_views(key):
-                _delete_all_views(overlay, rules, key, header, floor, notice, seen)
+            if is_all_views(key):
+                if notice.delete:
+                    _delete_all_views(overlay, rules, key, header, floor, notice, seen)
+                else:  # named, and refused for its mime type: whatever is known of the page was named
+                    for view in overlay.views.get(key[:PAGE_BYTES], ()):
+                        overlay.mark(view, seen)
                 continue
             queued, cached = queue.get(key), cache.get(key)
             action = action_for(

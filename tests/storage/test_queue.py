@@ -216,6 +216,18 @@ def test_a_full_set_deletes_what_it_does_not_name(queue: Queue) -> None:
     assert len(queue.rows()) == 3
 
 
+def test_a_full_set_spares_all_views_of_what_it_named_without_a_usable_mime_type(queue: Queue) -> None:
+    queue.send(1, notice("a"), notice("a", mimetype="text/xml"), notice("b"))
+    queue.fetch_all()
+    queue.send(2, notice("a", mimetype="", named_only=True), full=True)
+    assert queue.cached() == {
+        "http://site/a text/html": "cached",
+        "http://site/a text/xml": "cached",
+        "http://site/b text/html": "deleted",
+    }
+    queue.check_books()
+
+
 def test_a_full_set_that_is_cut_off_deletes_nothing(queue: Queue) -> None:
     queue.send(1, *[notice(name, "1") for name in "abc"])
     queue.fetch_all()

@@ -69,6 +69,7 @@ def test_the_whole_conversation(worlds: Callable[..., World]) -> None:
         (ROOT + "a", False, False),
         ("http://elsewhere.example/", False, True),
         (ROOT + "%C3%BCmlaut/%C3%BC", False, False),
+        (ROOT + "b", False, True),
         (ROOT + "c", False, True),
         (ROOT + "d", True, False),
     ]
