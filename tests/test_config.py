@@ -54,7 +54,7 @@ def test_a_fault_of_syntax_names_its_line() -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="absent.toml"):
+    with pytest.raises(ConfigError, match=r"absent\.toml"):
         load_config(tmp_path / "absent.toml")
 
 
