@@ -114,6 +114,15 @@ class QmConfig:
         300.0, "a work order that is not back after this long is given out again", unit="seconds", minimum=10
     )
     attempts_max: int = setting(5, "fetches of one URL before a retryable error becomes final", minimum=1)
+    bandwidth_bytes: int = setting(
+        0, "for all fetches together, as it travels; 0: without limit", unit="bytes per second", minimum=0
+    )
+    quantum_urls: int = setting(
+        100, "fetches of one provider before others of its priority that wait go first", minimum=1
+    )
+    quantum_bytes: int = setting(
+        64 << 20, "the same in bytes that travelled, whichever comes first", unit="bytes", minimum=1
+    )
     hold_initial: float = setting(
         30.0, "first delay after an error of a provider's site", unit="seconds", minimum=0.01
     )
@@ -186,6 +195,8 @@ class Config:
     home: Path = setting(Path("lcc-home"), "folder for everything the LCC keeps, relative to this file's folder")
     mimetypes: tuple[str, ...] = setting(DEFAULT_MIMETYPES, "mime types that are accepted, * for any subtype")
     timezone: str = setting("", "IANA time zone of the LCC; empty: the machine's")
+    slots: int = setting(24, "slots of the rolling period of hours: 24 for a day, 168 for a week")
+    slot_seconds: int = setting(3600, "length of a slot of that period", unit="seconds", minimum=10, maximum=86400)
     database: DatabaseConfig = attrs.field(factory=DatabaseConfig)
     uns: UnsConfig = attrs.field(factory=UnsConfig)
     qm: QmConfig = attrs.field(factory=QmConfig)
@@ -261,6 +272,9 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
     scheme = config.database.url.partition(":")[0]
     if scheme not in ("sqlite", "mysql"):
         faults.append(f"database.url: {scheme!r} is neither sqlite nor mysql")
+    if config.slots not in (24, 168):
+        faults.append(f"slots = {config.slots}: must be 24 (a day) or 168 (a week)")
+        config = attrs.evolve(config, slots=24)
     home = Path(config.home).expanduser()
     config = attrs.evolve(config, home=home if home.is_absolute() else folder / home, source=source)
     return config, [f"{name}: {fault}" for fault in faults]

@@ -21,6 +21,7 @@ from lcc.model import (
     CachedState,
     Claim,
     Cursor,
+    Delay,
     DeleteOrder,
     Fetched,
     FetchOrder,
@@ -33,6 +34,7 @@ from lcc.model import (
     Session,
     SetPiece,
     UrlNotice,
+    Waiting,
 )
 
 # Streams.
@@ -116,6 +118,12 @@ class IQueueRules(Interface):
         :param row_generation: of the row now.
         :param attempts: fetches of it that have failed before."""
 
+    def slot(hours: str, provider_hours: str, timezone: str, now: int) -> int:
+        """The time slot of a new queue row: FETCH_NOW, or when it may be fetched next.
+
+        :param hours: the URL's own.
+        :param timezone: of both hours; empty: the LCC's."""
+
     def same_content(md5: str, size_bytes: int, stored_md5: str, stored_length: int | None) -> bool:
         """Whether fetched content is what the cache has already."""
 
@@ -135,8 +143,25 @@ class IQueueStore(Interface):
         Pieces of a set that was absorbed before are skipped, element by element (a set that comes twice is applied
         once, however far it came the first time)."""
 
-    def providers_with_work() -> Deferred[list[tuple[int, int]]]:
-        """``(psetid, pid)`` of each provider with something to fetch now, by its earliest set, in that order."""
+    def providers_with_work() -> Deferred[list[Waiting]]:
+        """Each provider with something to fetch now, in the order of their earliest sets."""
+
+    def delays() -> Deferred[list[Delay]]:
+        """The delays that were saved."""
+
+    def save_delays(saved: Sequence[Delay]) -> Deferred[None]:
+        """Save these in place of what was saved for their providers."""
+
+    def slots_opened() -> Deferred[tuple[float, str]]:
+        """Up to when the slots that began were opened, and the period that their numbers belong to, as
+        :meth:`save_slots_opened` saved it; (0, ""): never."""
+
+    def save_slots_opened(upto: float, period: str) -> Deferred[None]:
+        """All slots that began up to this time are opened."""
+
+    def open_slot(slot: int, limit: int) -> Deferred[list[tuple[int, int, int]]]:
+        """Move at most ``limit`` rows of this time slot to FETCH_NOW, to the place in the order that they would have
+        without it; gives ``(pid, psetid, seq)`` of the earliest of each provider.  An empty list: nothing is left."""
 
     def read_ahead(cursors: Sequence[Cursor]) -> Deferred[list[Ahead]]:
         """The next queue rows of several providers, an Ahead for each cursor in order."""
@@ -144,10 +169,17 @@ class IQueueStore(Interface):
     def provider(pid: int) -> Deferred[Provider | None]:
         """As :meth:`IProviderReader.provider`, also for one that is being removed."""
 
-    def record(results: Sequence[FetchResult], removed: Sequence[tuple[bytes, int]], now: int) -> Deferred[Recorded]:
+    def record(
+        results: Sequence[FetchResult],
+        removed: Sequence[tuple[bytes, int]],
+        now: int,
+        closed: Sequence[tuple[bytes, int, int]] = (),
+    ) -> Deferred[Recorded]:
         """Record finished fetches, in one transaction; a result that comes twice is recorded once.
 
-        :param removed: ``(key, generation)`` of rows whose operation is "nothing", reached and to be taken away."""
+        :param removed: ``(key, generation)`` of rows whose operation is "nothing", reached and to be taken away.
+        :param closed: ``(key, generation, slot)`` of rows that were reached when their hours had closed: they go to
+            that time slot; those whose generation has moved on stay, and come back in ``again``."""
 
     def deletes(machine: int, after: int, limit: int) -> Deferred[list[DeleteOrder]]:
         """Delete orders of this machine with ``id > after``, in order of id, at most ``limit``."""

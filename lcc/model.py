@@ -216,20 +216,57 @@ class QueueRow(NamedTuple):
     notice: UrlNotice
 
 
+class Waiting(NamedTuple):
+    """A provider with something to fetch now.
+
+    :ivar psetid: its earliest set.
+    """
+
+    psetid: int
+    pid: int
+    priority: int = 0
+
+
+class Delay(NamedTuple):
+    """A provider that must wait, as it is saved.
+
+    :ivar pid: 0: the whole site (its bandwidth).
+    :ivar until_time: seconds since 1970; 0: it does not wait now.
+    :ivar reason: ``bandwidth``, ``hours`` or ``site-error``; empty: none.
+    :ivar code: the error, for ``site-error``.
+    :ivar failures: errors of its site in a row; they make the next delay longer.  A delay with neither time nor
+        failures is none: it is forgotten.
+    """
+
+    pid: int
+    until_time: float
+    reason: str
+    code: int = 0
+    failures: int = 0
+
+
 class Cursor(NamedTuple):
-    """Where reading ahead goes on: behind ``(psetid, seq)`` of this provider; (0, 0): from the start."""
+    """Where reading ahead goes on: behind ``(psetid, seq)`` of this provider; (0, 0): from the start.
+
+    :ivar partial: only rows of sets that are not full sets.
+    """
 
     pid: int
     psetid: int
     seq: int
     limit: int
+    partial: bool = False
 
 
 class Ahead(NamedTuple):
-    """What was read ahead for one provider, in queue order; fewer rows than asked for: there are no more."""
+    """What was read ahead for one provider, in queue order; fewer rows than asked for: there are no more.
+
+    :ivar full_left: where the last row is one of a full set: rows that this set has in the queue; else 0.
+    """
 
     pid: int
     rows: list[QueueRow]
+    full_left: int = 0
 
 
 @attrs.frozen
@@ -240,12 +277,14 @@ class Absorbed:
     :ivar queued: providers that got new queue rows, each with the earliest ``(psetid, seq)`` of them.
     :ivar touched: keys of rows that were already queued and have changed.
     :ivar deletes: content was deleted: there are new rows in ``fsmdb``.
+    :ivar priorities: of the providers in ``queued``, those that have one above 0.
     """
 
     answers: tuple[SetAnswer, ...]
     queued: dict[int, tuple[int, int]]
     touched: frozenset[bytes]
     deletes: bool
+    priorities: dict[int, int] = attrs.field(factory=dict)
 
 
 @attrs.frozen

@@ -6,6 +6,7 @@ import attrs
 from zope.interface import implementer
 
 from lcc.domain import absorb, outcome
+from lcc.domain.timeslots import TimeSlots
 from lcc.interfaces import IQueueRules
 from lcc.model import Action, CachedState, Outcome, QueuedState, UrlNotice
 
@@ -16,9 +17,11 @@ class QueueRules:
     """The rules with their settings.
 
     :ivar attempts_max: fetches of one URL before a retryable error becomes final.
+    :ivar timeslots: the LCC's period.
     """
 
     attempts_max: int
+    timeslots: TimeSlots = attrs.field(factory=TimeSlots)
 
     def action(
         self, notice: UrlNotice, connseq: int, floor: int, queued: QueuedState | None, cached: CachedState | None
@@ -29,6 +32,9 @@ class QueueRules:
         self, code: int, generation: int, row_fetch: bool | None, row_generation: int, attempts: int
     ) -> Outcome:
         return outcome.decide(code, generation, row_fetch, row_generation, attempts, self.attempts_max)
+
+    def slot(self, hours: str, provider_hours: str, timezone: str, now: int) -> int:
+        return self.timeslots.slot(hours, provider_hours, timezone, now)
 
     def same_content(self, md5: str, size_bytes: int, stored_md5: str, stored_length: int | None) -> bool:
         return outcome.is_same_content(md5, size_bytes, stored_md5, stored_length)

@@ -10,6 +10,7 @@ from twisted.application.service import MultiService, Service
 
 from lcc.config import Config
 from lcc.domain.rules import QueueRules
+from lcc.domain.timeslots import TimeSlots
 from lcc.roles.qm.engine import QmEngine
 from lcc.services.common import HomeService, RoleOptions, reactor_or_global
 from lcc.storage.database import Database, DatabaseService
@@ -41,7 +42,8 @@ def build(config: Config, reactor: Any) -> MultiService:
     settings = config.qm
     chance = random.Random()
     database = Database(config.database.url, config.home, reactor, config.database, random=chance)
-    store = QueueStore(database, QueueRules(settings.attempts_max), settings)
+    timeslots = TimeSlots(config.slots, config.slot_seconds, config.timezone)
+    store = QueueStore(database, QueueRules(settings.attempts_max, timeslots), settings)
     engine = QmEngine(store, settings, reactor, time.time, chance.random, reactor.stop)
     services = MultiService()
     for service in (

@@ -26,12 +26,14 @@ from lcc.model import (
     Ahead,
     Claim,
     Cursor,
+    Delay,
     DeleteOrder,
     FetchResult,
     Provider,
     Recorded,
     SetAnswer,
     SetPiece,
+    Waiting,
 )
 from lcc.storage.books import Books, claim_run
 from lcc.storage.cache import database_epoch
@@ -41,6 +43,7 @@ from lcc.storage.queue_absorb import Owed, absorb_pieces
 from lcc.storage.queue_orders import carry_out, next_order, reset_full_set_counts
 from lcc.storage.queue_read import delete_orders, providers_with_work, read_ahead
 from lcc.storage.queue_record import Requeued, record_results
+from lcc.storage.queue_slots import delays, open_slot, save_delays, save_slots_opened, slots_opened
 from lcc.storage.queue_sweep import finish_sweep, sweep_page
 from lcc.storage.transactions import Txn
 
@@ -104,11 +107,11 @@ class QueueStore:
                     after = await self._write(sweep_page, sweep, after, now, owed)
                 answers.append(await self._write(finish_sweep, sweep.header, now, period))
         self._owed = Owed()
-        return Absorbed(tuple(answers), owed.queued, frozenset(owed.touched), owed.deletes)
+        return Absorbed(tuple(answers), owed.queued, frozenset(owed.touched), owed.deletes, owed.priorities)
 
     # The queue.
 
-    def providers_with_work(self) -> Deferred[list[tuple[int, int]]]:
+    def providers_with_work(self) -> Deferred[list[Waiting]]:
         return self._database.interact(providers_with_work)
 
     def read_ahead(self, cursors: Sequence[Cursor]) -> Deferred[list[Ahead]]:
@@ -118,10 +121,31 @@ class QueueStore:
         return self._database.interact(get_provider, pid)
 
     def record(
-        self, results: Sequence[FetchResult], removed: Sequence[tuple[bytes, int]], now: int
+        self,
+        results: Sequence[FetchResult],
+        removed: Sequence[tuple[bytes, int]],
+        now: int,
+        closed: Sequence[tuple[bytes, int, int]] = (),
     ) -> Deferred[Recorded]:
         kept, memory = self._settings.errors_kept, Requeued()
-        return self._write(record_results, self._rules, list(results), list(removed), now, kept, memory)
+        return self._write(record_results, self._rules, list(results), list(removed), now, kept, memory, list(closed))
+
+    # Delays and slots.
+
+    def delays(self) -> Deferred[list[Delay]]:
+        return self._database.interact(delays)
+
+    def save_delays(self, saved: Sequence[Delay]) -> Deferred[None]:
+        return self._write(save_delays, list(saved))
+
+    def slots_opened(self) -> Deferred[tuple[float, str]]:
+        return self._database.interact(slots_opened)
+
+    def save_slots_opened(self, upto: float, period: str) -> Deferred[None]:
+        return self._write(save_slots_opened, upto, period)
+
+    def open_slot(self, slot: int, limit: int) -> Deferred[list[tuple[int, int, int]]]:
+        return self._write(open_slot, slot, limit)
 
     # Files.
 

@@ -42,6 +42,7 @@ class Owed:
     queued: dict[int, tuple[int, int]] = attrs.field(factory=dict)
     touched: set[bytes] = attrs.field(factory=set)
     deletes: bool = False
+    priorities: dict[int, int] = attrs.field(factory=dict)
 
     def add_queued(self, pid: int, psetid: int, seq: int) -> None:
         """A provider got a row at this place."""
@@ -81,6 +82,7 @@ def absorb_pieces(
     registered = dict(
         txn.query_in("SELECT pid, priority FROM pidb WHERE removed = 0 AND pid IN ({in})", sorted(pids))
     )
+    owed.priorities.update({pid: priority for pid, priority in registered.items() if priority})
     positions = SetPositions(txn, [piece.header for piece in pieces])
     books.load_stats(sorted(registered))
     runs: list[_Run] = []

@@ -4,24 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lcc.model import FETCH_NOW, Ahead, Cursor, DeleteOrder, QueueRow
+from lcc.model import FETCH_NOW, Ahead, Cursor, DeleteOrder, QueueRow, Waiting
 from lcc.storage.rows import SELECT_QUEUE, queue_row
 from lcc.storage.transactions import Txn
 
 
-def providers_with_work(txn: Txn) -> list[tuple[int, int]]:
+def providers_with_work(txn: Txn) -> list[Waiting]:
     """See :meth:`lcc.interfaces.IQueueStore.providers_with_work`."""
-    sql = "SELECT MIN(psetid), pid FROM qpsdb WHERE slot = ? GROUP BY pid ORDER BY MIN(psetid)"
-    return [(psetid, pid) for psetid, pid in txn.query(sql, [FETCH_NOW])]
+    sql = (
+        "SELECT MIN(q.psetid), q.pid, COALESCE(MAX(p.priority), 0) FROM qpsdb q LEFT JOIN pidb p ON p.pid = q.pid"
+        " WHERE q.slot = ? GROUP BY q.pid ORDER BY MIN(q.psetid)"
+    )
+    return [Waiting(*row) for row in txn.query(sql, [FETCH_NOW])]
 
 
 def read_ahead(txn: Txn, cursors: Sequence[Cursor]) -> list[Ahead]:
     """See :meth:`lcc.interfaces.IQueueStore.read_ahead`."""
-    return [Ahead(cursor.pid, _next_rows(txn, cursor)) for cursor in cursors]
+    return [_read_one(txn, cursor) for cursor in cursors]
+
+
+def _read_one(txn: Txn, cursor: Cursor) -> Ahead:
+    rows = _partial_rows(txn, cursor) if cursor.partial else _next_rows(txn, cursor)
+    full_left = 0
+    if rows and not cursor.partial:
+        sql = "SELECT nurls FROM qpsdb WHERE psetid = ? AND slot = ? AND fullset = 1"
+        full_left = txn.value(sql, [rows[-1].psetid, FETCH_NOW], 0)
+    return Ahead(cursor.pid, rows, full_left)
 
 
 def _next_rows(txn: Txn, cursor: Cursor) -> list[QueueRow]:
-    pid, psetid, seq, limit = cursor
+    pid, psetid, seq, limit, _partial = cursor
     if (psetid, seq) == (0, 0):
         # Without this lower bound, many rows that are gone (but not yet purged) might be looked at.
         sql = "SELECT psetid, firstseq FROM qpsdb WHERE pid = ? AND slot = ? ORDER BY psetid LIMIT 1"
@@ -36,6 +48,23 @@ def _next_rows(txn: Txn, cursor: Cursor) -> list[QueueRow]:
         where = "WHERE pid = ? AND slot = ? AND psetid > ? ORDER BY psetid, seq LIMIT ?"
         rows += txn.query(f"{SELECT_QUEUE} {where}", [pid, FETCH_NOW, psetid, limit - len(rows)])
     return [queue_row(row) for row in rows]
+
+
+def _partial_rows(txn: Txn, cursor: Cursor) -> list[QueueRow]:
+    pid, psetid, seq, limit, _partial = cursor
+    sql = (
+        "SELECT psetid, firstseq FROM qpsdb WHERE pid = ? AND slot = ? AND psetid >= ? AND fullset = 0"
+        " ORDER BY psetid LIMIT ?"
+    )
+    where = "WHERE pid = ? AND slot = ? AND psetid = ? AND seq > ? ORDER BY seq LIMIT ?"
+    rows: list[QueueRow] = []
+    for number, first in txn.query(sql, [pid, FETCH_NOW, psetid, limit]):
+        after = max(seq, first - 1) if number == psetid else first - 1
+        found = txn.query(f"{SELECT_QUEUE} {where}", [pid, FETCH_NOW, number, after, limit - len(rows)])
+        rows += [queue_row(row) for row in found]
+        if len(rows) >= limit:
+            break
+    return rows
 
 
 def delete_orders(txn: Txn, machine: int, after: int, limit: int) -> list[DeleteOrder]:

@@ -14,9 +14,10 @@ import attrs
 
 from lcc.errors import entry_for
 from lcc.interfaces import IQueueRules
-from lcc.model import FetchResult, Outcome, QueueRow, Recorded
+from lcc.model import FETCH_NOW, FetchResult, Outcome, QueueRow, Recorded
 from lcc.storage.books import Books
 from lcc.storage.overlay import TOMBSTONE_UPDATED
+from lcc.storage.queue_slots import move_rows
 from lcc.storage.rows import (
     CACHE_COLUMNS,
     CACHED,
@@ -80,10 +81,12 @@ def record_results(
     now: int,
     errors_kept: int,
     memory: Requeued,
+    closed: Sequence[tuple[bytes, int, int]] = (),
 ) -> Recorded:
-    """Record results and take away rows that do "nothing" (see :meth:`lcc.interfaces.IQueueStore.record`)."""
+    """Record results, take away rows that do "nothing", send rows back to their slots (see
+    :meth:`lcc.interfaces.IQueueStore.record`)."""
     books = Books(txn, run)
-    keys = sorted({result.key for result in results} | {key for key, _ in removed})
+    keys = sorted({result.key for result in results} | {key for key, _ in removed} | {row[0] for row in closed})
     found = txn.query_in(f"{SELECT_QUEUE} WHERE urlkey IN ({{in}})", keys)
     queue = {row[0]: queue_row(row) for row in found}
     seen = {row[0]: row[_SEEN] for row in found}
@@ -119,7 +122,20 @@ def record_results(
             _take_away(work, row)
         elif row is not None:
             again[key] = row
+    moves: dict[tuple[int, int], list[tuple[bytes, int]]] = {}
+    for key, generation, slot in closed:
+        row = work.queue.get(key)
+        if row is None:
+            continue
+        if row.generation != generation:
+            again[key] = row
+        elif row.slot == FETCH_NOW != slot:
+            moves.setdefault((row.psetid, slot), []).append((key, row.seq))
+        elif slot == FETCH_NOW:
+            again[key] = row
     _save(work)
+    for (psetid, slot), rows in sorted(moves.items()):
+        move_rows(txn, psetid, FETCH_NOW, slot, rows)
     books.close()
     left = tuple(row for key, row in again.items() if key in work.queue)
     return Recorded(left, held, requeued, books.deletes)

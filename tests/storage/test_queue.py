@@ -21,7 +21,7 @@ def test_a_set_is_queued_in_its_order_and_fetched(queue: Queue) -> None:
     assert absorbed.answers == (SetAnswer("e", 1, 0),)
     assert absorbed.queued == {queue.pid: (1, 1)}
     assert [row.notice.curl[-1] for row in queue.rows()] == ["b", "a", "c"]
-    assert result_of(queue.store.providers_with_work()) == [(1, queue.pid)]
+    assert result_of(queue.store.providers_with_work()) == [(1, queue.pid, 1)]
     queue.check_books()
     queue.fetch_all()
     assert queue.cached() == {f"http://site/{name} {HTML}": "cached" for name in "abc"}

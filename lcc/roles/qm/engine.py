@@ -130,7 +130,7 @@ class QmEngine:
             count=len(waiting),
         )
         self.run = claim.run
-        self.scheduler.load(waiting)
+        self.scheduler.load([(psetid, pid) for psetid, pid, _priority in waiting])
         self.started = True
         self.dispatcher.enable(claim.run)
         self.recorder.enable()

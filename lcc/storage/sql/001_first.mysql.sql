@@ -92,7 +92,24 @@ CREATE TABLE IF NOT EXISTS qpsdb (
     nurls BIGINT NOT NULL,                      -- rows left
     time BIGINT NOT NULL,                       -- when it came
     PRIMARY KEY (psetid, slot),
-    INDEX qpsdb_provider (pid, slot, psetid)
+    INDEX qpsdb_provider (pid, slot, psetid),
+    INDEX qpsdb_slot (slot, psetid)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Providers that must wait; pid 0: the whole site.
+CREATE TABLE IF NOT EXISTS pdelays (
+    pid INT NOT NULL PRIMARY KEY,
+    until_time DOUBLE NOT NULL,                 -- 0: it does not wait now, but its failures are remembered
+    reason VARCHAR(16) NOT NULL,                -- bandwidth, hours, site-error
+    code INT NOT NULL,                          -- the error, for site-error
+    failures INT NOT NULL                       -- errors of its site in a row
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Time slots that began up to this time are opened.  One row.
+CREATE TABLE IF NOT EXISTS slotsopened (
+    id INT NOT NULL PRIMARY KEY,
+    upto DOUBLE NOT NULL,
+    period VARCHAR(255) NOT NULL                -- slots/seconds/time zone: what the numbers of slots mean
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- The cache: what is kept, and what went away (tombstones).

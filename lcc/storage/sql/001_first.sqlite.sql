@@ -94,6 +94,23 @@ CREATE TABLE qpsdb (
     PRIMARY KEY (psetid, slot)
 ) WITHOUT ROWID;
 CREATE INDEX qpsdb_provider ON qpsdb (pid, slot, psetid);
+CREATE INDEX qpsdb_slot ON qpsdb (slot, psetid);
+
+-- Providers that must wait; pid 0: the whole site.
+CREATE TABLE pdelays (
+    pid INTEGER NOT NULL PRIMARY KEY,
+    until_time DOUBLE NOT NULL,                 -- 0: it does not wait now, but its failures are remembered
+    reason TEXT NOT NULL,                       -- bandwidth, hours, site-error
+    code INTEGER NOT NULL,                      -- the error, for site-error
+    failures INTEGER NOT NULL                   -- errors of its site in a row
+);
+
+-- Time slots that began up to this time are opened.  One row.
+CREATE TABLE slotsopened (
+    id INTEGER NOT NULL PRIMARY KEY,
+    upto DOUBLE NOT NULL,
+    period TEXT NOT NULL                        -- slots/seconds/time zone: what the numbers of slots mean
+);
 
 -- The cache: what is kept, and what went away (tombstones).
 CREATE TABLE lccurl (

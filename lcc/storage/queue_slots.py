@@ -1,0 +1,89 @@
+"""Rows that wait for their hours (time slots of ``qdb`` and ``qpsdb``), and the delays of providers (``pdelays``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lcc.model import FETCH_NOW, Delay
+from lcc.storage.books import Books
+from lcc.storage.transactions import Txn
+
+_SETS_AT_ONCE = 200
+_COLUMNS = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
+_DELAY = ("pid", "until_time", "reason", "code", "failures")
+
+
+def move_rows(txn: Txn, psetid: int, source: int, target: int, rows: Sequence[tuple[bytes, int]]) -> None:
+    """Rows of one set go from one slot to another, keeping their places.
+
+    :param rows: ``(key, seq)``; at least one.
+    """
+    select = f"SELECT {', '.join(_COLUMNS)} FROM qpsdb WHERE psetid = ? AND slot = ?"
+    old = txn.one(select, [psetid, source])
+    if old is None:
+        return
+    pid, *kept, firstseq, _lastseq, nurls, time = old[2:]
+    txn.execute_in("UPDATE qdb SET slot = ? WHERE urlkey IN ({in})", [key for key, _ in rows], [target])
+    sql = "SELECT MIN(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq >= ?"
+    first = txn.value(sql, [pid, source, psetid, firstseq])
+    if first is None:
+        txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", [psetid, source])
+    else:
+        where = [max(1, nurls - len(rows)), first, psetid, source]
+        txn.execute("UPDATE qpsdb SET nurls = ?, firstseq = ? WHERE psetid = ? AND slot = ?", where)
+    there = txn.one(select, [psetid, target])
+    places = [seq for _, seq in rows]
+    low, high, count = min(places), max(places), len(rows)
+    if there is not None:
+        low, high, count = min(low, there[6]), max(high, there[7]), count + there[8]
+    row = (psetid, target, pid, *kept, low, high, count, time)
+    txn.upsert("qpsdb", _COLUMNS, [row], ("psetid", "slot"), ("firstseq", "lastseq", "nurls"))
+
+
+def open_slot(txn: Txn, run: int, slot: int, limit: int) -> list[tuple[int, int, int]]:
+    """See :meth:`lcc.interfaces.IQueueStore.open_slot`."""
+    Books(txn, run)
+    earliest: dict[int, tuple[int, int, int]] = {}
+    left = limit
+    sql = "SELECT psetid, pid FROM qpsdb WHERE slot = ? ORDER BY psetid LIMIT ?"
+    for psetid, pid in txn.query(sql, [slot, min(limit, _SETS_AT_ONCE)]):
+        rows = txn.query(
+            "SELECT urlkey, seq FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? ORDER BY seq LIMIT ?",
+            [pid, slot, psetid, left],
+        )
+        if not rows:  # it does not belong there
+            txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", [psetid, slot])
+            earliest.setdefault(pid, (pid, psetid, 0))
+            continue
+        move_rows(txn, psetid, slot, FETCH_NOW, [(key, seq) for key, seq in rows])
+        earliest.setdefault(pid, (pid, psetid, rows[0][1]))
+        left -= len(rows)
+        if left <= 0:
+            break
+    return list(earliest.values())
+
+
+def delays(txn: Txn) -> list[Delay]:
+    """See :meth:`lcc.interfaces.IQueueStore.delays`."""
+    return [Delay(*row) for row in txn.query(f"SELECT {', '.join(_DELAY)} FROM pdelays ORDER BY pid")]
+
+
+def save_delays(txn: Txn, run: int, saved: Sequence[Delay]) -> None:
+    """See :meth:`lcc.interfaces.IQueueStore.save_delays`."""
+    Books(txn, run)
+    rows = [tuple(delay) for delay in saved if delay.until_time or delay.failures]
+    gone = sorted({delay.pid for delay in saved} - {row[0] for row in rows})
+    txn.execute_in("DELETE FROM pdelays WHERE pid IN ({in})", gone)
+    txn.upsert("pdelays", _DELAY, rows, ("pid",))
+
+
+def slots_opened(txn: Txn) -> tuple[float, str]:
+    """See :meth:`lcc.interfaces.IQueueStore.slots_opened`."""
+    row = txn.one("SELECT upto, period FROM slotsopened WHERE id = 1")
+    return (0.0, "") if row is None else (row[0], row[1])
+
+
+def save_slots_opened(txn: Txn, run: int, upto: float, period: str) -> None:
+    """See :meth:`lcc.interfaces.IQueueStore.save_slots_opened`."""
+    Books(txn, run)
+    txn.upsert("slotsopened", ("id", "upto", "period"), [(1, upto, period)], ("id",))
