@@ -191,6 +191,9 @@ class IQueueStore(Interface):
         """Ask the provider for a full set from now on (``cache-crash``: something that it was told is accepted is
         lost)."""
 
+    def save_state(text: str) -> Deferred[None]:
+        """Save what the queue manager says of itself (:mod:`lcc.roles.qm.state`), in place of what it said before."""
+
     def carry_out_orders(now: int) -> Deferred[list[tuple[str, int]]]:
         """Carry out a bounded part of what ``lcc-admin`` ordered; gives ``(kind, pid)`` of each order finished, e.g.
         ``("provider-changed", 7)``, ``("provider-removed", 7)``.  An empty list: there was nothing to do."""

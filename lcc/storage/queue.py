@@ -44,6 +44,7 @@ from lcc.storage.queue_orders import carry_out, next_order, reset_full_set_count
 from lcc.storage.queue_read import delete_orders, providers_with_work, read_ahead
 from lcc.storage.queue_record import Requeued, record_results
 from lcc.storage.queue_slots import delays, open_slot, save_delays, save_slots_opened, slots_opened
+from lcc.storage.queue_state import save_state
 from lcc.storage.queue_sweep import finish_sweep, sweep_page
 from lcc.storage.transactions import Txn
 
@@ -159,6 +160,9 @@ class QueueStore:
 
     def want_full_set(self, pid: int, reason: str) -> Deferred[None]:
         return self._write(_want_full_set, pid, reason)
+
+    def save_state(self, text: str) -> Deferred[None]:
+        return self._write(save_state, text)
 
     def carry_out_orders(self, now: int) -> Deferred[list[tuple[str, int]]]:
         return Deferred.fromCoroutine(self._carry_out(now))

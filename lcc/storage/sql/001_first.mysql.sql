@@ -173,8 +173,16 @@ INSERT IGNORE INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), (
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE IF NOT EXISTS orders (
     id BIGINT NOT NULL PRIMARY KEY,
-    kind VARCHAR(64) NOT NULL,                  -- provider-changed, provider-removed
-    pid INT NOT NULL
+    kind VARCHAR(64) NOT NULL,                  -- provider-changed, provider-removed, retry, rebuild, want-full-set
+    pid INT NOT NULL,                           -- 0: all
+    code INT NOT NULL DEFAULT 0,                -- retry: only what failed with this error; 0: all
+    text VARCHAR(255) NOT NULL DEFAULT ''       -- want-full-set: why
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- What the queue manager says of itself every few seconds (lcc.roles.qm.state).  One row.
+CREATE TABLE IF NOT EXISTS qmstate (
+    id INT NOT NULL PRIMARY KEY,                -- 1
+    state MEDIUMTEXT NOT NULL                   -- JSON
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- The connection counters: the one table that a UNS writes (on SQLite in a file of its own).

@@ -173,6 +173,14 @@ INSERT INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_o
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE orders (
     id INTEGER NOT NULL PRIMARY KEY,
-    kind TEXT NOT NULL,                         -- provider-changed, provider-removed
-    pid INTEGER NOT NULL
+    kind TEXT NOT NULL,                         -- provider-changed, provider-removed, retry, rebuild, want-full-set
+    pid INTEGER NOT NULL,                       -- 0: all
+    code INTEGER NOT NULL DEFAULT 0,            -- retry: only what failed with this error; 0: all
+    text TEXT NOT NULL DEFAULT ''               -- want-full-set: why
+);
+
+-- What the queue manager says of itself every few seconds (lcc.roles.qm.state).  One row.
+CREATE TABLE qmstate (
+    id INTEGER NOT NULL PRIMARY KEY,            -- 1
+    state TEXT NOT NULL                         -- JSON
 );

@@ -1,0 +1,17 @@
+"""What the queue manager says of itself, for ``lcc-admin`` (:mod:`lcc.roles.qm.state` makes the text)."""
+
+from __future__ import annotations
+
+from lcc.storage.books import Books
+from lcc.storage.transactions import Txn
+
+
+def save_state(txn: Txn, run: int, text: str) -> None:
+    """See :meth:`lcc.interfaces.IQueueStore.save_state`."""
+    Books(txn, run)
+    txn.upsert("qmstate", ["id", "state"], [(1, text)], ["id"])
+
+
+def saved_state(txn: Txn) -> str:
+    """What was saved last; empty: nothing yet."""
+    return str(txn.value("SELECT state FROM qmstate WHERE id = 1", (), ""))
