@@ -143,6 +143,7 @@ _LITERALS: dict[type, Any] = {
     str: _text_literal,
     bytes: lambda value: "x'" + value.hex() + "'",
     int: str,
+    float: repr,
     bool: lambda value: "1" if value else "0",
     type(None): lambda value: "NULL",
 }
