@@ -12,10 +12,14 @@ import click
 from lcc.admin.checking import check_command
 from lcc.admin.configuration import config_command
 from lcc.admin.context import Admin
+from lcc.admin.errors import errors_command
 from lcc.admin.initialise import init_command
 from lcc.admin.providers import provider_group
 from lcc.admin.queue import queue_command
+from lcc.admin.repair import rebuild_command, retry_command
+from lcc.admin.status import status_command
 from lcc.admin.urls import urls_command
+from lcc.admin.why import why_command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,5 +48,10 @@ for _command in (
     provider_group,
     urls_command,
     queue_command,
+    status_command,
+    why_command,
+    errors_command,
+    retry_command,
+    rebuild_command,
 ):
     main.add_command(_command)

@@ -7,6 +7,7 @@ token are no longer known, start again; 4 the database cannot be reached.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -62,6 +63,10 @@ class Admin:
             return load_config(self.config_path)
         except ConfigError as error:
             raise Failed(str(error)) from None
+
+    def now(self) -> int:
+        """Seconds since 1970."""
+        return int(time.time())
 
     @contextmanager
     def database(self) -> Iterator[BlockingDatabase]:

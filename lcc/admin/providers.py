@@ -11,9 +11,13 @@ import attrs
 import click
 
 from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.live import delay_text
 from lcc.admin.output import Column, Listing, cell, json_option
+from lcc.admin.repair import tell_when
 from lcc.admin.values import NONE, hours_callback, number_or_none, positive_or_none, roots_callback, timezone_callback
 from lcc.model import Provider
+from lcc.storage.inspect import delays_of
+from lcc.storage.order_rows import TEXT_CHARS, WANT_FULL_SET, add_order
 from lcc.storage.passwords import generate_password, hash_password
 from lcc.storage.providers import (
     NoSuchProvider,
@@ -156,17 +160,22 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
     with admin.database() as database:
         row = _as_row(_existing(database.interact(get_provider, pid), pid))
         status = database.interact(provider_status, pid, 0)
+        delays = database.interact(delays_of, pid, admin.now())
     row["files_used"] = status.files_used
     row["space_used"] = status.space_used_bytes
     row["full_sets_left"] = status.full_sets_left
     row["full_set_wanted"] = status.full_set_wanted
     row["errors"] = status.error_count
     row["queued"] = status.processing
+    row["files_free"] = None if row["files_max"] is None else max(0, row["files_max"] - status.files_used)
+    row["space_free"] = None if row["space_max"] is None else max(0, row["space_max"] - status.space_used_bytes)
+    row["delays"] = [delay._asdict() for delay in delays]
     if as_json:
         click.echo(json.dumps(row))
         return
+    row["delays"] = "; ".join(delay_text(delay, admin.now()) for delay in delays)
     for name, value in row.items():
-        click.echo(f"{name + ':':<16} {cell(value)}")
+        click.echo(f"{name + ':':<16} {cell(value) or 'none'}")
 
 
 @provider_group.command("set")
@@ -205,6 +214,23 @@ def set_command(
             raise Failed(str(error)) from None
     if password:
         click.echo(f"password: {password}")
+
+
+@provider_group.command("want-full-set")
+@click.argument("pid", type=click.IntRange(1))
+@click.option("--reason", default="operator", help="Said to the provider: a word or some.", metavar="TEXT")
+@pass_admin
+def want_full_set_command(admin: Admin, pid: int, reason: str) -> None:
+    """Ask a provider for a full set, until one is accepted; it does not count against those it may send unasked."""
+    reason = " ".join(reason.split())
+    if not reason or not reason.isprintable() or len(reason) > TEXT_CHARS:
+        raise click.BadParameter(f"must be printable text of 1 to {TEXT_CHARS} characters", param_hint="--reason")
+    with admin.database() as database:
+        if _existing(database.interact(get_provider, pid), pid).removed:
+            raise Failed(f"provider {pid} is being removed")
+        database.write(add_order, WANT_FULL_SET, pid, 0, reason)
+        click.echo(f"provider {pid} is asked for a full set at its next connection")
+        tell_when(admin, database)
 
 
 @provider_group.command("remove")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,11 +12,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lcc.admin.cli import main
+from lcc.admin.context import Admin
 from lcc.config import load_config
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.rows import CACHED, empty_cache_row
 from lcc.storage.transactions import Txn
 from tests.conftest import Backend
+from tests.storage.kit import DirectDatabase, Queue
+
+from .site import NOW, Site
 
 CONTENT = {
     "state": CACHED,
@@ -90,3 +94,13 @@ def lcc(backend: Backend) -> Lcc:
     made = Lcc(backend.home, backend.url)
     made.admin("init")
     return made
+
+
+@pytest.fixture
+def site(lcc: Lcc, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """An LCC with one provider, its queue, and a queue manager that says it is alive."""
+    monkeypatch.setattr(Admin, "now", lambda _: NOW)
+    lcc.config_path.write_text('timezone = "UTC"\n' + lcc.config_path.read_text())
+    database = DirectDatabase(backend.url, lcc.folder / "home")
+    yield Site(lcc, Queue(database))
+    database.blocking.close()

@@ -1,0 +1,65 @@
+"""``lcc-admin errors``: errors of fetches that are kept for the providers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import click
+
+from lcc.admin.context import Admin, pass_admin
+from lcc.admin.output import Column, Listing, json_option
+from lcc.errors import entry_for
+from lcc.storage.database import BlockingDatabase
+from lcc.storage.inspect import kept_errors
+
+PAGE_ROWS = 1000
+
+_COLUMNS = (
+    Column("pid", 5, "number"),
+    Column("number", 6, "number"),
+    Column("time", 19, "time", title="time (UTC)"),
+    Column("code", 4, "number"),
+    Column("name", 18),
+    Column("url"),
+    Column("text"),
+)
+
+code_option = click.option(
+    "--code", type=click.IntRange(100, 9999), help="Only errors with this code (an HTTP status is one)."
+)
+
+
+@click.command("errors")
+@click.option("--provider", "pid", type=click.IntRange(1), help="Only this provider's.")
+@code_option
+@click.option("--limit", type=click.IntRange(1), help="At most so many rows.")
+@json_option
+@pass_admin
+def errors_command(admin: Admin, pid: int | None, code: int | None, limit: int | None, as_json: bool) -> None:
+    """List the errors of fetches that are kept for the providers, each provider's in their order."""
+    listing = Listing(_COLUMNS, as_json)
+    with admin.database() as database:
+        for row in islice(_errors(database, pid or 0, code or 0), limit):
+            listing.row(row)
+
+
+def _errors(database: BlockingDatabase, pid: int, code: int) -> Iterator[dict[str, Any]]:
+    after = (0, 0)
+    while True:
+        page = database.interact(kept_errors, pid, code, after, PAGE_ROWS)
+        for owner, error in page:
+            yield {
+                "pid": owner,
+                "number": error.number,
+                "time": error.time,
+                "code": error.code,
+                "name": entry_for(error.code).name,
+                "url": error.url,
+                "text": error.text,
+                "sent": error.sent,
+            }
+        if len(page) < PAGE_ROWS:
+            return
+        after = (page[-1][0], page[-1][1].number)

@@ -1,0 +1,85 @@
+"""What the queue manager says of itself: the text that it saves every few seconds, and whether it is alive."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from attrs import frozen
+
+from lcc.errors import entry_for
+from lcc.model import Delay
+
+MISSED = 4
+"""A queue manager whose state is older than this many intervals is taken for dead."""
+
+
+@frozen
+class Live:
+    """
+    :ivar state: what it saved last (:mod:`lcc.roles.qm.state`); empty: nothing, ever.
+    :ivar age_seconds: of that.
+    """
+
+    state: dict[str, Any]
+    age_seconds: int
+
+    @property
+    def alive(self) -> bool:
+        """It saves its state, as a running queue manager does."""
+        return bool(self.state) and self.age_seconds <= MISSED * self.state["interval"]
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing is fetched at present, for nobody; empty: something may be."""
+        if not self.state:
+            return "no queue manager has run yet"
+        if not self.alive:
+            return f"the queue manager is not running, or cannot reach the database (last heard of {_ago(self)})"
+        if not self.state["capacity"]:
+            return "no robot is connected"
+        return ""
+
+    def fetching(self, key: bytes) -> dict[str, Any] | None:
+        """The order that is out for this URL; None: there is none, or it is not among those that are listed."""
+        if not self.alive:
+            return None
+        name = key.hex()
+        return next((order for order in self.state["orders"] if order["key"] == name), None)
+
+
+def _ago(live: Live) -> str:
+    return duration(live.age_seconds) + " ago"
+
+
+def read_live(text: str, now: int) -> Live:
+    """The state that this text says; a text that makes no sense says nothing.
+
+    :param now: seconds since 1970.
+    """
+    try:
+        state = json.loads(text) if text else {}
+        age = now - int(state["time"]) if state else 0
+        float(state.get("interval", 0))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Live({}, 0)
+    return Live(state, age)
+
+
+def duration(seconds: float) -> str:
+    """A length of time as a person says it."""
+    left = max(0, int(seconds))
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if left >= 2 * length:
+            return f"{left // length} {unit}s"
+    return f"{left} second{'' if left == 1 else 's'}"
+
+
+def delay_text(delay: Delay, now: float) -> str:
+    """A delay as a person says it: why, since how many failures, for how long still."""
+    who = "" if delay.pid else "the whole LCC: "
+    why = delay.reason
+    if delay.code:
+        entry = entry_for(delay.code)
+        why = f"{why} {delay.code} ({entry.text}), {delay.failures} in a row"
+    return f"{who}{why}, for {duration(delay.until_time - now)}"

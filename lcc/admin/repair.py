@@ -1,0 +1,52 @@
+"""``lcc-admin retry`` and ``rebuild``: orders that the queue manager carries out."""
+
+from __future__ import annotations
+
+import click
+
+from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.errors import code_option
+from lcc.admin.live import read_live
+from lcc.storage.database import BlockingDatabase
+from lcc.storage.inspect import Count, count_errors
+from lcc.storage.order_rows import REBUILD, RETRY, add_order
+from lcc.storage.providers import get_provider
+from lcc.storage.queue_state import saved_state
+
+COUNT_MAX = 100_000
+
+
+@click.command("retry")
+@click.option("--provider", "pid", type=click.IntRange(1), help="Only this provider's.")
+@code_option
+@pass_admin
+def retry_command(admin: Admin, pid: int | None, code: int | None) -> None:
+    """Fetch again what failed, now: what waits because of an error, and what failed for good and is kept as an error.
+
+    Providers whose sites could not be reached are tried at once; URLs behind the errors that are kept (see: lcc-admin
+    errors) are queued again.
+    """
+    with admin.database() as database:
+        if pid is not None and database.interact(get_provider, pid) is None:
+            raise Failed(f"there is no provider {pid}")
+        found: Count = database.interact(count_errors, pid or 0, code or 0, COUNT_MAX)
+        database.write(add_order, RETRY, pid or 0, code or 0)
+        more = "more than " if found.more else ""
+        click.echo(f"ordered; {more}{found.number:,} errors are kept of that")
+        tell_when(admin, database)
+
+
+@click.command("rebuild")
+@pass_admin
+def rebuild_command(admin: Admin) -> None:
+    """Build the table of the sets that wait (qpsdb) anew from the queue (qdb)."""
+    with admin.database() as database:
+        database.write(add_order, REBUILD)
+        click.echo("ordered")
+        tell_when(admin, database)
+
+
+def tell_when(admin: Admin, database: BlockingDatabase) -> None:
+    """Say that an order has to wait, if no queue manager runs."""
+    if not read_live(database.interact(saved_state), admin.now()).alive:
+        click.echo("no queue manager is running: it is carried out when one is started")

@@ -1,0 +1,165 @@
+"""``lcc-admin status``: one screen of the whole system."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from lcc.admin.context import Admin, pass_admin
+from lcc.admin.live import Live, delay_text, duration, read_live
+from lcc.admin.output import cell
+from lcc.errors import entry_for
+from lcc.model import Delay
+from lcc.storage.inspect import delays
+from lcc.storage.overview import overview
+from lcc.storage.queue_state import saved_state
+
+TOP = 5
+LIMIT = 100_000
+
+
+@click.command("status")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@pass_admin
+def status_command(admin: Admin, as_json: bool) -> None:
+    """Show how the whole LCC stands: the queue manager, the robots, the queue, who waits, what failed."""
+    now = admin.now()
+    with admin.database() as database:
+        live = read_live(database.interact(saved_state), now)
+        figures = database.interact(overview, TOP, LIMIT)
+        held, reasons = database.interact(delays, now, TOP)
+    answer = {
+        "time": now,
+        "database": admin.config.database.url.partition(":")[0],
+        "epoch": figures.epoch,
+        "alive": live.alive,
+        "age": live.age_seconds if live.state else None,
+        "trouble": live.trouble,
+        "qm": live.state or None,
+        "providers": {"registered": figures.providers, "removing": figures.removing},
+        "cache": {"files": figures.files, "space": figures.space_bytes, "change": figures.change},
+        "queue": [attrs.asdict(waiting) for waiting in figures.queue],
+        "oldest": None if figures.oldest is None else attrs.asdict(figures.oldest),
+        "busiest": [{"pid": pid, "queued": queued} for pid, queued in figures.busiest],
+        "delayed": reasons,
+        "delays": [delay._asdict() for delay in held],
+        "full_sets_wanted": figures.wanted,
+        "errors": figures.errors,
+        "errors_kept": [{"code": code, "kept": kept} for code, kept in figures.codes.items()],
+        "errors_kept_more": figures.codes_more,
+        "orders": figures.orders,
+        "deletes": [{"machine": machine, **count._asdict()} for machine, count in figures.deletes.items()],
+        "spool": spool(admin.config.under_home(admin.config.uns.spool)),
+    }
+    if as_json:
+        click.echo(json.dumps(answer))
+        return
+    for name, text in lines(answer, live):
+        click.echo(f"{name:<13} {text}".rstrip())
+
+
+def spool(folder: Path) -> dict[str, int] | None:
+    """Sets and bytes in the spool of the UNS on this machine; None: there is none here."""
+    try:
+        files = [entry for entry in os.scandir(folder) if entry.is_file()]
+        sets = [entry.stat().st_size for entry in files if entry.name.endswith(".set")]
+        damaged = sum(1 for _ in os.scandir(folder / "damaged")) if (folder / "damaged").is_dir() else 0
+    except OSError:
+        return None
+    return {"sets": len(sets), "bytes": sum(sets), "damaged": damaged}
+
+
+Lines = Iterator[tuple[str, str]]
+
+
+def lines(answer: dict[str, Any], live: Live) -> Lines:
+    """The screen: a name, which is empty where the line above goes on, and a text."""
+    yield "database", f"{answer['database']}, epoch {answer['epoch']}, change {answer['cache']['change']}"
+    yield from _queue_manager(answer, live)
+    yield from _queue(answer)
+    yield from _waiting(answer)
+    yield from _troubles(answer)
+    cache = answer["cache"]
+    yield "cache", f"{cache['files']:,} files, {cache['space']:,} bytes"
+    for count in answer["deletes"]:
+        more = "more than " if count["more"] else ""
+        yield "", f"{more}{count['number']:,} files wait to be removed on machine {count['machine']}"
+    if answer["spool"] is not None:
+        spooled = answer["spool"]
+        damaged = f"; {spooled['damaged']} damaged" if spooled["damaged"] else ""
+        yield "spool", f"{spooled['sets']:,} sets, {spooled['bytes']:,} bytes (of the UNS on this machine){damaged}"
+
+
+def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
+    state = live.state
+    if not live.alive:
+        yield "queue manager", live.trouble
+        return
+    yield "queue manager", f"run {state['run']} is alive; heard of {duration(live.age_seconds)} ago"
+    if state["overload"]:
+        yield "", f"overloaded, takes in no sets: {state['overload']}"
+    for name, is_open in state["ports"].items():
+        yield "", f"port for {name}: {'open' if is_open else 'closed'}"
+    names = " ".join(state["unses"]) or "none"
+    yield "UNS", f"{names}; {state['absorb_waiting']:,} elements wait to be taken in"
+    if not state["machines"]:
+        yield "BOT-M", "none has connected"
+    for machine in state["machines"]:
+        stands = "connected" if machine["ready"] else "connecting" if machine["connected"] else "away"
+        robots = f"robots for {machine['capacity']} fetches at once" if machine["capacity"] else "no robots"
+        yield "BOT-M", f"machine {machine['machine']}: {stands}, {robots}, {machine['orders']} orders out"
+    rates = state["rates"]
+    if rates:
+        yield "rates", f"{rates['results_recorded']:g} fetches/s, {rates['sets_answered']:g} sets/s"
+
+
+def _queue(answer: dict[str, Any]) -> Lines:
+    if not answer["queue"]:
+        yield "queue", "empty"
+    for waiting in answer["queue"]:
+        later = f", {waiting['later']:,} of them in time slots" if waiting["later"] else ""
+        yield (
+            "queue",
+            f"priority {waiting['priority']}: {waiting['urls']:,} URLs{later}"
+            f" in {waiting['sets']:,} sets of {waiting['providers']:,} providers",
+        )
+    oldest = answer["oldest"]
+    if oldest is not None:
+        ago = duration(answer["time"] - oldest["time"])
+        yield (
+            "oldest set",
+            f"{oldest['psetid']} of provider {oldest['pid']}, came {cell(oldest['time'], 'time')} UTC ({ago} ago),"
+            f" {oldest['urls']:,} URLs left",
+        )
+    if answer["busiest"]:
+        yield "most queued", ", ".join(f"provider {each['pid']}: {each['queued']:,}" for each in answer["busiest"])
+
+
+def _waiting(answer: dict[str, Any]) -> Lines:
+    delayed = ", ".join(f"{count:,} by {reason}" for reason, count in answer["delayed"].items())
+    if delayed:
+        yield "delayed", f"providers: {delayed}"
+    for values in answer["delays"]:
+        delay = Delay(**values)
+        who = f"provider {delay.pid}: " if delay.pid else ""
+        yield "", f"{who}{delay_text(delay, answer['time'])}"
+
+
+def _troubles(answer: dict[str, Any]) -> Lines:
+    removing = answer["providers"]["removing"]
+    being = f", {removing:,} being removed" if removing else ""
+    yield "providers", f"{answer['providers']['registered']:,}{being}"
+    for reason, count in answer["full_sets_wanted"].items():
+        yield "", f"{count:,} asked for a full set: {reason}"
+    yield "errors", f"{answer['errors']:,} to be told to providers"
+    at_least = "at least " if answer["errors_kept_more"] else ""
+    for row in answer["errors_kept"][:TOP]:
+        yield "", f"{row['code']} {entry_for(row['code']).text}: {at_least}{row['kept']:,} kept"
+    for kind, count in answer["orders"].items():
+        yield "orders", f"{count:,} of {kind} wait for the queue manager"

@@ -1,0 +1,218 @@
+"""Where one URL stands: what ``lcc-admin why`` reads.  Nothing here writes, and nothing here counts without bounds.
+
+Plain functions of a transaction, each a few walks along an index; only :func:`owners` reads all of ``proots``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lcc.model import CachedUrl, Delay, QueueRow, StoredError
+from lcc.storage.cache import QueueSet
+from lcc.storage.keyranges import provider_range, views_range
+from lcc.storage.rows import SELECT_QUEUE, SELECT_USER, cached_url, queue_row
+from lcc.storage.transactions import Txn
+
+SETS_MAX = 1000
+"""Sets of a provider that are looked at to tell what is before a row."""
+
+_SELECT_SET = "SELECT psetid, slot, pid, pri, connseq, fullset, nurls, time FROM qpsdb"
+
+
+class Owner(NamedTuple):
+    """A provider that may tell of a URL, by this root of it."""
+
+    pid: int
+    root: str
+
+
+class Count(NamedTuple):
+    """
+    :ivar number: at least so many.
+    :ivar more: counting has ended there; there may be more.
+    """
+
+    number: int
+    more: bool
+
+
+class View(NamedTuple):
+    """A page in one mime type.
+
+    :ivar mimetype: empty: all views (a deletion that named none).
+    :ivar told: md5, length and modification time that the provider told of the content that is cached.
+    """
+
+    mimetype: str
+    queued: QueueRow | None
+    cached: CachedUrl | None
+    told: tuple[str, int | None, int | None] = ("", None, None)
+
+
+class Place(NamedTuple):
+    """What is before a row of the queue.
+
+    :ivar own_set: the row's set; None: it has none (``lcc-admin rebuild`` makes it).
+    :ivar in_set: rows before it in its set.
+    :ivar sets: sets of its provider before its own, in the same slot.
+    :ivar rows: rows of those sets.
+    """
+
+    own_set: QueueSet | None
+    in_set: Count
+    sets: Count
+    rows: Count
+
+
+def owners(txn: Txn, url: str) -> list[Owner]:
+    """The providers with a root that this URL begins with, by id, each once, with its longest one.
+
+    :param url: normalised, so that it is ASCII.  An https URL is inside an http root.
+    """
+    starts = [url, "http" + url[5:]] if url.startswith("https://") else [url]
+    found: dict[int, str] = {}
+    for start in starts:
+        sql = "SELECT pid, root FROM proots WHERE root = SUBSTR(?, 1, LENGTH(root))"
+        for pid, root in txn.query(sql, [start]):
+            if len(root) > len(found.get(pid, "")):
+                found[pid] = root
+    return [Owner(pid, root) for pid, root in sorted(found.items())]
+
+
+def views(txn: Txn, key: bytes) -> list[View]:
+    """All views of a page that are queued, cached, or deleted, by mime type.
+
+    :param key: of any of them, or the one of all views.
+    """
+    between = "WHERE urlkey >= ? AND urlkey <= ? ORDER BY urlkey"
+    queued = {row.key: row for row in map(queue_row, txn.query(f"{SELECT_QUEUE} {between}", views_range(key)))}
+    cached = {row.key: row for row in map(cached_url, txn.query(f"{SELECT_USER} {between}", views_range(key)))}
+    sql = f"SELECT urlkey, told_md5, told_len, told_mtime FROM lccurl {between}"
+    told = {row[0]: (row[1], row[2], row[3]) for row in txn.query(sql, views_range(key))}
+    found = []
+    for each in queued.keys() | cached.keys():
+        row, content = queued.get(each), cached.get(each)
+        mimetype = row.notice.mimetype if row is not None else content.mimetype if content is not None else ""
+        found.append(View(mimetype, row, content, told.get(each, ("", None, None))))
+    return sorted(found, key=lambda view: view.mimetype)
+
+
+def curls_fetched_from(txn: Txn, pid: int, furl: str, limit: int = 10) -> list[str]:
+    """Conceptual URLs of a provider whose fetch URL is this one.  Reads all rows of the provider."""
+    first, last = provider_range(pid)
+    found: dict[str, None] = {}
+    for table in ("qdb", "lccurl"):
+        sql = f"SELECT curl FROM {table} WHERE urlkey >= ? AND urlkey <= ? AND furl = ? LIMIT ?"
+        found.update((curl, None) for (curl,) in txn.query(sql, [first, last, furl, limit]) if curl)
+    return sorted(found)[:limit]
+
+
+def count_rows(txn: Txn, sql: str, parameters: Sequence[object], limit: int) -> Count:
+    """How many rows this SELECT gives; counting ends at the limit."""
+    counted = f"SELECT COUNT(*) FROM (SELECT 1 AS one {sql} LIMIT ?) AS counted"
+    number = int(txn.value(counted, [*parameters, limit + 1]))
+    return Count(min(number, limit), number > limit)
+
+
+def place(txn: Txn, row: QueueRow, limit: int) -> Place:
+    """What is before this row of the queue.
+
+    :param limit: rows of its own set are counted up to here.
+    """
+    own = txn.one(f"{_SELECT_SET} WHERE psetid = ? AND slot = ?", [row.psetid, row.slot])
+    in_set = count_rows(
+        txn,
+        "FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq < ?",
+        [row.pid, row.slot, row.psetid, row.seq],
+        limit,
+    )
+    sql = "SELECT nurls FROM qpsdb WHERE pid = ? AND slot = ? AND psetid < ? ORDER BY psetid LIMIT ?"
+    before = [count for (count,) in txn.query(sql, [row.pid, row.slot, row.psetid, SETS_MAX + 1])]
+    more = len(before) > SETS_MAX
+    rows = Count(sum(before[:SETS_MAX]), more)
+    return Place(None if own is None else _queue_set(own), in_set, Count(min(len(before), SETS_MAX), more), rows)
+
+
+def sets_of_others(txn: Txn, queue_set: QueueSet, limit: int) -> tuple[Count, Count]:
+    """Sets of other providers that may go before this one: those of a higher priority, and the earlier ones of its
+    own."""
+    slot = queue_set.slot
+    higher = count_rows(
+        txn, "FROM qpsdb WHERE slot = ? AND pri > ? AND pid <> ?", [slot, queue_set.priority, queue_set.pid], limit
+    )
+    earlier = count_rows(
+        txn,
+        "FROM qpsdb WHERE psetid < ? AND slot = ? AND pri = ? AND pid <> ?",
+        [queue_set.psetid, slot, queue_set.priority, queue_set.pid],
+        limit,
+    )
+    return higher, earlier
+
+
+def errors_of_urls(txn: Txn, pid: int, urls: Sequence[str], limit: int) -> list[StoredError]:
+    """The newest errors that are kept of these fetch URLs, the newest first."""
+    if not urls:
+        return []
+    marks = ",".join("?" * len(urls))
+    rows = txn.query(
+        "SELECT number, code, message, url, sent, time FROM urlerrs"
+        f" WHERE pid = ? AND url IN ({marks}) ORDER BY number DESC LIMIT ?",
+        [pid, *urls, limit],
+    )
+    return [StoredError(*row) for row in rows]
+
+
+def kept_errors(txn: Txn, pid: int, code: int, after: tuple[int, int], limit: int) -> list[tuple[int, StoredError]]:
+    """A page of the errors that are kept for providers, ``(pid, error)`` in their order.
+
+    :param pid: only this provider's; 0: all.
+    :param code: only those of this code; 0: all.
+    :param after: ``(pid, number)`` of the last one known.
+    """
+    select = "SELECT pid, number, code, message, url, sent, time FROM urlerrs WHERE"
+    only, codes = (" AND code = ?", [code]) if code else ("", [])
+    # Two statements, each a walk along the key; one with OR would not be.
+    where = "pid = ? AND number > ?"
+    parameters = [pid or after[0], after[1], *codes, limit]
+    rows = txn.query(f"{select} {where}{only} ORDER BY number LIMIT ?", parameters)
+    if not pid and len(rows) < limit:
+        parameters = [after[0], *codes, limit - len(rows)]
+        rows += txn.query(f"{select} pid > ?{only} ORDER BY pid, number LIMIT ?", parameters)
+    return [(row[0], StoredError(*row[1:])) for row in rows]
+
+
+def _queue_set(row: tuple[object, ...]) -> QueueSet:
+    psetid, slot, pid, priority, connseq, full, queued, time = row
+    return QueueSet(psetid, slot, pid, priority, connseq, bool(full), queued, time)  # type: ignore[arg-type]
+
+
+_SELECT_DELAYS = "SELECT pid, until_time, reason, code, failures FROM pdelays"
+
+
+def delays_of(txn: Txn, pid: int, now: float) -> list[Delay]:
+    """The delays that hold this provider back now; its own, and that of the whole LCC (as pid 0)."""
+    return [
+        Delay(*row) for row in txn.query(f"{_SELECT_DELAYS} WHERE pid IN (0, ?) AND until_time > ?", [pid, int(now)])
+    ]
+
+
+def delays(txn: Txn, now: float, limit: int) -> tuple[list[Delay], dict[str, int]]:
+    """Delays that last now: those that last longest, and how many providers each reason holds back."""
+    rows = txn.query(
+        f"{_SELECT_DELAYS} WHERE until_time > ? ORDER BY until_time DESC, pid LIMIT ?", [int(now), limit]
+    )
+    counts = txn.query(
+        "SELECT reason, COUNT(*) FROM pdelays WHERE until_time > ? AND pid > 0 GROUP BY reason ORDER BY reason",
+        [int(now)],
+    )
+    return [Delay(*row) for row in rows], dict(counts)
+
+
+def count_errors(txn: Txn, pid: int, code: int, limit: int) -> Count:
+    """How many errors are kept (parameters as of :func:`kept_errors`)."""
+    where, parameters = "pid = ?" if pid else "pid > ?", [pid]
+    if code:
+        where += " AND code = ?"
+        parameters.append(code)
+    return count_rows(txn, f"FROM urlerrs WHERE {where}", parameters, limit)

@@ -1,0 +1,142 @@
+"""The whole system in figures: what ``lcc-admin status`` reads.  Nothing here writes.
+
+Plain functions of a transaction.  What could take long on a huge LCC is counted up to a limit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from lcc.model import FETCH_NOW
+from lcc.storage.cache import current_change, database_epoch
+from lcc.storage.inspect import Count, count_rows
+from lcc.storage.transactions import Txn
+
+
+@attrs.frozen
+class Waiting:
+    """Sets of one priority that have rows in the queue.
+
+    :ivar later: of ``urls``, those that wait for a time slot.
+    """
+
+    priority: int
+    providers: int
+    sets: int
+    urls: int
+    later: int
+
+
+@attrs.frozen
+class Oldest:
+    """The set that has waited longest."""
+
+    psetid: int
+    pid: int
+    urls: int
+    time: int
+
+
+@attrs.frozen
+class Overview:
+    """
+    :ivar run: of the queue manager that claimed the database last; 0: none ever did.
+    :ivar providers: registered; ``removing``: of them, those being removed.
+    :ivar errors: of fetches that providers were not told yet, or whose telling is not confirmed; the exact count.
+    :ivar busiest: ``(pid, urls to fetch)``.
+    :ivar wanted: reason -> providers that are asked for a full set.
+    :ivar codes: error code -> how many errors with it are kept.
+    :ivar codes_more: there are more errors than were looked at.
+    :ivar orders: kind -> orders of lcc-admin that are not carried out yet.
+    :ivar deletes: machine -> files to be removed there.
+    """
+
+    epoch: str
+    run: int
+    change: int
+    providers: int
+    removing: int
+    files: int
+    space_bytes: int
+    errors: int
+    queue: tuple[Waiting, ...]
+    oldest: Oldest | None
+    busiest: tuple[tuple[int, int], ...]
+    wanted: dict[str, int]
+    codes: dict[int, int]
+    codes_more: bool
+    orders: dict[str, int]
+    deletes: dict[int, Count]
+
+
+def overview(txn: Txn, top: int, limit: int) -> Overview:
+    """All of it.
+
+    :param top: providers listed.
+    :param limit: rows looked at where there may be very many.
+    """
+    providers, removing = _row(txn, "SELECT COUNT(*), COALESCE(SUM(removed), 0) FROM pidb")
+    files, space, errors = _row(
+        txn,
+        "SELECT COALESCE(SUM(files_used), 0), COALESCE(SUM(space_used), 0),"
+        " COALESCE(SUM(errseq - errcleared), 0) FROM pstats",
+    )
+    oldest = txn.one("SELECT psetid, pid, nurls, time FROM qpsdb ORDER BY psetid, slot LIMIT 1")
+    busiest = txn.query(
+        "SELECT pid, nurlproc FROM pstats WHERE nurlproc > 0 ORDER BY nurlproc DESC, pid LIMIT ?", [top]
+    )
+    codes = txn.query(
+        "SELECT code, COUNT(*) FROM (SELECT code FROM urlerrs LIMIT ?) AS kept GROUP BY code ORDER BY 2 DESC, code",
+        [limit],
+    )
+    return Overview(
+        epoch=database_epoch(txn),
+        run=int(txn.value("SELECT value FROM counters WHERE name = 'qm_run'", (), 0)),
+        change=current_change(txn),
+        providers=int(providers),
+        removing=int(removing),
+        files=int(files),
+        space_bytes=int(space),
+        errors=int(errors),
+        queue=tuple(_waiting(txn)),
+        oldest=None if oldest is None else Oldest(*oldest),
+        busiest=tuple((pid, count) for pid, count in busiest),
+        wanted=dict(
+            txn.query(
+                "SELECT wantfullset, COUNT(*) FROM pstats WHERE wantfullset <> '' GROUP BY wantfullset"
+                " ORDER BY wantfullset"
+            )
+        ),
+        codes=dict(codes),
+        codes_more=sum(count for _, count in codes) >= limit,
+        orders=dict(txn.query("SELECT kind, COUNT(*) FROM orders GROUP BY kind ORDER BY kind")),
+        deletes=_deletes(txn, limit),
+    )
+
+
+def _row(txn: Txn, sql: str) -> tuple[Any, ...]:
+    row = txn.one(sql)
+    assert row is not None
+    return row
+
+
+def _waiting(txn: Txn) -> list[Waiting]:
+    rows = txn.query(
+        "SELECT pri, COUNT(DISTINCT pid), COUNT(*), SUM(nurls), SUM(CASE WHEN slot <> ? THEN nurls ELSE 0 END)"
+        " FROM qpsdb GROUP BY pri ORDER BY pri DESC",
+        [FETCH_NOW],
+    )
+    return [Waiting(*map(int, row)) for row in rows]
+
+
+def _deletes(txn: Txn, limit: int) -> dict[int, Count]:
+    found: dict[int, Count] = {}
+    machine: int | None = 0
+    while True:
+        # From one machine to the next along the index, however many files each has.
+        machine = txn.value("SELECT MIN(machine) FROM fsmdb WHERE machine > ?", [machine])
+        if machine is None:
+            return found
+        found[machine] = count_rows(txn, "FROM fsmdb WHERE machine = ?", [machine], limit)

@@ -1,0 +1,200 @@
+"""``lcc-admin status``, ``errors``, ``retry``, ``rebuild``, ``provider want-full-set``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lcc.admin import errors as errors_module
+from lcc.model import Delay
+from lcc.storage.providers import order_removal
+from tests.storage.kit import notice, result_of
+
+from .conftest import Lcc
+from .site import IDLE, NOW, Site
+
+STATE: dict[str, Any] = IDLE | {
+    "overload": "",
+    "ports": {"UNSes": True},
+    "unses": ["uns"],
+    "absorb_waiting": 1200,
+    "machines": [{"machine": 1, "connected": True, "ready": True, "capacity": 8, "orders": 3}],
+    "orders_out": 3,
+    "rates": {"results_recorded": 12.5, "sets_answered": 0.4},
+}
+
+
+def orders(site: Site) -> list[tuple[Any, ...]]:
+    return site.queue.database.query("SELECT kind, pid, code, text FROM orders ORDER BY id")
+
+
+def fail_with(site: Site, *codes: int) -> None:
+    site.queue.send(len(codes), *[notice(f"{site.queue.pid}/{number}") for number in range(len(codes))])
+    results = zip(site.queue.rows(), codes, strict=True)
+    site.queue.record(*[site.queue.failed(row, code) for row, code in results], now=NOW)
+
+
+# Status.
+
+
+def test_status_of_an_empty_lcc(lcc: Lcc) -> None:
+    (answer,) = lcc.rows("status")
+    assert (answer["alive"], answer["queue"], answer["oldest"], answer["qm"]) == (False, [], None, None)
+    screen = lcc.admin("status").stdout
+    assert "queue manager no queue manager has run yet" in screen
+    assert "queue         empty" in screen
+
+
+def test_status_of_a_busy_one(site: Site) -> None:
+    first = site.queue.pid
+    site.queue.send(1, *[notice(f"{number}") for number in range(5)], now=NOW - 600)
+    site.queue.pid = second = site.queue.add_provider()
+    site.queue.send(1, notice("x"), notice("late"), now=NOW - 300)
+    late = site.queue.rows()[1]
+    result_of(site.queue.store.record([], [], NOW, [(late.key, late.generation, 1)]))
+    site.queue.pid = third = site.queue.add_provider()
+    fail_with(site, 404, 404, 403)
+    site.queue.send(9, notice("c"))
+    site.queue.fetch_all()
+    site.queue.send(10, notice("c", delete=True))
+    result_of(site.queue.store.want_full_set(third, "old-files"))
+    site.queue.database.now(order_removal, third)
+    result_of(
+        site.queue.store.save_delays(
+            [Delay(first, NOW + 600, "site-error", 1303, 2), Delay(second, NOW + 20, "bandwidth"), Delay(0, 0, "")]
+        )
+    )
+    site.say(**STATE)
+    (answer,) = site.lcc.rows("status")
+    assert answer["alive"] and answer["age"] == 2 and answer["trouble"] == ""
+    assert answer["providers"] == {"registered": 3, "removing": 1}
+    assert answer["queue"] == [{"priority": 1, "providers": 2, "sets": 3, "urls": 7, "later": 1}]
+    assert answer["oldest"] == {"psetid": 1, "pid": first, "urls": 5, "time": NOW - 600}
+    assert answer["busiest"] == [{"pid": first, "queued": 5}, {"pid": second, "queued": 2}]
+    assert answer["delayed"] == {"bandwidth": 1, "site-error": 1}
+    assert [delay["pid"] for delay in answer["delays"]] == [first, second]
+    assert answer["errors"] == 3
+    assert answer["errors_kept"] == [{"code": 404, "kept": 2}, {"code": 403, "kept": 1}]
+    assert answer["full_sets_wanted"] == {"old-files": 1}
+    assert answer["orders"] == {"provider-removed": 1}
+    assert answer["deletes"] == [{"machine": 1, "number": 1, "more": False}]
+    screen = site.lcc.admin("status").stdout
+    for said in (
+        "run 1 is alive; heard of 2 seconds ago",
+        "port for UNSes: open",
+        "uns; 1,200 elements wait to be taken in",
+        "machine 1: connected, robots for 8 fetches at once, 3 orders out",
+        "12.5 fetches/s, 0.4 sets/s",
+        "priority 1: 7 URLs, 1 of them in time slots in 3 sets of 2 providers",
+        "1 of provider 1, came 2023-11-14 22:03:20 UTC (10 minutes ago), 5 URLs left",
+        "provider 1: 5, provider 2: 2",
+        "provider 1: site-error 1303 (no connection could be made in time), 2 in a row, for 10 minutes",
+        "1 asked for a full set: old-files",
+        "404 Not Found: 2 kept",
+        "1 of provider-removed wait for the queue manager",
+        "1 files wait to be removed on machine 1",
+    ):
+        assert said in screen, said
+    assert len(screen.splitlines()) <= 40
+
+
+def test_status_of_an_overloaded_one(site: Site) -> None:
+    site.say(**STATE | {"overload": "10,000,001 URLs are queued", "ports": {"UNSes": False}, "machines": []})
+    screen = site.lcc.admin("status").stdout
+    assert "overloaded, takes in no sets: 10,000,001 URLs are queued" in screen
+    assert "port for UNSes: closed" in screen
+    assert "none has connected" in screen
+
+
+def test_status_when_the_queue_manager_is_dead(site: Site) -> None:
+    site.say(**STATE | {"time": NOW - 7200})
+    assert "not running, or cannot reach the database (last heard of 2 hours ago)" in site.lcc.admin("status").stdout
+    assert site.lcc.rows("status")[0]["alive"] is False
+
+
+def test_the_spool_of_this_machine(lcc: Lcc) -> None:
+    assert lcc.rows("status")[0]["spool"] is None
+    spool = lcc.folder / "home" / "spool"
+    (spool / "damaged").mkdir(parents=True)
+    (spool / "000000000001.set").write_bytes(b"x" * 1000)
+    (spool / "epoch").write_text("e")
+    (spool / "damaged" / "000000000002.set").write_bytes(b"x")
+    assert lcc.rows("status")[0]["spool"] == {"sets": 1, "bytes": 1000, "damaged": 1}
+    assert "1 sets, 1,000 bytes (of the UNS on this machine); 1 damaged" in lcc.admin("status").stdout
+
+
+# Errors.
+
+
+@pytest.mark.parametrize("page_rows", [1000, 1, 2])
+def test_errors(site: Site, page_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors_module, "PAGE_ROWS", page_rows)
+    fail_with(site, 404, 403, 404)
+    site.queue.pid = site.queue.add_provider()
+    fail_with(site, 1501, 404)
+
+    def listed(*options: str) -> list[tuple[int, int]]:
+        return [(row["pid"], row["code"]) for row in site.lcc.rows("errors", *options)]
+
+    assert listed() == [(1, 404), (1, 403), (1, 404), (2, 1501), (2, 404)]
+    assert listed("--provider", "2") == [(2, 1501), (2, 404)]
+    assert listed("--code", "404") == [(1, 404), (1, 404), (2, 404)]
+    assert listed("--code", "404", "--provider", "1", "--limit", "1") == [(1, 404)]
+    row = site.lcc.rows("errors", "--code", "1501")[0]
+    assert (row["name"], row["url"], row["time"]) == ("quota-files", "http://site/2/0", NOW)
+    assert "quota-files" in site.lcc.admin("errors").stdout
+    assert "Invalid value" in site.lcc.admin("errors", "--code", "7", code=2).output
+
+
+# Orders.
+
+
+def test_retry(site: Site) -> None:
+    fail_with(site, 404, 403)
+    assert site.lcc.admin("retry").stdout == "ordered; 2 errors are kept of that\n"
+    assert "1 errors" in site.lcc.admin("retry", "--provider", "1", "--code", "404").stdout
+    assert "0 errors" in site.lcc.admin("retry", "--code", "500").stdout
+    assert orders(site) == [("retry", 0, 0, ""), ("retry", 1, 404, ""), ("retry", 0, 500, "")]
+    assert "no provider 9" in site.lcc.admin("retry", "--provider", "9", code=1).output
+
+
+def test_rebuild(site: Site) -> None:
+    assert site.lcc.admin("rebuild").stdout == "ordered\n"
+    assert orders(site) == [("rebuild", 0, 0, "")]
+
+
+def test_an_order_that_nobody_carries_out(site: Site) -> None:
+    result_of(site.queue.store.save_state(json.dumps(IDLE | {"time": NOW - 60})))
+    assert "carried out when one is started" in site.lcc.admin("rebuild").stdout
+
+
+def test_want_full_set(site: Site) -> None:
+    site.lcc.admin("provider", "want-full-set", "1")
+    site.lcc.admin("provider", "want-full-set", "1", "--reason", " disk  lost ")
+    assert orders(site) == [("want-full-set", 1, 0, "operator"), ("want-full-set", 1, 0, "disk lost")]
+    for reason in ("", "x" * 65, "a\x1bb"):
+        assert "--reason" in site.lcc.admin("provider", "want-full-set", "1", "--reason", reason, code=2).output
+    assert "no provider 9" in site.lcc.admin("provider", "want-full-set", "9", code=1).output
+    site.queue.database.now(order_removal, 1)
+    assert "being removed" in site.lcc.admin("provider", "want-full-set", "1", code=1).output
+
+
+def test_provider_show(site: Site) -> None:
+    site.change(files_max=10, space_max_bytes=100)
+    fail_with(site, 404)
+    site.queue.send(5, notice("a"))
+    site.queue.fetch_all()
+    result_of(site.queue.store.save_delays([Delay(1, NOW + 600, "site-error", 1303, 2)]))
+    (row,) = site.lcc.rows("provider", "show", "1")
+    assert (row["files_used"], row["files_free"], row["space_used"], row["space_free"]) == (1, 9, 1, 99)
+    assert (row["errors"], row["queued"], row["full_sets_left"]) == (1, 0, 10)
+    assert [delay["code"] for delay in row["delays"]] == [1303]
+    shown = site.lcc.admin("provider", "show", "1").stdout
+    assert "site-error 1303 (no connection could be made in time), 2 in a row, for 10 minutes" in shown
+
+
+def test_provider_set_is_heard_of(site: Site) -> None:
+    site.lcc.admin("provider", "set", "1", "--bandwidth", "1000")
+    assert orders(site) == [("provider-changed", 1, 0, "")]

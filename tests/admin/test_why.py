@@ -1,0 +1,232 @@
+"""``lcc-admin why``: every state that a URL can be in, with rows as the queue manager's store makes them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lcc.admin import why
+from lcc.model import FETCH_NOW, Delay
+from lcc.storage.content import content_path
+from lcc.storage.providers import order_removal
+from tests.storage.kit import notice, result_of
+
+from .site import IDLE, NOW, Site
+
+
+def test_a_url_of_nobody(site: Site) -> None:
+    (answer,) = site.lcc.rows("why", "http://elsewhere/x")
+    assert answer["providers"] == []
+    assert "belongs to nobody" in site.lcc.admin("why", "http://elsewhere/x").stdout
+    assert "outside the roots of provider 1" in site.lcc.admin("why", "--provider", "1", "http://elsewhere/x").stdout
+    assert "no provider 9" in site.lcc.admin("why", "--provider", "9", "http://site/x", code=1).output
+    for bad in ("site/x", "ftp://", "http://user@site/"):
+        assert "Invalid value for URL" in site.lcc.admin("why", bad, code=2).output
+
+
+def test_a_url_that_nothing_is_known_of(site: Site) -> None:
+    assert site.why("x")["root"] == "http://site/"
+    assert site.why("x")["views"] == []
+    assert "neither queued nor cached" in site.words("x")
+
+
+def test_the_name_is_normalised_and_https_is_inside(site: Site) -> None:
+    site.queue.send(1, notice("a"))
+    (answer,) = site.lcc.rows("why", "HTTP://SITE:80/./a")
+    assert answer["url"] == "http://site/a"
+    assert len(answer["providers"][0]["views"]) == 1
+    (answer,) = site.lcc.rows("why", "https://site/a")
+    assert [provider["root"] for provider in answer["providers"]] == ["http://site/"]
+
+
+def test_each_provider_with_such_a_root(site: Site) -> None:
+    other = site.queue.add_provider()
+    (answer,) = site.lcc.rows("why", "http://site/a")
+    assert [provider["pid"] for provider in answer["providers"]] == [1, other]
+    (answer,) = site.lcc.rows("why", "--provider", str(other), "http://site/a")
+    assert [provider["pid"] for provider in answer["providers"]] == [other]
+
+
+def test_queued_behind_others(site: Site) -> None:
+    site.queue.send(1, *[notice(f"first{number}") for number in range(3)], now=NOW - 60)
+    site.queue.send(2, notice("before"), notice("a"), full=True, now=NOW - 50)
+    queued = site.view("a")["queued"]
+    assert (queued["before_in_set"], queued["sets_before"], queued["rows_before"]) == (
+        {"number": 1, "more": False},
+        {"number": 1, "more": False},
+        {"number": 3, "more": False},
+    )
+    assert (queued["full_set"], queued["priority"], queued["received_time"]) == (True, 1, NOW - 50)
+    words = site.words("a")
+    assert "text/html: queued, to be fetched from http://site/a" in words
+    assert "(full, priority 1), which came 2023-11-14 22:12:30 UTC" in words
+    assert "behind 1 row of its set, and 3 rows in 1 earlier set" in words
+    assert "nothing holds it back" in words
+
+
+def test_counting_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(why, "COUNT_MAX", 2)
+    site.queue.send(1, *[notice(f"{number}") for number in range(4)])
+    assert site.view("2")["queued"]["before_in_set"] == {"number": 2, "more": False}
+    assert site.view("3")["queued"]["before_in_set"] == {"number": 2, "more": True}
+    assert "behind more than 2 rows of its set" in site.words("3")
+
+
+def test_sets_of_other_providers(site: Site) -> None:
+    mine = site.queue.pid
+    other = site.queue.add_provider()
+    site.queue.pid = other
+    site.queue.send(1, notice("x"))
+    site.queue.pid = mine
+    site.queue.send(1, notice("a"))
+    site.queue.pid = other
+    site.queue.send(2, notice("y"))
+    (answer,) = site.lcc.rows("why", "--provider", str(mine), "http://site/a")
+    queued = answer["providers"][0]["views"][0]["queued"]
+    assert (queued["earlier_sets_of_others"]["number"], queued["sets_of_higher_priority"]["number"]) == (1, 0)
+
+
+def test_cached(site: Site) -> None:
+    site.queue.send(1, notice("a", md5="a"))
+    site.queue.fetch_all(now=NOW - 7200)
+    cached = site.view("a")["cached"]
+    assert (cached["state"], cached["fetched_time"], cached["told_len"]) == ("cached", NOW - 7200, 1)
+    words = site.words("a")
+    assert "text/html: cached since 2023-11-14 20:13:20 UTC (2 hours ago)" in words
+    assert content_path(1) in words and "on machine 1 (file 1)" in words
+    assert f"1 bytes, md5 {cached['md5']}, status 200, change 1" in words
+    assert f"the provider told md5 {'a' * 32}, len 1, mtime 2" in words
+    site.queue.send(2, notice("a", md5="a"), now=NOW - 3600)
+    assert "confirmed 2023-11-14 21:13:20 UTC (60 minutes ago)" in site.words("a")
+
+
+def test_every_view(site: Site) -> None:
+    site.queue.send(1, notice("a"), notice("a", mimetype="text/plain"))
+    site.queue.fetch_all()
+    site.queue.send(2, notice("a"))
+    html, plain = site.why("a")["views"]
+    assert (html["mimetype"], plain["mimetype"]) == ("text/html", "text/plain")
+    assert html["cached"] and html["queued"] and plain["cached"] and not plain["queued"]
+    words = site.words("a")
+    assert "text/html: cached since" in words and "text/html: queued" in words and "text/plain: cached since" in words
+
+
+def test_deleted(site: Site) -> None:
+    site.queue.send(1, notice("a"))
+    site.queue.fetch_all()
+    site.queue.send(2, notice("a", delete=True), now=NOW)
+    assert site.view("a")["cached"]["state"] == "deleted"
+    assert "text/html: deleted since 2023-11-14 22:13:20 UTC, change 2" in site.words("a")
+
+
+def test_deleted_while_it_is_queued(site: Site) -> None:
+    site.queue.send(1, notice("a"))
+    site.queue.send(2, notice("a", delete=True))
+    assert site.view("a")["queued"]["operation"] == "nothing"
+    assert "was queued and then deleted: nothing is left to do" in site.words("a")
+
+
+def test_attempts_that_failed(site: Site) -> None:
+    site.queue.send(1, notice("a"), notice("b"))
+    site.queue.record(site.queue.failed(site.queue.rows()[0], 503))
+    assert site.view("a")["queued"]["attempts"] == 1
+    assert "1 of 5 attempts have failed, so it went to the end of its set" in site.words("a")
+
+
+def test_errors_and_quotas(site: Site) -> None:
+    site.queue.send(1, notice("a", furl="http://site/fetch"), notice("b"))
+    first, second = site.queue.rows()
+    site.queue.record(site.queue.failed(first, 404), site.queue.failed(second, 1501), now=NOW)
+    assert "failed for good with 404 (http-404), 2023-11-14 22:13:20 UTC: Not Found" in site.words("fetch")
+    assert "refused, by the quota of files: 1501 (quota-files)" in site.words("b")
+    assert [error["code"] for error in site.why("b")["errors"]] == [1501]
+
+
+def test_found_by_what_is_fetched(site: Site) -> None:
+    site.queue.send(1, notice("a", furl="http://site/fetch"))
+    assert site.why("fetch")["views"] == []
+    assert "queued, to be fetched from http://site/fetch" in site.words("fetch", "--fetch-url")
+    site.queue.fetch_all()
+    assert site.why("fetch", "--fetch-url")["curls"] == ["http://site/a"]
+    site.queue.send(2, notice("a", furl="http://site/fetch"))
+    site.queue.record(site.queue.failed(site.queue.rows()[0], 403))
+    assert [error["code"] for error in site.why("a")["errors"]] == [403]
+
+
+@pytest.mark.parametrize(
+    ("delay", "said"),
+    [
+        (Delay(1, NOW + 90, "bandwidth"), "the bandwidth of this provider is used up"),
+        (Delay(0, NOW + 90, "bandwidth"), "the bandwidth of the whole LCC is used up"),
+        (Delay(1, NOW + 90, "site-error", 1302, 3), "1302 (the connection was refused), 3 times in a row"),
+        (Delay(1, NOW + 90, "hours"), "the hours of this provider are over"),
+    ],
+)
+def test_delays(site: Site, delay: Delay, said: str) -> None:
+    site.queue.send(1, notice("a"))
+    result_of(site.queue.store.save_delays([delay, Delay(77, NOW + 90, "bandwidth")]))
+    words = site.words("a")
+    assert said in words
+    assert "next try at 2023-11-14 22:14:50 UTC, in 90 seconds" in words
+    assert "nothing holds it back" not in words
+    assert [each["pid"] for each in site.why("a")["delays"]] == [delay.pid]
+    result_of(site.queue.store.save_delays([delay._replace(until_time=float(NOW - 1))]))
+    assert "nothing holds it back" in site.words("a")
+
+
+def test_hours_of_the_provider(site: Site) -> None:
+    site.queue.send(1, notice("a"))
+    site.change(hours="2-8", timezone="UTC")
+    words = site.words("a")
+    assert "the provider's hours are 2-8; the next begin at 2023-11-15 02:00:00 UTC, in 3 hours" in words
+    site.change(hours="22-23")
+    assert "nothing holds it back" in site.words("a")
+
+
+def test_hours_of_the_url(site: Site) -> None:
+    site.queue.send(1, notice("a", hours="3-5"), notice("b", hours="12"), now=NOW)
+    row = site.queue.database.query("SELECT slot FROM qdb ORDER BY seq LIMIT 1")[0][0]
+    assert site.view("a")["queued"]["slot"] == (None if row == FETCH_NOW else row)
+    assert "its hours are 3-5; the next begin at 2023-11-15 03:00:00 UTC" in site.words("a")
+    site.change(hours="4-8")
+    assert "the next begin at 2023-11-15 04:00:00 UTC" in site.words("a")
+    assert "its hours (12) never meet those of the provider (4-8)" in site.words("b")
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("", "no queue manager has run yet"),
+        ("{}", "no queue manager has run yet"),
+        ('"nonsense', "no queue manager has run yet"),
+        ("[1]", "no queue manager has run yet"),
+        (json.dumps(IDLE | {"time": NOW - 60}), "the queue manager is not running"),
+        (json.dumps(IDLE | {"capacity": 0}), "no robot is connected"),
+    ],
+)
+def test_nobody_there_to_fetch(site: Site, state: str, said: str) -> None:
+    site.queue.send(1, notice("a"))
+    result_of(site.queue.store.save_state(state))
+    assert f"waits: {said}" in site.words("a")
+
+
+def test_being_fetched(site: Site) -> None:
+    site.queue.send(1, notice("a"))
+    order = {"pid": 1, "key": site.queue.key("a").hex(), "machine": 4, "lease_left": 200.0}
+    site.say(orders=[order])
+    assert "is being fetched now, on machine 4, from http://site/a" in site.words("a")
+    site.say(orders=[order], time=NOW - 60)
+    assert "is being fetched" not in site.words("a")
+
+
+def test_a_provider_that_is_being_removed(site: Site) -> None:
+    site.queue.send(1, notice("a"))
+    site.queue.database.now(order_removal, 1)
+    assert "the provider is being removed" in site.words("a")
+
+
+def test_a_set_that_is_missing(site: Site) -> None:
+    site.queue.send(1, notice("a"))
+    site.queue.database.now(lambda txn: txn.execute("DELETE FROM qpsdb"))
+    assert "is missing in the table of sets: run lcc-admin rebuild" in site.words("a")
