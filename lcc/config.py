@@ -113,6 +113,17 @@ class QmConfig:
     lease: float = setting(
         300.0, "a work order that is not back after this long is given out again", unit="seconds", minimum=10
     )
+    queue_rows_max: int = setting(
+        10_000_000, "URLs to be fetched beyond this: nothing is taken in from UNSes", minimum=1
+    )
+    absorb_backlog_max: int = setting(
+        100_000,
+        "elements from all UNSes that wait in memory to be absorbed, beyond this: nothing is taken in from UNSes",
+        minimum=1,
+    )
+    overload_low: float = setting(
+        0.8, "UNSes are let in again when both are at or below this part of their limits", minimum=0, maximum=1
+    )
     attempts_max: int = setting(5, "fetches of one URL before a retryable error becomes final", minimum=1)
     bandwidth_bytes: int = setting(
         0, "for all fetches together, as it travels; 0: without limit", unit="bytes per second", minimum=0

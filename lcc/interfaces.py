@@ -26,6 +26,7 @@ from lcc.model import (
     Fetched,
     FetchOrder,
     FetchResult,
+    MachineState,
     Outcome,
     Provider,
     ProviderStatus,
@@ -33,6 +34,7 @@ from lcc.model import (
     Recorded,
     Session,
     SetPiece,
+    UnsStanding,
     UrlNotice,
     Waiting,
 )
@@ -128,7 +130,42 @@ class IQueueRules(Interface):
         """Whether fetched content is what the cache has already."""
 
 
-class IQueueStore(Interface):
+class IQueueRepair(Interface):
+    """What the queue manager remembers of its peers, and does when a database, or a spool, has gone back in time
+    (:mod:`lcc.storage.queue_repair`)."""
+
+    def last_change() -> Deferred[int]:
+        """The number of the last change of the cache."""
+
+    def check_uns(uns: str, epoch: str, acked: int, numbers_upto: int) -> Deferred[UnsStanding]:
+        """Compare what a UNS says in its hello with what is known of it.
+
+        :param acked: the highest number of this epoch that was ever answered.
+        :param numbers_upto: set numbers from this one on were never given out there; 0: it does not say."""
+
+    def check_witness(epoch: str, change: int) -> Deferred[bool]:
+        """Whether the database knows of this change (or, for a former epoch, of this epoch); False: it was lost."""
+
+    def settle_uns(uns: str, epoch: str, acked: int) -> Deferred[None]:
+        """Sets up to this number were answered, whatever the answer was."""
+
+    def want_full_sets(reason: str) -> Deferred[None]:
+        """Ask all providers for full sets."""
+
+    def begin_epoch(before: str, epoch: str, least_change: int) -> Deferred[str]:
+        """End the database's epoch ``before``: cursors of content users start again, and all counters jump ahead.
+
+        :param least_change: the number of a change that is known to have been made.
+        :returns: the epoch that is current then (not ``epoch``, if this was done before)."""
+
+    def machines() -> Deferred[list[MachineState]]:
+        """The machines that are known."""
+
+    def save_machines(states: Sequence[MachineState]) -> Deferred[None]:
+        """Save these in place of what was saved for their machines."""
+
+
+class IQueueStore(IQueueRepair):
     """The queue and the cache tables, written by the queue manager alone.
 
     All writes are made one after the other in one thread, in the order of the calls.
@@ -187,6 +224,9 @@ class IQueueStore(Interface):
     def deletes_done(ids: Sequence[int]) -> Deferred[None]:
         """The files of these orders are gone."""
 
+    def queue_size() -> Deferred[int]:
+        """How many rows of the queue are to be fetched, all providers together; cheap."""
+
     def want_full_set(pid: int, reason: str) -> Deferred[None]:
         """Ask the provider for a full set from now on (``cache-crash``: something that it was told is accepted is
         lost)."""
@@ -226,6 +266,10 @@ class IContentFolder(Interface):
     """The content files of one machine (see :class:`lcc.storage.content.ContentFolder`)."""
 
     names_upto: int = Attribute("File ids from this one on were never given out.")
+    mark: tuple[str, int] = Attribute("Epoch and number of the last change of the database that is remembered.")
+
+    def remember(epoch: str, change: int) -> None:
+        """The database has come so far; OSError when it cannot be kept."""
 
     def reserve() -> int:
         """A file id that was never given before; OSError when no more can be reserved for now."""

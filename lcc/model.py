@@ -380,6 +380,31 @@ class Claim:
     database_epoch: str
 
 
+class MachineState(NamedTuple):
+    """A row of ``machines``.
+
+    :ivar last_seen: seconds since 1970.
+    :ivar lease_until: its orders may be running up to this time (seconds since 1970); 0: it has none.
+    :ivar names_upto: file ids below this one were given out there.
+    """
+
+    machine: int
+    last_seen: int = 0
+    lease_until: int = 0
+    names_upto: int = 0
+
+
+class UnsStanding(Enum):
+    """How a UNS's memory and the database go together."""
+
+    FINE = "fine"
+    """The database knows of every set that was answered."""
+    DATABASE_BEHIND = "database behind"
+    """A set was answered that the database does not know: it was lost, or put back from a backup."""
+    SPOOL_BEHIND = "spool behind"
+    """The UNS would give numbers again that the database knows: its spool was put back from a backup."""
+
+
 @attrs.frozen
 class DeleteOrder:
     """A row of ``fsmdb``: a file to be removed on a machine."""

@@ -26,11 +26,13 @@ class Hello(Flat):
 
     :ivar role: ``uns``, ``qm``, ``botm`` or ``bot``.
     :ivar name: which one of them, for logs, and the UNS's part of a set's id.
-    :ivar epoch: UNS: the epoch of its spool.
-    :ivar acked: UNS: the highest set number of that epoch that a queue manager has ever answered.
+    :ivar epoch: UNS: the epoch of its spool.  BOT-M: the epoch of the database in the last mark that it was told.
+    :ivar acked: UNS: the highest set number of that epoch that a queue manager has ever answered.  BOT-M: the number
+        of the change in that mark.  (A database that knows less than this has gone back in time.)
+    :ivar numbers_upto: UNS: set numbers from this one on were never given out; 0: it does not say.  (If the database
+        knows higher ones, the UNS's spool has gone back in time.)
     :ivar machine: BOT-M: its machine id.
-    :ivar names_upto: BOT-M: file ids below this one were given out (a queue manager that knows of higher ones, or a
-        database that knows of none, has been put back from a backup).
+    :ivar names_upto: BOT-M: file ids from this one on were never given out.
     :ivar capacity: BOT, BOT-M: fetches at once.
     :ivar run: names this run of the process.
     """
@@ -41,6 +43,7 @@ class Hello(Flat):
     version: int = VERSION
     epoch: str = ""
     acked: int = 0
+    numbers_upto: int = 0
     machine: int = 0
     names_upto: int = 0
     capacity: int = 0

@@ -6,6 +6,10 @@ sends flat messages for as long as the connection lives::
     UNS  <set …/> <u …/>* <end …/>  <set …/> …        sets in order of their numbers, pipelined
     QM   <absorbed …/>                                one for each set, in the same order
 
+    UNS  <damage …/>                                  between sets: a set of this provider is lost
+    QM   <noted …/>                                   the provider is asked for a full set
+    QM   <newepoch …/>                                in place of everything else: begin a new epoch, then come again
+
 ``<u>`` is written by the UNS into its spool in exactly this form, so that passing a set on is copying bytes.
 """
 
@@ -57,15 +61,42 @@ class Absorbed(Flat):
 
 
 @attrs.frozen
+class Damage(Flat):
+    """A set that its provider was told is accepted is lost.  Said again on each connection until it is noted.
+
+    :ivar pid: 0: it is not known whose.
+    """
+
+    TAG = "damage"
+    pid: int
+
+
+@attrs.frozen
+class Noted(Flat):
+    """The provider of this ``<damage>`` is asked for a full set from now on; on stable storage."""
+
+    TAG = "noted"
+    pid: int
+
+
+@attrs.frozen
+class NewEpoch(Flat):
+    """The UNS's numbers have gone back in time: it must not give any out in this epoch again."""
+
+    TAG = "newepoch"
+    epoch: str
+
+
+@attrs.frozen
 class Ping(Flat):
     """Says only that the peer is alive."""
 
     TAG = "ping"
 
 
-FROM_UNS = Vocabulary(Set, EndSet, Ping)
+FROM_UNS = Vocabulary(Set, EndSet, Damage, Ping)
 """All but ``<u>``, which :func:`read_notice` reads."""
-FROM_QM = Vocabulary(Absorbed, Ping)
+FROM_QM = Vocabulary(Absorbed, Noted, NewEpoch, Ping)
 
 NOTICE_TAG = "u"
 

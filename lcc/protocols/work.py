@@ -5,6 +5,7 @@ The lower end connects to the upper one.  Each end opens one root element whose 
     down  <fetch …/>        fetch this; between BOT-M and BOT with the file to write to
           <delete …/>       remove this file (to BOT-Ms)
           <recorded …/>     results up to this number need not be kept any longer
+          <mark …/>         how far the database has come (to BOT-Ms)
     up    <running …/>* <ready/>    once, first: what is still being fetched from before
           <capacity …/>     how many fetches may be outstanding, whenever it changes
           <done …/>         how a fetch ended
@@ -59,6 +60,19 @@ class RecordedUpto(Flat):
 
     TAG = "recorded"
     number: int
+
+
+@attrs.frozen
+class Mark(Flat):
+    """How far the database has come, for the BOT-M to remember and to say in its hello.
+
+    :ivar epoch: of the database.
+    :ivar change: the number of its last change; durable.
+    """
+
+    TAG = "mark"
+    epoch: str
+    change: int
 
 
 @attrs.frozen
@@ -133,5 +147,5 @@ class Ping(Flat):
     TAG = "ping"
 
 
-DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Ping)
+DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Ping)
 UP = Vocabulary(Running, Ready, Capacity, Done, Deleted, Ping)

@@ -46,15 +46,17 @@ def build(config: Config, reactor: Any) -> MultiService:
     store = QueueStore(database, QueueRules(settings.attempts_max, timeslots), settings)
     engine = QmEngine(store, settings, reactor, time.time, chance.random, reactor.stop)
     services = MultiService()
+    port = PortService(reactor, config.endpoint(settings.listen), engine.factory(for_uns=True))
     for service in (
         HomeService(config.home),
         LockService(config.home / "qm.lock"),
         DatabaseService(database),
         _Engine(engine),
-        PortService(reactor, config.endpoint(settings.listen), engine.factory(for_uns=True)),
+        port,
     ):
         service.setServiceParent(services)
     if settings.listen_botm:
+        engine.upkeep.intake.port = port  # without another one, BOT-Ms need it, whatever happens
         botm_port = PortService(reactor, config.endpoint(settings.listen_botm), engine.factory(for_uns=False))
         botm_port.setServiceParent(services)
     return services

@@ -1,6 +1,7 @@
 """The folder of content files: names that are never used twice, attempts, and files in their place.
 
 ``content/``
+    ``mark``                 how far the database had come when this BOT-M heard of it last
     ``counter``              the next free file id (:class:`lcc.storage.durable.DurableCounter`)
     ``attempts/ID.N``        what a robot is writing: the N-th attempt for file ID
     ``0000000/3ff/0000000ffc2a``  a content file: two levels of 1024, all in hexadecimal, so that names sort by id
@@ -27,6 +28,7 @@ from zope.interface import implementer
 from lcc.interfaces import IAttemptFile, IContentFolder
 
 ATTEMPTS = "attempts"
+MARK = "mark"
 _ATTEMPT = re.compile(r"attempts/[0-9a-f]{12,16}\.[0-9]{1,9}", re.ASCII)
 
 
@@ -67,6 +69,19 @@ class Disk:
         """Remove a file.  FileNotFoundError when there is none."""
         os.unlink(path)  # noqa: PTH108
 
+    def read(self, path: str) -> bytes:
+        """The whole of a small file."""
+        return Path(path).read_bytes()
+
+    def patch(self, path: str, data: bytes) -> None:
+        """Overwrite a small file from its start; make it if there is none."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            if os.pwrite(descriptor, data, 0) != len(data):
+                raise OSError(f"short write to {path}")
+        finally:
+            os.close(descriptor)
+
     def names(self, path: str) -> Iterable[str]:
         """The names in a folder."""
         return os.listdir(path)  # noqa: PTH208
@@ -104,6 +119,7 @@ class ContentFolder:
         self._open_counter = open_counter
         self._disk = disk
         self._counter: Counter | None = None
+        self.mark: tuple[str, int] = ("", 0)
 
     def open(self) -> None:
         """Make the folders, open the counter, remove the attempts of an earlier run.
@@ -116,6 +132,21 @@ class ContentFolder:
         self._counter = self._open_counter(self.path / "counter")
         for name in self._disk.names(attempts):
             self.discard(f"{ATTEMPTS}/{name}")
+        try:
+            words = self._disk.read(f"{self._root}/{MARK}").decode("ascii", "replace").split()
+        except FileNotFoundError:
+            words = []
+        if len(words) == 2 and words[0].isdigit():
+            self.mark = (words[1], int(words[0]))
+
+    def remember(self, epoch: str, change: int) -> None:
+        """How far the database has come.  A hint only, so it is not synced.
+
+        :raises OSError: it cannot be kept.
+        """
+        if (epoch, change) != self.mark:
+            self.mark = (epoch, change)
+            self._disk.patch(f"{self._root}/{MARK}", f"{change:020d} {epoch}".encode().ljust(200) + b"\n")
 
     @property
     def names_upto(self) -> int:

@@ -147,6 +147,11 @@ class DurableCounter:
         """No number from this one on has ever been given."""
         return self._reserved
 
+    @property
+    def next_number(self) -> int:
+        """No number from this one on was given by this counter."""
+        return self._next
+
     def next(self) -> int:
         """The next number.
 

@@ -43,6 +43,7 @@ from lcc.storage.queue_absorb import Owed, absorb_pieces
 from lcc.storage.queue_orders import carry_out, next_order, reset_full_set_counts
 from lcc.storage.queue_read import delete_orders, providers_with_work, read_ahead
 from lcc.storage.queue_record import Requeued, record_results
+from lcc.storage.queue_repair import RepairStore
 from lcc.storage.queue_slots import delays, open_slot, save_delays, save_slots_opened, slots_opened
 from lcc.storage.queue_state import save_state
 from lcc.storage.queue_sweep import finish_sweep, sweep_page
@@ -58,7 +59,7 @@ _RESET_SECONDS = 3600
 
 
 @implementer(IQueueStore)
-class QueueStore:
+class QueueStore(RepairStore):
     """The queue and the cache.
 
     :param rules: decide what is to be done (:class:`lcc.domain.rules.QueueRules`).

@@ -11,12 +11,13 @@ from lcc.model import SetHeader
 from lcc.storage.books import Books
 from lcc.storage.transactions import Txn
 
-_POSITION = ("last_number", "part_number", "part_psetid", "part_done")
+_POSITION = ("last_number", "answered_number", "part_number", "part_psetid", "part_done")
 
 
 @attrs.define
 class _Position:
     last_number: int = 0
+    answered_number: int = 0
     part_number: int = 0
     part_psetid: int = 0
     part_done: int = 0
@@ -67,6 +68,7 @@ class SetPositions:
         """The set is applied completely (or refused for good)."""
         position = self._positions[_stream(header)]
         position.last_number = max(position.last_number, header.number)
+        position.answered_number = max(position.answered_number, position.last_number)
         if position.part_number <= position.last_number:
             position.part_number = position.part_psetid = position.part_done = 0
 

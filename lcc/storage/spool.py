@@ -2,25 +2,25 @@
 
 One folder::
 
-    epoch                random token, made once a spool; (epoch, number) names a set for ever
+    epoch                random token; (epoch, number) names a set for ever (:mod:`lcc.storage.epochs`)
     numbers              the durable counter of set numbers
     acked                the epoch, and the highest number that a queue manager has answered
     incoming/N           a set that is arriving; removed at start, because its provider was told nothing
     NNNNNNNNNNNN.set     a complete set; its number was given when it was complete, so order of numbers = order of
                          completion
     damaged/             what could not be read; kept for a person to look at
+    damage               providers that lost a set by that, until a queue manager has noted it
 
 A set file is a header line of :data:`HEADER_BYTES` bytes (JSON, padded with spaces) and then the elements, one a
 line, exactly as they go to the queue manager; passing them on is copying bytes.  The header holds their number,
 length and check sum, so that a file that lost its end is noticed before anything of it is passed on.
 
-Nothing here waits for the disk but :meth:`Spool.secure` and :meth:`Spool.check`, which are to be called in a thread,
-and the counter, once in a thousand sets.
+Nothing here waits for the disk but :meth:`Spool.secure`, :meth:`Spool.check` and :meth:`Spool.write_epoch`, which are
+to be called in a thread, the counter, once in a thousand sets, and the note of a damage.
 """
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,10 +30,12 @@ import attrs
 from twisted.logger import Logger
 
 from lcc.model import SetHeader
+from lcc.storage.damage import DamageList
 from lcc.storage.durable import FILES, DurableCounter, Files, write_durably
+from lcc.storage.epochs import EpochFile
 from lcc.storage.errorfile import ErrorFile
+from lcc.storage.setfile import HEADER_BYTES, SpoolDamaged, SpooledSet, read_set_header
 
-HEADER_BYTES = 512
 PIECE_BYTES = 65536
 _NUMBERS_BLOCK = 1000
 _SUFFIX = ".set"
@@ -43,51 +45,6 @@ _log = Logger()
 
 class SpoolFull(Exception):
     """The spool has reached its configured size."""
-
-
-class SpoolDamaged(Exception):
-    """A set file is not what was written."""
-
-
-@attrs.define(eq=False)
-class SpooledSet:
-    """A complete set in the spool.
-
-    :ivar header: as it goes to the queue manager.
-    :ivar count: elements.
-    :ivar body_bytes: bytes of the elements.
-    :ivar check: CRC-32 of the elements.
-    :ivar checked: the file is known to be whole (it was written by this process, or has been read through).
-    """
-
-    path: Path
-    header: SetHeader
-    count: int
-    body_bytes: int
-    check: int
-    checked: bool
-
-    @property
-    def size_bytes(self) -> int:
-        """Of the whole file."""
-        return HEADER_BYTES + self.body_bytes
-
-    def header_line(self, *, answered: bool) -> bytes:
-        """The file's first line."""
-        fields = {
-            "epoch": self.header.epoch,
-            "number": self.header.number,
-            "pid": self.header.pid,
-            "connseq": self.header.connseq,
-            "full": self.header.full,
-            "errors_upto": self.header.errors_upto,
-            "answered": answered,
-            "time": self.header.time,
-            "count": self.count,
-            "body_bytes": self.body_bytes,
-            "check": self.check,
-        }
-        return json.dumps(fields, separators=(",", ":")).encode().ljust(HEADER_BYTES - 1) + b"\n"
 
 
 class Spool:
@@ -112,7 +69,9 @@ class Spool:
         self.acked = 0
         self.damaged_count = 0
         """Files moved aside since the start."""
+        self.damage = DamageList(folder / "damage", files)
         self._token = token
+        self._epochs = EpochFile(folder / "epoch", files)
         self._incoming = folder / "incoming"
         self._arrivals = 0
         self._numbers: DurableCounter | None = None
@@ -130,6 +89,7 @@ class Spool:
             _log.info("A set that had not arrived completely is removed ({name})", name=name)
             files.remove(self._incoming / name)
         self._open_epoch()
+        self.damage.open()
         found = list(self._find_sets())
         # An epoch that was lost leaves older sets behind: those come first.
         found.sort(key=lambda entry: (entry.header.epoch == self.epoch, entry.header.number))
@@ -137,6 +97,12 @@ class Spool:
         self._numbers.skip_to(max((entry.header.number for entry in found), default=0) + 1)
         self.size_bytes = sum(entry.size_bytes for entry in found)
         return found
+
+    @property
+    def numbers_upto(self) -> int:
+        """Set numbers from this one on were never given out."""
+        assert self._numbers is not None
+        return self._numbers.next_number
 
     @property
     def is_full(self) -> bool:
@@ -213,14 +179,27 @@ class Spool:
         except OSError as error:
             _log.error("Cannot note the last answer: {error}", error=str(error))
 
+    def write_epoch(self) -> str:
+        """Begin a new epoch on stable storage, in place of the current one; gives it.  To be called in a thread;
+        changes nothing in memory: :meth:`begin_epoch` does.
+
+        :raises OSError: the old epoch stands.
+        """
+        epoch = self._token()
+        self._epochs.write(epoch, self.epoch)
+        return epoch
+
+    def begin_epoch(self, epoch: str) -> None:
+        """From now on sets are named in this epoch, which :meth:`write_epoch` gave."""
+        self._epochs.end(self.epoch, epoch)
+        self.epoch = epoch
+        self.acked = 0
+
     # Inside.
 
     def _open_epoch(self) -> None:
-        files, numbers, epoch = self.files, self.folder / "numbers", self.folder / "epoch"
-        try:
-            self.epoch = files.read(epoch).decode("ascii", "replace").strip()
-        except FileNotFoundError:
-            self.epoch = ""
+        files, numbers = self.files, self.folder / "numbers"
+        self.epoch = self._epochs.read()
         try:
             files.read(numbers)
             self._numbers = DurableCounter(numbers, _NUMBERS_BLOCK, files)
@@ -232,7 +211,7 @@ class Spool:
             self._numbers = DurableCounter(numbers, _NUMBERS_BLOCK, files)
         if not self.epoch:
             self.epoch = self._token()
-            write_durably(epoch, self.epoch.encode() + b"\n", files)
+            self._epochs.write(self.epoch)
         try:
             name, _, number = files.read(self.folder / "acked").decode("ascii", "replace").strip().partition(" ")
         except FileNotFoundError:
@@ -245,32 +224,11 @@ class Spool:
                 continue
             path = self.folder / name
             try:
-                yield self._read_header(path, size)
+                yield read_set_header(self.name, path, size, self.files, self._epochs)
             except SpoolDamaged as error:
                 self._set_aside(path, str(error))
-
-    def _read_header(self, path: Path, size: int) -> SpooledSet:
-        with self.files.open(path) as file:
-            line = file.read(HEADER_BYTES)
-        try:
-            fields = json.loads(line)
-            header = SetHeader(
-                uns=self.name,
-                epoch=str(fields["epoch"]),
-                number=int(fields["number"]),
-                pid=int(fields["pid"]),
-                connseq=int(fields["connseq"]),
-                full=bool(fields["full"]),
-                errors_upto=int(fields["errors_upto"]),
-                answered=bool(fields["answered"]),
-                time=int(fields["time"]),
-            )
-            count, body_bytes, check = int(fields["count"]), int(fields["body_bytes"]), int(fields["check"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise SpoolDamaged(f"its header cannot be read ({error!r})") from None
-        if size != HEADER_BYTES + body_bytes:
-            raise SpoolDamaged(f"it has {size} bytes instead of {HEADER_BYTES + body_bytes}")
-        return SpooledSet(path, header, count, body_bytes, check, checked=False)
+                if error.lost_pid is not None:
+                    self.damage.add(error.lost_pid)
 
     def _set_aside(self, path: Path, why: str) -> None:
         self.damaged_count += 1
@@ -347,7 +305,7 @@ class SetWriter:
         """
         self.flush()
         number, path = self._spool._next_place()
-        header = attrs.evolve(self._header, number=number, time=now)
+        header = attrs.evolve(self._header, epoch=self._spool.epoch, number=number, time=now)
         entry = SpooledSet(path, header, self.count, self._body_bytes, self._check, checked=True)
         files = self._spool.files
         self._file.seek(0)

@@ -74,9 +74,7 @@ def test_values_come_back_equal(database: DirectDatabase) -> None:
     def write(txn: Txn) -> None:
         txn.insert("urlerrs", columns, rows)
         for number, text in enumerate(NASTY):
-            txn.execute(
-                "INSERT INTO setspos VALUES (?, ?, ?, 0, 0, 0)", [text.encode()[:255], b"\0\xff'\\%?", number]
-            )
+            txn.insert("setspos", ("uns", "epoch", "last_number"), [(text.encode()[:255], b"\0\xff'\\%?", number)])
 
     database.now(write)
     found = database.query(f"SELECT {', '.join(columns)} FROM urlerrs ORDER BY number")

@@ -48,7 +48,7 @@ from lcc.errors import CODES, StreamError
 from lcc.interfaces import IContentFolder
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import Capacity, Delete, Deleted, Done, Fetch, Ready, RecordedUpto, Running
+from lcc.protocols.work import Capacity, Delete, Deleted, Done, Fetch, Mark, Ready, RecordedUpto, Running
 from lcc.roles.botm.orders import Order, OrderBook
 from lcc.roles.botm.results import Results
 from lcc.roles.botm.robots import Pool, RobotFactory, RobotPeer
@@ -114,9 +114,12 @@ class BotMaster:
     def hello(self) -> Hello:
         """What this BOT-M says of itself now."""
         settings = self._settings
+        epoch, change = self._content.mark
         return Hello(
             role="botm",
             name=settings.name,
+            epoch=epoch,
+            acked=change,
             machine=settings.machine,
             names_upto=self._content.names_upto,
             capacity=self.capacity,
@@ -167,6 +170,8 @@ class BotMaster:
                     self._results.recorded(message.number)
                 elif type(message) is Delete:
                     self._delete(link, message)
+                elif type(message) is Mark:
+                    self._remember(message)
         finally:
             self._hand_out()
 
@@ -199,6 +204,12 @@ class BotMaster:
             _log.error("Content file {file} cannot be removed: {error}", file=delete.file, error=str(error))
             return  # without an answer it stays on the queue manager's list
         link.say(Deleted(delete.id))
+
+    def _remember(self, mark: Mark) -> None:
+        try:
+            self._content.remember(mark.epoch, mark.change)
+        except OSError as error:
+            _log.error("Cannot note how far the database has come: {error}", error=str(error))
 
     # The robots.
 

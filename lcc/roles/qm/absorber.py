@@ -13,6 +13,9 @@ paused. A set's answer is sent when the transaction that held its last element i
   name.  If the provider was already told that the set is accepted, it is asked for a full set (``cache-crash``).
 * *A set makes the store fail*, in whatever way: the sets of its batch are tried one by one, and the one that fails
   alone is refused in the same manner.
+* *The UNS says that a set was lost* before it came here: its provider is asked for a full set, in its turn.
+* *Nothing is to be taken in any longer* (:mod:`lcc.roles.qm.intake`): what follows the set in passage is not looked
+  at; the connection is closed once everything before that is answered.
 * *What is no XML* cannot be answered, because the UNS expects no answer before the set's end: the connection is
   closed with an error in the log.  (The UNS checks its spool before it sends.)
 """
@@ -23,23 +26,21 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-import attrs
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
-from lcc.domain.keys import url_key
 from lcc.errors import Busy, StreamError, code
 from lcc.interfaces import IQueueStore
-from lcc.model import Absorbed, KeyedNotice, SetAnswer, SetHeader, SetPiece
+from lcc.model import Absorbed, SetAnswer, SetHeader, SetPiece
 from lcc.protocols.flat import Flat
-from lcc.protocols.uns_qm import FROM_UNS, NOTICE_TAG, EndSet, Set, read_notice
+from lcc.protocols.uns_qm import FROM_UNS, NOTICE_TAG, Damage, EndSet, Noted, Set
 from lcc.protocols.uns_qm import Absorbed as AbsorbedMessage
 from lcc.protocols.xmlfeed import Start
+from lcc.roles.qm.arrivals import PIDS, LostSet, OpenSet, Refusal, open_set
 from lcc.roles.qm.patience import Patience
 
 _log = Logger()
 
-PIDS = 1 << 32
 _BAD_SET = code("bad-set")
 _LONGEST_TEXT = 500
 
@@ -57,30 +58,6 @@ class Absorbing(Protocol):
         """Seconds since 1970."""
 
 
-@attrs.define(eq=False)
-class _OpenSet:
-    """The set that is arriving.
-
-    :ivar count: elements that have arrived.
-    :ivar first: index of the first element in ``notices``.
-    :ivar fault: why the set is refused; empty: it is not.
-    """
-
-    header: SetHeader
-    notices: list[KeyedNotice] = attrs.field(factory=list)
-    count: int = 0
-    first: int = 0
-    fault: str = ""
-
-
-@attrs.frozen
-class _Refusal:
-    """Takes a piece's place: the set is refused here, in its turn."""
-
-    header: SetHeader
-    text: str
-
-
 class Absorber:
     """One connection of a UNS.
 
@@ -88,6 +65,7 @@ class Absorber:
     :param say: sends it a message.
     :param batch: elements absorbed in one transaction, at most.
     :param ahead: elements that may wait before the UNS is paused.
+    :param leave: closes the connection in order.
     """
 
     def __init__(
@@ -99,6 +77,7 @@ class Absorber:
         patience: Patience,
         batch: int,
         ahead: int,
+        leave: Callable[[], None],
     ) -> None:
         self.name = name
         self._say = say
@@ -107,14 +86,17 @@ class Absorber:
         self._patience = patience
         self._batch = batch
         self._ahead = ahead
-        self._open: _OpenSet | None = None
-        self._waiting: deque[SetPiece | _Refusal] = deque()
+        self._leave = leave
+        self._draining = False
+        self._open: OpenSet | None = None
+        self._waiting: deque[SetPiece | Refusal | LostSet] = deque()
         self._waiting_count = 0
         self._refused: SetHeader | None = None
         self._room: Deferred[None] | None = None
         self._work: Deferred[None] | None = None
         self._enabled = False
         self._lost = False
+        self._never: Deferred[None] = Deferred()
         self.sets_refused = 0
 
     # The stream's side.
@@ -127,6 +109,8 @@ class Absorber:
         """
         opened = self._open
         for _name, attributes, _depth in elements:
+            if self._draining and opened is None:
+                break
             if _name == NOTICE_TAG:
                 if opened is None:
                     raise StreamError("unknown-message", "<u> outside a set")
@@ -138,7 +122,12 @@ class Absorber:
             elif isinstance(message, EndSet):
                 self._end(message)
                 opened = None
+            elif isinstance(message, Damage):
+                self._damage(message)
         self._start()
+        if self._draining and opened is None:
+            self._drained()
+            return self._never
         if self._waiting_count < self._ahead or self._lost:
             return None
         self._room = Deferred()
@@ -167,6 +156,20 @@ class Absorber:
         self._waiting_count = 0
         self._make_room()
 
+    @property
+    def waiting_count(self) -> int:
+        """Elements that wait to be absorbed."""
+        return self._waiting_count
+
+    def drain(self) -> None:
+        """Take the set in passage, answer everything, and close the connection.  Before the queue manager may write,
+        there is nothing that must be answered."""
+        if not self._draining:
+            self._draining = True
+            if not self._enabled:
+                self.lost()
+            self._drained()
+
     def enable(self) -> None:
         """The queue manager may write from now on."""
         self._enabled = True
@@ -178,47 +181,37 @@ class Absorber:
         if self._work is not None:
             self._work.cancel()
 
+    def _drained(self) -> None:
+        if self._draining and self._open is None and not self._waiting and self._work is None:
+            self._leave()
+
     # Collecting.
 
-    def _begin(self, message: Set) -> _OpenSet:
+    def _begin(self, message: Set) -> OpenSet:
         if self._open is not None:
             raise StreamError("unknown-message", f"<set> within set {self._open.header.number}")
-        header = SetHeader(
-            self.name,
-            message.epoch,
-            message.number,
-            message.pid,
-            message.connseq,
-            message.full,
-            message.errors_upto,
-            message.answered,
-            message.time,
-        )
-        opened = self._open = _OpenSet(header)
-        if not 0 < message.pid < PIDS:
-            opened.fault = f"{message.pid} is no provider id"
+        opened = self._open = open_set(self.name, message)
         return opened
 
-    def _element(self, opened: _OpenSet, attributes: dict[str, str]) -> None:
-        opened.count += 1
-        if opened.fault:
-            return
-        try:
-            notice = read_notice(attributes)
-        except StreamError as error:
-            opened.fault = f"element {opened.count}: {error.text}"
-            return
-        notices = opened.notices
-        notices.append(KeyedNotice(url_key(opened.header.pid, notice.curl, notice.mimetype), notice))
-        if len(notices) >= self._batch:
+    def _element(self, opened: OpenSet, attributes: dict[str, str]) -> None:
+        opened.take(attributes)
+        if len(opened.notices) >= self._batch:
             self._cut(opened, False)
 
-    def _cut(self, opened: _OpenSet, last: bool) -> None:
+    def _cut(self, opened: OpenSet, last: bool) -> None:
         notices = tuple(opened.notices)
         self._waiting.append(SetPiece(opened.header, opened.first, notices, last))
         self._waiting_count += len(notices) + 1
         opened.first += len(notices)
         opened.notices.clear()
+
+    def _damage(self, message: Damage) -> None:
+        if self._open is not None:
+            raise StreamError("unknown-message", f"<damage> within set {self._open.header.number}")
+        if not 0 <= message.pid < PIDS:
+            raise StreamError("syntax", f"<damage> of {message.pid}, which is no provider id")
+        self._waiting.append(LostSet(message.pid))
+        self._waiting_count += 1
 
     def _end(self, message: EndSet) -> None:
         opened, self._open = self._open, None
@@ -227,7 +220,7 @@ class Absorber:
         if not opened.fault and message.count != opened.count:
             opened.fault = f"{opened.count} elements arrived of {message.count}"
         if opened.fault:
-            self._waiting.append(_Refusal(opened.header, f"the set is damaged: {opened.fault}"))
+            self._waiting.append(Refusal(opened.header, f"the set is damaged: {opened.fault}"))
             self._waiting_count += 1
         else:
             self._cut(opened, True)
@@ -244,14 +237,20 @@ class Absorber:
     def _worked(self, _: object) -> None:
         self._work = None
         self._start()
+        self._drained()
 
     async def _absorb_all(self) -> None:
         while self._waiting and not self._lost:
-            if isinstance(self._waiting[0], _Refusal):
+            if isinstance(self._waiting[0], Refusal):
                 refusal = self._waiting.popleft()
                 self._waiting_count -= 1
-                assert isinstance(refusal, _Refusal)
+                assert isinstance(refusal, Refusal)
                 await self._refuse(refusal.header, refusal.text)
+            elif isinstance(self._waiting[0], LostSet):
+                lost = self._waiting.popleft()
+                self._waiting_count -= 1
+                assert isinstance(lost, LostSet)
+                await self._note_lost(lost.pid)
             else:
                 await self._absorb(self._next_batch())
             self._make_room()
@@ -262,7 +261,7 @@ class Absorber:
         count = 0
         while self._waiting:
             piece = self._waiting[0]
-            if isinstance(piece, _Refusal) or (pieces and count + len(piece.notices) > self._batch):
+            if not isinstance(piece, SetPiece) or (pieces and count + len(piece.notices) > self._batch):
                 break
             self._waiting.popleft()
             pieces.append(piece)
@@ -310,20 +309,48 @@ class Absorber:
             text=text,
         )
         self.sets_refused += 1
-        if header.answered:
-            try:
-                await self._patience.ask(
-                    "asking for a full set", lambda: self._store.want_full_set(header.pid, "cache-crash")
-                )
-            except Busy as error:
-                self._engine.fatal(error)
-                return
-            except CancelledError:
-                raise
-            except Exception:
-                _log.failure("Provider {pid} cannot be asked for a full set", pid=header.pid)
+        try:
+            if header.answered:
+                await self._want_full_set(header.pid)
+            # Else this UNS would seem to know more than the database when it connects again.
+            await self._patience.ask(
+                "refusing a set", lambda: self._store.settle_uns(header.uns, header.epoch, header.number)
+            )
+        except Busy as error:
+            self._engine.fatal(error)
+            return
+        except CancelledError:
+            raise
+        except Exception:
+            _log.failure("The refusal of set {number} cannot be noted", number=header.number)
         if not self._lost:
             self._answer(SetAnswer(header.epoch, header.number, _BAD_SET, text))
+
+    async def _want_full_set(self, pid: int) -> None:
+        await self._patience.ask("asking for a full set", lambda: self._store.want_full_set(pid, "cache-crash"))
+
+    async def _note_lost(self, pid: int) -> None:
+        _log.critical(
+            "UNS {uns} has lost a set that was accepted, of provider {pid} (0: nobody knows whose): a full set is "
+            "asked for",
+            uns=self.name,
+            pid=pid,
+        )
+        try:
+            if pid:
+                await self._want_full_set(pid)
+            else:
+                await self._patience.ask("asking for full sets", lambda: self._store.want_full_sets("cache-crash"))
+        except Busy as error:
+            self._engine.fatal(error)
+            return
+        except CancelledError:
+            raise
+        except Exception:
+            _log.failure("Provider {pid} cannot be asked for a full set", pid=pid)
+            return  # without an answer it is said again
+        if not self._lost:
+            self._say(Noted(pid))
 
     def _answer(self, answer: SetAnswer) -> None:
         self._say(AbsorbedMessage(answer.epoch, answer.number, answer.code, answer.text[:_LONGEST_TEXT]))

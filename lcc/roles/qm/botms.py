@@ -12,7 +12,7 @@ from lcc.protocols.work import UP, Capacity, Deleted, Done, Ready, Running
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.qm.deleter import Deleter
 from lcc.roles.qm.dispatcher import Dispatcher
-from lcc.roles.qm.machines import Line
+from lcc.roles.qm.machines import Line, Machine
 from lcc.roles.qm.recorder import Recorder
 
 
@@ -25,6 +25,9 @@ class Working(Protocol):
 
     def clock_seconds(self) -> float:
         """The clock that leases are measured on."""
+
+    def botm_ready(self, machine: Machine) -> None:
+        """The BOT-M has said what is still running there."""
 
     def pump(self) -> None:
         """Something has changed: send what can be sent, record what can be recorded."""
@@ -63,6 +66,7 @@ class Botm:
                     engine.dispatcher.running(machine, message, engine.clock_seconds())
                 elif isinstance(message, Ready):
                     engine.dispatcher.ready(machine)
+                    engine.botm_ready(machine)
                     engine.deleter.connected(machine.number, self._line)
         finally:
             engine.pump()

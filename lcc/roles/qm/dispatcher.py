@@ -95,8 +95,8 @@ class Dispatcher:
         """Orders that are out, those of earlier queue managers included."""
         return len(self._orders) + len(self._foreign)
 
-    def enable(self, run: int) -> None:
-        """Orders may be sent from now on; ``run`` makes their ids unique."""
+    def enable(self, run: str) -> None:
+        """Orders may be sent from now on; ``run`` makes their ids unique (also after the database was put back)."""
         self._run = f"{run}-"
 
     # What the BOT-Ms say.
@@ -171,7 +171,8 @@ class Dispatcher:
             if machine.ready:
                 most = int(machine.capacity * self._overload)
                 total += most
-                free += max(0, most - len(machine.orders))
+                if machine.granted:
+                    free += max(0, most - len(machine.orders))
         return free, total
 
     def send(self, free: int, now: float) -> int:
@@ -222,12 +223,12 @@ class Dispatcher:
         """Where the next order goes; there is room somewhere."""
         machines = self.machines
         machine = machines.get(last)
-        if machine is not None and machine.ready and len(machine.orders) < machine.capacity:
+        if machine is not None and machine.granted and len(machine.orders) < machine.capacity:
             return machine
         if len(machines) == 1:
             return next(iter(machines.values()))
         return max(
-            (machine for machine in machines.values() if machine.ready),
+            (machine for machine in machines.values() if machine.granted),
             key=lambda machine: machine.capacity * self._overload - len(machine.orders),
         )
 

@@ -48,11 +48,13 @@ from lcc.roles.qm.botms import Botm
 from lcc.roles.qm.deleter import Deleter
 from lcc.roles.qm.dispatcher import Dispatcher
 from lcc.roles.qm.holds import Holds
+from lcc.roles.qm.machines import Machine
 from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.reader import Reader
 from lcc.roles.qm.recorder import Recorder
 from lcc.roles.qm.scheduler import Scheduler
 from lcc.roles.qm.turns import Turns
+from lcc.roles.qm.upkeep import Upkeep
 from lcc.roles.qm.visitors import BOTM_ONLY, UNS_AND_BOTM, Guest, Visitor, VisitorFactory
 
 _log = Logger()
@@ -94,6 +96,7 @@ class QmEngine:
         self.dispatcher = Dispatcher(self.scheduler, self.recorder, settings.overload, settings.lease)
         self.deleter = Deleter(self, store, self.patience, settings.delete_window)
         self.reader = Reader(self, store, self.patience, self.scheduler)
+        self.upkeep = Upkeep(self, store, self.patience, settings, random)
         self.run = 0
         """The run of this queue manager; 0 until it has claimed the database."""
         self.started = False
@@ -120,6 +123,7 @@ class QmEngine:
         try:
             claim = await self.patience.ask("claiming the database", lambda: self.store.claim(self.now()))
             waiting = await self.patience.ask("loading the queue", self.store.providers_with_work)
+            await self.upkeep.starting()
         except Busy as error:
             self.fatal(error)
             return
@@ -132,12 +136,13 @@ class QmEngine:
         self.run = claim.run
         self.scheduler.load([(psetid, pid) for psetid, pid, _priority in waiting])
         self.started = True
-        self.dispatcher.enable(claim.run)
+        self.dispatcher.enable(f"{claim.run}-{self.now():x}")
         self.recorder.enable()
         self.deleter.enable()
         for absorber in list(self._absorbers):
             absorber.enable()
         self._tick_loop.start(TICK_SECONDS, now=False)
+        self.upkeep.started(claim)
         self.pump()
 
     def _start_failed(self, failure: Failure) -> None:
@@ -156,6 +161,7 @@ class QmEngine:
         for absorber in list(self._absorbers):
             absorber.stop()
         self.recorder.stop()
+        self.upkeep.stop()
         self.deleter.stop()
         self.reader.stop()
         for visitor in list(self._visitors):
@@ -183,11 +189,19 @@ class QmEngine:
         return VisitorFactory(self, self.clock, hello, UNS_AND_BOTM if for_uns else BOTM_ONLY)
 
     def welcome(self, visitor: Visitor, hello: Hello) -> Guest:
-        """Somebody has said hello."""
+        """Somebody has said hello.
+
+        :raises StreamError: it is turned away.
+        """
         self._visitors.add(visitor)
+        return self.upkeep.welcome(visitor, hello, partial(self._let_in, visitor, hello))
+
+    def _let_in(self, visitor: Visitor, hello: Hello) -> Guest:
         _log.info("{peer} has connected", peer=visitor.describe())
         if hello.role == "botm":
-            return Botm(self, visitor, hello)
+            botm = Botm(self, visitor, hello)
+            self.upkeep.botm_hello(hello)
+            return botm
         absorber = Absorber(
             hello.name,
             visitor.say,
@@ -196,6 +210,7 @@ class QmEngine:
             self.patience,
             self.settings.absorb_batch,
             self.settings.absorb_ahead,
+            visitor.leave,
         )
         self._absorbers.add(absorber)
         visitor.absorber = absorber
@@ -221,8 +236,36 @@ class QmEngine:
         """The clock that leases are measured on."""
         return self.clock.seconds()
 
+    @property
+    def absorbers(self) -> set[Absorber]:
+        """The UNSes that are connected."""
+        return self._absorbers
+
+    def machine_list(self) -> list[Machine]:
+        """All machines whose BOT-Ms have connected."""
+        return list(self.dispatcher.machines.values())
+
+    def botm_ready(self, machine: Machine) -> None:
+        """A BOT-M has said what is still running there."""
+        self.upkeep.botm_ready(machine)
+
+    @property
+    def overloaded(self) -> bool:
+        """Nothing is taken in from UNSes."""
+        return self.upkeep.intake.overloaded
+
+    @property
+    def overloaded_since(self) -> int | None:
+        """Since when (seconds since 1970); None: it is not overloaded."""
+        return self.upkeep.intake.since
+
+    def overload_state(self) -> str:
+        """Why nothing is taken in from UNSes at present; empty: sets are taken in."""
+        return self.upkeep.intake.reason
+
     def absorbed(self, outcome: Absorbed) -> None:
         """Pieces of sets are in the queue."""
+        self.upkeep.absorbed(outcome)
         self.sets_answered += len(outcome.answers)
         for pid, (psetid, seq) in outcome.queued.items():
             self.scheduler.work_arrived(pid, psetid, seq)
@@ -280,6 +323,7 @@ class QmEngine:
 
     def _tick_once(self, now: float) -> None:
         self.dispatcher.check_leases(now)
+        self.upkeep.tick(now)
         self.scheduler.release(now)
         self.deleter.check_stuck(now)
         if self._ordering is None:

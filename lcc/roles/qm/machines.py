@@ -61,6 +61,8 @@ class Machine:
     :ivar run: which run of its process is, or was last, connected.
     :ivar line: its connection; None: it is away.
     :ivar ready: it has said on this connection what is still running.
+    :ivar granted: it may get orders (:mod:`lcc.roles.qm.leases`).
+    :ivar mark: how far the database had come when it was told last.
     :ivar capacity: fetches that its robots do at once.
     :ivar orders: those that are out there.
     :ivar reported: ids that it says are running, until it is ready.
@@ -68,13 +70,18 @@ class Machine:
     :ivar recorded: the number up to which they are on stable storage.
     """
 
-    __slots__ = ("capacity", "last_number", "line", "number", "orders", "ready", "recorded", "reported", "run")
+    __slots__ = (
+        *("capacity", "granted", "last_number", "line", "mark", "number", "orders", "ready", "recorded", "reported"),
+        "run",
+    )
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.run = ""
         self.line: Line | None = None
         self.ready = False
+        self.granted = False
+        self.mark: tuple[str, int] = ("", 0)
         self.capacity = 0
         self.orders: dict[str, Order] = {}
         self.reported: set[str] = set()
@@ -91,7 +98,8 @@ class Machine:
             self.last_number = 0
             self.recorded = 0
         self.line = line
-        self.ready = False
+        self.ready = self.granted = False
+        self.mark = ("", 0)
         self.capacity = capacity
         self.reported.clear()
 
@@ -99,7 +107,7 @@ class Machine:
         """This connection is gone."""
         if self.line is line:
             self.line = None
-            self.ready = False
+            self.ready = self.granted = False
 
     def is_new(self, number: int) -> bool:
         """Whether a result with this number has not come in before.  Numbers count up from 1 within a run."""

@@ -74,6 +74,10 @@ class Visitor(Peer):
             guest.lost()
         self._host.gone(self)
 
+    def leave(self) -> None:
+        """Close the connection once everything that was said to it is on its way; nothing more is heard of it."""
+        self.stream.finish()
+
     def drop(self) -> None:
         """Close the connection at once; nothing is heard of it any longer."""
         guest, self._guest = self._guest, None

@@ -8,7 +8,9 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 
-from lcc.storage.spool import SpooledSet
+from lcc.model import SetHeader
+from lcc.protocols.uns_qm import Set
+from lcc.storage.setfile import SpooledSet
 
 
 @attrs.frozen
@@ -52,6 +54,20 @@ class Delivery:
         waiter, self.waiter = self.waiter, None
         if waiter is not None:
             waiter.callback(verdict)
+
+
+def opening(header: SetHeader) -> Set:
+    """The message that a set begins with."""
+    return Set(
+        header.epoch,
+        header.number,
+        header.pid,
+        header.connseq,
+        header.full,
+        header.errors_upto,
+        header.answered,
+        header.time,
+    )
 
 
 def disk_fault(error: OSError) -> str:

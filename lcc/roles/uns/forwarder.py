@@ -13,7 +13,9 @@ secured, so that what the queue manager hears (``answered``) and what the provid
 *Failures.*  When the link is made again everything unanswered is sent again from the oldest on; the queue manager
 applies each only once.  A file that is not what was written is moved aside before any of it is sent.  A disk that
 cannot secure a set makes that set rejected; if it may already have reached the queue manager, its provider's
-connection is dropped without an answer, because neither answer would be true.
+connection is dropped without an answer, because neither answer would be true.  That a set which was accepted is lost
+(its file is damaged, or it was refused too late) is told to the queue manager, between sets, until it has noted that.
+When the queue manager says that this spool has gone back in time, everything goes over to a new epoch.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.errors import StreamError, code
-from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
-from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Set
-from lcc.roles.peer import Peer
-from lcc.roles.uns.delivery import Delivery, Verdict, disk_fault
+from lcc.protocols.uns_qm import Absorbed, Damage, EndSet
+from lcc.roles.uns.delivery import Delivery, Verdict, disk_fault, opening
+from lcc.roles.uns.link import QmPeer
 from lcc.roles.uns.status import Counters
-from lcc.storage.spool import PIECE_BYTES, Spool, SpoolDamaged, SpooledSet
+from lcc.storage.setfile import SpoolDamaged, SpooledSet
+from lcc.storage.spool import PIECE_BYTES, Spool
 
 _log = Logger()
 
@@ -45,6 +47,7 @@ InThread = Callable[..., Deferred[Any]]
 """``in_thread(function, *arguments)``: call it in a thread; its result."""
 
 _PIECES_A_TURN = 16
+_PROVIDER_GONE = code("provider-gone")
 
 
 class Forwarder(Factory):
@@ -79,6 +82,8 @@ class Forwarder(Factory):
         self._file_bytes = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._turn: IDelayedCall | None = None
+        self._untold: list[int] = []
+        self._ending_epoch = False
 
     @property
     def connected(self) -> bool:
@@ -124,7 +129,9 @@ class Forwarder(Factory):
 
     def buildProtocol(self, addr: IAddress | None) -> Protocol:
         spool = self._spool
-        hello = Hello(role="uns", name=spool.name, epoch=spool.epoch, acked=spool.acked)
+        hello = Hello(
+            role="uns", name=spool.name, epoch=spool.epoch, acked=spool.acked, numbers_upto=spool.numbers_upto
+        )
         return QmPeer(self._clock, hello, self).build_stream()
 
     # What the peer says.
@@ -135,6 +142,7 @@ class Forwarder(Factory):
         self._counters.links += 1
         self._peer = peer
         self._good_hello()
+        self._untold = self._spool.damage.pids
         self._pump()
 
     def peer_lost(self, peer: QmPeer) -> None:
@@ -176,6 +184,8 @@ class Forwarder(Factory):
                 code=answer.code,
                 text=answer.text,
             )
+            if answer.code != _PROVIDER_GONE:
+                self._lost(header.pid)
         else:
             _log.info(
                 "The queue manager refuses set {number} of provider {pid}: {code} {text}",
@@ -187,6 +197,45 @@ class Forwarder(Factory):
         if header.epoch == self._spool.epoch:
             self._spool.acknowledged(header.number)
         self._drop(delivery, Verdict(answer.code, answer.text))
+
+    def damage_noted(self, pid: int) -> None:
+        """The queue manager asks this provider for a full set."""
+        self._spool.damage.noted(pid)
+
+    def end_epoch(self, epoch: str) -> None:
+        """The queue manager knows higher numbers of this epoch than this spool has given out: begin another one."""
+        if self._peer is not None:
+            self._peer.stream.abort()
+        if epoch != self._spool.epoch or self._ending_epoch:
+            return
+        _log.critical(
+            "The queue manager knows of later sets in epoch {epoch}: this spool was put back from a backup. A new "
+            "epoch begins; sets that were accepted since the backup are lost",
+            epoch=epoch,
+        )
+        self._ending_epoch = True
+        self._in_thread(self._spool.write_epoch).addCallback(self._begin_epoch).addErrback(
+            lambda failure: _log.failure("No new epoch can be begun", failure=failure)
+        ).addBoth(self._epoch_over)
+
+    def _begin_epoch(self, epoch: str) -> None:
+        ended = self._spool.epoch
+        self._spool.begin_epoch(epoch)
+        for delivery in (*self._outstanding, *self._unsent):
+            entry = delivery.entry
+            if entry.header.epoch == ended:
+                entry.header = attrs.evolve(entry.header, epoch=epoch)
+        if self._peer is not None:
+            self._peer.stream.abort()  # it knows the old one
+
+    def _epoch_over(self, _: object) -> None:
+        self._ending_epoch = False
+
+    def _lost(self, pid: int) -> None:
+        """A set of this provider that was accepted is lost."""
+        self._spool.damage.add(pid)
+        self._untold.append(pid)
+        self._pump_soon()
 
     def resumed(self) -> None:
         """The transport has room again."""
@@ -251,7 +300,12 @@ class Forwarder(Factory):
         """Send pieces until the transport's buffer is full, but let others have their turn now and then."""
         pieces = 0
         unflushed = 0
-        while self._peer is not None and self._peer.stream.writable and self._unsent:
+        while self._peer is not None and self._peer.stream.writable:
+            if self._file is None:
+                while self._untold:
+                    self._peer.say(Damage(self._untold.pop()))
+            if not self._unsent:
+                return
             if pieces >= _PIECES_A_TURN:
                 self._pump_soon()
                 return
@@ -281,19 +335,7 @@ class Forwarder(Factory):
         self._file_bytes = 0
         self._decoder.reset()
         delivery.sent = True
-        header = delivery.entry.header
-        self._peer.say(
-            Set(
-                header.epoch,
-                header.number,
-                header.pid,
-                header.connseq,
-                header.full,
-                header.errors_upto,
-                header.answered,
-                header.time,
-            )
-        )
+        self._peer.say(opening(delivery.entry.header))
         return True
 
     def _send_piece(self, delivery: Delivery) -> int:
@@ -338,6 +380,8 @@ class Forwarder(Factory):
         delivery.cancel_timer()
         delivery.over = True
         self._spool.set_aside(delivery.entry, why)
+        if delivery.entry.header.answered:
+            self._lost(delivery.entry.header.pid)
         delivery.reply(Verdict(code("internal"), "the set could not be stored"))
         if begun and self._peer is not None:
             # A part of it is on its way: only a new connection makes the queue manager forget that.
@@ -349,25 +393,3 @@ class Forwarder(Factory):
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-class QmPeer(Peer):
-    """One connection to a queue manager."""
-
-    def __init__(self, clock: IReactorTime, hello: Hello, forwarder: Forwarder) -> None:
-        super().__init__(clock, hello, frozenset(["qm"]), FROM_QM)
-        self._forwarder = forwarder
-
-    def peer_ready(self, hello: Hello) -> None:
-        self._forwarder.peer_ready(self)
-
-    def messages_received(self, messages: list[Flat]) -> None:
-        for message in messages:
-            if isinstance(message, Absorbed):
-                self._forwarder.answered(message)
-
-    def peer_resumed(self) -> None:
-        self._forwarder.resumed()
-
-    def peer_lost(self, reason: Failure) -> None:
-        self._forwarder.peer_lost(self)

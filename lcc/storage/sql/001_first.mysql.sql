@@ -156,11 +156,20 @@ CREATE TABLE IF NOT EXISTS fsmdb (
 CREATE TABLE IF NOT EXISTS setspos (
     uns VARBINARY(255) NOT NULL,                -- the UNS's name, UTF-8
     epoch VARBINARY(255) NOT NULL,              -- of its spool
-    last_number BIGINT NOT NULL,                -- sets up to here are applied completely
-    part_number BIGINT NOT NULL,                -- the set being absorbed; 0: none
-    part_psetid BIGINT NOT NULL,                -- the psetid it was given
-    part_done BIGINT NOT NULL,                  -- elements of it that are absorbed
+    last_number BIGINT NOT NULL DEFAULT 0,      -- sets up to here are applied completely
+    answered_number BIGINT NOT NULL DEFAULT 0,  -- sets up to here were answered, refused ones as well
+    part_number BIGINT NOT NULL DEFAULT 0,      -- the set being absorbed; 0: none
+    part_psetid BIGINT NOT NULL DEFAULT 0,      -- the psetid it was given
+    part_done BIGINT NOT NULL DEFAULT 0,        -- elements of it that are absorbed
     PRIMARY KEY (uns, epoch)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- The machines whose BOT-Ms have connected.
+CREATE TABLE IF NOT EXISTS machines (
+    machine INT NOT NULL PRIMARY KEY,
+    last_seen BIGINT NOT NULL,                  -- when its BOT-M last said hello, or its lease was changed
+    lease_until BIGINT NOT NULL,                -- its orders may be running up to then; 0: it has none
+    names_upto BIGINT NOT NULL                  -- file ids below this one were given out there
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- Counters of the queue manager.

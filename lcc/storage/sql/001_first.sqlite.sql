@@ -156,12 +156,21 @@ CREATE INDEX fsmdb_machine ON fsmdb (machine, id);
 CREATE TABLE setspos (
     uns BLOB NOT NULL,                          -- the UNS's name, UTF-8
     epoch BLOB NOT NULL,                        -- of its spool
-    last_number INTEGER NOT NULL,               -- sets up to here are applied completely
-    part_number INTEGER NOT NULL,               -- the set being absorbed; 0: none
-    part_psetid INTEGER NOT NULL,               -- the psetid it was given
-    part_done INTEGER NOT NULL,                 -- elements of it that are absorbed
+    last_number INTEGER NOT NULL DEFAULT 0,     -- sets up to here are applied completely
+    answered_number INTEGER NOT NULL DEFAULT 0, -- sets up to here were answered, refused ones as well
+    part_number INTEGER NOT NULL DEFAULT 0,     -- the set being absorbed; 0: none
+    part_psetid INTEGER NOT NULL DEFAULT 0,     -- the psetid it was given
+    part_done INTEGER NOT NULL DEFAULT 0,       -- elements of it that are absorbed
     PRIMARY KEY (uns, epoch)
 ) WITHOUT ROWID;
+
+-- The machines whose BOT-Ms have connected.
+CREATE TABLE machines (
+    machine INTEGER NOT NULL PRIMARY KEY,
+    last_seen INTEGER NOT NULL,                 -- when its BOT-M last said hello, or its lease was changed
+    lease_until INTEGER NOT NULL,               -- its orders may be running up to then; 0: it has none
+    names_upto INTEGER NOT NULL                 -- file ids below this one were given out there
+);
 
 -- Counters of the queue manager.
 CREATE TABLE counters (

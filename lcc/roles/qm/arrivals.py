@@ -1,0 +1,75 @@
+"""What an absorber collects: the set that is arriving, and what takes a set's place when it cannot be absorbed."""
+
+from __future__ import annotations
+
+import attrs
+
+from lcc.domain.keys import url_key
+from lcc.errors import StreamError
+from lcc.model import KeyedNotice, SetHeader
+from lcc.protocols.uns_qm import Set, read_notice
+
+PIDS = 1 << 32
+
+
+@attrs.define(eq=False)
+class OpenSet:
+    """The set that is arriving.
+
+    :ivar notices: elements that are not cut off yet.
+    :ivar count: elements that have arrived.
+    :ivar first: index of the first element in ``notices``.
+    :ivar fault: why the set is refused; empty: it is not.
+    """
+
+    header: SetHeader
+    notices: list[KeyedNotice] = attrs.field(factory=list)
+    count: int = 0
+    first: int = 0
+    fault: str = ""
+
+    def take(self, attributes: dict[str, str]) -> None:
+        """Its next element."""
+        self.count += 1
+        if self.fault:
+            return
+        try:
+            notice = read_notice(attributes)
+        except StreamError as error:
+            self.fault = f"element {self.count}: {error.text}"
+            return
+        self.notices.append(KeyedNotice(url_key(self.header.pid, notice.curl, notice.mimetype), notice))
+
+
+def open_set(uns: str, message: Set) -> OpenSet:
+    """A set of this UNS begins."""
+    header = SetHeader(
+        uns,
+        message.epoch,
+        message.number,
+        message.pid,
+        message.connseq,
+        message.full,
+        message.errors_upto,
+        message.answered,
+        message.time,
+    )
+    opened = OpenSet(header)
+    if not 0 < message.pid < PIDS:
+        opened.fault = f"{message.pid} is no provider id"
+    return opened
+
+
+@attrs.frozen
+class Refusal:
+    """Takes a piece's place: the set is refused here, in its turn."""
+
+    header: SetHeader
+    text: str
+
+
+@attrs.frozen
+class LostSet:
+    """A set of this provider was lost before it came here; 0: nobody knows whose."""
+
+    pid: int

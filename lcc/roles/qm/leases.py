@@ -1,0 +1,184 @@
+"""Which machines may have orders running, kept in the database for the queue manager that comes after this one.
+
+A queue manager that was killed leaves orders behind.  The next one learns from each BOT-M, before it says that it is
+ready, what is still running there; but of a BOT-M that is away it knows nothing, and must not have a provider fetched
+elsewhere that may still be fetched there.  The rule is simple:
+
+* Orders go to a machine only while the table ``machines`` says, durably, that orders may be running there for a lease
+  from now on.  This is kept a quarter of a lease ahead while there is something to fetch, so it is written rarely; it
+  is taken back when nothing is queued, or when the machine is away and has no orders.
+* After a start nothing is given out until each machine for which the table says so has said that it is ready, or the
+  time has passed.  In the usual case, all machines back within seconds, nothing waits for longer than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.errors import Busy, StoreUnavailable
+from lcc.interfaces import IQueueStore
+from lcc.model import MachineState
+from lcc.roles.qm.machines import Machine
+
+_log = Logger()
+
+AHEAD = 0.25
+"""How far ahead, in leases, what is noted is ahead of what is needed."""
+SPARE_SECONDS = 2.0
+"""A machine gets no more orders when what is noted is less than this ahead of what is needed."""
+
+
+class Leasing(Protocol):
+    """What is needed of the engine."""
+
+    def now(self) -> int:
+        """Seconds since 1970."""
+
+    def machine_list(self) -> Iterable[Machine]:
+        """All machines that have connected."""
+
+    def pump(self) -> None:
+        """Something may be given out."""
+
+    def fatal(self, error: Busy) -> None:
+        """A newer queue manager has claimed the database."""
+
+
+class Leases:
+    """What is noted of the machines.
+
+    :param lease_seconds: of an order.
+    :param more_work: whether there is anything to fetch.
+    :ivar awaited: machine -> until when (seconds since 1970) orders of an earlier queue manager may be running there.
+    """
+
+    def __init__(
+        self, engine: Leasing, store: IQueueStore, lease_seconds: float, more_work: Callable[[], bool]
+    ) -> None:
+        self.awaited: dict[int, int] = {}
+        self._engine = engine
+        self._store = store
+        self._lease = lease_seconds
+        self._more_work = more_work
+        self._states: dict[int, MachineState] = {}
+        self._saving: Deferred[None] | None = None
+        self._enabled = False
+
+    def load(self, states: Iterable[MachineState]) -> None:
+        """Begin with what the queue manager before this one has noted."""
+        now = self._engine.now()
+        longest = int(now + self._lease * (1 + AHEAD)) + 1  # the clock may have been set back
+        for state in states:
+            self._states[state.machine] = state
+            if state.lease_until > now:
+                self.awaited[state.machine] = min(state.lease_until, longest)
+        for machine in self._engine.machine_list():
+            if machine.ready:
+                self.awaited.pop(machine.number, None)
+        self._enabled = True
+        for number, until in self.awaited.items():
+            _log.info(
+                "Machine {number} may still have orders: nothing is given out until its BOT-M is back, or "
+                "{seconds} seconds have passed",
+                number=number,
+                seconds=until - now,
+            )
+
+    def said_hello(self, number: int, names_upto: int) -> None:
+        """A BOT-M has connected; noted with whatever is noted next."""
+        state = self._states.get(number, MachineState(number))
+        if names_upto and names_upto < state.names_upto:
+            _log.critical(
+                "Machine {number} has given out file names up to {here} only; {known} is known: its content folder "
+                "was lost or put back from a backup; what is missing is found by 'lcc-admin fsck'",
+                number=number,
+                here=names_upto,
+                known=state.names_upto,
+            )
+        changed = state._replace(last_seen=self._engine.now(), names_upto=max(names_upto, state.names_upto))
+        self._states[number] = changed
+        self._save([changed])
+
+    def ready(self, number: int) -> None:
+        """A BOT-M has said what is running there."""
+        if self.awaited.pop(number, None) is not None and not self.awaited:
+            _log.info("All machines that may have had orders are back")
+        self.tick()
+
+    def tick(self) -> None:
+        """To be called every second, and when there is work: note what has to be noted."""
+        if not self._enabled:
+            return
+        now = self._engine.now()
+        passed = [number for number, until in self.awaited.items() if until <= now]
+        for number in passed:
+            del self.awaited[number]
+            _log.warn("Machine {number} is not back, but all orders that it had are over", number=number)
+        if self._saving is not None:
+            return
+        changed = []
+        for machine in self._engine.machine_list():
+            state = self._states.get(machine.number, MachineState(machine.number))
+            ahead = state.lease_until - now - self._lease
+            if machine.ready and (machine.orders or self._more_work()):
+                if ahead < self._lease * AHEAD / 2 + SPARE_SECONDS:
+                    until = int(now + self._lease * (1 + AHEAD) + SPARE_SECONDS) + 1
+                    changed.append(state._replace(last_seen=now, lease_until=until))
+            elif not machine.orders and state.lease_until > now and machine.number not in self.awaited:
+                # From now on it gets nothing, whether this is saved or not.
+                self._states[machine.number] = state._replace(last_seen=now, lease_until=0)
+                changed.append(self._states[machine.number])
+        if changed:
+            self._save(changed)
+        self._grant()
+
+    def stop(self) -> None:
+        """End what is going on."""
+        self._enabled = False
+        if self._saving is not None:
+            self._saving.cancel()
+
+    def _save(self, changed: list[MachineState]) -> None:
+        if self._saving is not None or not self._enabled:
+            return  # the next tick comes
+        saving = self._saving = self._store.save_machines(changed)
+        saving.addCallback(self._saved, changed)
+        # A database that is away is asked again a second later; others say loudly that it is away.
+        saving.addErrback(lambda failure: failure.trap(StoreUnavailable, CancelledError) and None)
+        saving.addErrback(self._failed)
+        saving.addBoth(self._over)
+
+    def _saved(self, _: None, changed: list[MachineState]) -> None:
+        for state in changed:
+            known = self._states.get(state.machine, state)
+            self._states[state.machine] = known._replace(last_seen=state.last_seen, lease_until=state.lease_until)
+
+    def _over(self, _: object) -> None:
+        self._saving = None
+        self._grant()
+
+    def _grant(self) -> None:
+        """Decide who may get orders now."""
+        if not self._enabled:
+            return
+        now = self._engine.now()
+        more = False
+        for machine in self._engine.machine_list():
+            state = self._states.get(machine.number)
+            noted = state is not None and state.lease_until - now - self._lease >= SPARE_SECONDS
+            granted = machine.ready and noted and not self.awaited
+            more = more or (granted and not machine.granted)
+            machine.granted = granted
+        if more:
+            self._engine.pump()
+
+    def _failed(self, failure: Failure) -> None:
+        if isinstance(failure.value, Busy):
+            self._engine.fatal(failure.value)
+        else:
+            _log.failure("What machines have orders cannot be noted", failure=failure)

@@ -1,0 +1,113 @@
+"""What a queue manager does besides its work: not taking in too much, noticing losses, noting where orders are out.
+
+The engine tells of what happens; see :mod:`~lcc.roles.qm.intake`, :mod:`~lcc.roles.qm.repair` and
+:mod:`~lcc.roles.qm.leases` for what is done about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
+
+from lcc.config import QmConfig
+from lcc.errors import Busy
+from lcc.interfaces import IQueueStore
+from lcc.model import Absorbed, Claim
+from lcc.protocols.hello import Hello
+from lcc.protocols.work import Mark
+from lcc.roles.qm.absorber import Absorber
+from lcc.roles.qm.intake import Intake
+from lcc.roles.qm.leases import Leases
+from lcc.roles.qm.machines import Machine
+from lcc.roles.qm.patience import Patience
+from lcc.roles.qm.repair import Repair
+from lcc.roles.qm.visitors import Guest, Visitor
+
+
+class Engine(Protocol):
+    """What is needed of the engine."""
+
+    def now(self) -> int:
+        """Seconds since 1970."""
+
+    def pump(self) -> None:
+        """Something may be given out."""
+
+    def fatal(self, error: Busy) -> None:
+        """A newer queue manager has claimed the database."""
+
+    @property
+    def absorbers(self) -> Collection[Absorber]:
+        """The UNSes that are connected."""
+
+    def machine_list(self) -> Iterable[Machine]:
+        """All machines that have connected."""
+
+
+class Upkeep:
+    """All of it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: IQueueStore,
+        patience: Patience,
+        settings: QmConfig,
+        random: Callable[[], float],
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._patience = patience
+        self.intake = Intake(engine, store, settings)
+        self.repair = Repair(engine, store, patience, random)
+        self.leases = Leases(engine, store, settings.lease, lambda: self.intake.queue_rows > 0)
+
+    async def starting(self) -> None:
+        """Before anything is taken in or given out."""
+        await self._patience.ask("measuring the queue", self.intake.check)
+        self.leases.load(await self._patience.ask("what machines had orders", self._store.machines))
+
+    def started(self, claim: Claim) -> None:
+        """Work begins."""
+        self.repair.begin(claim)
+        self.leases.tick()
+
+    def stop(self) -> None:
+        """End what is going on."""
+        self.intake.stop()
+        self.repair.stop()
+        self.leases.stop()
+
+    def tick(self, clock_seconds: float) -> None:
+        """To be called every second."""
+        self.intake.tick(clock_seconds)
+        self.leases.tick()
+        if self.repair.epoch and self.intake.change:
+            mark = (self.repair.epoch, self.intake.change)
+            for machine in self._engine.machine_list():
+                if machine.ready and machine.line is not None and machine.mark != mark:
+                    machine.mark = mark
+                    machine.line.say(Mark(*mark))
+
+    def absorbed(self, outcome: Absorbed) -> None:
+        """Pieces of sets are in the queue."""
+        if outcome.queued:
+            self.intake.queue_rows = max(1, self.intake.queue_rows)
+            self.leases.tick()
+
+    def welcome(self, visitor: Visitor, hello: Hello, admit: Callable[[], Guest]) -> Guest:
+        """Somebody has said hello.
+
+        :param admit: lets it in.
+        :raises StreamError: it is turned away.
+        """
+        self.intake.welcome(hello)
+        return self.repair.welcome(visitor, hello, admit)
+
+    def botm_hello(self, hello: Hello) -> None:
+        """A BOT-M is let in."""
+        self.leases.said_hello(hello.machine, hello.names_upto)
+
+    def botm_ready(self, machine: Machine) -> None:
+        """A BOT-M has said what is running there."""
+        self.leases.ready(machine.number)

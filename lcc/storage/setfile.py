@@ -1,0 +1,97 @@
+"""One set in the spool: a header line of :data:`HEADER_BYTES` bytes, then the elements."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import attrs
+
+from lcc.model import SetHeader
+from lcc.storage.durable import Files
+from lcc.storage.epochs import EpochFile
+
+HEADER_BYTES = 512
+
+
+class SpoolDamaged(Exception):
+    """A set file is not what was written.
+
+    :ivar lost_pid: the provider whose accepted set is lost; 0: it is not known whose; None: it was not accepted.
+    """
+
+    def __init__(self, why: str, lost_pid: int | None = None) -> None:
+        super().__init__(why)
+        self.lost_pid = lost_pid
+
+
+@attrs.define(eq=False)
+class SpooledSet:
+    """A complete set in the spool.
+
+    :ivar header: as it goes to the queue manager.
+    :ivar count: elements.
+    :ivar body_bytes: bytes of the elements.
+    :ivar check: CRC-32 of the elements.
+    :ivar checked: the file is known to be whole (it was written by this process, or has been read through).
+    """
+
+    path: Path
+    header: SetHeader
+    count: int
+    body_bytes: int
+    check: int
+    checked: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the whole file."""
+        return HEADER_BYTES + self.body_bytes
+
+    def header_line(self, *, answered: bool) -> bytes:
+        """The file's first line."""
+        fields = {
+            "epoch": self.header.epoch,
+            "number": self.header.number,
+            "pid": self.header.pid,
+            "connseq": self.header.connseq,
+            "full": self.header.full,
+            "errors_upto": self.header.errors_upto,
+            "answered": answered,
+            "time": self.header.time,
+            "count": self.count,
+            "body_bytes": self.body_bytes,
+            "check": self.check,
+        }
+        return json.dumps(fields, separators=(",", ":")).encode().ljust(HEADER_BYTES - 1) + b"\n"
+
+
+def read_set_header(uns: str, path: Path, size: int, files: Files, epochs: EpochFile) -> SpooledSet:
+    """What a set file says of itself.
+
+    :raises SpoolDamaged: it is not what was written.
+    """
+    with files.open(path) as file:
+        line = file.read(HEADER_BYTES)
+    try:
+        fields = json.loads(line)
+        header = SetHeader(
+            uns=uns,
+            epoch=epochs.current(str(fields["epoch"])),
+            number=int(fields["number"]),
+            pid=int(fields["pid"]),
+            connseq=int(fields["connseq"]),
+            full=bool(fields["full"]),
+            errors_upto=int(fields["errors_upto"]),
+            answered=bool(fields["answered"]),
+            time=int(fields["time"]),
+        )
+        count, body_bytes, check = int(fields["count"]), int(fields["body_bytes"]), int(fields["check"])
+    except (ValueError, KeyError, TypeError) as error:
+        # What was accepted was synced with its header; without any, it was on its way when the power failed.
+        lost = None if not line.strip(b"\0 \n") else 0
+        raise SpoolDamaged(f"its header cannot be read ({error!r})", lost) from None
+    if size != HEADER_BYTES + body_bytes:
+        lost = header.pid if header.answered else None
+        raise SpoolDamaged(f"it has {size} bytes instead of {HEADER_BYTES + body_bytes}", lost)
+    return SpooledSet(path, header, count, body_bytes, check, checked=False)
