@@ -44,7 +44,7 @@ from lcc.storage.queue_orders import carry_out, next_order, reset_full_set_count
 from lcc.storage.queue_read import delete_orders, providers_with_work, read_ahead
 from lcc.storage.queue_record import Requeued, record_results
 from lcc.storage.queue_repair import RepairStore
-from lcc.storage.queue_slots import delays, open_slot, save_delays, save_slots_opened, slots_opened
+from lcc.storage.queue_slots import Opened, delays, open_slot, save_delays, save_slots_opened, slots_opened
 from lcc.storage.queue_state import save_state
 from lcc.storage.queue_sweep import finish_sweep, sweep_page
 from lcc.storage.transactions import Txn
@@ -72,6 +72,7 @@ class QueueStore(RepairStore):
         self._run = -1  # claim() makes it valid
         self._absorbing = DeferredLock()
         self._owed = Owed()
+        self._opened = Opened()
         self._progress: dict[int, bytes] = {}
         self._reset_time = 0
 
@@ -146,8 +147,14 @@ class QueueStore(RepairStore):
     def save_slots_opened(self, upto: float, period: str) -> Deferred[None]:
         return self._write(save_slots_opened, upto, period)
 
-    def open_slot(self, slot: int, limit: int) -> Deferred[list[tuple[int, int, int]]]:
-        return self._write(open_slot, slot, limit)
+    def open_slot(self, slot: int, limit: int) -> Deferred[list[tuple[int, int, int, int]]]:
+        opened = self._opened
+
+        def told(earliest: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
+            opened.earliest.clear()
+            return earliest
+
+        return self._write(open_slot, slot, limit, opened).addCallback(told)
 
     # Files.
 

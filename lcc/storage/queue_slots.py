@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from lcc.model import FETCH_NOW, Delay
 from lcc.storage.books import Books
 from lcc.storage.transactions import Txn
@@ -40,27 +42,44 @@ def move_rows(txn: Txn, psetid: int, source: int, target: int, rows: Sequence[tu
     txn.upsert("qpsdb", _COLUMNS, [row], ("psetid", "slot"), ("firstseq", "lastseq", "nurls"))
 
 
-def open_slot(txn: Txn, run: int, slot: int, limit: int) -> list[tuple[int, int, int]]:
+@attrs.define
+class Opened:
+    """Rows that were moved, per provider the earliest: ``(pid, psetid, seq, priority)``.
+
+    It outlives a transaction whose commit got lost: the next try tells of them, too.
+    """
+
+    earliest: dict[int, tuple[int, int, int, int]] = attrs.field(factory=dict)
+
+    def add(self, pid: int, psetid: int, seq: int, priority: int) -> None:
+        """Rows from this place on were moved."""
+        place = (pid, psetid, seq, priority)
+        self.earliest[pid] = min(place, self.earliest.get(pid, place))
+
+
+def open_slot(txn: Txn, run: int, slot: int, limit: int, opened: Opened) -> list[tuple[int, int, int, int]]:
     """See :meth:`lcc.interfaces.IQueueStore.open_slot`."""
     Books(txn, run)
-    earliest: dict[int, tuple[int, int, int]] = {}
     left = limit
-    sql = "SELECT psetid, pid FROM qpsdb WHERE slot = ? ORDER BY psetid LIMIT ?"
-    for psetid, pid in txn.query(sql, [slot, min(limit, _SETS_AT_ONCE)]):
+    sql = (
+        "SELECT q.psetid, q.pid, COALESCE(p.priority, 0) FROM qpsdb q LEFT JOIN pidb p ON p.pid = q.pid"
+        " WHERE q.slot = ? ORDER BY q.psetid LIMIT ?"
+    )
+    for psetid, pid, priority in txn.query(sql, [slot, min(limit, _SETS_AT_ONCE)]):
         rows = txn.query(
             "SELECT urlkey, seq FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? ORDER BY seq LIMIT ?",
             [pid, slot, psetid, left],
         )
-        if not rows:  # it does not belong there
+        if rows:
+            move_rows(txn, psetid, slot, FETCH_NOW, [(key, seq) for key, seq in rows])
+            opened.add(pid, psetid, rows[0][1], priority)
+        else:  # it does not belong there
             txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", [psetid, slot])
-            earliest.setdefault(pid, (pid, psetid, 0))
-            continue
-        move_rows(txn, psetid, slot, FETCH_NOW, [(key, seq) for key, seq in rows])
-        earliest.setdefault(pid, (pid, psetid, rows[0][1]))
+            opened.add(pid, psetid, 0, priority)
         left -= len(rows)
         if left <= 0:
             break
-    return list(earliest.values())
+    return list(opened.earliest.values())
 
 
 def delays(txn: Txn) -> list[Delay]:

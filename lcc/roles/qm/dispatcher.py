@@ -17,39 +17,24 @@ An order of an earlier queue manager, which a BOT-M says is running, keeps its p
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 from twisted.logger import Logger
 
 from lcc.domain.keys import pid_of
 from lcc.errors import StreamError, code
-from lcc.model import FetchResult, Provider, QueueRow
+from lcc.model import FetchResult, QueueRow
 from lcc.protocols.work import Done, Fetch, Running
+from lcc.roles.qm.delays import SITE
 from lcc.roles.qm.machines import Line, Machine, Order
 from lcc.roles.qm.recorder import Entry, Recorder
 from lcc.roles.qm.scheduler import Scheduler
-from lcc.roles.qm.work import ProviderWork
+from lcc.roles.qm.work import FetchInfo, ProviderWork
 
 _log = Logger()
 
 _ROBOT_ERROR = code("robot-error")
 _EXPIRED_KEPT = 10_000
-
-
-class FetchInfo(NamedTuple):
-    """What orders say of a provider.
-
-    :ivar roots: separated by spaces.
-    """
-
-    roots: str
-    private: bool
-    insecure: bool
-
-
-def fetch_info(provider: Provider) -> FetchInfo:
-    """What orders for this provider say."""
-    return FetchInfo(" ".join(provider.roots), provider.allow_private, provider.insecure)
 
 
 def read_key(text: str, pid: int) -> bytes:
@@ -71,9 +56,19 @@ class Dispatcher:
 
     :param overload: orders at a BOT-M, as a multiple of its capacity.
     :param lease_seconds: how long an order may take.
+    :param wall_clock: seconds since 1970, for what the scheduler decides.
+    :param site_rate: bytes per second for all fetches together; 0: without limit.
     """
 
-    def __init__(self, scheduler: Scheduler, recorder: Recorder, overload: float, lease_seconds: float) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        recorder: Recorder,
+        overload: float,
+        lease_seconds: float,
+        wall_clock: Callable[[], float],
+        site_rate: int = 0,
+    ) -> None:
         self.machines: dict[int, Machine] = {}
         self.orders_sent = 0
         self.orders_lost = 0
@@ -83,6 +78,8 @@ class Dispatcher:
         self._recorder = recorder
         self._overload = overload
         self._lease = lease_seconds
+        self._wall_clock = wall_clock
+        self._site_rate = site_rate
         self._lease_text = max(1, int(lease_seconds))
         self._orders: dict[str, Order] = {}
         self._foreign: dict[str, Order] = {}
@@ -154,10 +151,14 @@ class Dispatcher:
             if order is not None:
                 result = FetchResult(order.pid, order.key, order.generation, _ROBOT_ERROR, detail="unusable result")
         if result is not None:
+            wall = self._wall_clock()
+            if self._site_rate:
+                self._scheduler.delays.charge(SITE, result.wire_bytes, self._site_rate, wall)
             if order is not None:
-                self._scheduler.finished(order.pid, order.key, result.code)
+                self._scheduler.finished(order.pid, order.key, result.code, result.wire_bytes, wall)
             else:
                 self._scheduler.known(result.key, result.generation)
+                self._scheduler.came(result.pid, result.wire_bytes, wall)
             if self._expired:
                 self._expired.pop(result.key, None)
         self._recorder.add(Entry(result, machine, machine.run, message.number))
@@ -180,9 +181,10 @@ class Dispatcher:
         if not self._run:
             return 0
         take = self._scheduler.take
+        wall = self._wall_clock()
         count = 0
         while count < free:
-            work = take()
+            work = take(wall)
             if work is None:
                 break
             self._send_one(work, now)
@@ -261,7 +263,7 @@ class Dispatcher:
             return
         self._expired.pop(order.key, None)
         self._forget(order.id)
-        self._scheduler.finished(order.pid, order.key, _ROBOT_ERROR)
+        self._scheduler.finished(order.pid, order.key, _ROBOT_ERROR, 0, self._wall_clock())
         result = FetchResult(
             order.pid, order.key, order.generation, _ROBOT_ERROR, detail=f"no answer within {self._lease:g} seconds"
         )

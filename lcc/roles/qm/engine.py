@@ -39,15 +39,17 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.config import QmConfig
+from lcc.domain.timeslots import TimeSlots
 from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
 from lcc.model import Absorbed, Recorded
 from lcc.protocols.hello import Hello
 from lcc.roles.qm.absorber import Absorber
 from lcc.roles.qm.botms import Botm
+from lcc.roles.qm.delays import Delays
 from lcc.roles.qm.deleter import Deleter
 from lcc.roles.qm.dispatcher import Dispatcher
-from lcc.roles.qm.holds import Holds
+from lcc.roles.qm.keeper import Timekeeper
 from lcc.roles.qm.machines import Machine
 from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.reader import Reader
@@ -69,6 +71,7 @@ class QmEngine:
     :param wall_clock: seconds since 1970.
     :param random: gives numbers in [0, 1).
     :param stop_process: called once when this queue manager must not go on.
+    :param timeslots: the LCC's period of hours.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class QmEngine:
         wall_clock: Callable[[], float],
         random: Callable[[], float],
         stop_process: Callable[[], None],
+        timeslots: TimeSlots | None = None,
     ) -> None:
         self.store = store
         self.settings = settings
@@ -86,14 +90,21 @@ class QmEngine:
         self._wall_clock = wall_clock
         self._stop_process = stop_process
         self.patience = Patience(clock, random)
+        self.timeslots = timeslots or TimeSlots()
         self.scheduler = Scheduler(
             Turns(),
-            Holds(settings.hold_initial, settings.hold_maximum, random),
+            Delays(settings.hold_initial, settings.hold_maximum, random),
+            self.timeslots,
             settings.read_ahead,
             settings.read_ahead_total,
+            settings.quantum_urls,
+            settings.quantum_bytes,
         )
+        self.timekeeper = Timekeeper(self, store, self.patience, self.scheduler, self.timeslots, clock, wall_clock)
         self.recorder = Recorder(self, store, self.patience, settings.record_batch)
-        self.dispatcher = Dispatcher(self.scheduler, self.recorder, settings.overload, settings.lease)
+        self.dispatcher = Dispatcher(
+            self.scheduler, self.recorder, settings.overload, settings.lease, wall_clock, settings.bandwidth_bytes
+        )
         self.deleter = Deleter(self, store, self.patience, settings.delete_window)
         self.reader = Reader(self, store, self.patience, self.scheduler)
         self.upkeep = Upkeep(self, store, self.patience, settings, random)
@@ -123,6 +134,7 @@ class QmEngine:
         try:
             claim = await self.patience.ask("claiming the database", lambda: self.store.claim(self.now()))
             waiting = await self.patience.ask("loading the queue", self.store.providers_with_work)
+            await self.timekeeper.starting()
             await self.upkeep.starting()
         except Busy as error:
             self.fatal(error)
@@ -134,7 +146,7 @@ class QmEngine:
             count=len(waiting),
         )
         self.run = claim.run
-        self.scheduler.load([(psetid, pid) for psetid, pid, _priority in waiting])
+        self.scheduler.load(waiting)
         self.started = True
         self.dispatcher.enable(f"{claim.run}-{self.now():x}")
         self.recorder.enable()
@@ -161,6 +173,7 @@ class QmEngine:
         for absorber in list(self._absorbers):
             absorber.stop()
         self.recorder.stop()
+        self.timekeeper.stop()
         self.upkeep.stop()
         self.deleter.stop()
         self.reader.stop()
@@ -268,7 +281,7 @@ class QmEngine:
         self.upkeep.absorbed(outcome)
         self.sets_answered += len(outcome.answers)
         for pid, (psetid, seq) in outcome.queued.items():
-            self.scheduler.work_arrived(pid, psetid, seq)
+            self.scheduler.work_arrived(pid, psetid, seq, outcome.priorities.get(pid, 0))
         if outcome.touched:
             self.scheduler.touched(outcome.touched)
         if outcome.deletes:
@@ -280,10 +293,15 @@ class QmEngine:
         removed, self.scheduler.removed = self.scheduler.removed, []
         return removed
 
+    def take_closed(self) -> list[tuple[bytes, int, int]]:
+        """Rows that were reached when their hours had closed."""
+        closed, self.scheduler.closed = self.scheduler.closed, []
+        return closed
+
     def recorded(self, done: list[tuple[bytes, int]], outcome: Recorded) -> None:
         """Results are recorded."""
         self.results_recorded += len(done)
-        self.scheduler.recorded(done, outcome, self.clock.seconds())
+        self.scheduler.recorded(done, outcome, self._wall_clock())
         if outcome.deletes:
             self.deleter.wake()
         self.pump()
@@ -298,18 +316,25 @@ class QmEngine:
                 pass
         finally:
             self._pumping = False
+        if self.started:
+            self.timekeeper.pumped()
 
     def _pump_once(self) -> bool:
         """One round; True: another one may do more."""
+        self.timekeeper.pumping()
+        for entry in self.timekeeper.unfetchable():
+            self.recorder.add(entry)
         self.recorder.start()
-        if self.recorder.full:
+        if self.recorder.full or self.scheduler.reached_count > self.settings.record_batch:
             return False
         free, total = self.dispatcher.slots()
         sent = self.dispatcher.send(free, self.clock.seconds()) if free else 0
         if total:
             # As many again as there are orders out: while these are read, those are fetched.
             self.scheduler.fill(free - sent + total)
-        if self.scheduler.removed:
+        if self.scheduler.reached_count:
+            for entry in self.timekeeper.unfetchable():
+                self.recorder.add(entry)
             self.recorder.start()
         return self.reader.start() and self.started
 
@@ -324,7 +349,7 @@ class QmEngine:
     def _tick_once(self, now: float) -> None:
         self.dispatcher.check_leases(now)
         self.upkeep.tick(now)
-        self.scheduler.release(now)
+        self.timekeeper.tick()
         self.deleter.check_stuck(now)
         if self._ordering is None:
             ordering = self._ordering = Deferred.fromCoroutine(self._carry_out_orders())
@@ -355,5 +380,7 @@ class QmEngine:
             if kind == "provider-removed":
                 self.scheduler.provider_removed(pid)
             self.reader.provider_changed(pid)
+            if kind == "provider-changed":
+                self.timekeeper.provider_changed(pid)
         self.deleter.wake()
         self.pump()

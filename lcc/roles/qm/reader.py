@@ -18,17 +18,18 @@ from typing import Any, Protocol
 from twisted.internet.defer import CancelledError, Deferred, FirstError, gatherResults
 from twisted.logger import Logger
 
-from lcc.errors import Busy
+from lcc.errors import Busy, code
 from lcc.interfaces import IQueueStore
 from lcc.model import Cursor, Provider
-from lcc.roles.qm.dispatcher import FetchInfo, fetch_info
 from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.scheduler import Scheduler
+from lcc.roles.qm.work import FetchInfo, fetch_info
 
 _log = Logger()
 
 CURSORS_MAX = 64
 PROVIDERS_KEPT = 10_000
+_INTERNAL = code("internal")
 
 
 class Reading(Protocol):
@@ -40,8 +41,8 @@ class Reading(Protocol):
     def pump(self) -> None:
         """Something has changed."""
 
-    def clock_seconds(self) -> float:
-        """The clock that delays are measured on."""
+    def now(self) -> int:
+        """Seconds since 1970."""
 
 
 class Reader:
@@ -109,13 +110,13 @@ class Reader:
             except Exception:
                 _log.failure("The queue of provider {pid} cannot be read; it waits", pid=cursor.pid)
                 self._scheduler.read_failed([cursor])
-                self._scheduler.hold(cursor.pid, self._engine.clock_seconds())
+                self._scheduler.hold(cursor.pid, _INTERNAL, float(self._engine.now()))
 
     async def _read_once(self, cursors: list[Cursor]) -> None:
         self.reads += 1
         self._changed.clear()
         known = self._known
-        infos: dict[int, object] = {cursor.pid: known.get(cursor.pid) for cursor in cursors}
+        infos: dict[int, FetchInfo | None] = {cursor.pid: known.get(cursor.pid) for cursor in cursors}
         unknown = [pid for pid, info in infos.items() if info is None]
         asked: list[Deferred[Any]] = [self._store.read_ahead(cursors), *map(self._store.provider, unknown)]
         try:

@@ -48,6 +48,9 @@ class Recording(Protocol):
     def take_removed(self) -> list[tuple[bytes, int]]:
         """Rows whose operation is "nothing" that were reached; the recorder takes them away."""
 
+    def take_closed(self) -> list[tuple[bytes, int, int]]:
+        """Rows that were reached when their hours had closed; the recorder sends them to their slots."""
+
     def fatal(self, error: Busy) -> None:
         """A newer queue manager has claimed the database."""
 
@@ -80,6 +83,7 @@ class Recorder:
         self._batch = batch
         self._line: deque[Entry] = deque()
         self._removed: list[tuple[bytes, int]] = []
+        self._closed: list[tuple[bytes, int, int]] = []
         self._in_work = 0
         self._work: Deferred[None] | None = None
         self._rooms: list[Deferred[None]] = []
@@ -89,12 +93,12 @@ class Recorder:
     @property
     def waiting_count(self) -> int:
         """Results and removed rows that are not recorded yet."""
-        return len(self._line) + len(self._removed) + self._in_work
+        return len(self._line) + len(self._removed) + len(self._closed) + self._in_work
 
     @property
     def full(self) -> bool:
         """Give out no more orders."""
-        return len(self._line) + len(self._removed) > 4 * self._batch
+        return len(self._line) + len(self._removed) + len(self._closed) > 4 * self._batch
 
     def room(self) -> Deferred[None] | None:
         """What a BOT-M's stream waits for; None: there is room."""
@@ -112,9 +116,8 @@ class Recorder:
         """Record what is in line, if nothing is being recorded."""
         if self._work is not None or not self._enabled or self._stopped:
             return
-        if not self._removed:
-            self._removed = self._engine.take_removed()
-        if self._line or self._removed:
+        self._take()
+        if self._line or self._removed or self._closed:
             self._work = Deferred.fromCoroutine(self._record_all())
             self._work.addErrback(lambda failure: failure.trap(CancelledError) and None)
             self._work.addErrback(lambda failure: _log.failure("Recording has failed", failure=failure))
@@ -129,7 +132,7 @@ class Recorder:
         """End what is going on; the BOT-Ms keep what is not recorded."""
         self._stopped = True
         self._line.clear()
-        self._removed = []
+        self._removed, self._closed = [], []
         if self._work is not None:
             self._work.cancel()
         self._make_room()
@@ -141,17 +144,23 @@ class Recorder:
     async def _record_all(self) -> None:
         line = self._line
         while True:
-            if not self._removed:
-                self._removed = self._engine.take_removed()
-            if not (line or self._removed) or self._stopped:
+            self._take()
+            if not (line or self._removed or self._closed) or self._stopped:
                 return
             entries = self._next_batch()
             removed, self._removed = self._removed[: self._batch], self._removed[self._batch :]
-            self._in_work = len(entries) + len(removed)
-            await self._record(entries, removed)
+            closed, self._closed = self._closed[: self._batch], self._closed[self._batch :]
+            self._in_work = len(entries) + len(removed) + len(closed)
+            await self._record(entries, removed, closed)
             self._in_work = 0
             if len(line) <= 4 * self._batch:
                 self._make_room()
+
+    def _take(self) -> None:
+        if not self._removed:
+            self._removed = self._engine.take_removed()
+        if not self._closed:
+            self._closed = self._engine.take_closed()
 
     def _next_batch(self) -> list[Entry]:
         """From the head of the line; no URL twice, so that the store sees results of one URL in their order."""
@@ -167,40 +176,53 @@ class Recorder:
             entries.append(line.popleft())
         return entries
 
-    async def _record(self, entries: Sequence[Entry], removed: list[tuple[bytes, int]]) -> None:
+    async def _record(
+        self, entries: Sequence[Entry], removed: list[tuple[bytes, int]], closed: list[tuple[bytes, int, int]]
+    ) -> None:
         results = [entry.result for entry in entries if entry.result is not None]
-        if results or removed:
+        if results or removed or closed:
             try:
-                outcome = await self._ask(results, removed)
+                outcome = await self._ask(results, removed, closed)
             except (CancelledError, Busy):
                 raise
             except Exception:
-                _log.failure("{count} results cannot be recorded", count=len(results) + len(removed))
-                await self._one_by_one(entries, removed)
+                count = len(results) + len(removed) + len(closed)
+                _log.failure("{count} results cannot be recorded", count=count)
+                await self._one_by_one(entries, removed, closed)
                 return
-            self._told(results, removed, outcome)
+            self._told(results, removed, closed, outcome)
         self._report(entries)
 
-    async def _ask(self, results: list[FetchResult], removed: list[tuple[bytes, int]]) -> Recorded:
+    async def _ask(
+        self,
+        results: list[FetchResult],
+        removed: list[tuple[bytes, int]],
+        closed: list[tuple[bytes, int, int]],
+    ) -> Recorded:
         try:
             return await self._patience.ask(
-                "recording results", lambda: self._store.record(results, removed, self._engine.now())
+                "recording results", lambda: self._store.record(results, removed, self._engine.now(), closed)
             )
         except Busy as error:
             self._engine.fatal(error)
             raise CancelledError from None
 
-    async def _one_by_one(self, entries: Sequence[Entry], removed: list[tuple[bytes, int]]) -> None:
-        if len(entries) + len(removed) > 1:
+    async def _one_by_one(
+        self, entries: Sequence[Entry], removed: list[tuple[bytes, int]], closed: list[tuple[bytes, int, int]]
+    ) -> None:
+        if len(entries) + len(removed) + len(closed) > 1:
             for row in removed:
-                await self._record([], [row])
+                await self._record([], [row], [])
+            for waiting in closed:
+                await self._record([], [], [waiting])
             for entry in entries:
-                await self._record([entry], [])
+                await self._record([entry], [], [])
             return
         nothing = Recorded((), {}, {}, False)
-        if removed:
-            _log.critical("Row {key} cannot be removed from the queue", key=removed[0][0].hex())
-            self._told([], removed, nothing)
+        if removed or closed:
+            key = removed[0][0] if removed else closed[0][0]
+            _log.critical("Row {key} cannot be removed from its place in the queue", key=key.hex())
+            self._told([], removed, closed, nothing)
             return
         result = entries[0].result
         assert result is not None
@@ -208,18 +230,24 @@ class Recorder:
             result.pid, result.key, result.generation, _ROBOT_ERROR, detail="its result could not be recorded"
         )
         try:
-            outcome = await self._ask([plain], [])
+            outcome = await self._ask([plain], [], [])
         except CancelledError:
             raise
         except Exception:
             _log.critical("The result of {key} is dropped: it cannot be recorded", key=result.key.hex())
             outcome = nothing
-        self._told([plain], [], outcome)
+        self._told([plain], [], [], outcome)
         self._report(entries)
 
-    def _told(self, results: list[FetchResult], removed: list[tuple[bytes, int]], outcome: Recorded) -> None:
+    def _told(
+        self,
+        results: list[FetchResult],
+        removed: list[tuple[bytes, int]],
+        closed: list[tuple[bytes, int, int]],
+        outcome: Recorded,
+    ) -> None:
         done = [(result.key, result.generation) for result in results]
-        self._engine.recorded(done + removed, outcome)
+        self._engine.recorded([*done, *removed, *[(key, generation) for key, generation, _slot in closed]], outcome)
 
     def _report(self, entries: Sequence[Entry]) -> None:
         last: dict[tuple[int, str], Entry] = {}

@@ -1,59 +1,135 @@
 """Whose turn it is: the one place where the next provider is chosen.
 
-Providers wait here until the scheduler has room for another one.  The order is that of their earliest sets (seed 002,
-section 6).  Whatever else shall decide who is next (priorities, hours, bandwidth) belongs here and in
-:meth:`lcc.roles.qm.scheduler.Scheduler._settle`, which says when a provider that has its turn may go on.
+Providers wait here until the scheduler has room for another one.  Priority 2 goes before 1 before 0.  Within a
+priority the order is that of the providers' earliest sets (seed 002, section 6); one that has had its quantum goes
+behind all that wait, and before all whose sets are yet to come.  So everybody comes to his turn.
 
-A provider that waits costs a number and a heap entry, nothing else: a hundred thousand of them are cheap.
+A provider that waits costs a dictionary and a heap entry, nothing else: a hundred thousand of them are cheap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from lcc.model import Waiting
+
+PRIORITIES = 3
+
+Order = tuple[int, int]
+"""The earliest set; a number above 0 for one that went behind: it keeps that place."""
+
+
+class Turn(NamedTuple):
+    """Who is next."""
+
+    order: Order
+    pid: int
+    priority: int
+
+
+def clamp(priority: int) -> int:
+    """A priority that there is."""
+    return min(max(priority, 0), PRIORITIES - 1)
 
 
 class Turns:
     """The providers that have work and wait for their turn."""
 
     def __init__(self) -> None:
-        self._earliest: dict[int, int] = {}
-        self._heap: list[tuple[int, int]] = []
+        self._places: dict[int, tuple[Order, int]] = {}
+        self._heaps: list[list[tuple[Order, int]]] = [[] for _ in range(PRIORITIES)]
+        self._counts = [0] * PRIORITIES
+        self._newest = 0
+        self._behind = 0
 
     def __len__(self) -> int:
-        return len(self._earliest)
+        return len(self._places)
 
     def __contains__(self, pid: int) -> bool:
-        return pid in self._earliest
+        return pid in self._places
 
-    def load(self, waiting: Iterable[tuple[int, int]]) -> None:
-        """Begin with these, as ``(psetid, pid)``."""
-        self._heap.extend(waiting)
-        heapify(self._heap)
-        for psetid, pid in self._heap:
-            known = self._earliest.get(pid)
-            if known is None or psetid < known:
-                self._earliest[pid] = psetid
+    @property
+    def top(self) -> int:
+        """The highest priority that somebody waits in; -1: nobody waits."""
+        counts = self._counts
+        for priority in range(PRIORITIES - 1, -1, -1):
+            if counts[priority]:
+                return priority
+        return -1
 
-    def add(self, pid: int, psetid: int) -> None:
-        """The provider has work from this set on."""
-        known = self._earliest.get(pid)
-        if known is None or psetid < known:
-            self._earliest[pid] = psetid
-            heappush(self._heap, (psetid, pid))
+    def waits(self, priority: int) -> bool:
+        """Whether somebody waits in this priority."""
+        return self._counts[priority] > 0
 
-    def next(self) -> tuple[int, int] | None:
-        """Take out who is next, as ``(psetid, pid)``; None: nobody waits."""
-        heap = self._heap
-        while heap:
-            entry = heappop(heap)
-            psetid, pid = entry
-            # Entries that were overtaken by an earlier set, or whose provider was discarded, are left in the heap.
-            if self._earliest.get(pid) == psetid:
-                del self._earliest[pid]
-                return entry
-        return None
+    def count(self, priority: int) -> int:
+        """How many wait in this priority."""
+        return self._counts[priority]
+
+    def load(self, waiting: Iterable[Waiting]) -> None:
+        """Begin with these."""
+        for psetid, pid, priority in waiting:
+            self._enter(pid, (psetid, 0), clamp(priority), push=False)
+        for heap in self._heaps:
+            heapify(heap)
+
+    def add(self, pid: int, order: Order, priority: int) -> None:
+        """The provider has work, and this place in the order."""
+        self._enter(pid, order, clamp(priority), push=True)
+
+    def _enter(self, pid: int, order: Order, priority: int, push: bool) -> None:
+        if order[0] > self._newest:
+            self._newest = order[0]
+        known = self._places.get(pid)
+        if known is not None:
+            if known[1] == priority and (known[0][1] or known[0] <= order):
+                return
+            self._counts[known[1]] -= 1
+        self._places[pid] = (order, priority)
+        self._counts[priority] += 1
+        heap = self._heaps[priority]
+        if push:
+            heappush(heap, (order, pid))
+            if len(heap) > 2 * self._counts[priority] + 1000:
+                live = [(place, key) for key, (place, level) in self._places.items() if level == priority]
+                heapify(live)
+                self._heaps[priority] = live
+        else:
+            heap.append((order, pid))
+
+    def behind(self) -> Order:
+        """A place behind all that wait."""
+        self._behind += 1
+        return (self._newest, self._behind)
+
+    def next(self) -> Turn | None:
+        """Take out who is next; None: nobody waits."""
+        priority = self.top
+        if priority < 0:
+            return None
+        heap = self._heaps[priority]
+        while True:
+            order, pid = heappop(heap)
+            # Entries whose provider has another place by now, or is gone, are left in the heap.
+            if self._places.get(pid) == (order, priority):
+                del self._places[pid]
+                self._counts[priority] -= 1
+                return Turn(order, pid, priority)
+
+    def priority(self, pid: int) -> int:
+        """The provider's, if it waits; else 0."""
+        known = self._places.get(pid)
+        return 0 if known is None else known[1]
+
+    def set_priority(self, pid: int, priority: int) -> None:
+        """The provider's priority was changed."""
+        known = self._places.get(pid)
+        if known is not None:
+            self.add(pid, known[0], priority)
 
     def discard(self, pid: int) -> None:
         """Forget the provider."""
-        self._earliest.pop(pid, None)
+        known = self._places.pop(pid, None)
+        if known is not None:
+            self._counts[known[1]] -= 1

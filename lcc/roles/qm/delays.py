@@ -1,0 +1,293 @@
+"""Providers that must wait, and until when.  (Seed 002: the "bandwidth-delay" table and the delay of time slots.)
+
+Three reasons, each with its own time; a provider waits for the latest of them:
+
+*bandwidth*
+    what was fetched from it is not paid for yet (:mod:`lcc.domain.bandwidth`).  Provider 0 is the whole site.
+*hours*
+    its hours are closed.
+*site-error*
+    its site cannot be reached.  The delay doubles with each failure in a row, up to a maximum, and is shortened a
+    little at random, so that providers on one dead network do not all come back in the same second.
+
+A delay is one small record, whatever waits behind it in the queue.  Delays that matter beyond a restart are saved;
+times are seconds since 1970 for that reason.  A clock that is set back does not make them longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush
+
+from lcc.domain import bandwidth
+from lcc.model import Delay
+
+SITE = 0
+"""In place of a provider's id: everybody."""
+
+BANDWIDTH, HOURS, SITE_ERROR = "bandwidth", "hours", "site-error"
+
+_SAVED_SECONDS = 1.0
+"""What ends sooner is not saved: no restart is so quick."""
+_URGENT_SECONDS = 10.0
+_BANDWIDTH_CAP_SECONDS = 7 * 86400.0
+_SET_BACK_SECONDS = 1.0
+
+
+class Delayed:
+    """One provider's delays.
+
+    :ivar owed: when what was fetched is paid for; 0: it is.
+    :ivar rate: bytes per second, that ``owed`` was reckoned with.
+    :ivar hours: when its hours open; 0: they are open.
+    :ivar retry: when its site is tried again; 0: nothing is known against it.
+    :ivar code: the error that ``retry`` is for.
+    :ivar failures: in a row.
+    :ivar until: the latest of the three while it waits; 0: it does not.
+    """
+
+    __slots__ = ("code", "failures", "hours", "owed", "rate", "retry", "until")
+
+    def __init__(self) -> None:
+        self.owed = 0.0
+        self.rate: int | None = None
+        self.hours = 0.0
+        self.retry = 0.0
+        self.code = 0
+        self.failures = 0
+        self.until = 0.0
+
+    @property
+    def reason(self) -> str:
+        """Why it waits."""
+        if not self.until:
+            return ""
+        if self.retry >= self.until:
+            return SITE_ERROR
+        return HOURS if self.hours >= self.until else BANDWIDTH
+
+
+class Delays:
+    """All of them.
+
+    :param initial_seconds: the first delay after an error of a site.
+    :param maximum_seconds: the longest one.
+    :param random: gives numbers in [0, 1).
+    """
+
+    def __init__(self, initial_seconds: float, maximum_seconds: float, random: Callable[[], float]) -> None:
+        self._initial = initial_seconds
+        self._maximum = max(initial_seconds, maximum_seconds)
+        self._random = random
+        self._records: dict[int, Delayed] = {}
+        self._waiting = 0
+        self._heap: list[tuple[float, int]] = []
+        self._dirty: set[int] = set()
+        self._saved: set[int] = set()
+        self._last = 0.0
+        self.urgent = False
+        """A long delay is not saved yet."""
+
+    def __contains__(self, pid: int) -> bool:
+        """True while it must wait."""
+        record = self._records.get(pid)
+        return record is not None and record.until > 0
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return self._waiting
+
+    def get(self, pid: int) -> Delayed | None:
+        """What is known of it."""
+        return self._records.get(pid)
+
+    def until(self, pid: int) -> float:
+        """Until when it must wait; 0: it need not."""
+        record = self._records.get(pid)
+        return 0.0 if record is None else record.until
+
+    @property
+    def now(self) -> float:
+        """The latest time that :meth:`release` was told."""
+        return self._last
+
+    @property
+    def next_end(self) -> float | None:
+        """When the first of them ends; None: nobody waits."""
+        heap = self._heap
+        while heap:
+            end, pid = heap[0]
+            record = self._records.get(pid)
+            if record is not None and record.until == end:
+                return end
+            heappop(heap)
+        return None
+
+    # Delays begin.
+
+    def charge(self, pid: int, wire_bytes: int, rate: int | None, now: float) -> None:
+        """So much has come from it."""
+        if not rate and pid not in self._records:
+            return
+        record = self._record(pid)
+        record.owed = bandwidth.charge(record.owed, now, wire_bytes, rate)
+        record.rate = rate
+        self._settle(pid, record, now)
+
+    def closed(self, pid: int, opens: float, now: float) -> None:
+        """Its hours are closed."""
+        record = self._record(pid)
+        record.hours = opens
+        self._settle(pid, record, now)
+
+    def site_error(self, pid: int, code: int, now: float) -> float:
+        """Its site cannot be reached; gives the delay in seconds.  If it waits for that already, nothing changes."""
+        record = self._record(pid)
+        if record.retry <= now:
+            record.failures += 1
+            longest = self._initial * 2.0 ** min(record.failures - 1, 60)
+            delay = min(longest, self._maximum) * (1 - 0.25 * self._random())
+            record.retry, record.code = now + delay, code
+            self._settle(pid, record, now)
+        return record.retry - now
+
+    def reached(self, pid: int) -> None:
+        """A fetch has reached its site."""
+        record = self._records.get(pid)
+        if record is not None and record.failures:
+            record.failures = record.code = 0
+            self._tidy(pid, record)
+
+    # Delays end.
+
+    def release(self, now: float) -> list[int]:
+        """Those whose delays have ended."""
+        if now < self._last - _SET_BACK_SECONDS:
+            self._set_back(self._last - now, now)
+        self._last = now
+        ended: list[int] = []
+        while (end := self.next_end) is not None and end <= now:
+            _, pid = heappop(self._heap)
+            self._end(pid, self._records[pid])
+            ended.append(pid)
+        return ended
+
+    def limits_changed(self, pid: int, rate: int | None, now: float) -> None:
+        """Its limits were changed: its hours are looked at again, what it owes costs what it costs now."""
+        record = self._records.get(pid)
+        if record is not None:
+            record.hours = 0.0
+            record.owed = bandwidth.changed(record.owed, now, record.rate, rate)
+            record.rate = rate
+            self._settle(pid, record, now)
+
+    def try_again(self, pid: int, now: float) -> None:
+        """An operator says that its site can be reached."""
+        record = self._records.get(pid)
+        if record is not None:
+            record.retry = 0.0
+            record.failures = record.code = 0
+            self._settle(pid, record, now)
+
+    def discard(self, pid: int) -> None:
+        """Forget it."""
+        record = self._records.get(pid)
+        if record is not None:
+            record.failures = 0
+            self._end(pid, record)
+
+    # A restart.
+
+    def load(self, saved: Iterable[Delay], period_seconds: float, now: float) -> None:
+        """Begin with what was saved; a time that no such delay can have (the clock has been set) is shortened.
+
+        :param period_seconds: of the LCC's hours.
+        """
+        self._last = now
+        longest = {BANDWIDTH: _BANDWIDTH_CAP_SECONDS, SITE_ERROR: self._maximum, HOURS: 2 * period_seconds}
+        for delay in saved:
+            record = self._record(delay.pid)
+            self._saved.add(delay.pid)
+            record.failures, record.code = delay.failures, delay.code
+            until = min(delay.until_time, now + longest.get(delay.reason, 0.0))
+            if delay.reason == SITE_ERROR:
+                record.retry = until
+            elif delay.reason == HOURS:
+                record.hours = until
+            else:
+                record.owed = until
+            self._settle(delay.pid, record, now)
+
+    def to_save(self, now: float) -> list[Delay]:
+        """What has changed and is worth saving; once it is saved (or :meth:`not_saved`)."""
+        self.urgent = False
+        if not self._dirty:
+            return []
+        rows: list[Delay] = []
+        for pid in sorted(self._dirty):
+            record = self._records.get(pid)
+            if record is not None and (record.until - now > _SAVED_SECONDS or record.failures):
+                rows.append(Delay(pid, record.until, record.reason, record.code, record.failures))
+                self._saved.add(pid)
+            elif pid in self._saved:
+                rows.append(Delay(pid, 0.0, ""))
+                self._saved.discard(pid)
+        self._dirty.clear()
+        return rows
+
+    def not_saved(self, rows: Iterable[Delay]) -> None:
+        """These could not be saved."""
+        for row in rows:
+            self._dirty.add(row.pid)
+            self._saved.add(row.pid)
+
+    # Inside.
+
+    def _record(self, pid: int) -> Delayed:
+        record = self._records.get(pid)
+        if record is None:
+            record = self._records[pid] = Delayed()
+        return record
+
+    def _settle(self, pid: int, record: Delayed, now: float) -> None:
+        until = max(record.owed, record.hours, record.retry)
+        if until <= now:
+            # Not before release() has said so, if it waits: whoever waits is told once.
+            if record.until:
+                until = now
+            else:
+                self._tidy(pid, record)
+                return
+        if until != record.until:
+            self._waiting += not record.until
+            record.until = until
+            heappush(self._heap, (until, pid))
+            if len(self._heap) > 2 * self._waiting + 1000:
+                self._heap = [(other.until, key) for key, other in self._records.items() if other.until]
+                heapify(self._heap)
+        self._dirty.add(pid)
+        if until - now > _URGENT_SECONDS:
+            self.urgent = True
+
+    def _end(self, pid: int, record: Delayed) -> None:
+        self._waiting -= record.until > 0
+        record.until = record.owed = record.hours = record.retry = 0.0
+        self._tidy(pid, record)
+
+    def _tidy(self, pid: int, record: Delayed) -> None:
+        if not (record.failures or record.until):
+            del self._records[pid]
+        if pid in self._saved or record.failures:
+            self._dirty.add(pid)
+
+    def _set_back(self, seconds: float, now: float) -> None:
+        for record in self._records.values():
+            record.owed = max(0.0, record.owed - seconds)
+            record.retry = max(0.0, record.retry - seconds)
+            if record.hours:
+                record.hours = now  # they are looked at again
+            if record.until:
+                record.until = max(now, record.owed, record.hours, record.retry)
+        self._heap = [(record.until, pid) for pid, record in self._records.items() if record.until]
+        heapify(self._heap)
+        self._dirty.update(self._records)

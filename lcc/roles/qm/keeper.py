@@ -1,0 +1,259 @@
+"""What the clock does to the queue: time slots that begin, delays that are worth saving.
+
+*Slots.*  Each second it is looked whether a slot of the LCC's period has begun; then its rows are moved to "fetch
+now", in bounded pages, and their providers get work.  Up to when that was done is saved, so that slots that began
+while no queue manager ran are opened by the next one; and so is what the slots' numbers meant, because after a change
+of the period or of the LCC's time zone all of them are opened (rows whose hours are closed then go back to the right
+slot as they are reached).
+
+*Delays.*  What has changed is saved once a second; a long delay with the next round of work.  A database that is away
+is tried again; until then they stand in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.domain.hours import DAY_SLOTS, WEEK_SLOTS
+from lcc.domain.timeslots import TimeSlots
+from lcc.errors import Busy, code
+from lcc.interfaces import IQueueStore
+from lcc.model import FetchResult
+from lcc.roles.qm.delays import Delays
+from lcc.roles.qm.patience import Patience
+from lcc.roles.qm.recorder import Entry
+from lcc.roles.qm.scheduler import Scheduler
+from lcc.roles.qm.work import fetch_info
+
+_log = Logger()
+
+PAGE_ROWS = 1000
+ALARM_SECONDS = 1.5
+_SLOTS_MAX = max(DAY_SLOTS, WEEK_SLOTS)
+
+
+_NEVER = code("hours-never")
+
+
+class Keeping(Protocol):
+    """What a keeper needs of the engine."""
+
+    started: bool
+
+    def pump(self) -> None:
+        """There may be something to do."""
+
+    def fatal(self, error: Busy) -> None:
+        """A newer queue manager has claimed the database."""
+
+
+class _Worker:
+    """Does one thing at a time, in the background."""
+
+    def __init__(self, engine: Keeping, store: IQueueStore, patience: Patience) -> None:
+        self._engine = engine
+        self._store = store
+        self._patience = patience
+        self._work: Deferred[None] | None = None
+        self._stopped = False
+
+    def _begin(self, work: Callable[[], Deferred[None]], text: str) -> None:
+        if self._work is None and not self._stopped:
+            self._work = work()
+            self._work.addErrback(self._failed, text)
+            self._work.addBoth(self._worked)
+
+    def _failed(self, failure: Failure, text: str) -> None:
+        error = failure.value
+        if isinstance(error, Busy):
+            self._engine.fatal(error)
+        elif not isinstance(error, CancelledError):
+            _log.failure(text, failure=failure)
+
+    def _worked(self, _: object) -> None:
+        self._work = None
+
+    def stop(self) -> None:
+        """End what is going on."""
+        self._stopped = True
+        if self._work is not None:
+            self._work.cancel()
+
+
+class SlotKeeper(_Worker):
+    """Opens the slots that have begun."""
+
+    def __init__(
+        self, engine: Keeping, store: IQueueStore, patience: Patience, scheduler: Scheduler, timeslots: TimeSlots
+    ) -> None:
+        super().__init__(engine, store, patience)
+        self._scheduler = scheduler
+        self._timeslots = timeslots
+        self._period = f"{timeslots.slots}/{timeslots.slot_seconds}/{timeslots.timezone}"[:255]
+        self._upto: float | None = None
+        self._next = 0.0
+        self.rows_opened = 0
+
+    def look(self, now: float) -> None:
+        """Open what has begun, if anything has."""
+        if self._upto is None or now >= self._next or now < self._upto:
+            self._begin(lambda: Deferred.fromCoroutine(self._open(now)), "Time slots cannot be opened")
+
+    async def _open(self, now: float) -> None:
+        slots = self._timeslots
+        if self._upto is None:
+            upto, period = await self._patience.ask("reading time slots", self._store.slots_opened)
+            if period == self._period:
+                begun = [*slots.begun(upto, now), slots.current(now)]
+            else:
+                begun = list(range(_SLOTS_MAX)) if period else [slots.current(now)]
+        else:
+            begun = slots.begun(self._upto, now)
+        for slot in dict.fromkeys(begun):
+            await self._open_one(slot)
+        await self._patience.ask("saving time slots", partial(self._store.save_slots_opened, now, self._period))
+        self._upto, self._next = now, slots.slot_end(now)
+
+    async def _open_one(self, slot: int) -> None:
+        while True:
+            opened = await self._patience.ask("opening a time slot", partial(self._store.open_slot, slot, PAGE_ROWS))
+            if not opened:
+                return
+            self.rows_opened += len(opened)
+            for pid, psetid, seq, priority in opened:
+                self._scheduler.work_arrived(pid, psetid, seq, priority)
+            self._engine.pump()
+
+
+class DelayKeeper(_Worker):
+    """Saves delays."""
+
+    def __init__(self, engine: Keeping, store: IQueueStore, patience: Patience, delays: Delays) -> None:
+        super().__init__(engine, store, patience)
+        self._delays = delays
+
+    def save(self, now: float) -> None:
+        """Save what has changed, if nothing is being saved."""
+        if self._work is None:
+            self._begin(lambda: Deferred.fromCoroutine(self._save(now)), "Delays cannot be saved")
+
+    async def _save(self, now: float) -> None:
+        rows = self._delays.to_save(now)
+        if not rows:
+            return
+        try:
+            await self._patience.ask("saving delays", partial(self._store.save_delays, rows))
+        except BaseException:
+            self._delays.not_saved(rows)
+            raise
+
+
+class Timekeeper:
+    """All of this for the engine, and its one alarm: when the first delay ends.
+
+    :param wall_clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        engine: Keeping,
+        store: IQueueStore,
+        patience: Patience,
+        scheduler: Scheduler,
+        timeslots: TimeSlots,
+        clock: IReactorTime,
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self.slots = SlotKeeper(engine, store, patience, scheduler, timeslots)
+        self.delays = DelayKeeper(engine, store, patience, scheduler.delays)
+        self._engine = engine
+        self._store = store
+        self._patience = patience
+        self._scheduler = scheduler
+        self._period_seconds = float(timeslots.period_seconds)
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._alarm: IDelayedCall | None = None
+        self._alarm_time = 0.0
+        self._lookups: set[Deferred[None]] = set()
+
+    async def starting(self) -> None:
+        """Load what was saved."""
+        saved = await self._patience.ask("loading delays", self._store.delays)
+        self._scheduler.delays.load(saved, self._period_seconds, self._wall_clock())
+
+    def tick(self) -> None:
+        """A second has passed."""
+        now = self._wall_clock()
+        self._scheduler.release(now)
+        self.slots.look(now)
+        self.delays.save(now)
+
+    def pumping(self) -> None:
+        """The engine is about to see what can be sent."""
+        self._scheduler.release(self._wall_clock())
+
+    def pumped(self) -> None:
+        """It has sent it."""
+        delays = self._scheduler.delays
+        if delays.urgent:
+            self.delays.save(self._wall_clock())
+        end = delays.next_end
+        if self._alarm is not None and end == self._alarm_time:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if end is not None:
+            wait = max(0.0, end - self._wall_clock())
+            if wait < ALARM_SECONDS:  # a tick comes before a later one
+                self._alarm = self._clock.callLater(wait, self._ring)
+                self._alarm_time = end
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._engine.pump()
+
+    def unfetchable(self) -> list[Entry]:
+        """Results for rows that never may be fetched."""
+        rows, self._scheduler.never = self._scheduler.never, []
+        return [
+            Entry(
+                FetchResult(row.pid, row.key, row.generation, _NEVER, detail=f"its hours are {row.notice.hours}"),
+                None,
+                "",
+                0,
+            )
+            for row in rows
+        ]
+
+    def provider_changed(self, pid: int) -> None:
+        """The provider was changed: its limits hold at once, also where it only waits."""
+        lookup = Deferred.fromCoroutine(self._look_up(pid))
+        self._lookups.add(lookup)
+        lookup.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        lookup.addErrback(lambda failure: _log.failure("Provider {pid} cannot be read", failure=failure, pid=pid))
+        lookup.addBoth(lambda _: self._lookups.discard(lookup))
+
+    async def _look_up(self, pid: int) -> None:
+        provider = await self._patience.ask("reading a provider", partial(self._store.provider, pid))
+        if provider is not None and not provider.removed:
+            self._scheduler.provider_changed(pid, fetch_info(provider).limits, self._wall_clock())
+            self._engine.pump()
+
+    def stop(self) -> None:
+        """End what is going on."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self.slots.stop()
+        self.delays.stop()
+        for lookup in list(self._lookups):
+            lookup.cancel()
