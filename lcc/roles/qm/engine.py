@@ -55,6 +55,7 @@ from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.reader import Reader
 from lcc.roles.qm.recorder import Recorder
 from lcc.roles.qm.scheduler import Scheduler
+from lcc.roles.qm.state import StateSaver
 from lcc.roles.qm.turns import Turns
 from lcc.roles.qm.upkeep import Upkeep
 from lcc.roles.qm.visitors import BOTM_ONLY, UNS_AND_BOTM, Guest, Visitor, VisitorFactory
@@ -108,6 +109,7 @@ class QmEngine:
         self.deleter = Deleter(self, store, self.patience, settings.delete_window)
         self.reader = Reader(self, store, self.patience, self.scheduler)
         self.upkeep = Upkeep(self, store, self.patience, settings, random)
+        self.state_saver = StateSaver(self, store)
         self.run = 0
         """The run of this queue manager; 0 until it has claimed the database."""
         self.started = False
@@ -177,6 +179,7 @@ class QmEngine:
         self.upkeep.stop()
         self.deleter.stop()
         self.reader.stop()
+        self.state_saver.stop()
         for visitor in list(self._visitors):
             visitor.drop()
 
@@ -351,6 +354,7 @@ class QmEngine:
         self.upkeep.tick(now)
         self.timekeeper.tick()
         self.deleter.check_stuck(now)
+        self.state_saver.tick(now)
         if self._ordering is None:
             ordering = self._ordering = Deferred.fromCoroutine(self._carry_out_orders())
             ordering.addErrback(lambda failure: failure.trap(CancelledError) and None)

@@ -1,0 +1,176 @@
+"""The queue manager's state, for ``lcc-admin status`` and ``why``: a small text that it saves every few seconds.
+
+Everything of lasting worth is in the tables; this is what only the running process knows: who is connected, how many
+orders are out, how fast it goes.  The text is a JSON object with the time at which it was made: a reader that finds
+an old one knows that no queue manager is running (or that it cannot reach the database).
+
+:func:`describe` makes the object and is pure; :class:`StateSaver` calls it by the clock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from heapq import nsmallest
+from typing import Any, Protocol
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+
+from lcc.errors import Busy, StoreUnavailable
+from lcc.interfaces import IQueueStore
+from lcc.roles.qm.absorber import Absorber
+from lcc.roles.qm.deleter import Deleter
+from lcc.roles.qm.dispatcher import Dispatcher
+from lcc.roles.qm.machines import Machine
+from lcc.roles.qm.scheduler import Scheduler
+from lcc.roles.qm.upkeep import Upkeep
+
+_log = Logger()
+
+SAVE_SECONDS = 5.0
+MACHINES_SHOWN = 100
+ORDERS_SHOWN = 100
+UNSES_SHOWN = 100
+
+
+class Counting(Protocol):
+    """What is read of the engine."""
+
+    run: int
+    scheduler: Scheduler
+    dispatcher: Dispatcher
+    deleter: Deleter
+    upkeep: Upkeep
+    sets_answered: int
+    results_recorded: int
+
+    @property
+    def absorbers(self) -> Iterable[Absorber]:
+        """The UNSes that are connected."""
+
+    def now(self) -> int:
+        """Seconds since 1970."""
+
+    def clock_seconds(self) -> float:
+        """The clock that leases are measured on."""
+
+    def fatal(self, error: Busy) -> None:
+        """A newer queue manager has claimed the database."""
+
+
+def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The state as an object for JSON; each list in it has a bounded length.
+
+    :param before: what this gave the last time, for the rates; empty: there is none.
+    """
+    dispatcher, scheduler, intake = engine.dispatcher, engine.scheduler, engine.upkeep.intake
+    absorbers = list(engine.absorbers)
+    machines = sorted(dispatcher.machines.values(), key=lambda machine: machine.number)
+    connected = [machine for machine in machines if machine.line is not None]
+    free, most = dispatcher.slots()
+    state: dict[str, Any] = {
+        "run": engine.run,
+        "time": engine.now(),
+        "clock": engine.clock_seconds(),
+        "interval": SAVE_SECONDS,
+        "overload": intake.reason,
+        "overload_since": intake.since,
+        "queue_rows": intake.queue_rows,
+        "ports": {} if intake.port is None else {"UNSes": intake.port.is_open},
+        "capacity": sum(machine.capacity for machine in connected if machine.ready),
+        "orders_most": most,
+        "orders_free": free,
+        "orders_out": dispatcher.orders_out,
+        "machines": [_machine(machine) for machine in machines[:MACHINES_SHOWN]],
+        "machines_connected": len(connected),
+        "unses": sorted({absorber.name for absorber in absorbers})[:UNSES_SHOWN],
+        "absorb_waiting": sum(absorber.waiting_count for absorber in absorbers),
+        "providers_waiting": len(scheduler.turns),
+        "providers_active": scheduler.active_count,
+        "rows_buffered": scheduler.buffered_count,
+        "orders": _orders(machines, engine.clock_seconds()),
+        "counts": {
+            "sets_answered": engine.sets_answered,
+            "results_recorded": engine.results_recorded,
+            "orders_sent": dispatcher.orders_sent,
+            "orders_lost": dispatcher.orders_lost,
+            "leases_passed": dispatcher.leases_passed,
+            "results_again": dispatcher.results_again,
+            "files_deleted": engine.deleter.files_deleted,
+        },
+    }
+    state["rates"] = _rates(state, before)
+    return state
+
+
+def _machine(machine: Machine) -> dict[str, Any]:
+    return {
+        "machine": machine.number,
+        "connected": machine.line is not None,
+        "ready": machine.ready,
+        "capacity": machine.capacity,
+        "orders": len(machine.orders),
+    }
+
+
+def _orders(machines: Iterable[Machine], now: float) -> list[dict[str, Any]]:
+    """The orders that have been out for longest."""
+    every = (order for machine in machines for order in machine.orders.values())
+    oldest = nsmallest(ORDERS_SHOWN, every, key=lambda order: order.deadline)
+    return [
+        {
+            "pid": order.pid,
+            "key": order.key.hex(),
+            "machine": order.machine.number,
+            "lease_left": round(order.deadline - now, 1),
+        }
+        for order in oldest
+    ]
+
+
+def _rates(state: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, float]:
+    """Of each count, how much a second it has grown since the last time; empty: that is not known."""
+    if not before or state["clock"] <= before["clock"]:
+        return {}
+    seconds = state["clock"] - before["clock"]
+    return {name: round((count - before["counts"][name]) / seconds, 2) for name, count in state["counts"].items()}
+
+
+class StateSaver:
+    """Saves the engine's state every few seconds, never more than once at a time."""
+
+    def __init__(self, engine: Counting, store: IQueueStore) -> None:
+        self._engine = engine
+        self._store = store
+        self._before: dict[str, Any] = {}
+        self._saving: Deferred[None] | None = None
+        self._next = 0.0
+
+    def tick(self, now: float) -> None:
+        """Called every second or so; ``now`` is the clock's."""
+        if self._saving is not None or now < self._next:
+            return
+        self._next = now + SAVE_SECONDS
+        self._before = describe(self._engine, self._before)
+        text = json.dumps(self._before, separators=(",", ":"))
+        saving = self._saving = self._store.save_state(text)
+        saving.addErrback(self._failed)
+        saving.addBoth(self._saved)
+
+    def stop(self) -> None:
+        """Wait for nothing any longer."""
+        if self._saving is not None:
+            self._saving.cancel()
+
+    def _saved(self, _: object) -> None:
+        self._saving = None
+
+    def _failed(self, failure: Any) -> None:
+        # A database that is away: the text would be old when it is back; a new one comes soon.
+        if failure.check(StoreUnavailable, CancelledError):
+            return
+        if failure.check(Busy):
+            self._engine.fatal(failure.value)
+            return
+        _log.failure("The queue manager's state cannot be saved", failure=failure)

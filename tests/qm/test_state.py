@@ -1,0 +1,106 @@
+"""What the queue manager saves of itself, and what lcc-admin makes of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, fail
+
+from lcc.admin.live import Live, read_live
+from lcc.errors import Busy, StoreUnavailable
+from lcc.roles.qm.state import MACHINES_SHOWN, ORDERS_SHOWN, SAVE_SECONDS
+from lcc.storage.queue_state import saved_state
+from tests.conftest import LoggedErrors
+
+from .kit import NOW, FakeBotm, FakeUns, World, page, pages
+
+
+def live(world: World) -> Live:
+    return read_live(world.database.now(saved_state), NOW + int(world.clock.seconds()))
+
+
+def test_it_says_what_goes_on(world: World) -> None:
+    pid = world.provider()
+    assert live(world).trouble == "no queue manager has run yet"
+    world.advance(1)
+    assert live(world).trouble == "no robot is connected"
+    uns, botm = FakeUns(world, "uns-7"), FakeBotm(world, machine=3, capacity=4)
+    uns.send_set(1, pid, pages(*range(1, 51)))
+    world.advance(SAVE_SECONDS)
+    now = live(world)
+    assert now.alive and now.trouble == "" and now.age_seconds <= SAVE_SECONDS
+    state = now.state
+    assert (state["run"], state["capacity"], state["orders_out"]) == (world.engine.run, 4, 1)
+    assert state["machines"] == [{"machine": 3, "connected": True, "ready": True, "capacity": 4, "orders": 1}]
+    assert (state["unses"], state["overload"], state["providers_active"]) == (["uns-7"], "", 1)
+    (fetch,) = botm.out.values()
+    order = now.fetching(bytes.fromhex(fetch.key))
+    assert order is not None and order["machine"] == 3 and order["lease_left"] > 0
+    assert now.fetching(bytes(20)) is None
+    botm.finish_all(rounds=20)
+    world.advance(SAVE_SECONDS)
+    state = live(world).state
+    assert state["counts"]["results_recorded"] == 20 and state["counts"]["sets_answered"] == 1
+    assert state["rates"]["results_recorded"] == pytest.approx(20 / SAVE_SECONDS)
+    botm.close()
+    world.advance(SAVE_SECONDS)
+    machine = live(world).state["machines"][0]
+    assert (machine["connected"], machine["ready"], machine["orders"]) == (False, False, 1)
+
+
+def test_it_is_taken_for_dead_when_it_is(world: World) -> None:
+    FakeBotm(world)
+    world.advance(SAVE_SECONDS)
+    text = world.database.now(saved_state)
+    world.engine.stop()
+    assert read_live(text, NOW + int(world.clock.seconds()) + 15).alive
+    dead = read_live(text, NOW + int(world.clock.seconds()) + 3600)
+    assert not dead.alive and "last heard of 60 minutes ago" in dead.trouble
+
+
+def test_its_size_is_bounded(world: World) -> None:
+    for number in range(1, MACHINES_SHOWN + 20):
+        FakeBotm(world, machine=number, capacity=2)
+    uns = FakeUns(world)
+    for number in range(1, ORDERS_SHOWN + 20):
+        pid = world.provider(f"http://{number}.example/")
+        uns.send_set(number, pid, [page(1, curl=f"http://{number}.example/")])
+    world.advance(SAVE_SECONDS + 1)
+    state = live(world).state
+    assert len(state["machines"]) == MACHINES_SHOWN and len(state["orders"]) == ORDERS_SHOWN
+    assert state["machines_connected"] == MACHINES_SHOWN + 19 and state["orders_out"] == ORDERS_SHOWN + 19
+    assert len(json.dumps(state)) < 50_000
+
+
+def test_a_database_that_is_away_or_slow(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = world.engine.store
+    answers: list[Any] = [fail(StoreUnavailable("away")), Deferred()]
+    slow = answers[1]
+    asked = []
+
+    def save_state(text: str) -> Deferred[None]:
+        asked.append(json.loads(text)["time"])
+        return answers.pop(0)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(store, "save_state", save_state)
+    world.advance(SAVE_SECONDS * 5)
+    assert len(asked) == 2  # not again before the second one has come back
+    slow.callback(None)
+    monkeypatch.undo()
+    world.advance(SAVE_SECONDS)
+    assert live(world).alive and world.stopped == 0
+
+
+def test_a_newer_queue_manager(world: World, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors) -> None:
+    monkeypatch.setattr(world.engine.store, "save_state", lambda text: fail(Busy("a newer one")))
+    world.advance(SAVE_SECONDS + 1)
+    assert world.stopped == 1
+    assert logged_errors.flush("a newer one")
+
+
+def test_at_most_one_more_when_it_stops(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world.engine.store, "save_state", lambda text: Deferred())
+    world.advance(SAVE_SECONDS + 1)
+    world.engine.stop()  # nothing is left in the clock: the fixture checks
