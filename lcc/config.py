@@ -63,7 +63,10 @@ class UnsConfig:
     connect: str = setting("unix:{home}/qm.sock", "endpoint of the queue manager")
     spool: str = setting("spool", "folder of the spool, relative to home")
     spool_max_bytes: int = setting(
-        1 << 30, "spooled beyond this: providers are told to try again later", unit="bytes", minimum=65536
+        1 << 30,
+        "what the spool may hold; at nine tenths of it providers are told to try again later when they connect",
+        unit="bytes",
+        minimum=65536,
     )
     answer_timeout: float = setting(
         30.0,

@@ -37,6 +37,8 @@ from lcc.storage.errorfile import ErrorFile
 from lcc.storage.setfile import HEADER_BYTES, SpoolDamaged, SpooledSet, read_set_header
 
 PIECE_BYTES = 65536
+FULL_SHARE = 0.9
+"""A spool that is filled to this part of its size counts as full."""
 _NUMBERS_BLOCK = 1000
 _SUFFIX = ".set"
 
@@ -106,8 +108,8 @@ class Spool:
 
     @property
     def is_full(self) -> bool:
-        """No further set should be begun."""
-        return self.size_bytes >= self.size_max_bytes
+        """No further set should be begun: what is left is for those that are arriving."""
+        return self.size_bytes >= FULL_SHARE * self.size_max_bytes
 
     def begin(self, *, pid: int, connseq: int, full: bool, errors_upto: int) -> SetWriter:
         """A file for a set that begins to arrive.

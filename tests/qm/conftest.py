@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.logger import globalLogPublisher
 
 from .kit import MakeWorld, World
 
@@ -30,3 +31,13 @@ def make_world(tmp_path: Path) -> Iterator[MakeWorld]:
 @pytest.fixture
 def world(make_world: MakeWorld) -> World:
     return make_world()
+
+
+@pytest.fixture
+def logged(logged_errors: Any) -> Iterator[list[Any]]:
+    """What was logged, as events.  Errors are expected."""
+    events: list[Any] = []
+    globalLogPublisher.addObserver(events.append)
+    yield events
+    globalLogPublisher.removeObserver(events.append)
+    logged_errors.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from twisted.internet.address import IPv4Address
@@ -184,6 +184,9 @@ class RecordingFiles(Files):
         super().sync_folder(path)
 
 
+QmT = TypeVar("QmT", bound="FakeQm")
+
+
 @attrs.define
 class TakenSet:
     """A set as the queue manager read it."""
@@ -358,8 +361,12 @@ class World:
 
     # The queue manager.
 
-    def connect_qm(self, answers: Callable[[Set], Absorbed | None] = absorbed) -> FakeQm:
-        qm = self.qm = FakeQm(self.clock, answers)
+    def connect_qm(
+        self,
+        answers: Callable[[Set], Absorbed | None] = absorbed,
+        make: type[QmT] = FakeQm,  # type: ignore[assignment]
+    ) -> QmT:
+        qm = self.qm = make(self.clock, answers)
         here, there = MemoryTransport(self.link_capacity), MemoryTransport()
         here.protocol, there.protocol = self.uns.forwarder.buildProtocol(None), qm.build_stream()
         self._ends = here, there

@@ -1,0 +1,168 @@
+"""After a restart no provider is fetched by one BOT-M while an absent one may still be fetching it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lcc.model import MachineState
+from lcc.storage.queue_repair import machines
+
+from .kit import NOW, FakeBotm, FakeUns, MakeWorld, World, pages
+
+LEASE = 100.0
+
+
+@pytest.fixture
+def world(make_world: MakeWorld) -> World:
+    return make_world(lease=LEASE)
+
+
+def noted(world: World) -> dict[int, MachineState]:
+    return {state.machine: state for state in world.database.now(machines)}
+
+
+def leases(world: World) -> dict[int, int]:
+    """Machine -> seconds that its orders may still be running, as the table says."""
+    now = NOW + world.clock.seconds()
+    return {number: max(0, int(state.lease_until - now)) for number, state in noted(world).items()}
+
+
+def work(world: World, count: int = 4, sites: int = 4) -> list[int]:
+    pids = [world.provider(f"http://site{number}.example/") for number in range(sites)]
+    uns = FakeUns(world)
+    for number, pid in enumerate(pids, 1):
+        uns.send_set(number, pid, pages(*range(count)))
+    return pids
+
+
+def test_it_is_noted_before_an_order_goes_out(world: World) -> None:
+    work(world)
+    world.database.unavailable = True
+    botm = FakeBotm(world)
+    assert not botm.out
+    world.database.unavailable = False
+    world.advance(2)
+    assert botm.out and LEASE <= leases(world)[1] <= 1.3 * LEASE
+
+
+def test_one_botm_that_is_back_waits_for_nothing(world: World) -> None:
+    work(world)
+    botm = FakeBotm(world)
+    out = dict(botm.out)
+    world.start()
+    assert world.engine.upkeep.leases.awaited
+    botm = FakeBotm(world, earlier=botm)
+    assert len(botm.out) == len(out)
+    botm.finish_all()
+    assert world.cached_count == 16 and not world.engine.upkeep.leases.awaited
+
+
+def test_an_absent_machine_is_waited_for(world: World, logged: list[Any]) -> None:
+    work(world)
+    one, two = FakeBotm(world, 1, capacity=1), FakeBotm(world, 2, capacity=1)
+    assert one.out and two.out
+    world.start()
+    here = FakeBotm(world, 1, earlier=one)
+    here.finish_all()
+    world.advance(LEASE / 2)
+    assert not here.out and len(here.seen) == 0, "machine 2 may still be fetching"
+    assert any("may still have orders" in event.get("log_format", "") for event in logged)
+    there = FakeBotm(world, 2, earlier=two, capacity=1)
+    assert here.out, "all that is running is known now"
+    while here.out or there.out:
+        here.finish_all()
+        there.finish_all()
+    assert world.cached_count == 16
+
+
+def test_an_absent_machine_is_waited_for_until_its_orders_are_over(world: World) -> None:
+    work(world)
+    one, two = FakeBotm(world, 1, capacity=1), FakeBotm(world, 2, capacity=1)
+    for fetch in list(two.out.values()):
+        world.order_ended(fetch)  # its robots have died with it
+    world.start()
+    here = FakeBotm(world, 1, earlier=one)
+    here.finish_all()
+    world.advance(LEASE)
+    assert not here.seen
+    world.advance(0.4 * LEASE)
+    assert here.seen
+    here.finish_all()
+    assert world.cached_count == 16
+
+
+def test_a_machine_without_orders_is_not_waited_for(world: World) -> None:
+    work(world)
+    one, two = FakeBotm(world, 1, capacity=1), FakeBotm(world, 2, capacity=1)
+    two.done(next(iter(two.out.values())))
+    for fetch in list(two.out.values()):
+        two.done(fetch)
+    for _ in range(20):
+        if not two.out:
+            break
+        two.done(next(iter(two.out.values())))
+    one.finish_all()
+    two.finish_all()
+    assert world.cached_count == 16
+    world.advance(5)
+    assert leases(world) == {1: 0, 2: 0}, "nothing is queued"
+    FakeUns(world).send_set(9, world.provider("http://late.example/"), pages(1))
+    assert one.out or two.out, "and it is noted anew when there is something"
+    world.advance(2)
+    one.finish_all()
+    two.finish_all()
+    world.advance(5)
+    two.close()
+    world.start()
+    assert not world.engine.upkeep.leases.awaited
+
+
+def test_a_machine_that_left_in_order_is_not_waited_for(world: World) -> None:
+    pids = work(world, count=50, sites=1)
+    one, two = FakeBotm(world, 1, capacity=1), FakeBotm(world, 2, capacity=1)
+    idle = two if one.out else one
+    assert leases(world)[idle.machine] > 0
+    idle.close()
+    world.advance(2)
+    assert leases(world)[idle.machine] == 0 and pids
+
+
+def test_the_note_is_kept_ahead_and_written_rarely(world: World) -> None:
+    work(world, count=1000, sites=1)
+    botm = FakeBotm(world)
+    untils = set()
+    for _ in range(40):
+        world.advance(LEASE / 20)
+        botm.done(next(iter(botm.out.values())))
+        assert botm.out
+        assert leases(world)[1] >= LEASE
+        untils.add(noted(world)[1].lease_until)
+    assert len(untils) < 25
+
+
+def test_no_more_orders_while_it_cannot_be_noted(world: World) -> None:
+    work(world, count=1000, sites=1)
+    botm = FakeBotm(world)
+    world.database.unavailable = True
+    world.advance(LEASE / 2)
+    assert not world.engine.dispatcher.machines[1].granted
+    world.database.unavailable = False
+    world.advance(6)
+    assert world.engine.dispatcher.machines[1].granted and botm.out
+
+
+def test_a_clock_that_was_set_back_does_not_hold_everything_up(world: World) -> None:
+    work(world)
+    FakeBotm(world)
+    state = noted(world)[1]._replace(machine=7, lease_until=NOW + 10_000_000)
+    world.database.now(lambda txn: txn.insert("machines", state._fields, [tuple(state)]))
+    for fetch in list(world.fetching):
+        del world.fetching[fetch]
+    world.start()
+    botm = FakeBotm(world)
+    world.advance(LEASE)
+    assert not botm.seen
+    world.advance(LEASE / 2)
+    assert botm.seen

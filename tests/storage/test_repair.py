@@ -1,0 +1,116 @@
+"""What the queue manager keeps about its peers, on each database."""
+
+from __future__ import annotations
+
+import pytest
+
+from lcc.errors import Busy
+from lcc.model import MachineState, UnsStanding
+from lcc.storage.cache import database_epoch
+from lcc.storage.queue_repair import JUMP, PAGE_PROVIDERS
+
+from .kit import Queue, notice, result_of
+
+FINE, DATABASE, SPOOL = UnsStanding.FINE, UnsStanding.DATABASE_BEHIND, UnsStanding.SPOOL_BEHIND
+
+
+def standing(queue: Queue, acked: int, upto: int = 0, uns: str = "uns", epoch: str = "e") -> UnsStanding:
+    return result_of(queue.store.check_uns(uns, epoch, acked, upto))
+
+
+def test_the_size_of_the_queue_is_what_is_to_be_fetched(queue: Queue) -> None:
+    assert result_of(queue.store.queue_size()) == 0
+    queue.send(1, *[notice(f"{number}") for number in range(5)])
+    assert result_of(queue.store.queue_size()) == 5
+    queue.send(2, notice("0", delete=True))
+    assert result_of(queue.store.queue_size()) == 4
+    queue.fetch_all()
+    assert result_of(queue.store.queue_size()) == 0 and result_of(queue.store.last_change()) == 4
+
+
+def test_how_a_uns_and_the_database_go_together(queue: Queue) -> None:
+    assert standing(queue, 0, 1) is FINE and standing(queue, 1, 2) is DATABASE
+    queue.database.now(
+        lambda txn: txn.insert(
+            "setspos", ("uns", "epoch", "last_number", "part_number"), [(b"uns", b"e", 5, 6), (b"other", b"f", 9, 0)]
+        )
+    )
+    assert standing(queue, 5, 7) is FINE and standing(queue, 4, 1000) is FINE
+    assert standing(queue, 6, 7) is DATABASE
+    assert standing(queue, 5, 6) is SPOOL and standing(queue, 0, 1) is SPOOL
+    assert standing(queue, 5, 0) is FINE, "it does not say"
+    assert standing(queue, 5, 6, uns="renamed") is FINE
+    assert standing(queue, 9, 10, epoch="f") is FINE
+    assert standing(queue, 1, 2, epoch="g") is DATABASE
+    for _ in range(2):
+        result_of(queue.store.settle_uns("uns", "e", 8))
+        result_of(queue.store.settle_uns("new", "g", 3))
+    result_of(queue.store.settle_uns("uns", "e", 7))
+    assert standing(queue, 8, 9) is FINE and standing(queue, 9, 10) is DATABASE
+    assert standing(queue, 3, 4, "new", "g") is FINE
+    rows = queue.database.query(
+        "SELECT last_number, answered_number, part_number FROM setspos WHERE uns = ?", [b"uns"]
+    )
+    assert rows == [(5, 8, 6)]
+
+
+def test_a_new_epoch(queue: Queue) -> None:
+    queue.send(3, notice("a"))
+    queue.fetch_all()
+    database = queue.database
+    before = database.now(database_epoch)
+    counters = dict(database.query("SELECT name, value FROM counters"))
+    assert result_of(queue.store.check_witness(before, 1))
+    assert not result_of(queue.store.check_witness(before, 2))
+    assert not result_of(queue.store.check_witness("elsewhere", 0))
+    database.lose = 1  # done twice
+    assert result_of(queue.store.begin_epoch(before, "new", 7)) == "new"
+    assert result_of(queue.store.begin_epoch(before, "newer", 7)) == "new"
+    assert database.now(database_epoch) == "new"
+    after = dict(database.query("SELECT name, value FROM counters"))
+    assert after["change"] == 7 + JUMP
+    for name in ("psetid", "file_order", "batch"):
+        assert after[name] == counters[name] + JUMP
+    assert after["qm_run"] == counters["qm_run"]
+    assert result_of(queue.store.check_witness(before, 10**12)), "it belongs to the loss that was noticed"
+    assert result_of(queue.store.check_witness("new", 7 + JUMP))
+    queue.send(4, notice("a", delete=True), notice("b"))
+    queue.fetch_all()
+    assert min(queue.database.query("SELECT change_number FROM lccurl"))[0] > JUMP
+    queue.check_books()
+
+
+def test_everybody_is_asked_for_a_full_set(queue: Queue) -> None:
+    columns = ("pid", "password", "timeofday", "timezone", "priority", "allow_private", "insecure", "removed")
+    rows = [(pid, "x", "", "", 0, 0, 0, int(pid == 5000)) for pid in range(3000, 3000 + 2 * PAGE_PROVIDERS + 7)]
+    queue.database.now(lambda txn: txn.insert("pidb", columns, rows))
+    queue.send(5, notice("a"))
+    result_of(queue.store.want_full_sets("cache-crash"))
+    # One of these is being removed; and there is the provider of this queue.
+    wanted = queue.database.query("SELECT COUNT(*) FROM pstats WHERE wantfullset = 'cache-crash'")
+    assert wanted == [(len(rows),)]
+    assert queue.database.query("SELECT pid FROM pstats WHERE pid = 5000") == []
+    assert queue.stats("nurlproc") == 1
+
+
+def test_machines(queue: Queue) -> None:
+    store = queue.store
+    assert result_of(store.machines()) == []
+    states = [MachineState(1, 10, 300, 10_001), MachineState(2, 11, 0, 1)]
+    result_of(store.save_machines(states))
+    result_of(store.save_machines([MachineState(2, 12, 400, 20_001)]))
+    assert result_of(store.machines()) == [states[0], MachineState(2, 12, 400, 20_001)]
+
+
+def test_an_older_queue_manager_writes_nothing(queue: Queue) -> None:
+    older = Queue(queue.database).store
+    result_of(older.claim(1))
+    result_of(queue.store.claim(2))
+    for write in (
+        lambda: older.settle_uns("uns", "e", 1),
+        lambda: older.want_full_sets("cache-crash"),
+        lambda: older.begin_epoch("x", "y", 0),
+        lambda: older.save_machines([MachineState(1)]),
+    ):
+        with pytest.raises(Busy):
+            result_of(write())
