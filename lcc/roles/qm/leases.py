@@ -95,7 +95,7 @@ class Leases:
         if names_upto and names_upto < state.names_upto:
             _log.critical(
                 "Machine {number} has given out file names up to {here} only; {known} is known: its content folder "
-                "was lost or put back from a backup; what is missing is found by 'lcc-admin fsck'",
+                "was lost or put back from a backup; files of cached URLs are missing there",
                 number=number,
                 here=names_upto,
                 known=state.names_upto,
