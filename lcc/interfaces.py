@@ -34,6 +34,7 @@ from lcc.model import (
     Recorded,
     Session,
     SetPiece,
+    SlotPage,
     UnsStanding,
     UrlNotice,
     Waiting,
@@ -196,9 +197,12 @@ class IQueueStore(IQueueRepair):
     def save_slots_opened(upto: float, period: str) -> Deferred[None]:
         """All slots that began up to this time are opened."""
 
-    def open_slot(slot: int, limit: int) -> Deferred[list[tuple[int, int, int, int]]]:
+    def open_slot(slot: int, limit: int, after: tuple[int, int]) -> Deferred[SlotPage]:
         """Move at most ``limit`` rows of this time slot to FETCH_NOW, to the place in the order that they would have
-        without it; gives ``(pid, psetid, seq, priority)`` of the earliest of each provider.  An empty list: nothing is left."""
+        without it.
+
+        :param after: begin behind this ``(psetid, seq)``: what was opened before and is back already, because its
+            hours are closed, is not opened again."""
 
     def read_ahead(cursors: Sequence[Cursor]) -> Deferred[list[Ahead]]:
         """The next queue rows of several providers, an Ahead for each cursor in order."""

@@ -245,6 +245,17 @@ class Delay(NamedTuple):
     failures: int = 0
 
 
+class SlotPage(NamedTuple):
+    """A part of a time slot that was opened.
+
+    :ivar earliest: per provider its earliest row: ``(pid, psetid, seq, priority)``.
+    :ivar upto: all rows of the slot up to this ``(psetid, seq)`` are opened; None: all there are.
+    """
+
+    earliest: list[tuple[int, int, int, int]]
+    upto: tuple[int, int] | None
+
+
 class Cursor(NamedTuple):
     """Where reading ahead goes on: behind ``(psetid, seq)`` of this provider; (0, 0): from the start.
 

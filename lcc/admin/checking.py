@@ -117,10 +117,10 @@ def _database(admin: Admin) -> Iterator[str]:
         yield f"database.url: {error.message}"
         return
     for provider in providers:
-        yield from _provider(provider)
+        yield from _provider(provider, admin.config.slots)
 
 
-def _provider(provider: Provider) -> Iterator[str]:
+def _provider(provider: Provider, slots: int) -> Iterator[str]:
     for root in provider.roots:
         try:
             if normalise_root(root) != root:
@@ -128,7 +128,7 @@ def _provider(provider: Provider) -> Iterator[str]:
         except UrlError as error:
             yield f"provider {provider.pid}: its root {root}: {error}"
     try:
-        parse_hours(provider.hours)
+        parse_hours(provider.hours, slots)
     except ValueError as error:
         yield f"provider {provider.pid}: its hours: {error}"
     fault = timezone_fault(provider.timezone)

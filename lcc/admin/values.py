@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import click
 
+from lcc.admin.context import Admin
 from lcc.domain.hours import parse_hours
 from lcc.domain.urls import normalise_root
 from lcc.errors import UrlError
@@ -39,12 +40,14 @@ def roots_callback(_context: click.Context, _parameter: click.Parameter, values:
         raise click.BadParameter(str(error)) from None
 
 
-def hours_callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """Hours that can be understood."""
-    try:
-        parse_hours(value or "")
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+def hours_callback(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """Hours that can be understood, in the period that is configured."""
+    admin = context.find_object(Admin)
+    if value and admin is not None:
+        try:
+            parse_hours(value, admin.config.slots)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
     return value
 
 

@@ -63,6 +63,7 @@ def build(config: Config, reactor: Any) -> MultiService:
         lambda: int(reactor.seconds()),
         lambda function, *args: deferToThreadPool(reactor, reactor.getThreadPool(), function, *args),
         policy.good_hello,
+        config.slots,
     )
     services = MultiService()
     for service in (

@@ -33,6 +33,7 @@ from lcc.model import (
     Recorded,
     SetAnswer,
     SetPiece,
+    SlotPage,
     Waiting,
 )
 from lcc.storage.books import Books, claim_run
@@ -147,14 +148,14 @@ class QueueStore(RepairStore):
     def save_slots_opened(self, upto: float, period: str) -> Deferred[None]:
         return self._write(save_slots_opened, upto, period)
 
-    def open_slot(self, slot: int, limit: int) -> Deferred[list[tuple[int, int, int, int]]]:
+    def open_slot(self, slot: int, limit: int, after: tuple[int, int]) -> Deferred[SlotPage]:
         opened = self._opened
 
-        def told(earliest: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
+        def told(page: SlotPage) -> SlotPage:
             opened.earliest.clear()
-            return earliest
+            return page
 
-        return self._write(open_slot, slot, limit, opened).addCallback(told)
+        return self._write(open_slot, slot, limit, after, opened).addCallback(told)
 
     # Files.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from lcc.model import FETCH_NOW, Delay
+from lcc.model import FETCH_NOW, Delay, SlotPage
 from lcc.storage.books import Books
 from lcc.storage.transactions import Txn
 
@@ -57,29 +57,32 @@ class Opened:
         self.earliest[pid] = min(place, self.earliest.get(pid, place))
 
 
-def open_slot(txn: Txn, run: int, slot: int, limit: int, opened: Opened) -> list[tuple[int, int, int, int]]:
+def open_slot(txn: Txn, run: int, slot: int, limit: int, after: tuple[int, int], opened: Opened) -> SlotPage:
     """See :meth:`lcc.interfaces.IQueueStore.open_slot`."""
     Books(txn, run)
-    left = limit
+    left, upto = limit, after
     sql = (
         "SELECT q.psetid, q.pid, COALESCE(p.priority, 0) FROM qpsdb q LEFT JOIN pidb p ON p.pid = q.pid"
-        " WHERE q.slot = ? ORDER BY q.psetid LIMIT ?"
+        " WHERE q.slot = ? AND q.psetid >= ? ORDER BY q.psetid LIMIT ?"
     )
-    for psetid, pid, priority in txn.query(sql, [slot, min(limit, _SETS_AT_ONCE)]):
+    sets = txn.query(sql, [slot, after[0], _SETS_AT_ONCE])
+    for psetid, pid, priority in sets:
+        first = after[1] if psetid == after[0] else -1
         rows = txn.query(
-            "SELECT urlkey, seq FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? ORDER BY seq LIMIT ?",
-            [pid, slot, psetid, left],
+            "SELECT urlkey, seq FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq > ? ORDER BY seq LIMIT ?",
+            [pid, slot, psetid, first, left],
         )
         if rows:
             move_rows(txn, psetid, slot, FETCH_NOW, [(key, seq) for key, seq in rows])
             opened.add(pid, psetid, rows[0][1], priority)
-        else:  # it does not belong there
-            txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", [psetid, slot])
-            opened.add(pid, psetid, 0, priority)
-        left -= len(rows)
-        if left <= 0:
-            break
-    return list(opened.earliest.values())
+            upto = (psetid, rows[-1][1])
+            left -= len(rows)
+            if left <= 0:
+                break
+        else:
+            upto = (psetid, max(first, 0))
+    done = left > 0 and len(sets) < _SETS_AT_ONCE
+    return SlotPage(list(opened.earliest.values()), None if done else upto)
 
 
 def delays(txn: Txn) -> list[Delay]:

@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 
 from lcc.config import QmConfig
 from lcc.domain.rules import QueueRules
+from lcc.domain.timeslots import TimeSlots
 from lcc.interfaces import IQueueStore
 from lcc.model import CachedUrl, Provider, UrlNotice
 from lcc.protocols.flat import Flat, Vocabulary
@@ -29,6 +30,8 @@ from lcc.storage.queue import QueueStore
 from lcc.testing.inline_database import InlineDatabase
 
 NOW = 1_700_000_000
+"""2023-11-14, 22:13:20 UTC."""
+TIMESLOTS = TimeSlots(24, 3600, "UTC")
 
 
 class Remote:
@@ -235,11 +238,15 @@ class World:
         if self.engine is not None:
             self.engine.stop()
         if store is None:
-            store = QueueStore(self.database, QueueRules(self.settings.attempts_max), self.settings)
+            rules = QueueRules(self.settings.attempts_max, TIMESLOTS)
+            store = QueueStore(self.database, rules, self.settings)
         self.engine = QmEngine(
-            store, self.settings, self.clock, lambda: NOW + self.clock.seconds(), self.random.random, self._stopped
+            store, self.settings, self.clock, self.wall_clock, self.random.random, self._stopped, TIMESLOTS
         )
         self.engine.start()
+
+    def wall_clock(self) -> float:
+        return NOW + self.clock.seconds()
 
     def _stopped(self) -> None:
         self.stopped += 1

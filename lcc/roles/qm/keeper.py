@@ -99,7 +99,6 @@ class SlotKeeper(_Worker):
         self._period = f"{timeslots.slots}/{timeslots.slot_seconds}/{timeslots.timezone}"[:255]
         self._upto: float | None = None
         self._next = 0.0
-        self.rows_opened = 0
 
     def look(self, now: float) -> None:
         """Open what has begun, if anything has."""
@@ -113,7 +112,7 @@ class SlotKeeper(_Worker):
             if period == self._period:
                 begun = [*slots.begun(upto, now), slots.current(now)]
             else:
-                begun = list(range(_SLOTS_MAX)) if period else [slots.current(now)]
+                begun = list(range(_SLOTS_MAX if period else slots.slots))
         else:
             begun = slots.begun(self._upto, now)
         for slot in dict.fromkeys(begun):
@@ -122,14 +121,15 @@ class SlotKeeper(_Worker):
         self._upto, self._next = now, slots.slot_end(now)
 
     async def _open_one(self, slot: int) -> None:
-        while True:
-            opened = await self._patience.ask("opening a time slot", partial(self._store.open_slot, slot, PAGE_ROWS))
-            if not opened:
-                return
-            self.rows_opened += len(opened)
-            for pid, psetid, seq, priority in opened:
+        upto: tuple[int, int] | None = (0, 0)
+        while upto is not None:
+            question = partial(self._store.open_slot, slot, PAGE_ROWS, upto)
+            page = await self._patience.ask("opening a time slot", question)
+            for pid, psetid, seq, priority in page.earliest:
                 self._scheduler.work_arrived(pid, psetid, seq, priority)
-            self._engine.pump()
+            if page.earliest:
+                self._engine.pump()
+            upto = page.upto
 
 
 class DelayKeeper(_Worker):

@@ -32,6 +32,7 @@ from twisted.logger import Logger
 
 from lcc.config import UnsConfig
 from lcc.domain.elements import ElementChecker
+from lcc.domain.hours import DAY_SLOTS
 from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.urls import Roots
 from lcc.errors import SetError
@@ -59,6 +60,7 @@ class Uns(Factory):
     :param now: the wall clock, whole seconds.
     :param in_thread: calls a function in a thread.
     :param good_hello: called whenever a queue manager has said hello.
+    :param slots: of the LCC's period of hours.
     """
 
     noisy = False
@@ -74,6 +76,7 @@ class Uns(Factory):
         now: Callable[[], int],
         in_thread: InThread,
         good_hello: Callable[[], None] = lambda: None,
+        slots: int = DAY_SLOTS,
     ) -> None:
         self.settings = settings
         self.mimetypes = mimetypes
@@ -87,6 +90,7 @@ class Uns(Factory):
         self.throttle = LoginThrottle(settings.failed_logins, settings.login_window)
         self.forwarder = Forwarder(spool, clock, in_thread, settings.answer_timeout, self.counters, good_hello)
         self._patterns = MimePatterns(mimetypes)
+        self._slots = slots
         self._open: set[Session] = set()
         self._by_provider: Counter[int] = Counter()
 
@@ -153,7 +157,7 @@ class Uns(Factory):
         :raises SetError: the set cannot be taken.
         """
         try:
-            return ElementChecker(Roots(provider.roots), self._patterns, provider.hours, urlprefix)
+            return ElementChecker(Roots(provider.roots), self._patterns, provider.hours, urlprefix, self._slots)
         except ValueError as error:
             _log.error("The hours of provider {pid} make no sense: {error}", pid=provider.pid, error=str(error))
             raise SetError("internal") from None

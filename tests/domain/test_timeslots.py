@@ -1,0 +1,171 @@
+"""Slots of the day and the week, in zones whose clocks change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.domain.hours import parse_hours
+from lcc.domain.timeslots import TimeSlots
+from lcc.model import FETCH_NOW
+
+ZONES = (
+    *("UTC", "Europe/Amsterdam", "America/New_York", "America/St_Johns", "Asia/Kolkata", "Asia/Kathmandu"),
+    *("Australia/Lord_Howe", "Africa/Casablanca", "America/Sao_Paulo", "Pacific/Apia", "Antarctica/Troll"),
+)
+zones = st.sampled_from(ZONES)
+instants = st.integers(1_200_000_000, 1_900_000_000)
+HOURS = ("0-8", "22-6", "2", "3", "2-3,14", "0-24", "1", "23")
+
+
+def shown(at: float, zone: str) -> datetime:
+    return datetime.fromtimestamp(at, ZoneInfo(zone))
+
+
+def at(text: str, zone: str, fold: int = 0) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone), fold=fold).timestamp()
+
+
+@given(instants, zones)
+def test_the_slot_is_what_the_clock_on_the_wall_shows(now: int, zone: str) -> None:
+    clock = shown(now, zone)
+    assert TimeSlots(24, 3600, zone).current(now) == clock.hour
+    assert TimeSlots(168, 3600, zone).current(now) == clock.weekday() * 24 + clock.hour
+    assert TimeSlots(24, 3600, "UTC").current(now, zone) == clock.hour
+
+
+@given(instants, zones, st.sampled_from([24, 168]), st.sampled_from([600, 3600, 7200]))
+def test_a_slot_ends_where_the_next_begins(now: int, zone: str, slots: int, seconds: int) -> None:
+    subject = TimeSlots(slots, seconds, zone)
+    end = subject.slot_end(now)
+    assert now < end <= now + seconds
+    assert subject.current(end - 1) == subject.current(now)
+    assert subject.current(now) == TimeSlots(slots, seconds, zone).current(now)  # whatever was asked before
+
+
+@given(instants, zones, st.sampled_from(HOURS), st.integers(0, 3600 * 40))
+def test_hours_open_and_close_where_the_clock_says(now: int, zone: str, hours: str, later: int) -> None:
+    subject = TimeSlots(24, 3600, "UTC")
+    mask = parse_hours(hours)
+    opens = subject.opening(mask, now, zone)
+    assert opens is not None
+    assert subject.is_open(mask, opens, zone) and mask >> shown(opens, zone).hour & 1
+    some = now + later
+    if some < opens:
+        assert not mask >> shown(some, zone).hour & 1
+    closes = subject.closing(mask, opens, zone)
+    if opens <= some < closes:
+        assert mask >> shown(some, zone).hour & 1
+    if closes != float("inf"):
+        assert not mask >> shown(closes, zone).hour & 1
+
+
+def test_the_clocks_go_forward() -> None:
+    """2h does not come on that day: what may be fetched only then waits for the next one."""
+    for zone, before in (("Europe/Amsterdam", "2024-03-31T01:30"), ("America/New_York", "2024-03-10T01:30")):
+        subject = TimeSlots(24, 3600, zone)
+        now = at(before, zone)
+        assert subject.slot_end(now) == now + 1800
+        assert subject.current(now + 1800) == 3
+        opens = subject.opening(parse_hours("2"), now)
+        assert opens is not None
+        assert opens == now + 1800 + 23 * 3600
+        assert shown(opens, zone).hour == 2
+        assert subject.closing(parse_hours("0-8"), now) == now + 1800 + 5 * 3600
+        assert subject.begun(now, now + 7200) == [3, 4]
+
+
+def test_the_clocks_go_back() -> None:
+    """2h (1h) lasts two hours on that day."""
+    for zone, before, hour in (
+        ("Europe/Amsterdam", "2024-10-27T01:30", 2),
+        ("America/New_York", "2024-11-03T00:30", 1),
+    ):
+        subject = TimeSlots(24, 3600, zone)
+        now = at(before, zone)
+        mask = parse_hours(str(hour))
+        opens = subject.opening(mask, now)
+        assert opens == now + 1800
+        assert subject.closing(mask, opens) == opens + 7200
+        assert [subject.current(opens + minutes * 60) for minutes in (0, 59, 60, 119, 120)] == [hour] * 4 + [hour + 1]
+        # The clock is set within it: rows that wait for the second time are opened then.
+        assert subject.slot_end(opens) == opens + 3600
+        assert subject.begun(opens, opens + 3600) == [hour]
+
+
+def test_a_change_of_half_an_hour() -> None:
+    zone = "Australia/Lord_Howe"
+    subject = TimeSlots(24, 3600, zone)
+    now = at("2024-10-06T01:30", zone)  # at 2:00 it becomes 2:30
+    assert shown(now + 1800, zone).strftime("%H:%M") == "02:30"
+    assert subject.slot_end(now + 1800) == now + 3600
+    back = at("2024-04-07T01:45", zone)  # at 2:00 it becomes 1:30
+    assert subject.current(back + 900) == 1
+    assert subject.slot_end(back + 900) == back + 900 + 1800
+
+
+def test_rows_without_hours_never_wait_in_a_slot() -> None:
+    assert TimeSlots().slot("", "0-1", "", 0) == FETCH_NOW
+
+
+def test_hours_that_never_meet_are_not_hidden() -> None:
+    subject = TimeSlots(24, 3600, "UTC")
+    assert subject.slot("0-8", "10-12", "", 9 * 3600) == FETCH_NOW
+    assert subject.slot("mon 0-8", "", "", 9 * 3600) == FETCH_NOW  # of another period
+    assert subject.meet("0-8", "10-12") == 0 and subject.opening(0, 0) is None
+
+
+@given(instants, zones, zones, st.sampled_from(HOURS), st.sampled_from(["", "0-12", "2-4,20"]))
+def test_a_row_waits_for_a_slot_in_which_its_hours_are_open(
+    now: int, lcc_zone: str, zone: str, hours: str, provider_hours: str
+) -> None:
+    subject = TimeSlots(24, 3600, lcc_zone)
+    mask = subject.meet(hours, provider_hours)
+    slot = subject.slot(hours, provider_hours, zone, now)
+    opens = subject.opening(mask, now, zone)
+    if slot == FETCH_NOW:
+        assert opens is None or opens == now
+        return
+    assert opens is not None and opens > now
+    # The first beginning of that slot from then on comes while they are open, or a clock is set meanwhile.
+    begins = opens if subject.slot_end(opens - 1) == opens else subject.slot_end(opens)
+    assert subject.current(begins) == slot
+    offsets = {shown(moment, zone).utcoffset() for moment in (opens - 1, begins + 3600)}
+    if len(offsets) == 1:
+        assert subject.is_open(mask, begins, zone)
+
+
+@given(instants, st.integers(0, 200_000), zones)
+def test_no_beginning_is_missed(now: int, later: int, zone: str) -> None:
+    subject = TimeSlots(24, 3600, zone)
+    begun = subject.begun(now, now + later)
+    assert len(set(begun)) == len(begun)
+    moment = shown(now, "UTC").replace(tzinfo=UTC)
+    expected = set()
+    last = subject.current(now)
+    for minutes in range(later // 60 + 1):
+        slot = subject.current((moment + timedelta(minutes=minutes)).timestamp())
+        if slot != last:
+            expected.add(slot)
+        last = slot
+    assert expected <= set(begun)
+
+
+def test_a_long_sleep_opens_each_slot_once() -> None:
+    assert sorted(TimeSlots(24, 3600, "UTC").begun(0, 10**9)) == list(range(24))
+    assert len(TimeSlots(168, 3600, "Europe/Amsterdam").begun(0, 10**9)) == 168
+
+
+def test_a_zone_that_is_not_known_counts_as_utc() -> None:
+    assert TimeSlots(24, 3600, "UTC").current(7200, "Europe/Nowhere") == 2
+
+
+@pytest.mark.parametrize("hours", ["", "0-24"])
+def test_always(hours: str) -> None:
+    subject = TimeSlots(24, 3600, "UTC")
+    assert subject.closing(subject.mask(hours), 5.0) == float("inf")
+    assert subject.opening(subject.mask(hours), 5.0) == 5.0

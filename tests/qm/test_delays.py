@@ -1,0 +1,111 @@
+"""Delays: who waits, until when, and what survives a restart."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.errors import code
+from lcc.model import Delay
+from lcc.roles.qm.delays import BANDWIDTH, HOURS, SITE_ERROR, Delays
+
+DNS = code("dns-failed")
+NOW = 1_700_000_000.0
+
+
+def delays(random: float = 0.0) -> Delays:
+    return Delays(10.0, 1000.0, lambda: random)
+
+
+def test_the_latest_reason_counts() -> None:
+    subject = delays()
+    subject.charge(1, 500, 100, NOW)
+    subject.site_error(1, DNS, NOW)
+    assert subject.until(1) == NOW + 10
+    subject.closed(1, NOW + 60, NOW)
+    record = subject.get(1)
+    assert record is not None and record.reason == HOURS and subject.until(1) == NOW + 60
+    assert subject.release(NOW + 59) == []
+    assert subject.release(NOW + 60) == [1]
+    assert 1 not in subject and len(subject) == 0
+
+
+def test_a_change_of_limits_leaves_an_error_of_the_site() -> None:
+    subject = delays()
+    subject.closed(1, NOW + 3600, NOW)
+    subject.charge(1, 1000, 1, NOW)
+    subject.site_error(1, DNS, NOW)
+    subject.limits_changed(1, 1000, NOW)
+    assert subject.until(1) == NOW + 10
+    subject.try_again(1, NOW)
+    assert subject.release(NOW + 1) == [1]
+
+
+def test_what_is_worth_saving() -> None:
+    subject = delays()
+    subject.charge(1, 50, 100, NOW)  # half a second
+    subject.charge(2, 5000, 100, NOW)
+    subject.site_error(3, DNS, NOW)
+    assert subject.urgent
+    assert subject.to_save(NOW) == [Delay(2, NOW + 50, BANDWIDTH), Delay(3, NOW + 10, SITE_ERROR, DNS, 1)]
+    assert subject.to_save(NOW) == [] and not subject.urgent
+    subject.release(NOW + 20)
+    assert subject.to_save(NOW + 20) == [Delay(3, 0.0, "", DNS, 1)]
+    subject.release(NOW + 50)
+    subject.reached(3)
+    assert subject.to_save(NOW + 50) == [Delay(2, 0.0, ""), Delay(3, 0.0, "")]
+
+
+def test_what_was_not_saved_is_saved_again() -> None:
+    subject = delays()
+    subject.charge(2, 5000, 100, NOW)
+    rows = subject.to_save(NOW)
+    subject.not_saved(rows)
+    assert subject.to_save(NOW) == rows
+    subject.release(NOW + 50)
+    rows = subject.to_save(NOW + 50)
+    subject.not_saved(rows)
+    assert subject.to_save(NOW + 51) == rows == [Delay(2, 0.0, "")]
+
+
+def test_a_restart_goes_on_where_it_was() -> None:
+    subject = delays()
+    saved = [Delay(0, NOW + 5, BANDWIDTH), Delay(2, NOW + 50, HOURS), Delay(3, NOW + 40, SITE_ERROR, DNS, 3)]
+    subject.load([*saved, Delay(4, 0.0, "", DNS, 2)], 86400.0, NOW)
+    assert [subject.until(pid) - NOW for pid in (0, 2, 3, 4)] == [5, 50, 40, -NOW]
+    assert subject.site_error(4, DNS, NOW) == 40.0
+    assert subject.release(NOW + 60) == [0, 3, 4, 2]
+    assert subject.site_error(3, DNS, NOW + 60) == 80.0
+
+
+def test_a_clock_that_was_wrong_holds_nobody_for_years() -> None:
+    subject = delays()
+    years = NOW + 10 * 365 * 86400
+    subject.load([Delay(1, years, SITE_ERROR, DNS, 1), Delay(2, years, HOURS)], 86400.0, NOW)
+    assert subject.until(1) == NOW + 1000 and subject.until(2) == NOW + 2 * 86400
+    subject.release(NOW)
+    assert subject.release(NOW - 5000) == [2]  # it is set back: hours are looked at again
+    assert subject.until(1) == NOW - 4000
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.floats(0, 100), st.floats(0, 30))))
+def test_everybody_is_released_once_and_not_too_early(steps: list[tuple[int, int, float, float]]) -> None:
+    subject = delays(0.5)
+    now = NOW
+    for pid, kind, amount, later in steps:
+        if kind == 0:
+            subject.charge(pid, int(amount), 10, now)
+        elif kind == 1:
+            subject.site_error(pid, DNS, now)
+        elif kind == 2:
+            subject.closed(pid, now + amount, now)
+        else:
+            subject.reached(pid)
+        waiting = {pid: subject.until(pid) for pid in range(5) if pid in subject}
+        assert len(subject) == len(waiting)
+        now += later
+        ended = subject.release(now)
+        assert set(ended) == {pid for pid, until in waiting.items() if until <= now}
+        assert len(set(ended)) == len(ended)
+        assert not [pid for pid in ended if pid in subject]
+    assert subject.release(now + 1e6) is not None and len(subject) == 0 and subject.next_end is None
