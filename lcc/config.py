@@ -137,6 +137,13 @@ class QmConfig:
     quantum_bytes: int = setting(
         64 << 20, "the same in bytes that travelled, whichever comes first", unit="bytes", minimum=1
     )
+    hours_margin: float = setting(
+        120.0,
+        "no fetch is ordered so shortly before hours end (a quarter of a slot at most): it may have to wait for a "
+        "robot, as long as the deadline of a fetch",
+        unit="seconds",
+        minimum=0,
+    )
     hold_initial: float = setting(
         30.0, "first delay after an error of a provider's site", unit="seconds", minimum=0.01
     )

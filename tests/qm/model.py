@@ -86,12 +86,12 @@ class ModelStore:
 
     def record(self) -> None:
         """Commit everything that is done."""
-        never, self.subject.never = self.subject.never, []
+        never, self.subject.gate.never = self.subject.gate.never, []
         self.bad_hours += len(never)
         self.done += [(row, 1213) for row in never]
         done, self.done = self.done, []
-        removed, self.subject.removed = self.subject.removed, []
-        closed, self.subject.closed = self.subject.closed, []
+        removed, self.subject.gate.removed = self.subject.gate.removed, []
+        closed, self.subject.gate.closed = self.subject.gate.closed, []
         if not done and not removed and not closed:
             return
         again: list[QueueRow] = []
@@ -221,8 +221,8 @@ class ModelStore:
 
     def _check_order(self, stored: QueueRow, out: set[bytes]) -> None:
         pending = {k for kind, t in self.news if kind == "recorded" for k, _ in t[0]}
-        reached = {k for k, _ in self.subject.removed} | {k for k, _, _ in self.subject.closed}
-        reached |= {row.key for row in self.subject.never}
+        reached = {k for k, _ in self.subject.gate.removed} | {k for k, _, _ in self.subject.gate.closed}
+        reached |= {row.key for row in self.subject.gate.never}
         passed = set()
         for other in self.rows.values():
             if other.pid != stored.pid or other.slot != FETCH_NOW:

@@ -41,6 +41,15 @@ def test_a_change_of_limits_leaves_an_error_of_the_site() -> None:
     assert subject.release(NOW + 1) == [1]
 
 
+def test_all_sites_may_be_tried_again() -> None:
+    subject = delays()
+    subject.site_error(1, DNS, NOW)
+    subject.site_error(2, DNS, NOW)
+    subject.charge(3, 1000, 1, NOW)
+    subject.try_again(0, NOW + 1)
+    assert sorted(subject.release(NOW + 2)) == [1, 2]
+
+
 def test_what_is_worth_saving() -> None:
     subject = delays()
     subject.charge(1, 50, 100, NOW)  # half a second

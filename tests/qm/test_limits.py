@@ -191,6 +191,22 @@ def test_hours_of_a_provider_end_between_two_fetches(make_world: MakeWorld) -> N
     assert fetched == [(22, "2.html")]
 
 
+def test_nothing_is_ordered_that_may_have_to_wait_until_its_hours_have_ended(make_world: MakeWorld) -> None:
+    world = make_world(lease=10_000.0)
+    mine, other = world.provider(hours="22-23"), world.provider()
+    uns, botm = FakeUns(world), FakeBotm(world)
+    uns.send_set(1, mine, pages(1, 2))
+    uns.send_set(2, other, [*pages(1), *wide(2, hours="22"), *pages(3)])
+    first, second = list(botm.out.values())
+    world.advance(45 * 60)  # 22:58:20
+    botm.done(first)
+    botm.done(second)
+    assert only(botm).url.endswith("3.html")
+    assert world.count("qdb", "slot = 22") == 1
+    fetched = pass_hours(world, botm, 25)
+    assert sorted(fetched) == [(22, "2.html"), (22, "2.html"), (22, "3.html")]
+
+
 def test_hours_of_urls(world: World) -> None:
     pid = world.provider()
     uns, botm = FakeUns(world), FakeBotm(world)

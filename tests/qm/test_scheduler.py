@@ -97,7 +97,7 @@ def test_rows_of_operation_nothing_are_collected() -> None:
     read_all(subject, rows)
     work = subject.take(NOW)
     assert work is not None and work.row == rows[1]
-    assert subject.removed == [(rows[0].key, 1)]
+    assert subject.gate.removed == [(rows[0].key, 1)]
 
 
 def test_delays_grow_and_end_with_a_success() -> None:

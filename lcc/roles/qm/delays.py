@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 
 from lcc.domain import bandwidth
+from lcc.errors import Remedy, entry_for
 from lcc.model import Delay
 
 SITE = 0
@@ -32,6 +33,19 @@ _SAVED_SECONDS = 1.0
 _URGENT_SECONDS = 10.0
 _BANDWIDTH_CAP_SECONDS = 7 * 86400.0
 _SET_BACK_SECONDS = 1.0
+
+
+_REMEDIES: dict[int, Remedy] = {0: Remedy.NONE}
+
+
+def holds_provider(code: int) -> bool:
+    """True for an error that is the site's: nothing else of the provider is worth trying now."""
+    remedy = _REMEDIES.get(code)
+    if remedy is None:
+        remedy = entry_for(code).remedy
+        if len(_REMEDIES) < 1000:
+            _REMEDIES[code] = remedy
+    return remedy is Remedy.HOLD_PROVIDER
 
 
 class Delayed:
@@ -182,12 +196,13 @@ class Delays:
             self._settle(pid, record, now)
 
     def try_again(self, pid: int, now: float) -> None:
-        """An operator says that its site can be reached."""
-        record = self._records.get(pid)
-        if record is not None:
-            record.retry = 0.0
-            record.failures = record.code = 0
-            self._settle(pid, record, now)
+        """An operator says that its site can be reached (0: all sites)."""
+        for key in [pid] if pid else list(self._records):
+            record = self._records.get(key)
+            if record is not None and record.failures:
+                record.retry = 0.0
+                record.failures = record.code = 0
+                self._settle(key, record, now)
 
     def discard(self, pid: int) -> None:
         """Forget it."""

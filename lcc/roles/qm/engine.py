@@ -100,6 +100,7 @@ class QmEngine:
             settings.read_ahead_total,
             settings.quantum_urls,
             settings.quantum_bytes,
+            settings.hours_margin,
         )
         self.timekeeper = Timekeeper(self, store, self.patience, self.scheduler, self.timeslots, clock, wall_clock)
         self.recorder = Recorder(self, store, self.patience, settings.record_batch)
@@ -293,12 +294,12 @@ class QmEngine:
 
     def take_removed(self) -> list[tuple[bytes, int]]:
         """Rows whose operation is "nothing" that were reached."""
-        removed, self.scheduler.removed = self.scheduler.removed, []
+        removed, self.scheduler.gate.removed = self.scheduler.gate.removed, []
         return removed
 
     def take_closed(self) -> list[tuple[bytes, int, int]]:
         """Rows that were reached when their hours had closed."""
-        closed, self.scheduler.closed = self.scheduler.closed, []
+        closed, self.scheduler.gate.closed = self.scheduler.gate.closed, []
         return closed
 
     def recorded(self, done: list[tuple[bytes, int]], outcome: Recorded) -> None:
@@ -328,14 +329,14 @@ class QmEngine:
         for entry in self.timekeeper.unfetchable():
             self.recorder.add(entry)
         self.recorder.start()
-        if self.recorder.full or self.scheduler.reached_count > self.settings.record_batch:
+        if self.recorder.full or self.scheduler.gate.reached_count > self.settings.record_batch:
             return False
         free, total = self.dispatcher.slots()
         sent = self.dispatcher.send(free, self.clock.seconds()) if free else 0
         if total:
             # As many again as there are orders out: while these are read, those are fetched.
             self.scheduler.fill(free - sent + total)
-        if self.scheduler.reached_count:
+        if self.scheduler.gate.reached_count:
             for entry in self.timekeeper.unfetchable():
                 self.recorder.add(entry)
             self.recorder.start()
@@ -384,7 +385,6 @@ class QmEngine:
             if kind == "provider-removed":
                 self.scheduler.provider_removed(pid)
             self.reader.provider_changed(pid)
-            if kind == "provider-changed":
-                self.timekeeper.provider_changed(pid)
+            self.timekeeper.order_finished(kind, pid)
         self.deleter.wake()
         self.pump()

@@ -223,7 +223,7 @@ class Timekeeper:
 
     def unfetchable(self) -> list[Entry]:
         """Results for rows that never may be fetched."""
-        rows, self._scheduler.never = self._scheduler.never, []
+        rows, self._scheduler.gate.never = self._scheduler.gate.never, []
         return [
             Entry(
                 FetchResult(row.pid, row.key, row.generation, _NEVER, detail=f"its hours are {row.notice.hours}"),
@@ -234,8 +234,18 @@ class Timekeeper:
             for row in rows
         ]
 
-    def provider_changed(self, pid: int) -> None:
-        """The provider was changed: its limits hold at once, also where it only waits."""
+    def order_finished(self, kind: str, pid: int) -> None:
+        """Something that ``lcc-admin`` ordered is done.
+
+        :param pid: the provider; 0: all.
+        """
+        if kind == "provider-changed":
+            self._provider_changed(pid)
+        elif kind == "retry":
+            self._scheduler.delays.try_again(pid, self._wall_clock())
+
+    def _provider_changed(self, pid: int) -> None:
+        """Its limits hold at once, also where it only waits."""
         lookup = Deferred.fromCoroutine(self._look_up(pid))
         self._lookups.add(lookup)
         lookup.addErrback(lambda failure: failure.trap(CancelledError) and None)

@@ -42,6 +42,25 @@ class ReadAhead:
         self._taken: dict[bytes, int] = {}
         self._hungry: tuple[dict[int, ProviderWork], ...] = tuple({} for _ in range(PRIORITIES))
 
+    @property
+    def active_count(self) -> int:
+        """Providers that have their turn."""
+        return len(self._active)
+
+    @property
+    def buffered_count(self) -> int:
+        """Rows in memory, waiting to be handed out."""
+        return sum(len(work.buffer) + len(work.express) for work in self._active.values())
+
+    @property
+    def taken_count(self) -> int:
+        """Rows handed out whose results are not recorded yet."""
+        return len(self._taken)
+
+    def active(self, pid: int) -> ProviderWork | None:
+        """The provider, if it has its turn."""
+        return self._active.get(pid)
+
     def touched(self, keys: Iterable[bytes]) -> None:
         """These rows were queued already and have changed: do not hand them out as they were."""
         by_pid: dict[int, set[bytes]] = {}

@@ -21,28 +21,15 @@ from collections.abc import Iterable
 
 from lcc.domain.keys import pid_of
 from lcc.domain.timeslots import TimeSlots
-from lcc.errors import Remedy, entry_for
 from lcc.model import FETCH_NOW, QueueRow, Recorded, Waiting
-from lcc.roles.qm.delays import SITE, Delays
+from lcc.roles.qm.absent import Absent
+from lcc.roles.qm.delays import SITE, Delays, holds_provider
+from lcc.roles.qm.gate import Gate
 from lcc.roles.qm.readahead import ReadAhead
 from lcc.roles.qm.turns import PRIORITIES, Order, Turns
 from lcc.roles.qm.work import START, FetchInfo, Limits, ProviderWork
 
-_REMEDIES: dict[int, Remedy] = {0: Remedy.NONE}
-
 _PARKED_SECONDS = 60.0
-_PRIORITIES_KEPT = 10_000
-_NO_LIMITS = Limits()
-
-
-def holds_provider(code: int) -> bool:
-    """True for an error that is the site's: nothing else of the provider is worth trying now."""
-    remedy = _REMEDIES.get(code)
-    if remedy is None:
-        remedy = entry_for(code).remedy
-        if len(_REMEDIES) < 1000:
-            _REMEDIES[code] = remedy
-    return remedy is Remedy.HOLD_PROVIDER
 
 
 class Scheduler(ReadAhead):
@@ -53,6 +40,7 @@ class Scheduler(ReadAhead):
     :param read_ahead: rows buffered for one provider, at most.
     :param read_ahead_total: rows buffered for all, about.
     :param quantum_urls, quantum_bytes: what a provider may fetch before others of its priority that wait.
+    :param hours_margin: seconds at the end of hours that are not used.
     """
 
     def __init__(
@@ -64,58 +52,26 @@ class Scheduler(ReadAhead):
         read_ahead_total: int,
         quantum_urls: int = 100,
         quantum_bytes: int = 64 << 20,
+        hours_margin: float = 0.0,
     ) -> None:
         super().__init__(read_ahead, quantum_urls)
         self.turns = turns
         self.delays = delays
-        self.timeslots = timeslots
-        self.removed: list[tuple[bytes, int]] = []
-        """Rows whose operation is "nothing" that were reached: ``(key, generation)``, for the recorder to take."""
-        self.closed: list[tuple[bytes, int, int]] = []
-        """Rows whose own hours had closed when they were reached: ``(key, generation, slot)``, likewise."""
-        self.never: list[QueueRow] = []
-        """Rows whose hours never meet their provider's: to be recorded as errors."""
+        self.gate = Gate(timeslots, delays, hours_margin)
         self._read_ahead_total = read_ahead_total
         self._quantum_bytes = quantum_bytes
         self._blocked: set[int] = set()
         self._parked: set[int] = set()
         self._lines: tuple[deque[ProviderWork], ...] = tuple(deque() for _ in range(PRIORITIES))
         self._idle: tuple[dict[int, ProviderWork], ...] = tuple({} for _ in range(PRIORITIES))
-        self._spent: dict[int, tuple[int, int]] = {}
-        self._unpaid: dict[int, int] = {}
-        self._priorities: dict[int, int] = {}
-        self._delayed: dict[int, tuple[Order, int]] = {}
+        self._absent = Absent()
 
     # What is going on.
 
     @property
-    def active_count(self) -> int:
-        """Providers that have their turn."""
-        return len(self._active)
-
-    @property
     def waiting_count(self) -> int:
         """Providers that wait for their turn, or are delayed with work."""
-        return len(self.turns) + len(self._delayed)
-
-    @property
-    def buffered_count(self) -> int:
-        """Rows in memory, waiting to be handed out."""
-        return sum(len(work.buffer) + len(work.express) for work in self._active.values())
-
-    @property
-    def taken_count(self) -> int:
-        """Rows handed out whose results are not recorded yet."""
-        return len(self._taken)
-
-    @property
-    def reached_count(self) -> int:
-        """Rows that were reached and not handed out, which the recorder is to take."""
-        return len(self.removed) + len(self.closed) + len(self.never)
-
-    def active(self, pid: int) -> ProviderWork | None:
-        """The provider, if it has its turn."""
-        return self._active.get(pid)
+        return len(self.turns) + len(self._absent.delayed)
 
     # Work comes.
 
@@ -124,7 +80,7 @@ class Scheduler(ReadAhead):
         now: list[Waiting] = []
         for entry in waiting:
             if entry.pid in self.delays:
-                self._delayed[entry.pid] = ((entry.psetid, 0), entry.priority)
+                self._absent.waits(entry.pid, entry.psetid, entry.priority)
             elif entry.pid not in self._active:
                 now.append(entry)
         self.turns.load(now)
@@ -143,20 +99,17 @@ class Scheduler(ReadAhead):
             self._rewind(work, psetid, seq)
             self._settle(work)
             return
+        if priority is None:
+            priority = self._priority(pid)
         if pid in self.delays:
-            order, known = self._delayed.get(pid, ((psetid, 0), self._priority(pid)))
-            if not order[1]:
-                order = min(order, (psetid, 0))
-            self._delayed[pid] = (order, known if priority is None else priority)
-            return
-        self.turns.add(pid, (psetid, 0), self._priority(pid) if priority is None else priority)
+            self._absent.waits(pid, psetid, priority)
+        else:
+            self.turns.add(pid, (psetid, 0), priority)
 
     def provider_changed(self, pid: int, limits: Limits, now: float) -> None:
         """The provider's limits were changed.  (What it does with its rows is read again with them.)"""
-        self._learn_priority(pid, limits.priority)
+        self._absent.learn(pid, limits)
         self.turns.set_priority(pid, limits.priority)
-        if pid in self._delayed:
-            self._delayed[pid] = (self._delayed[pid][0], limits.priority)
         work = self._active.get(pid)
         if work is not None:
             work.info = None
@@ -169,9 +122,7 @@ class Scheduler(ReadAhead):
         """The provider and its queue are gone."""
         self.turns.discard(pid)
         self.delays.discard(pid)
-        self._delayed.pop(pid, None)
-        self._spent.pop(pid, None)
-        self._unpaid.pop(pid, None)
+        self._absent.discard(pid)
         work = self._active.get(pid)
         if work is not None:
             self._drop(work)
@@ -195,7 +146,7 @@ class Scheduler(ReadAhead):
             turn = turns.next()
             assert turn is not None
             if turn.pid in self.delays:  # what came last from it is not paid for yet
-                self._delayed[turn.pid] = (turn.order, turn.priority)
+                self._absent.delayed[turn.pid] = (turn.order, turn.priority)
                 continue
             self._activate(turn.pid, turn.order, turn.priority)
             places -= 1
@@ -210,7 +161,7 @@ class Scheduler(ReadAhead):
                 work.in_line = False
                 if work.gone or work.busy or work.doubt is not None or work.pid in self._parked:
                     continue
-                row = self._take_row(work, now) if self._is_open(work, now) else None
+                row = self._take_row(work, now) if self.gate.lets_provider(work, now) else None
                 if row is not None:
                     work.row = row
                     work.busy = 1
@@ -220,20 +171,6 @@ class Scheduler(ReadAhead):
                 self._settle(work)
         return None
 
-    def _is_open(self, work: ProviderWork, now: float) -> bool:
-        """Whether the provider's hours are open; else it is delayed until they are."""
-        if work.open_since <= now < work.open_until:
-            return True
-        limits = _NO_LIMITS if work.info is None else work.info.limits
-        slots = self.timeslots
-        mask = slots.mask(limits.hours)
-        opens = slots.opening(mask, now, limits.timezone)
-        if opens is not None and opens <= now:
-            work.open_since, work.open_until = now, slots.closing(mask, now, limits.timezone)
-            return True
-        self.delays.closed(work.pid, now + slots.period_seconds if opens is None else opens, now)
-        return False
-
     def _take_row(self, work: ProviderWork, now: float) -> QueueRow | None:
         taken = self._taken
         while work.express or work.buffer:
@@ -242,31 +179,15 @@ class Scheduler(ReadAhead):
             if key in taken:
                 continue  # its result came by another way while it was in the buffer
             taken[key] = row.generation
-            if row.delete:
-                self.removed.append((key, row.generation))
-            elif not row.notice.hours or self._is_row_open(work, row, now):
+            if self.gate.lets_row(work, row, now):
                 return row
         return None
-
-    def _is_row_open(self, work: ProviderWork, row: QueueRow, now: float) -> bool:
-        limits = _NO_LIMITS if work.info is None else work.info.limits
-        hours, slots = row.notice.hours, self.timeslots
-        mask = slots.meet(hours, limits.hours)
-        if not mask:
-            self.never.append(row)
-            return False
-        if slots.is_open(mask, now, limits.timezone):
-            return True
-        slot = slots.slot(hours, limits.hours, limits.timezone, now)
-        assert slot != FETCH_NOW
-        self.closed.append((row.key, row.generation, slot))
-        return False
 
     def running(self, pid: int, key: bytes, generation: int) -> None:
         """An earlier queue manager's order is still being fetched."""
         work = self._active.get(pid)
         if work is None:
-            order, priority = self._delayed.pop(pid, (START, self._priority(pid)))
+            order, priority = self._absent.delayed.pop(pid, (START, self._priority(pid)))
             self.turns.discard(pid)
             work = self._activate(pid, order, priority)
         work.busy += 1
@@ -292,11 +213,9 @@ class Scheduler(ReadAhead):
 
     def came(self, pid: int, wire_bytes: int, now: float) -> None:
         """So much has travelled for this provider (also for a result that no order waits for)."""
-        if not wire_bytes:
-            return
         work = self._active.get(pid)
         if work is None:
-            self._unpaid[pid] = self._unpaid.get(pid, 0) + wire_bytes
+            self._absent.owes(pid, wire_bytes)
             return
         work.served_bytes += wire_bytes
         if work.info is None:
@@ -351,16 +270,15 @@ class Scheduler(ReadAhead):
             if work is not None:
                 self._parked.discard(pid)
                 self._settle(work)
-            elif pid in self._delayed:
-                order, priority = self._delayed.pop(pid)
-                self.turns.add(pid, order, priority)
+            elif pid in self._absent.delayed:
+                self.turns.add(pid, *self._absent.delayed.pop(pid))
 
     def hold(self, pid: int, code: int, now: float) -> None:
         """Hold the provider back (also what :meth:`recorded` does for errors of its site)."""
         work = self._active.get(pid)
         self.delays.site_error(pid, code, now)
         if work is None:
-            self._delayed.setdefault(pid, (START, self._priority(pid)))
+            self._absent.is_held(pid, self._priority(pid))
             self.turns.discard(pid)
             return
         # What it has in memory is read again after the delay.  An order of it that is still out keeps its record.
@@ -371,28 +289,18 @@ class Scheduler(ReadAhead):
 
     def _priority(self, pid: int) -> int:
         """The provider's, as far as it is known; it is looked at again when rows of it are read."""
-        return self._priorities.get(pid) or self.turns.priority(pid)
-
-    def _learn_priority(self, pid: int, priority: int) -> None:
-        known = self._priorities
-        known.pop(pid, None)
-        if priority:
-            known[pid] = priority
-            if len(known) > _PRIORITIES_KEPT:
-                del known[next(iter(known))]
+        return self._absent.priority(pid) or self.turns.priority(pid)
 
     def _activate(self, pid: int, order: Order, priority: int) -> ProviderWork:
         work = self._active[pid] = ProviderWork(pid, order, priority)
-        work.served, work.served_bytes = self._spent.pop(pid, (0, 0))
-        work.unpaid_bytes = self._unpaid.pop(pid, 0)
+        self._absent.comes(work)
         self._settle(work)
         return work
 
     def _give_up(self, work: ProviderWork, order: Order | None = None) -> None:
         """Back to those that wait for their turn."""
         self.turns.add(work.pid, order or work.order, work.priority)
-        if order is None:
-            self._spent[work.pid] = (work.served, work.served_bytes)
+        self._absent.leaves(work, keep_quantum=order is None)
         self._drop(work)
 
     def _delay(self, work: ProviderWork) -> None:
@@ -405,8 +313,8 @@ class Scheduler(ReadAhead):
                 self._idle[work.priority].pop(pid, None)
                 self._settle_reading(work)
                 return
-            self._delayed[pid] = (work.order, work.priority)
-            self._spent[pid] = (work.served, work.served_bytes)
+            self._absent.delayed[pid] = (work.order, work.priority)
+            self._absent.leaves(work, keep_quantum=True)
         self._drop(work)
 
     def _may_park(self, work: ProviderWork) -> bool:
@@ -420,8 +328,7 @@ class Scheduler(ReadAhead):
 
     def _drop(self, work: ProviderWork) -> None:
         pid = work.pid
-        if work.unpaid_bytes:
-            self._unpaid[pid] = self._unpaid.get(pid, 0) + work.unpaid_bytes
+        self._absent.owes(pid, work.unpaid_bytes)
         self._parked.discard(pid)
         self._blocked.discard(pid)
         self._idle[work.priority].pop(pid, None)
@@ -432,7 +339,7 @@ class Scheduler(ReadAhead):
         if info is work.info:
             return
         limits = info.limits
-        self._learn_priority(work.pid, limits.priority)
+        self._absent.learn(work.pid, limits)
         if limits.priority != work.priority:
             self._idle[work.priority].pop(work.pid, None)
             self._hungry[work.priority].pop(work.pid, None)
