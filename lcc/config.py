@@ -159,6 +159,24 @@ class QmConfig:
         unit="seconds",
         minimum=60,
     )
+    delete_grace: int = setting(
+        300, "the file of deleted content stays for this long, so that readers can finish", unit="seconds", minimum=0
+    )
+    age_wanted: int = setting(
+        90 * 86400,
+        "content that was not confirmed for this long: the provider is asked for a full set; 0: never",
+        unit="seconds",
+        minimum=0,
+    )
+    age_expired: int = setting(
+        180 * 86400,
+        "content that was not confirmed for this long is deleted; 0: never",
+        unit="seconds",
+        minimum=0,
+    )
+    housekeeping_period: int = setting(
+        86400, "between two looks at the age of all content, and at all sets in the queue", unit="seconds", minimum=1
+    )
     tombstones_kept: int = setting(
         180 * 86400, "how long deletions stay visible to content users", unit="seconds", minimum=3600
     )

@@ -19,6 +19,7 @@ from lcc.model import (
     Action,
     Ahead,
     CachedState,
+    CarriedOut,
     Claim,
     Cursor,
     Delay,
@@ -26,11 +27,13 @@ from lcc.model import (
     Fetched,
     FetchOrder,
     FetchResult,
+    Kept,
     MachineState,
     Outcome,
     Provider,
     ProviderStatus,
     QueuedState,
+    Quota,
     Recorded,
     Session,
     SetPiece,
@@ -127,6 +130,13 @@ class IQueueRules(Interface):
         :param hours: the URL's own.
         :param timezone: of both hours; empty: the LCC's."""
 
+    def over_quota(limits: Quota, is_new: bool, files: int, space_bytes: int, length: int | None) -> int:
+        """The error that there is no room for a URL's content; 0: there is.
+
+        :param is_new: the URL counts as a file more.
+        :param files, space_bytes: what the provider uses, and has been promised, without this URL.
+        :param length: bytes; None: not known yet."""
+
     def same_content(md5: str, size_bytes: int, stored_md5: str, stored_length: int | None) -> bool:
         """Whether fetched content is what the cache has already."""
 
@@ -222,8 +232,9 @@ class IQueueStore(IQueueRepair):
         :param closed: ``(key, generation, slot)`` of rows that were reached when their hours had closed: they go to
             that time slot; those whose generation has moved on stay, and come back in ``again``."""
 
-    def deletes(machine: int, after: int, limit: int) -> Deferred[list[DeleteOrder]]:
-        """Delete orders of this machine with ``id > after``, in order of id, at most ``limit``."""
+    def deletes(machine: int, after: int, limit: int, now: int) -> Deferred[list[DeleteOrder]]:
+        """Delete orders of this machine with ``id > after`` that are due, in order of id, at most ``limit``.  They
+        become due in that order."""
 
     def deletes_done(ids: Sequence[int]) -> Deferred[None]:
         """The files of these orders are gone."""
@@ -238,9 +249,13 @@ class IQueueStore(IQueueRepair):
     def save_state(text: str) -> Deferred[None]:
         """Save what the queue manager says of itself (:mod:`lcc.roles.qm.state`), in place of what it said before."""
 
-    def carry_out_orders(now: int) -> Deferred[list[tuple[str, int]]]:
-        """Carry out a bounded part of what ``lcc-admin`` ordered; gives ``(kind, pid)`` of each order finished, e.g.
-        ``("provider-changed", 7)``, ``("provider-removed", 7)``.  An empty list: there was nothing to do."""
+    def carry_out_orders(now: int) -> Deferred[CarriedOut]:
+        """Carry out a bounded part of what ``lcc-admin`` ordered."""
+
+    def housekeeping(now: int) -> Deferred[Kept]:
+        """Do one bounded page of what has to be done in the background, if any of it is due: content that was not
+        confirmed for long, tombstones that are old enough to be forgotten, full sets that are allowed again, and a
+        check of the queue's sets."""
 
 
 # Fetching.

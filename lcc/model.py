@@ -380,6 +380,32 @@ class Recorded:
 
 
 @attrs.frozen
+class CarriedOut:
+    """What became of orders of ``lcc-admin``.
+
+    :ivar finished: ``(kind, pid)`` of each order that is carried out, e.g. ``("provider-changed", 7)``; pid 0: all.
+    :ivar work: what it did to the queue.
+    :ivar more: there is more to do.
+    """
+
+    finished: tuple[tuple[str, int], ...]
+    work: Absorbed
+    more: bool
+
+
+@attrs.frozen
+class Kept:
+    """What a page of housekeeping did.
+
+    :ivar work: to the queue.
+    :ivar more: there is more to do now.
+    """
+
+    work: Absorbed
+    more: bool
+
+
+@attrs.frozen
 class Claim:
     """A queue manager's right to write.
 
@@ -464,6 +490,13 @@ class QueuedState(NamedTuple):
 
     fetch: bool
     connseq: int
+
+
+class Quota(NamedTuple):
+    """What a provider may use; None: without limit."""
+
+    files_max: int | None
+    space_max_bytes: int | None
 
 
 class CachedState(NamedTuple):

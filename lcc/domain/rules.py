@@ -5,10 +5,10 @@ from __future__ import annotations
 import attrs
 from zope.interface import implementer
 
-from lcc.domain import absorb, outcome
+from lcc.domain import absorb, outcome, quota
 from lcc.domain.timeslots import TimeSlots
 from lcc.interfaces import IQueueRules
-from lcc.model import Action, CachedState, Outcome, QueuedState, UrlNotice
+from lcc.model import Action, CachedState, Outcome, QueuedState, Quota, UrlNotice
 
 
 @implementer(IQueueRules)
@@ -35,6 +35,9 @@ class QueueRules:
 
     def slot(self, hours: str, provider_hours: str, timezone: str, now: int) -> int:
         return self.timeslots.slot(hours, provider_hours, timezone, now)
+
+    def over_quota(self, limits: Quota, is_new: bool, files: int, space_bytes: int, length: int | None) -> int:
+        return quota.over_quota(limits, is_new, files, space_bytes, length)
 
     def same_content(self, md5: str, size_bytes: int, stored_md5: str, stored_length: int | None) -> bool:
         return outcome.is_same_content(md5, size_bytes, stored_md5, stored_length)

@@ -1,4 +1,5 @@
-"""What every write of the queue manager keeps besides queue and cache: fence, counters, delete orders, statistics.
+"""What every write of the queue manager keeps besides queue and cache: fence, counters, delete orders, errors,
+statistics.
 
 A transaction of the queue manager opens the books first, which locks the counters and checks that no newer queue
 manager has claimed the database; it closes them last, which writes what has changed.
@@ -6,18 +7,30 @@ manager has claimed the database; it closes them last, which writes what has cha
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
-from lcc.errors import Busy
+from lcc.config import QmConfig
+from lcc.errors import Busy, entry_for
+from lcc.model import UrlNotice
 from lcc.storage.transactions import Txn
 
 _STATS = (
     *("files_used", "space_used", "nurlproc", "errseq", "errcleared", "maxconnseq"),
-    *("fullconnseq", "fullsets_used", "fullsets_since", "wantfullset", "last_set_time"),
+    *("fullconnseq", "fullsets_used", "fullsets_since", "wantfullset", "last_set_time", "last_full_time"),
+    *("files_pending", "space_pending"),
 )
+_ERRORS = ("pid", "number", "code", "message", "url", "sent", "time", "urlkey", "connseq", "generation", "notice")
+_REASONS = ("", "old-files", "expired-files")
+_CACHE_CRASH = "cache-crash"
+_REASON_CHARS = 64
+
+GENERATION_SHIFT = 16
+"""A row's generation begins at ``batch << 16``: a row that is made anew never repeats one that an old result has."""
 
 
 @attrs.define
@@ -35,17 +48,39 @@ class Stats:
     fullsets_since: int = 0
     wantfullset: str = ""
     last_set_time: int = 0
+    last_full_time: int = 0
+    files_pending: int = 0
+    space_pending: int = 0
+
+    def pend(self, count: int, length: int | None) -> None:
+        """So many rows more are to be fetched of which there is no content yet, each with this length told."""
+        self.files_pending += count
+        self.space_pending += count * (length or 0)
+
+    def want(self, reason: str) -> None:
+        """Ask for a full set; a reason that is worse stays."""
+        if _severity(reason) >= _severity(self.wantfullset):
+            self.wantfullset = reason[:_REASON_CHARS]
+
+
+def _severity(reason: str) -> int:
+    if reason == _CACHE_CRASH:
+        return len(_REASONS) + 1
+    return _REASONS.index(reason) if reason in _REASONS else len(_REASONS)
 
 
 class Books:
     """The books of one transaction.
 
     :param run: of the queue manager that writes.
+    :param now: needed where files are deleted or errors are kept; so are the settings.
     :raises Busy: a newer one has claimed the database.
     """
 
-    def __init__(self, txn: Txn, run: int) -> None:
+    def __init__(self, txn: Txn, run: int, now: int = 0, settings: QmConfig | None = None) -> None:
         self.txn = txn
+        self._now = now
+        self.settings = QmConfig() if settings is None else settings
         rows = txn.query(f"SELECT name, value FROM counters{txn.for_update}")
         self._counters: dict[str, int] = dict(rows)
         self._counters_before = dict(self._counters)
@@ -53,7 +88,8 @@ class Books:
             raise Busy(f"a newer queue manager (run {self._counters['qm_run']}) has claimed the database")
         self._stats: dict[int, Stats] = {}
         self._stats_before: dict[int, tuple[Any, ...]] = {}
-        self._files: list[tuple[int, int, int]] = []
+        self._files: list[tuple[int, int, int, int]] = []
+        self._errors: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
 
     def next(self, counter: str) -> int:
         """Count one on."""
@@ -78,7 +114,39 @@ class Books:
     def delete_file(self, machine: int | None, file: int | None) -> None:
         """Order that a content file is removed."""
         if machine is not None and file is not None:
-            self._files.append((self.next("file_order"), machine, file))
+            self._files.append((self.next("file_order"), machine, file, self._now + self.settings.delete_grace))
+
+    def error(
+        self,
+        pid: int,
+        key: bytes,
+        connseq: int,
+        code: int,
+        detail: str,
+        notice: UrlNotice,
+        generation: int | None = None,
+    ) -> None:
+        """Count an error of a URL, and keep it for the provider.
+
+        :param connseq: the connection that told the notice.
+        :param detail: what exactly happened; empty: the code says all.
+        :param generation: of the queue row; None: none failed, it is newer than all there are.
+        """
+        if generation is None:
+            generation = (self._counters["batch"] + 1 << GENERATION_SHIFT) - 1
+        stats = self.stats(pid)
+        stats.errseq += 1
+        text = entry_for(code).text
+        message = f"{text}: {detail}" if detail else text
+        url = notice.furl or notice.curl
+        told = json.dumps(notice[:-1], separators=(",", ":"))  # all but ``sent``
+        self._errors[pid].append(
+            (pid, stats.errseq, code, message, url, notice.sent, self._now, key, connseq, generation, told)
+        )
+
+    def forgotten(self, change: int) -> None:
+        """Deletions up to this number of a change are no longer known."""
+        self._counters["forgotten"] = max(self._counters["forgotten"], change)
 
     @property
     def deletes(self) -> bool:
@@ -87,7 +155,8 @@ class Books:
 
     def close(self) -> None:
         """Write what has changed."""
-        self.txn.insert("fsmdb", ("id", "machine", "file"), self._files)
+        self.txn.insert("fsmdb", ("id", "machine", "file", "not_before"), self._files)
+        self._save_errors()
         changed = []
         for pid, stats in sorted(self._stats.items()):
             values = tuple(getattr(stats, name) for name in _STATS)
@@ -98,8 +167,19 @@ class Books:
         counters = [(name, value) for name, value in self._counters.items() if value != before[name]]
         self.txn.upsert("counters", ("name", "value"), counters, ("name",))
 
+    def _save_errors(self) -> None:
+        for pid, rows in sorted(self._errors.items()):
+            oldest = self.stats(pid).errseq - self.settings.errors_kept
+            self.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number <= ?", [pid, oldest])
+            self.txn.upsert("urlerrs", _ERRORS, [row for row in rows if row[1] > oldest], ("pid", "number"))
+
 
 def claim_run(txn: Txn) -> int:
     """Begin a new run: the writes of all older ones fail from now on."""
     txn.execute("UPDATE counters SET value = value + 1 WHERE name = 'qm_run'")
     return int(txn.value("SELECT value FROM counters WHERE name = 'qm_run'"))
+
+
+def told_again(notice: str, sent: str) -> UrlNotice:
+    """The notice that an error was kept with."""
+    return UrlNotice._make([*json.loads(notice), sent])

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lcc.model import CachedState, QueuedState, UrlNotice
-from lcc.storage.books import Books
+from lcc.storage.books import GENERATION_SHIFT, Books
 from lcc.storage.keyranges import PAGE_BYTES, views_range
 from lcc.storage.rows import (
     CACHE_COLUMNS,
@@ -24,21 +24,19 @@ from lcc.storage.rows import (
     notice_values,
 )
 
-_QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, attempts, seen FROM qdb"
+_QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, attempts, len FROM qdb"
 _CACHE = (
     "SELECT urlkey, pid, state, connseq, told_md5, told_len, told_mtime, md5, len, mtime,"
     " fetched_machineid, fetched_fileid FROM lccurl"
 )
 _RANGES_AT_ONCE = 100
 
-GENERATION_SHIFT = 16
-"""A row's generation begins at ``batch << 16``: a row that is made anew never repeats one that an old result has."""
-
 
 class QueueEntry:
     """A queue row being changed.
 
     :ivar notice: the new one; None: the stored one stays.
+    :ivar length: bytes that were told.
     :ivar new: it is not stored yet.
     """
 
@@ -47,6 +45,7 @@ class QueueEntry:
         "changed",
         "generation",
         "key",
+        "length",
         "new",
         "notice",
         "pid",
@@ -65,6 +64,7 @@ class QueueEntry:
         self.state = state
         self.generation = generation
         self.attempts = 0
+        self.length: int | None = None
         self.seen: int | None = None
         self.notice: UrlNotice | None = None
         self.new = new
@@ -156,11 +156,12 @@ class Overlay:
             views.add(key)
 
     def _add_queue(self, row: tuple[Any, ...]) -> None:
-        key, pid, psetid, slot, seq, operation, generation, connseq, attempts, _seen = row
+        key, pid, psetid, slot, seq, operation, generation, connseq, attempts, length = row
         if key not in self.queue:
             state = QueuedState(operation == FETCH, connseq)
             entry = self.queue[key] = QueueEntry(key, pid, (psetid, slot, seq), state, generation, False)
             entry.attempts = attempts
+            entry.length = length
 
     def _add_cache(self, row: tuple[Any, ...]) -> None:
         key, pid, state, connseq, *content, machine, file = row
@@ -192,12 +193,24 @@ class Overlay:
         self.known(key, connseq)
         self.cache[key].confirmed = True
 
+    def _pend(self, key: bytes, count: int) -> None:
+        """Take the row of this key into what is pending, or out of it."""
+        entry = self.queue.get(key)
+        if entry is not None and self.is_pending(key):
+            self.books.stats(entry.pid).pend(count, entry.length)
+
+    def is_pending(self, key: bytes) -> bool:
+        """It is to be fetched, and there is no content yet."""
+        entry, cached = self.queue.get(key), self.cache.get(key)
+        return entry is not None and entry.state.fetch and (cached is None or not cached.state.cached)
+
     def fetch(self, key: bytes, pid: int, place: tuple[int, int, int], connseq: int, notice: UrlNotice) -> bool:
         """Queue it.
 
         :param place: (psetid, slot, seq), for a row that is new.
         :returns: the row was made now.
         """
+        self._pend(key, -1)
         entry = self.queue.get(key)
         made = entry is None
         least = self._generation
@@ -214,21 +227,35 @@ class Overlay:
             entry.generation = max(entry.generation + 1, least)
             entry.attempts = 0
         entry.notice = notice
+        entry.length = notice.length
         entry.changed = True
+        self._pend(key, 1)
         return made
+
+    def refuse(self, key: bytes, connseq: int) -> None:
+        """It is not to be fetched, whatever was told before; its content stays."""
+        self._pend(key, -1)
+        self.known(key, connseq)
+        queued = self.queue.get(key)
+        if queued is not None and queued.state.fetch:
+            self._do_nothing(queued, connseq)
+
+    def _do_nothing(self, queued: QueueEntry, connseq: int) -> None:
+        if queued.state.fetch:
+            self.books.stats(queued.pid).nurlproc -= 1
+        if queued.new:
+            del self.queue[queued.key]
+        else:
+            queued.generation += 1
+            queued.state = QueuedState(False, connseq)
+            queued.changed = True
 
     def delete(self, key: bytes, connseq: int, notice: UrlNotice, pid: int) -> None:
         """Its content goes, its queue row does nothing, a tombstone stays."""
+        self._pend(key, -1)
         queued = self.queue.get(key)
         if queued is not None:
-            if queued.state.fetch:
-                self.books.stats(pid).nurlproc -= 1
-            if queued.new:
-                del self.queue[key]
-            else:
-                queued.generation += 1
-                queued.state = QueuedState(False, connseq)
-                queued.changed = True
+            self._do_nothing(queued, connseq)
         cached = self.cache.get(key)
         if cached is None:
             cached = self.cache[key] = CacheEntry(key, pid, NOTHING_CACHED, None, None)

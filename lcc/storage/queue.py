@@ -24,11 +24,13 @@ from lcc.interfaces import IQueueRules, IQueueStore
 from lcc.model import (
     Absorbed,
     Ahead,
+    CarriedOut,
     Claim,
     Cursor,
     Delay,
     DeleteOrder,
     FetchResult,
+    Kept,
     Provider,
     Recorded,
     SetAnswer,
@@ -38,10 +40,12 @@ from lcc.model import (
 )
 from lcc.storage.books import Books, claim_run
 from lcc.storage.cache import database_epoch
+from lcc.storage.chores import do_chore
 from lcc.storage.database import Database
 from lcc.storage.providers import get_provider
-from lcc.storage.queue_absorb import Owed, absorb_pieces
-from lcc.storage.queue_orders import carry_out, next_order, reset_full_set_counts
+from lcc.storage.queue_absorb import absorb_pieces
+from lcc.storage.queue_batch import Owed
+from lcc.storage.queue_orders import carry_out, next_order
 from lcc.storage.queue_read import delete_orders, providers_with_work, read_ahead
 from lcc.storage.queue_record import Requeued, record_results
 from lcc.storage.queue_repair import RepairStore
@@ -52,11 +56,7 @@ from lcc.storage.transactions import Txn
 
 T = TypeVar("T")
 
-REMOVING = "provider-removing"
-"""Kind of an order that is carried out in part: there is more to do."""
-
 _ORDERS_AT_ONCE = 20
-_RESET_SECONDS = 3600
 
 
 @implementer(IQueueStore)
@@ -74,8 +74,8 @@ class QueueStore(RepairStore):
         self._absorbing = DeferredLock()
         self._owed = Owed()
         self._opened = Opened()
-        self._progress: dict[int, bytes] = {}
-        self._reset_time = 0
+        self._owed_of_orders = Owed()
+        self._owed_of_chores = Owed()
 
     def claim(self, now: int) -> Deferred[Claim]:
         def claim(txn: Txn) -> Claim:
@@ -98,20 +98,20 @@ class QueueStore(RepairStore):
     async def _absorb(self, pieces: list[SetPiece], now: int) -> Absorbed:
         # What an absorb that failed may have done all the same is told with this one.
         owed = self._owed
-        period = self._settings.full_set_period
+        settings = self._settings
         answers: list[SetAnswer] = []
         while pieces:
             end = next((at for at, piece in enumerate(pieces, 1) if piece.last and piece.header.full), len(pieces))
             some, pieces = pieces[:end], pieces[end:]
-            answered, sweep = await self._write(absorb_pieces, self._rules, some, now, owed, period)
+            answered, sweep = await self._write(absorb_pieces, self._rules, some, now, owed, settings)
             answers += answered
             if sweep is not None:
                 after: bytes | None = b""
                 while after is not None:
-                    after = await self._write(sweep_page, sweep, after, now, owed)
-                answers.append(await self._write(finish_sweep, sweep.header, now, period))
+                    after = await self._write(sweep_page, sweep, after, now, owed, settings)
+                answers.append(await self._write(finish_sweep, sweep.header, now, settings.full_set_period))
         self._owed = Owed()
-        return Absorbed(tuple(answers), owed.queued, frozenset(owed.touched), owed.deletes, owed.priorities)
+        return owed.as_absorbed(answers)
 
     # The queue.
 
@@ -131,8 +131,8 @@ class QueueStore(RepairStore):
         now: int,
         closed: Sequence[tuple[bytes, int, int]] = (),
     ) -> Deferred[Recorded]:
-        kept, memory = self._settings.errors_kept, Requeued()
-        return self._write(record_results, self._rules, list(results), list(removed), now, kept, memory, list(closed))
+        arguments = (list(results), list(removed), now, self._settings, Requeued(), list(closed))
+        return self._write(record_results, self._rules, *arguments)
 
     # Delays and slots.
 
@@ -159,8 +159,8 @@ class QueueStore(RepairStore):
 
     # Files.
 
-    def deletes(self, machine: int, after: int, limit: int) -> Deferred[list[DeleteOrder]]:
-        return self._database.interact(delete_orders, machine, after, limit)
+    def deletes(self, machine: int, after: int, limit: int, now: int) -> Deferred[list[DeleteOrder]]:
+        return self._database.interact(delete_orders, machine, after, limit, now)
 
     def deletes_done(self, ids: Sequence[int]) -> Deferred[None]:
         return self._write(_deletes_done, sorted(ids))
@@ -173,28 +173,33 @@ class QueueStore(RepairStore):
     def save_state(self, text: str) -> Deferred[None]:
         return self._write(save_state, text)
 
-    def carry_out_orders(self, now: int) -> Deferred[list[tuple[str, int]]]:
+    # In the background.
+
+    def carry_out_orders(self, now: int) -> Deferred[CarriedOut]:
         return Deferred.fromCoroutine(self._carry_out(now))
 
-    async def _carry_out(self, now: int) -> list[tuple[str, int]]:
-        if now - self._reset_time >= _RESET_SECONDS:
-            await self._write(reset_full_set_counts, now, self._settings.full_set_period)
-            self._reset_time = now
+    async def _carry_out(self, now: int) -> CarriedOut:
+        owed = self._owed_of_orders
         finished: list[tuple[str, int]] = []
+        more = True
         for _ in range(_ORDERS_AT_ONCE):
             order = await self._database.interact(next_order)
             if order is None:
-                return finished
-            number, kind, pid = order
-            left = await self._write(carry_out, order, now, self._progress.get(number, b""))
-            if left is None:
-                self._progress.pop(number, None)
-                finished.append((kind, pid))
-            else:
-                self._progress[number] = left
-        if self._progress:
-            finished.append((REMOVING, pid))
-        return finished
+                more = False
+                break
+            if await self._write(carry_out, self._rules, order, now, self._settings, owed):
+                finished.append((order.kind, order.pid))
+        self._owed_of_orders = Owed()
+        return CarriedOut(tuple(finished), owed.as_absorbed(), more)
+
+    def housekeeping(self, now: int) -> Deferred[Kept]:
+        return Deferred.fromCoroutine(self._housekeeping(now))
+
+    async def _housekeeping(self, now: int) -> Kept:
+        owed = self._owed_of_chores
+        more = await self._write(do_chore, now, self._settings, owed)
+        self._owed_of_chores = Owed()
+        return Kept(owed.as_absorbed(), more)
 
 
 def _deletes_done(txn: Txn, run: int, ids: list[int]) -> None:
@@ -204,5 +209,5 @@ def _deletes_done(txn: Txn, run: int, ids: list[int]) -> None:
 
 def _want_full_set(txn: Txn, run: int, pid: int, reason: str) -> None:
     books = Books(txn, run)
-    books.stats(pid).wantfullset = reason[:64]
+    books.stats(pid).want(reason)
     books.close()

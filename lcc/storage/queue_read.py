@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from lcc.model import FETCH_NOW, Ahead, Cursor, DeleteOrder, QueueRow, Waiting
 from lcc.storage.rows import SELECT_QUEUE, queue_row
@@ -67,7 +68,9 @@ def _partial_rows(txn: Txn, cursor: Cursor) -> list[QueueRow]:
     return rows
 
 
-def delete_orders(txn: Txn, machine: int, after: int, limit: int) -> list[DeleteOrder]:
+def delete_orders(txn: Txn, machine: int, after: int, limit: int, now: int) -> list[DeleteOrder]:
     """See :meth:`lcc.interfaces.IQueueStore.deletes`."""
-    sql = "SELECT id, machine, file FROM fsmdb WHERE machine = ? AND id > ? ORDER BY id LIMIT ?"
-    return [DeleteOrder(*row) for row in txn.query(sql, [machine, after, limit])]
+    sql = "SELECT id, machine, file, not_before FROM fsmdb WHERE machine = ? AND id > ? ORDER BY id LIMIT ?"
+    rows = txn.query(sql, [machine, after, limit])
+    # They become due in their order: what is behind the first one that is not is looked at later.
+    return [DeleteOrder(*row[:3]) for row in takewhile(lambda row: row[3] <= now, rows)]

@@ -7,14 +7,14 @@ content came last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
 
-from lcc.errors import entry_for
+from lcc.config import QmConfig
 from lcc.interfaces import IQueueRules
-from lcc.model import FETCH_NOW, FetchResult, Outcome, QueueRow, Recorded
+from lcc.model import FETCH_NOW, FetchResult, Outcome, QueueRow, Quota, Recorded
 from lcc.storage.books import Books
 from lcc.storage.overlay import TOMBSTONE_UPDATED
 from lcc.storage.queue_slots import move_rows
@@ -61,7 +61,7 @@ class _Work:
     books: Books
     rules: IQueueRules
     now: int
-    errors_kept: int
+    quotas: dict[int, Quota]
     queue: dict[bytes, QueueRow]
     seen: dict[bytes, int]
     cache: dict[bytes, dict[str, Any]]
@@ -69,7 +69,12 @@ class _Work:
     changed: dict[bytes, None] = attrs.field(factory=dict)
     moved: dict[bytes, QueueRow] = attrs.field(factory=dict)
     taken: set[bytes] = attrs.field(factory=set)
-    errors: list[tuple[Any, ...]] = attrs.field(factory=list)
+
+    def pend(self, key: bytes, count: int) -> None:
+        """Take the row of this key into what is pending, or out of it."""
+        row, cached = self.queue.get(key), self.cache.get(key)
+        if row is not None and not row.delete and (cached is None or cached["state"] != CACHED):
+            self.books.stats(row.pid).pend(count, row.notice.length)
 
 
 def record_results(
@@ -79,22 +84,24 @@ def record_results(
     results: Sequence[FetchResult],
     removed: Sequence[tuple[bytes, int]],
     now: int,
-    errors_kept: int,
+    settings: QmConfig,
     memory: Requeued,
     closed: Sequence[tuple[bytes, int, int]] = (),
 ) -> Recorded:
     """Record results, take away rows that do "nothing", send rows back to their slots (see
     :meth:`lcc.interfaces.IQueueStore.record`)."""
-    books = Books(txn, run)
+    books = Books(txn, run, now, settings)
     keys = sorted({result.key for result in results} | {key for key, _ in removed} | {row[0] for row in closed})
     found = txn.query_in(f"{SELECT_QUEUE} WHERE urlkey IN ({{in}})", keys)
     queue = {row[0]: queue_row(row) for row in found}
     seen = {row[0]: row[_SEEN] for row in found}
     cached = txn.query_in(f"{_SELECT_CACHE} WHERE urlkey IN ({{in}})", sorted({result.key for result in results}))
     cache = {row[0]: dict(zip(CACHE_COLUMNS, row, strict=True)) for row in cached}
-    books.load_stats({row.pid for row in queue.values()})
+    pids = sorted({row.pid for row in queue.values()})
+    books.load_stats(pids)
+    quotas = load_quotas(txn, pids)
     sets = QueuedSets(txn, {(row.psetid, row.slot) for row in queue.values()})
-    work = _Work(txn, books, rules, now, errors_kept, queue, seen, cache, sets)
+    work = _Work(txn, books, rules, now, quotas, queue, seen, cache, sets)
     again: dict[bytes, QueueRow] = {}
     held: dict[int, int] = {}
     requeued: dict[int, tuple[int, int]] = {}
@@ -146,7 +153,23 @@ def _earliest(places: dict[int, tuple[int, int]], row: QueueRow) -> None:
     places[row.pid] = min(places.get(row.pid, place), place)
 
 
+def load_quotas(txn: Txn, pids: Iterable[int]) -> dict[int, Quota]:
+    """The quotas of those of these providers that have one."""
+    sql = (
+        "SELECT pid, filesmax, spacemax FROM pidb WHERE pid IN ({in})"
+        " AND (filesmax IS NOT NULL OR spacemax IS NOT NULL)"
+    )
+    return {pid: Quota(files, space) for pid, files, space in txn.query_in(sql, pids)}
+
+
 def _record_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outcome:
+    work.pend(result.key, -1)
+    outcome = _decide_one(work, result, row)
+    work.pend(result.key, 1)
+    return outcome
+
+
+def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outcome:
     if row is None:
         outcome = work.rules.outcome(result.code, result.generation, None, 0, 0)
     else:
@@ -156,15 +179,17 @@ def _record_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
             _take_away(work, row)
         _discard_file(work, result)
     elif outcome in (Outcome.STORE, Outcome.STORE_AGAIN):
-        _store(work, result, row, told=outcome is Outcome.STORE)
+        outcome = _store(work, result, row, outcome)
         if outcome is Outcome.STORE:
             _take_away(work, row)
+        elif outcome is Outcome.RETRY:
+            _to_the_end(work, row, failures=0)
     else:
         _discard_file(work, result)
         if outcome is Outcome.RETRY:
             _to_the_end(work, row)
         elif outcome in (Outcome.KEEP, Outcome.DELETE):
-            _failed(work, result, row)
+            _failed(work, row, result.code, result.detail)
             if outcome is Outcome.DELETE:
                 _delete_content(work, row)
             _take_away(work, row)
@@ -182,6 +207,7 @@ def _discard_file(work: _Work, result: FetchResult) -> None:
     cached = work.cache.get(result.key)
     if cached is None:
         cached = work.cache[result.key] = empty_cache_row(result.key, result.pid)
+        cached["confirmed_time"] = work.now
     elif _is_current(cached, result):
         return
     work.books.delete_file(result.machine, result.file)
@@ -199,19 +225,14 @@ def _take_away(work: _Work, row: QueueRow) -> None:
         work.books.stats(row.pid).nurlproc -= 1
 
 
-def _to_the_end(work: _Work, row: QueueRow) -> None:
+def _to_the_end(work: _Work, row: QueueRow, failures: int = 1) -> None:
     seq = work.sets.place_at_end(row)
-    moved = row._replace(seq=seq, generation=row.generation + 1, attempts=row.attempts + 1)
+    moved = row._replace(seq=seq, generation=row.generation + 1, attempts=row.attempts + failures)
     work.queue[row.key] = work.moved[row.key] = moved
 
 
-def _failed(work: _Work, result: FetchResult, row: QueueRow) -> None:
-    stats = work.books.stats(row.pid)
-    stats.errseq += 1
-    text = entry_for(result.code).text
-    message = f"{text}: {result.detail}" if result.detail else text
-    url = row.notice.furl or row.notice.curl
-    work.errors.append((row.pid, stats.errseq, result.code, message, url, row.notice.sent, work.now))
+def _failed(work: _Work, row: QueueRow, code: int, detail: str = "") -> None:
+    work.books.error(row.pid, row.key, row.connseq, code, detail, row.notice, row.generation)
     cached = work.cache.get(row.key)
     if cached is not None and cached["connseq"] < row.connseq:
         cached["connseq"] = row.connseq
@@ -237,18 +258,42 @@ def _delete_content(work: _Work, row: QueueRow) -> None:
     work.changed[row.key] = None
 
 
-def _store(work: _Work, result: FetchResult, row: QueueRow, *, told: bool) -> None:
+def _over_quota(work: _Work, result: FetchResult, cached: dict[str, Any]) -> int:
+    """The error that there is no room for this content; 0: there is."""
+    quota = work.quotas.get(result.pid)
+    if quota is None:
+        return 0
+    stats = work.books.stats(result.pid)
+    is_new = cached["state"] != CACHED
+    space = stats.space_used - (0 if is_new else cached["len"] or 0)
+    return work.rules.over_quota(quota, is_new, stats.files_used, space, result.size_bytes)
+
+
+def _is_arriving(work: _Work, psetid: int) -> bool:
+    """The set is not complete: a full set has not deleted yet what it did not name."""
+    return work.txn.one("SELECT 1 FROM setspos WHERE part_psetid = ?", [psetid]) is not None
+
+
+def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) -> Outcome:
+    told = outcome is Outcome.STORE
     notice = row.notice
     cached = work.cache.get(row.key)
     if cached is None:
         cached = work.cache[row.key] = empty_cache_row(row.key, row.pid)
     elif _is_current(cached, result) or result.generation <= cached["generation"]:
         _discard_file(work, result)  # came twice, or too late
-        return
+        return outcome
     names = {"furl": notice.furl, "burl": notice.burl, "subtype": notice.subtype}
     was_cached = cached["state"] == CACHED
     same = was_cached and work.rules.same_content(result.md5, result.size_bytes, cached["md5"], cached["len"])
     stats = work.books.stats(row.pid)
+    if not same and (refused := _over_quota(work, result, cached)):
+        _discard_file(work, result)
+        if told and _is_arriving(work, row.psetid):
+            return Outcome.RETRY
+        if told:
+            _failed(work, row, refused)
+        return outcome
     if same:
         work.books.delete_file(result.machine, result.file)
         changed = any(cached[name] != names[name] for name in _NAMES)
@@ -289,6 +334,7 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, *, told: bool) -> No
     if changed:
         cached["change_number"] = work.books.next("change")
     work.changed[row.key] = None
+    return outcome
 
 
 def _save(work: _Work) -> None:
@@ -302,8 +348,3 @@ def _save(work: _Work) -> None:
             [row.seq, row.generation, row.attempts, key],
         )
     work.sets.save()
-    columns = ("pid", "number", "code", "message", "url", "sent", "time")
-    txn.upsert("urlerrs", columns, work.errors, ("pid", "number"))
-    for pid in sorted({error[0] for error in work.errors}):
-        oldest = work.books.stats(pid).errseq - work.errors_kept
-        txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number <= ?", [pid, oldest])

@@ -5,15 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import attrs
+from twisted.logger import Logger
 
 from lcc.model import QueueRow
 from lcc.storage.transactions import Txn
+
+_log = Logger()
 
 RETRY_SEQ = 1 << 40
 """Places from here on are those of rows that were sent to the end of their set: behind all that may still arrive."""
 
 _FIRST_BEHIND = 32
 """``firstseq`` is moved once it is so many places behind; a restart looks at no more rows that are gone."""
+
+_LOOKED_AT = 100
+_COUNTED = 10_000
+
+SET_COLUMNS = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
+
+
+def derived_set(
+    txn: Txn, pid: int, slot: int, psetid: int, first: int, last: int, rows: int, now: int
+) -> tuple[int, ...]:
+    """The row of ``qpsdb`` of a set, as far as it can be told from its rows in ``qdb`` and from the provider.
+
+    When it came is not known; whether it is a full set shows in its rows, unless later full sets have named them all.
+    """
+    looked = txn.query(
+        "SELECT connseq, seen FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? ORDER BY seq LIMIT ?",
+        [pid, slot, psetid, _LOOKED_AT],
+    )
+    connseq = min([row[0] for row in looked], default=0)
+    full = int(any(row[1] == psetid for row in looked))
+    priority = txn.value("SELECT priority FROM pidb WHERE pid = ?", [pid], 0)
+    return (psetid, slot, pid, priority, connseq, full, first, last, rows, now)
 
 
 @attrs.define
@@ -41,7 +66,7 @@ class QueuedSets:
 
     def removed(self, row: QueueRow) -> None:
         """A queue row of a set is taken away."""
-        found = self._sets[row.psetid, row.slot]
+        found = self._set_of(row)
         found.nurls -= 1
         found.removed_upto = max(found.removed_upto, row.seq)
         found.changed = True
@@ -49,11 +74,28 @@ class QueuedSets:
 
     def place_at_end(self, row: QueueRow) -> int:
         """A place behind all others, for a row that moves there."""
-        found = self._sets[row.psetid, row.slot]
+        found = self._set_of(row)
         found.lastseq = max(found.lastseq, RETRY_SEQ) + 1
         found.changed = True
         self._pids[row.psetid, row.slot] = row.pid
         return found.lastseq
+
+    def _set_of(self, row: QueueRow) -> _Set:
+        found = self._sets.get((row.psetid, row.slot))
+        if found is None:
+            # It is missing, which should not be: it is made here, so that nothing stands still, and counted later.
+            _log.error("Set {psetid} of provider {pid} was missing; it is made anew", psetid=row.psetid, pid=row.pid)
+            sql = (
+                "SELECT COUNT(*), MIN(seq), MAX(seq) FROM (SELECT seq FROM qdb"
+                " WHERE pid = ? AND slot = ? AND psetid = ? ORDER BY seq LIMIT ?) AS page"
+            )
+            count, first, _last = self._txn.query(sql, [row.pid, row.slot, row.psetid, _COUNTED])[0]
+            sql = "SELECT MAX(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ?"
+            last = self._txn.value(sql, [row.pid, row.slot, row.psetid])
+            made = derived_set(self._txn, row.pid, row.slot, row.psetid, first, last, count, 0)
+            self._txn.upsert("qpsdb", SET_COLUMNS, [made], ("psetid", "slot"))
+            found = self._sets[row.psetid, row.slot] = _Set(first, last, count)
+        return found
 
     def save(self) -> None:
         """Write what has changed; a set without rows goes.  Call it when the queue rows are written."""
@@ -62,7 +104,12 @@ class QueuedSets:
             if not found.changed:
                 continue
             if found.nurls <= 0:
-                txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", [psetid, slot])
+                # Should the count be wrong, the rows are not forgotten.
+                txn.execute(
+                    "DELETE FROM qpsdb WHERE psetid = ? AND slot = ? AND NOT EXISTS"
+                    " (SELECT 1 FROM qdb WHERE qdb.pid = ? AND qdb.slot = ? AND qdb.psetid = ?)",
+                    [psetid, slot, self._pids[psetid, slot], slot, psetid],
+                )
                 continue
             if found.removed_upto - found.firstseq >= _FIRST_BEHIND:
                 sql = "SELECT MIN(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq >= ?"

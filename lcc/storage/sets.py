@@ -106,6 +106,7 @@ def finish_set(books: Books, header: SetHeader, now: int, full_set_period: int) 
         stats.errcleared = cleared
         books.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number <= ?", [header.pid, cleared])
     if header.full:
+        stats.last_full_time = now
         if stats.wantfullset and header.connseq >= stats.fullconnseq:
             stats.wantfullset = ""
         else:

@@ -220,7 +220,7 @@ class World:
     """
 
     def __init__(self, folder: Path, **settings: Any) -> None:
-        self.settings = QmConfig(**settings)
+        self.settings = QmConfig(**({"delete_grace": 0} | settings))
         self.clock = Clock()
         self.random = Random(1)
         self.database = InlineDatabase(folder, self.random)

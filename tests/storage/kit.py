@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+import attrs
 from twisted.internet.defer import Deferred, fail, succeed
 
 from lcc.config import DatabaseConfig, QmConfig
@@ -15,8 +16,10 @@ from lcc.domain.rules import QueueRules
 from lcc.errors import StoreUnavailable
 from lcc.model import (
     Absorbed,
+    CarriedOut,
     Cursor,
     FetchResult,
+    Kept,
     KeyedNotice,
     Provider,
     QueueRow,
@@ -91,7 +94,7 @@ class Queue:
 
     def __init__(self, database: DirectDatabase, settings: QmConfig | None = None) -> None:
         self.database = database
-        self.settings = settings or QmConfig()
+        self.settings = settings or QmConfig(delete_grace=0)
         self.store = self.another_store()
         self.pid = self.add_provider()
         self.claim()
@@ -169,6 +172,25 @@ class Queue:
             removed = [(row.key, row.generation) for row in rows if row.delete]
             self.record(*[self.fetched(row) for row in rows if not row.delete], removed=removed, now=now)
 
+    def keep_house(self, now: int) -> list[Kept]:
+        """Do all that is due in the background."""
+        done = [result_of(self.store.housekeeping(now))]
+        while done[-1].more:
+            done.append(result_of(self.store.housekeeping(now)))
+        return done
+
+    def carry_out(self, now: int = 50) -> CarriedOut:
+        """Carry out all orders; gives all that was done."""
+        finished: tuple[tuple[str, int], ...] = ()
+        queued: dict[int, tuple[int, int]] = {}
+        while True:
+            done = result_of(self.store.carry_out_orders(now))
+            finished += done.finished
+            for pid, place in done.work.queued.items():
+                queued[pid] = min(place, queued.get(pid, place))
+            if not done.more:
+                return CarriedOut(finished, attrs.evolve(done.work, queued=queued), more=False)
+
     # Looking.
 
     def cached(self) -> dict[str, str]:
@@ -191,15 +213,26 @@ class Queue:
             "SELECT COUNT(*), COALESCE(SUM(len), 0) FROM lccurl WHERE pid = ? AND state = 1", [self.pid]
         )[0]
         queued = query("SELECT COUNT(*) FROM qdb WHERE pid = ? AND operation = 1", [self.pid])[0][0]
-        stats = query("SELECT files_used, space_used, nurlproc FROM pstats WHERE pid = ?", [self.pid])
-        assert (stats or [(0, 0, 0)])[0] == (files, space, queued)
-        sets = query(
-            "SELECT psetid, COUNT(*), MIN(seq), MAX(seq) FROM qdb WHERE pid = ? GROUP BY psetid ORDER BY psetid",
+        pending = query(
+            "SELECT COUNT(*), COALESCE(SUM(len), 0) FROM qdb WHERE pid = ? AND operation = 1"
+            " AND NOT EXISTS (SELECT 1 FROM lccurl WHERE lccurl.urlkey = qdb.urlkey AND state = 1)",
+            [self.pid],
+        )[0]
+        stats = query(
+            "SELECT files_used, space_used, nurlproc, files_pending, space_pending FROM pstats WHERE pid = ?",
             [self.pid],
         )
-        stored = query("SELECT psetid, nurls, firstseq, lastseq FROM qpsdb WHERE pid = ? ORDER BY psetid", [self.pid])
-        assert [row[:2] for row in stored] == [row[:2] for row in sets]
-        for (_, _, first, last), (_, _, lowest, highest) in zip(stored, sets, strict=True):
+        assert (stats or [(0,) * 5])[0] == (files, space, queued, *pending)
+        sets = query(
+            "SELECT psetid, slot, COUNT(*), MIN(seq), MAX(seq) FROM qdb WHERE pid = ?"
+            " GROUP BY psetid, slot ORDER BY psetid, slot",
+            [self.pid],
+        )
+        stored = query(
+            "SELECT psetid, slot, nurls, firstseq, lastseq FROM qpsdb WHERE pid = ? ORDER BY psetid, slot", [self.pid]
+        )
+        assert [row[:3] for row in stored] == [row[:3] for row in sets]
+        for (*_, first, last), (*_, lowest, highest) in zip(stored, sets, strict=True):
             assert first <= lowest and highest <= last
         numbers = [number for (number,) in query("SELECT change_number FROM lccurl WHERE change_number > 0")]
         assert len(set(numbers)) == len(numbers)

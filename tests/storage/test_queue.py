@@ -116,9 +116,9 @@ def test_a_deletion_leaves_a_tombstone_and_orders_the_file_away(queue: Queue) ->
     (change,) = queue.database.now(cache.changes, 1)
     assert (change.state, change.change, change.curl) == ("deleted", 2, "http://site/a")
     assert queue.files_to_delete() == [1]
-    orders = result_of(queue.store.deletes(1, 0, 10))
+    orders = result_of(queue.store.deletes(1, 0, 10, 20))
     assert [(order.machine, order.file) for order in orders] == [(1, 1)]
-    assert result_of(queue.store.deletes(2, 0, 10)) == []
+    assert result_of(queue.store.deletes(2, 0, 10, 20)) == []
     result_of(queue.store.deletes_done([order.id for order in orders]))
     assert queue.files_to_delete() == []
     queue.check_books()
@@ -265,7 +265,7 @@ def test_full_sets_are_counted_and_wanted_ones_are_free(queue: Queue) -> None:
     queue.send(3, full=True)
     assert left() == (9, "")
     later = 10 + queue.settings.full_set_period
-    result_of(queue.store.carry_out_orders(later))
+    queue.keep_house(later)
     assert left() == (10, "")
 
 
@@ -499,8 +499,8 @@ def test_a_provider_is_removed_with_all_it_has(queue: Queue) -> None:
     queue.database.now(order_removal, queue.pid)
     assert queue.send(3, notice("e")).answers[0].code == code("provider-gone")
     finished = []
-    while step := result_of(queue.store.carry_out_orders(50)):
-        finished += step
+    while (step := result_of(queue.store.carry_out_orders(50))).finished or step.more:
+        finished += step.finished
     assert ("provider-removed", queue.pid) in finished
     assert queue.database.now(get_provider, queue.pid) is None
     assert not queue.rows() and set(queue.cached().values()) == {"deleted"}
@@ -513,8 +513,8 @@ def test_a_changed_provider_is_reported(queue: Queue) -> None:
     provider = queue.database.now(get_provider, queue.pid)
     assert provider is not None
     queue.database.now(change_provider, provider)
-    assert result_of(queue.store.carry_out_orders(5)) == [("provider-changed", queue.pid)]
-    assert result_of(queue.store.carry_out_orders(5)) == []
+    assert result_of(queue.store.carry_out_orders(5)).finished == (("provider-changed", queue.pid),)
+    assert result_of(queue.store.carry_out_orders(5)).finished == ()
 
 
 def test_a_newer_queue_manager_fences_the_older(queue: Queue) -> None:

@@ -1,8 +1,9 @@
 """The delete manager: sees to it that files of deleted content go away (seed 002, section 6).
 
 The delete orders are rows of ``fsmdb``, so they survive everything.  For each BOT-M that is connected this pages
-through its rows, keeps at most a window of them outstanding, and takes the answered ones out in batches.  What is
-for a BOT-M that is away simply stays in the table until it connects.
+through its rows, keeps at most a window of them outstanding, and takes the answered ones out in batches.  A file
+stays for a while after it was deleted (``delete_grace``), so that readers can finish.  What is for a BOT-M that is
+away simply stays in the table until it connects.
 
 An order that is not answered (the file could not be removed) stays in the table, too, and is sent again later.  So
 that such orders do not fill the window, they leave it when there was no answer for a while.
@@ -24,10 +25,15 @@ from lcc.roles.qm.patience import Patience
 _log = Logger()
 
 STUCK_SECONDS = 60.0
+LOOK_SECONDS = 10.0
+"""Orders become due with time (``delete_grace``): how often it is looked whether some have."""
 
 
 class Deleting(Protocol):
     """What the delete manager needs of the engine."""
+
+    def now(self) -> int:
+        """Seconds since 1970."""
 
     def fatal(self, error: Busy) -> None:
         """A newer queue manager has claimed the database."""
@@ -41,6 +47,7 @@ class _Client:
     :ivar answered: rows to be taken out of the table.
     :ivar woken: there may be rows that were not read yet.
     :ivar last_answer: when something was answered, or nothing was outstanding.
+    :ivar looked: when it was last looked whether orders have become due.
     :ivar again: rows may have come before ``after``, too: read from the start once everything is answered.
     """
 
@@ -54,6 +61,7 @@ class _Client:
         self.again = False
         self.work: Deferred[None] | None = None
         self.last_answer = 0.0
+        self.looked = 0.0
 
 
 class Deleter:
@@ -101,6 +109,10 @@ class Deleter:
     def check_stuck(self, now: float) -> None:
         """Called now and then: go on where nothing is answered."""
         for client in list(self._clients.values()):
+            if now - client.looked >= LOOK_SECONDS:
+                client.looked = now
+                client.woken = True
+                self._start(client)
             if not client.outstanding:
                 client.last_answer = now
             elif now - client.last_answer >= STUCK_SECONDS:
@@ -171,7 +183,7 @@ class Deleter:
         limit = self._window - len(client.outstanding)
         client.woken = False
         rows = await self._patience.ask(
-            "delete orders", lambda: self._store.deletes(client.machine, client.after, limit)
+            "delete orders", lambda: self._store.deletes(client.machine, client.after, limit, self._engine.now())
         )
         for row in rows:
             client.after = row.id

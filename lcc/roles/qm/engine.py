@@ -29,7 +29,7 @@ Failures
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -42,13 +42,14 @@ from lcc.config import QmConfig
 from lcc.domain.timeslots import TimeSlots
 from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
-from lcc.model import Absorbed, Recorded
+from lcc.model import Absorbed, CarriedOut, Recorded
 from lcc.protocols.hello import Hello
 from lcc.roles.qm.absorber import Absorber
 from lcc.roles.qm.botms import Botm
 from lcc.roles.qm.delays import Delays
 from lcc.roles.qm.deleter import Deleter
 from lcc.roles.qm.dispatcher import Dispatcher
+from lcc.roles.qm.housekeeper import Housekeeper
 from lcc.roles.qm.keeper import Timekeeper
 from lcc.roles.qm.machines import Machine
 from lcc.roles.qm.patience import Patience
@@ -109,6 +110,7 @@ class QmEngine:
         )
         self.deleter = Deleter(self, store, self.patience, settings.delete_window)
         self.reader = Reader(self, store, self.patience, self.scheduler)
+        self.housekeeper = Housekeeper(self, store)
         self.upkeep = Upkeep(self, store, self.patience, settings, random)
         self.state_saver = StateSaver(self, store)
         self.run = 0
@@ -137,8 +139,8 @@ class QmEngine:
         try:
             claim = await self.patience.ask("claiming the database", lambda: self.store.claim(self.now()))
             waiting = await self.patience.ask("loading the queue", self.store.providers_with_work)
-            await self.timekeeper.starting()
             await self.upkeep.starting()
+            await self.timekeeper.starting()
         except Busy as error:
             self.fatal(error)
             return
@@ -178,6 +180,7 @@ class QmEngine:
         self.recorder.stop()
         self.timekeeper.stop()
         self.upkeep.stop()
+        self.housekeeper.stop()
         self.deleter.stop()
         self.reader.stop()
         self.state_saver.stop()
@@ -355,6 +358,7 @@ class QmEngine:
         self.upkeep.tick(now)
         self.timekeeper.tick()
         self.deleter.check_stuck(now)
+        self.housekeeper.tick(now)
         self.state_saver.tick(now)
         if self._ordering is None:
             ordering = self._ordering = Deferred.fromCoroutine(self._carry_out_orders())
@@ -369,22 +373,23 @@ class QmEngine:
     async def _carry_out_orders(self) -> None:
         while True:
             try:
-                finished = await self.patience.ask(
+                done = await self.patience.ask(
                     "orders of lcc-admin", partial(self.store.carry_out_orders, self.now())
                 )
             except Busy as error:
                 self.fatal(error)
                 return
-            if not finished:
+            self._orders_carried_out(done)
+            if not done.more:
                 return
-            self._orders_finished(finished)
 
-    def _orders_finished(self, finished: Sequence[tuple[str, int]]) -> None:
-        for kind, pid in finished:
+    def _orders_carried_out(self, done: CarriedOut) -> None:
+        self.absorbed(done.work)
+        for kind, pid in done.finished:
             _log.debug("Carried out: {kind} {pid}", kind=kind, pid=pid)
             if kind == "provider-removed":
                 self.scheduler.provider_removed(pid)
             self.reader.provider_changed(pid)
             self.timekeeper.order_finished(kind, pid)
-        self.deleter.wake()
-        self.pump()
+        if done.finished:
+            self.pump()

@@ -38,6 +38,9 @@ CREATE TABLE IF NOT EXISTS pstats (
     fullsets_used BIGINT NOT NULL DEFAULT 0,    -- unsolicited full sets in this period
     fullsets_since BIGINT NOT NULL DEFAULT 0,   -- when the period began
     wantfullset VARCHAR(64) NOT NULL DEFAULT '',-- why a full set is wanted; empty: it is not
+    last_full_time BIGINT NOT NULL DEFAULT 0,   -- when the last full set was accepted
+    files_pending BIGINT NOT NULL DEFAULT 0,    -- rows of qdb that are to be fetched and have no content yet
+    space_pending BIGINT NOT NULL DEFAULT 0,    -- the bytes told of those
     last_set_time BIGINT NOT NULL DEFAULT 0     -- when the last set was accepted
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
@@ -50,6 +53,10 @@ CREATE TABLE IF NOT EXISTS urlerrs (
     url MEDIUMTEXT NOT NULL,                    -- the fetch URL
     sent MEDIUMTEXT NOT NULL,                   -- the element's attributes as sent, a JSON list
     time BIGINT NOT NULL,
+    urlkey BINARY(20) NOT NULL DEFAULT '',      -- of the URL; empty: not known
+    connseq BIGINT NOT NULL DEFAULT 0,          -- connection that told it
+    generation BIGINT NOT NULL DEFAULT 0,       -- of the queue row that failed; content that came later has a greater one
+    notice MEDIUMTEXT,                          -- all that was told, a JSON list; NULL: not known
     PRIMARY KEY (pid, number)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
@@ -149,6 +156,7 @@ CREATE TABLE IF NOT EXISTS fsmdb (
     id BIGINT NOT NULL PRIMARY KEY,
     machine INT NOT NULL,
     file BIGINT NOT NULL,
+    not_before BIGINT NOT NULL DEFAULT 0,       -- when: readers get time to finish; grows with the id
     INDEX fsmdb_machine (machine, id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
@@ -174,10 +182,11 @@ CREATE TABLE IF NOT EXISTS machines (
 
 -- Counters of the queue manager.
 CREATE TABLE IF NOT EXISTS counters (
-    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- change, psetid, file_order, batch, qm_run
+    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- change, psetid, file_order, batch, qm_run, forgotten
     value BIGINT NOT NULL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
-INSERT IGNORE INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('qm_run', 0);
+INSERT IGNORE INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('qm_run', 0),
+    ('forgotten', 0);
 
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE IF NOT EXISTS orders (
@@ -185,7 +194,15 @@ CREATE TABLE IF NOT EXISTS orders (
     kind VARCHAR(64) NOT NULL,                  -- provider-changed, provider-removed, retry, rebuild, want-full-set
     pid INT NOT NULL,                           -- 0: all
     code INT NOT NULL DEFAULT 0,                -- retry: only what failed with this error; 0: all
-    text VARCHAR(255) NOT NULL DEFAULT ''       -- want-full-set: why
+    text VARCHAR(255) NOT NULL DEFAULT '',      -- want-full-set: why
+    progress VARBINARY(1024) NOT NULL DEFAULT '' -- where the queue manager goes on with it
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- What the queue manager does page by page in the background (lcc.storage.chores).
+CREATE TABLE IF NOT EXISTS chores (
+    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- lcc.storage.chores.CHORES
+    due BIGINT NOT NULL,                        -- when it goes on, or begins anew
+    progress VARBINARY(1024) NOT NULL           -- where it goes on; empty: at its start
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- What the queue manager says of itself every few seconds (lcc.roles.qm.state).  One row.

@@ -38,6 +38,9 @@ CREATE TABLE pstats (
     fullsets_used INTEGER NOT NULL DEFAULT 0,   -- unsolicited full sets in this period
     fullsets_since INTEGER NOT NULL DEFAULT 0,  -- when the period began
     wantfullset TEXT NOT NULL DEFAULT '',       -- why a full set is wanted; empty: it is not
+    last_full_time INTEGER NOT NULL DEFAULT 0,  -- when the last full set was accepted
+    files_pending INTEGER NOT NULL DEFAULT 0,   -- rows of qdb that are to be fetched and have no content yet
+    space_pending INTEGER NOT NULL DEFAULT 0,   -- the bytes told of those
     last_set_time INTEGER NOT NULL DEFAULT 0    -- when the last set was accepted
 );
 
@@ -50,6 +53,10 @@ CREATE TABLE urlerrs (
     url TEXT NOT NULL,                          -- the fetch URL
     sent TEXT NOT NULL,                         -- the element's attributes as sent, a JSON list
     time INTEGER NOT NULL,
+    urlkey BLOB NOT NULL DEFAULT x'',           -- of the URL; empty: not known
+    connseq INTEGER NOT NULL DEFAULT 0,         -- connection that told it
+    generation INTEGER NOT NULL DEFAULT 0,      -- of the queue row that failed; content that came later has a greater one
+    notice TEXT,                                -- all that was told, a JSON list; NULL: not known
     PRIMARY KEY (pid, number)
 ) WITHOUT ROWID;
 
@@ -148,7 +155,8 @@ CREATE INDEX lccurl_change ON lccurl (change_number);
 CREATE TABLE fsmdb (
     id INTEGER NOT NULL PRIMARY KEY,
     machine INTEGER NOT NULL,
-    file INTEGER NOT NULL
+    file INTEGER NOT NULL,
+    not_before INTEGER NOT NULL DEFAULT 0       -- when: readers get time to finish; grows with the id
 );
 CREATE INDEX fsmdb_machine ON fsmdb (machine, id);
 
@@ -174,10 +182,11 @@ CREATE TABLE machines (
 
 -- Counters of the queue manager.
 CREATE TABLE counters (
-    name TEXT NOT NULL PRIMARY KEY,             -- change, psetid, file_order, batch, qm_run
+    name TEXT NOT NULL PRIMARY KEY,             -- change, psetid, file_order, batch, qm_run, forgotten
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('qm_run', 0);
+INSERT INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('qm_run', 0),
+    ('forgotten', 0);
 
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE orders (
@@ -185,7 +194,15 @@ CREATE TABLE orders (
     kind TEXT NOT NULL,                         -- provider-changed, provider-removed, retry, rebuild, want-full-set
     pid INTEGER NOT NULL,                       -- 0: all
     code INTEGER NOT NULL DEFAULT 0,            -- retry: only what failed with this error; 0: all
-    text TEXT NOT NULL DEFAULT ''               -- want-full-set: why
+    text TEXT NOT NULL DEFAULT '',              -- want-full-set: why
+    progress BLOB NOT NULL DEFAULT x''          -- where the queue manager goes on with it
+);
+
+-- What the queue manager does page by page in the background (lcc.storage.chores).
+CREATE TABLE chores (
+    name TEXT NOT NULL PRIMARY KEY,             -- lcc.storage.chores.CHORES
+    due INTEGER NOT NULL,                       -- when it goes on, or begins anew
+    progress BLOB NOT NULL                      -- where it goes on; empty: at its start
 );
 
 -- What the queue manager says of itself every few seconds (lcc.roles.qm.state).  One row.
