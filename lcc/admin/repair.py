@@ -23,8 +23,8 @@ COUNT_MAX = 100_000
 def retry_command(admin: Admin, pid: int | None, code: int | None) -> None:
     """Fetch again what failed, now: what waits because of an error, and what failed for good and is kept as an error.
 
-    Providers whose sites could not be reached are tried at once; URLs behind the errors that are kept (see: lcc-admin
-    errors) are queued again.
+    Providers whose sites could not be reached are tried at once, whatever the code; URLs behind the errors that are
+    kept (see: lcc-admin errors) are queued again, unless something has come of them since.
     """
     with admin.database() as database:
         if pid is not None and database.interact(get_provider, pid) is None:

@@ -23,7 +23,7 @@ from lcc.storage.inspect import (
     View,
     curls_fetched_from,
     delays_of,
-    errors_of_urls,
+    errors_of,
     owners,
     place,
     sets_of_others,
@@ -103,7 +103,8 @@ def _provider(
         for each in (view.queued.notice if view.queued is not None else None, view.cached):
             if each is not None:
                 fetched_from.add(each.furl or each.curl)
-    errors = database.interact(errors_of_urls, pid, sorted(fetched_from - {""}), ERRORS_MAX)
+    key = url_key(pid, curls[0] if curls else asked, "")
+    errors = database.interact(errors_of, key, sorted(fetched_from - {""}), ERRORS_MAX)
     hours = provider.hours if provider is not None else ""
     zone = provider.timezone if provider is not None else ""
     return {

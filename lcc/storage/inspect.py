@@ -150,15 +150,17 @@ def sets_of_others(txn: Txn, queue_set: QueueSet, limit: int) -> tuple[Count, Co
     return higher, earlier
 
 
-def errors_of_urls(txn: Txn, pid: int, urls: Sequence[str], limit: int) -> list[StoredError]:
-    """The newest errors that are kept of these fetch URLs, the newest first."""
-    if not urls:
-        return []
-    marks = ",".join("?" * len(urls))
+def errors_of(txn: Txn, key: bytes, urls: Sequence[str], limit: int) -> list[StoredError]:
+    """The newest errors that are kept of a page, in any mime type, or of these fetch URLs of its provider; the newest
+    first.  Looks at all errors of the provider (``errors_kept`` at most).
+
+    :param key: of any view of the page.
+    """
+    marks = ",".join("?" * len(urls)) or "NULL"
     rows = txn.query(
         "SELECT number, code, message, url, sent, time FROM urlerrs"
-        f" WHERE pid = ? AND url IN ({marks}) ORDER BY number DESC LIMIT ?",
-        [pid, *urls, limit],
+        f" WHERE pid = ? AND ((urlkey >= ? AND urlkey <= ?) OR url IN ({marks})) ORDER BY number DESC LIMIT ?",
+        [int.from_bytes(key[:4], "big"), *views_range(key), *urls, limit],
     )
     return [StoredError(*row) for row in rows]
 

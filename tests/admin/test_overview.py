@@ -10,6 +10,7 @@ import pytest
 from lcc.admin import errors as errors_module
 from lcc.model import Delay
 from lcc.storage.providers import order_removal
+from tests.conftest import LoggedErrors
 from tests.storage.kit import notice, result_of
 
 from .conftest import Lcc
@@ -160,9 +161,33 @@ def test_retry(site: Site) -> None:
     assert "no provider 9" in site.lcc.admin("retry", "--provider", "9", code=1).output
 
 
-def test_rebuild(site: Site) -> None:
+def carry_out(site: Site) -> None:
+    """What a running queue manager does."""
+    while result_of(site.queue.store.carry_out_orders(NOW + 1)).more:
+        pass
+    assert orders(site) == []
+
+
+def test_what_failed_is_queued_again(site: Site) -> None:
+    fail_with(site, 404, 403)
+    site.lcc.admin("retry", "--code", "403")
+    carry_out(site)
+    assert [row.notice.curl for row in site.queue.rows()] == ["http://site/1/1"]
+    words = site.words("1/1")
+    assert "queued, to be fetched" in words and "failed for good with 403" in words
+    site.queue.check_books()
+
+
+def test_rebuild(site: Site, logged_errors: LoggedErrors) -> None:
     assert site.lcc.admin("rebuild").stdout == "ordered\n"
     assert orders(site) == [("rebuild", 0, 0, "")]
+    site.queue.send(1, notice("a"), notice("b"))
+    site.queue.database.now(lambda txn: txn.execute("DELETE FROM qpsdb"))
+    assert "run lcc-admin rebuild" in site.words("b")
+    carry_out(site)
+    assert logged_errors.flush("it is mended")
+    assert "behind 1 row of its set" in site.words("b")
+    site.queue.check_books()
 
 
 def test_an_order_that_nobody_carries_out(site: Site) -> None:
@@ -174,6 +199,9 @@ def test_want_full_set(site: Site) -> None:
     site.lcc.admin("provider", "want-full-set", "1")
     site.lcc.admin("provider", "want-full-set", "1", "--reason", " disk  lost ")
     assert orders(site) == [("want-full-set", 1, 0, "operator"), ("want-full-set", 1, 0, "disk lost")]
+    carry_out(site)
+    assert site.lcc.rows("provider", "show", "1")[0]["full_set_wanted"] == "disk lost"
+    assert site.lcc.rows("status")[0]["full_sets_wanted"] == {"disk lost": 1}
     for reason in ("", "x" * 65, "a\x1bb"):
         assert "--reason" in site.lcc.admin("provider", "want-full-set", "1", "--reason", reason, code=2).output
     assert "no provider 9" in site.lcc.admin("provider", "want-full-set", "9", code=1).output

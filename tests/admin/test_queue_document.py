@@ -6,9 +6,11 @@ import re
 from http import HTTPStatus
 from pathlib import Path
 
+import attrs
 from click import Command, Group
 
 from lcc.admin.cli import main
+from lcc.config import Config, QmConfig, UnsConfig
 from lcc.errors import ERRORS, GONE_STATUSES, RETRYABLE_STATUSES, Remedy, entry_for
 
 DOC = Path(__file__).parents[2] / "doc"
@@ -48,6 +50,13 @@ def test_each_http_status() -> None:
             r"^\| ([a-z, ]+) \| ", TEXT[TEXT.index("## Errors") : TEXT.index("### What each HTTP")], re.MULTILINE
         )
     ) - {"what the queue does"}
+
+
+def test_each_setting_exists() -> None:
+    settings = {field.name for kind in (Config, QmConfig, UnsConfig) for field in attrs.fields(kind)}
+    named = set(re.findall(r"`(?:\[qm\] )?([a-z]+_[a-z_]+)`", TEXT))
+    others = {"allow_private"}
+    assert named - others <= settings, named - others - settings
 
 
 def test_each_command_exists() -> None:

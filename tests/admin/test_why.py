@@ -139,6 +139,7 @@ def test_errors_and_quotas(site: Site) -> None:
     first, second = site.queue.rows()
     site.queue.record(site.queue.failed(first, 404), site.queue.failed(second, 1501), now=NOW)
     assert "failed for good with 404 (http-404), 2023-11-14 22:13:20 UTC: Not Found" in site.words("fetch")
+    assert "404 (http-404)" in site.words("a")  # although nothing else is known of it any longer
     assert "refused, by the quota of files: 1501 (quota-files)" in site.words("b")
     assert [error["code"] for error in site.why("b")["errors"]] == [1501]
 
