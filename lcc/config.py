@@ -173,7 +173,7 @@ class BotConfig:
     dns_cache: float = setting(
         60.0, "an address is used again without asking for this long", unit="seconds", minimum=0
     )
-    extra_roots: str = setting("", "a PEM file with further certificate authorities to trust")
+    extra_roots: str = setting("", "a PEM file with further certificate authorities to trust, relative to home")
 
 
 @attrs.frozen
@@ -263,6 +263,9 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
         faults.append(f"database.url: {scheme!r} is neither sqlite nor mysql")
     home = Path(config.home).expanduser()
     config = attrs.evolve(config, home=home if home.is_absolute() else folder / home, source=source)
+    if config.bot.extra_roots:
+        extra_roots = str(config.under_home(config.bot.extra_roots))
+        config = attrs.evolve(config, bot=attrs.evolve(config.bot, extra_roots=extra_roots))
     return config, [f"{name}: {fault}" for fault in faults]
 
 

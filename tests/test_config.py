@@ -63,6 +63,11 @@ def test_the_home_folder_is_filled_into_endpoints() -> None:
     assert config.endpoint(config.botm.connect) == r"unix:/srv/a\:b/qm-botm.sock"
 
 
+def test_files_are_relative_to_home() -> None:
+    config = parse_config('home = "h"\n[bot]\nextra_roots = "ca.pem"', Path("/srv"))
+    assert config.bot.extra_roots == "/srv/h/ca.pem"
+
+
 def test_defaults_without_a_file() -> None:
     config = load_config(None)
     assert isinstance(config, Config)
