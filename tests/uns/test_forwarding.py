@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lcc.protocols.uns_qm import Absorbed, Set
 
-from .kit import ROOT, RecordingFiles, World, absorbed, codes, partial
+from .kit import ROOT, MemoryTransport, RecordingFiles, World, absorbed, codes, partial
 
 Worlds = Callable[..., World]
 
@@ -402,19 +402,38 @@ def test_whatever_happens_each_accepted_set_is_absorbed_in_order(
     assert world.set_files() == [] and world.spool.size_bytes == 0
 
 
+def test_the_keep_alive_does_not_cut_into_a_set_that_takes_long(world: World) -> None:
+    world.link_capacity = 1
+    qm = world.connect_qm()
+    cp = world.login()
+    there = qm.stream.transport
+    assert isinstance(there, MemoryTransport)
+    there.paused = True  # a piece of the set is on its way, the next one has to wait
+    cp.send(partial(*(f"ü{number:04d}" for number in range(3000))), 4096)
+    world.pump()
+    assert not qm.sets
+    world.pass_time(6)
+    there.paused = False
+    world.pump()
+    assert qm.numbers == [1] and len(qm.sets[0].notices) == 3000
+    assert 'received="3000"' in cp.text
+
+
 def test_the_unread_store_refuses_what_is_too_much(tmp_path: Path) -> None:
     from lcc.storage.errorfile import ErrorFile, ErrorFileFull
 
     store = ErrorFile(tmp_path / "errors", 100_000, RecordingFiles())
-    store.append("ü" * 40_000)
+    long_line, short_lines = "ü" * 39_999 + "\n", "yyy\n" * 5_001
+    store.append(long_line)
     with pytest.raises(ErrorFileFull):
-        store.append("x" * 20_001)
-    store.append("x" * 20_001, bounded=False)
+        store.append(short_lines)
+    store.append(short_lines, bounded=False)
     assert list(tmp_path.iterdir()) == []
-    data = b""
+    taken = []
     while store:
-        data += store.take(7_001)
-    assert data.decode() == "ü" * 40_000 + "x" * 20_001
+        taken.append(store.take(7_001).decode())
+    assert "".join(taken) == long_line + short_lines
+    assert all(text.endswith("\n") for text in taken)
     store.close()
     assert not store
 

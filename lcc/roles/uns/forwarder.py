@@ -18,7 +18,6 @@ connection is dropped without an answer, because neither answer would be true.
 
 from __future__ import annotations
 
-import codecs
 from collections import deque
 from collections.abc import Callable
 from typing import Any, BinaryIO
@@ -77,7 +76,7 @@ class Forwarder(Factory):
         self._peer: QmPeer | None = None
         self._file: BinaryIO | None = None
         self._file_bytes = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._part = b""
         self._turn: IDelayedCall | None = None
 
     @property
@@ -279,7 +278,7 @@ class Forwarder(Factory):
         assert self._peer is not None
         self._file = self._spool.read(delivery.entry)
         self._file_bytes = 0
-        self._decoder.reset()
+        self._part = b""
         delivery.sent = True
         header = delivery.entry.header
         self._peer.say(
@@ -297,13 +296,17 @@ class Forwarder(Factory):
         return True
 
     def _send_piece(self, delivery: Delivery) -> int:
-        """Send the next piece of the file that is open; gives how many bytes went out, at least one."""
+        """Send the next piece of the file that is open; gives how many bytes were read, at least one.
+
+        Only whole elements go out: until the next piece follows, the keep-alive may speak.
+        """
         assert self._peer is not None and self._file is not None
         entry = delivery.entry
         data = self._file.read(PIECE_BYTES)
         self._file_bytes += len(data)
-        if data:
-            self._peer.stream.send(self._decoder.decode(data))
+        elements, end_of_line, self._part = (self._part + data).rpartition(b"\n")
+        if end_of_line:
+            self._peer.stream.send(f"{elements.decode()}\n")
         if self._file_bytes < entry.body_bytes:
             if not data:
                 raise SpoolDamaged(f"it ends after {self._file_bytes} of {entry.body_bytes} bytes")
