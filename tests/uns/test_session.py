@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import attrs
 import pytest
@@ -360,6 +361,24 @@ def test_more_unread_errors_than_are_kept(worlds: Callable[..., World]) -> None:
     assert codes(cp.text)[-1] == 1003 and "not read" in cp.text
     assert cp.text.endswith("</lococa:set_result>\n") and cp.transport.closed
     assert qm.sets == [] and world.incoming_files() == []
+
+
+def test_a_rejection_while_errors_wait_to_be_read_leaves_no_error_half_said(world: World) -> None:
+    cp = world.login(capacity=1000)
+    cp.received.clear()
+    cp.reads = False
+    elements = "".join(url(f"http://elsewhere.example/{number}-ü") for number in range(1000))
+    cp.send(f'<lococa:set urlprefix="{ROOT}">{elements}')
+    world.pump()
+    cp.send(elements * 4)
+    world.pump()
+    cp.received += cp.transport.take()  # it begins to read: the first piece of what waits goes out
+    cp.send("<junk <>")
+    world.pump()
+    cp.reads = True
+    world.pump()
+    assert codes(cp.text)[-1] == 1001
+    fromstring(cp.text.replace(":set_result", "", 1).replace("/lococa:set_result", "/lococa"))
 
 
 def test_half_close_after_the_set_still_gets_the_answer(world: World) -> None:

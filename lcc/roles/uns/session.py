@@ -12,7 +12,6 @@ bounds.  A set that is cut off or rejected leaves nothing.
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +93,6 @@ class Session:
         self._allowance: FullSetAllowance | None = None
         self._set: _Arriving | None = None
         self._unread: ErrorFile | None = None
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     def build_stream(self) -> XmlStream:
         """The Twisted protocol for this session."""
@@ -379,7 +377,7 @@ class Session:
             return
         try:
             while self._stream.writable and unread:
-                self._stream.send(self._decoder.decode(unread.take()))
+                self._stream.send(unread.take().decode())
                 self._stream.flush()
         except OSError as error:
             _log.error("The spool's disk fails: {error}", error=str(error))
