@@ -12,6 +12,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from twisted.logger import capturedLogs, formatEvent
 
 from lcc.protocols.cp_uns_client import init
 from lcc.storage.passwords import hash_password
@@ -140,6 +141,14 @@ def test_no_such_provider_and_wrong_password_are_told_alike(world: World, pid: i
     cp.half_close()
     world.pump()
     assert cp.transport.closed
+
+
+def test_the_log_tells_as_whom_somebody_tried(world: World) -> None:
+    with capturedLogs() as logged:
+        world.login(99, "wrong")
+    told = [formatEvent(event) for event in logged]
+    assert any("as provider 99 rejected: 1010" in line for line in told if line)
+    assert not any("wrong" in line.replace("wrong password", "") for line in told if line)
 
 
 def test_a_chosen_password_is_checked_in_a_thread(world: World) -> None:

@@ -160,10 +160,16 @@ class Session:
         error = ERRORS[code("timeout")]
         self._reject_init(error.code, error.text)
 
-    def _reject_init(self, number: int, text: str) -> None:
+    def _reject_init(self, number: int, text: str, pid: int | None = None) -> None:
         self._cancel_calls()
         self._uns.counters.logins_rejected += 1
-        _log.info("Login from {address} rejected: {code} {text}", address=self._address, code=number, text=text)
+        _log.info(
+            "Login from {address}{who} rejected: {code} {text}",
+            address=self._address,
+            who="" if pid is None else f" as provider {pid}",
+            code=number,
+            text=text,
+        )
         self._stream.send(wire.init_rejected(self._feed.root_prefix, number, text))
         self._stream.finish()
 
@@ -182,12 +188,12 @@ class Session:
             await self._let_in(init)
         except _Rejection as rejection:
             if not self._closed:
-                self._reject_init(rejection.entry.code, rejection.entry.text)
+                self._reject_init(rejection.entry.code, rejection.entry.text, init.pid)
         except StoreUnavailable as error:
             _log.warn("The database cannot be reached: {error}", error=str(error))
             if not self._closed:
                 entry = ERRORS[code("try-later")]
-                self._reject_init(entry.code, entry.text)
+                self._reject_init(entry.code, entry.text, init.pid)
 
     async def _let_in(self, init: Init) -> None:
         uns = self._uns
