@@ -140,8 +140,11 @@ class Spool:
 
     @property
     def is_full(self) -> bool:
-        """No further set should be begun."""
-        return self.size_bytes >= self.size_max_bytes
+        """No further set should be begun: there is hardly room for one.
+
+        Less than all is full already, because what does not fit is not written: the last bytes are never used.
+        """
+        return self.size_bytes > self.size_max_bytes - min(PIECE_BYTES, self.size_max_bytes // 8)
 
     def begin(self, *, pid: int, connseq: int, full: bool, errors_upto: int) -> SetWriter:
         """A file for a set that begins to arrive.

@@ -217,17 +217,13 @@ def test_over_the_spool_limit(worlds: Worlds) -> None:
     early = world.login(8)
     count = 0
     while not world.spool.is_full:
-        cp = world.send_set("x" * 2000)
         count += 1
-        if not accepted(cp):
-            assert codes(cp.text) == [1012]
-            break
+        assert accepted(world.send_set("x" * 2000))
     assert 10 < count < 40 and world.spool.size_bytes <= 65536
     early.send(partial(*("y" * 1000 for _ in range(70))))
     world.pump()
     assert codes(early.text) == [1012] and "set_rejected" in early.text
     assert world.incoming_files() == []
-    world.spool.size_max_bytes = world.spool.size_bytes
     refused = world.login()
     assert codes(refused.text) == [1012] and "init_rejected" in refused.text
     world.connect_qm()
@@ -307,6 +303,23 @@ def test_a_file_that_ends_early_while_it_is_sent(world: World, logged: list[Any]
     assert not any(taken.whole and taken.begin.number == 1 for taken in first.sets)
     second = world.connect_qm() if not world.uns.forwarder.connected else first
     assert names(second) == ["b"]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_set_that_cannot_be_opened_for_want_of_descriptors_is_tried_again(
+    world: World, restarted: bool, logged: list[Any]
+) -> None:
+    world.send_set("a")
+    if restarted:
+        world.restart()
+    world.files.fail["open"] = OSError(errno.EMFILE, "too many open files")
+    qm = world.connect_qm()
+    cp = world.send_set("b")
+    world.pass_time(3)
+    assert qm.sets == [] and accepted(cp) and len(world.set_files()) == 2
+    del world.files.fail["open"]
+    world.pass_time(2)
+    assert names(qm) == ["a", "b"] and world.set_files() == []
 
 
 def test_a_lost_counter_begins_a_new_epoch(world: World, logged: list[Any]) -> None:

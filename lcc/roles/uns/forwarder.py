@@ -11,13 +11,15 @@ file and its folder synced in a thread, and then the provider is told.  A set is
 secured, so that what the queue manager hears (``answered``) and what the provider heard agree.
 
 *Failures.*  When the link is made again everything unanswered is sent again from the oldest on; the queue manager
-applies each only once.  A file that is not what was written is moved aside before any of it is sent.  A disk that
+applies each only once.  A file that is not what was written is moved aside before any of it is sent; one that cannot
+be opened because the process or the system is short of something is tried again.  A disk that
 cannot secure a set makes that set rejected; if it may already have reached the queue manager, its provider's
 connection is dropped without an answer, because neither answer would be true.
 """
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from collections.abc import Callable
 from typing import Any, BinaryIO
@@ -44,6 +46,8 @@ InThread = Callable[..., Deferred[Any]]
 """``in_thread(function, *arguments)``: call it in a thread; its result."""
 
 _PIECES_A_TURN = 16
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+_SHORTAGE_SECONDS = 1.0
 
 
 class Forwarder(Factory):
@@ -238,9 +242,9 @@ class Forwarder(Factory):
         if self._turn is None:
             self._pump_now()
 
-    def _pump_soon(self) -> None:
+    def _pump_soon(self, seconds: float = 0) -> None:
         if self._turn is None:
-            self._turn = self._clock.callLater(0, self._next_turn)
+            self._turn = self._clock.callLater(seconds, self._next_turn)
 
     def _next_turn(self) -> None:
         self._turn = None
@@ -260,7 +264,7 @@ class Forwarder(Factory):
                     return
                 unflushed += self._send_piece(delivery)
             except (OSError, SpoolDamaged) as error:
-                self._set_aside(delivery, str(error))
+                self._unreadable(delivery, error)
                 return
             if unflushed >= PIECE_BYTES:
                 pieces += 1
@@ -327,14 +331,24 @@ class Forwarder(Factory):
 
         def damaged(failure: Failure) -> None:
             delivery.checking = False
-            self._set_aside(delivery, failure.getErrorMessage())
+            self._unreadable(delivery, failure.value)
 
         self._in_thread(self._spool.check, delivery.entry).addCallbacks(checked, damaged).addErrback(
             lambda failure: _log.failure("Checking a set failed", failure=failure)
         )
 
-    def _set_aside(self, delivery: Delivery, why: str) -> None:
+    def _unreadable(self, delivery: Delivery, error: BaseException | None) -> None:
         """The file of the oldest unsent set cannot be read."""
+        if self._file is None and isinstance(error, OSError) and error.errno in _SHORTAGES:
+            # Nothing is wrong with the file.
+            number = delivery.entry.header.number
+            _log.error("Set {number} cannot be read now: {error}", number=number, error=str(error))
+            self._pump_soon(_SHORTAGE_SECONDS)
+        else:
+            self._set_aside(delivery, str(error))
+
+    def _set_aside(self, delivery: Delivery, why: str) -> None:
+        """The file of the oldest unsent set is of no use."""
         begun = self._file is not None
         self._close_file()
         self._unsent.remove(delivery)
