@@ -12,7 +12,15 @@ import click
 
 from lcc.admin.context import Admin, Failed, pass_admin
 from lcc.admin.output import Column, Listing, cell, json_option
-from lcc.admin.values import NONE, hours_callback, number_or_none, positive_or_none, roots_callback, timezone_callback
+from lcc.admin.values import (
+    NONE,
+    PID,
+    hours_callback,
+    number_or_none,
+    positive_or_none,
+    roots_callback,
+    timezone_callback,
+)
 from lcc.model import Provider
 from lcc.storage.passwords import generate_password, hash_password
 from lcc.storage.providers import (
@@ -148,7 +156,7 @@ def list_command(admin: Admin, as_json: bool) -> None:
 
 
 @provider_group.command("show")
-@click.argument("pid", type=click.IntRange(1))
+@click.argument("pid", type=PID)
 @json_option
 @pass_admin
 def show_command(admin: Admin, pid: int, as_json: bool) -> None:
@@ -170,7 +178,7 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
 
 
 @provider_group.command("set")
-@click.argument("pid", type=click.IntRange(1))
+@click.argument("pid", type=PID)
 @click.option("--root", "roots", multiple=True, callback=roots_callback, help="Replaces all roots (may be repeated).")
 @_password_file_option
 @click.option("--new-password", is_flag=True, help="Generate a new password and print it, once.")
@@ -208,7 +216,7 @@ def set_command(
 
 
 @provider_group.command("remove")
-@click.argument("pid", type=click.IntRange(1))
+@click.argument("pid", type=PID)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_admin
 def remove_command(admin: Admin, pid: int, yes: bool) -> None:

@@ -8,6 +8,7 @@ import click
 
 from lcc.admin.context import Admin, NoLongerKnown, pass_admin
 from lcc.admin.output import Column, Listing, json_option
+from lcc.admin.values import PID, ROWS
 from lcc.storage.database import BlockingDatabase
 from lcc.users.records import as_record
 from lcc.users.selection import all_changes, all_urls, start_token
@@ -26,13 +27,13 @@ _COLUMNS = (
 
 
 @click.command("urls")
-@click.option("--provider", "pid", type=click.IntRange(1), help="Only this provider's.")
+@click.option("--provider", "pid", type=PID, help="Only this provider's.")
 @click.option(
     "--since",
     metavar="TOKEN",
     help="What changed since then, deletions included, and last the next token.  0: from the beginning.",
 )
-@click.option("--limit", type=click.IntRange(1), help="At most so many rows.")
+@click.option("--limit", type=ROWS, help="At most so many rows.")
 @json_option
 @pass_admin
 def urls_command(admin: Admin, pid: int | None, since: str | None, limit: int | None, as_json: bool) -> None:

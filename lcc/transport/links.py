@@ -19,7 +19,8 @@ from twisted.internet.endpoints import clientFromString, serverFromString
 from twisted.internet.interfaces import IProtocolFactory
 from twisted.logger import Logger
 
-from lcc.errors import Busy
+from lcc.config import unix_socket_path
+from lcc.errors import Busy, ConfigError
 
 _log = Logger()
 
@@ -46,8 +47,20 @@ class RetryPolicy:
 
 
 def link_service(reactor: Any, endpoint: str, factory: IProtocolFactory, policy: RetryPolicy) -> ClientService:
-    """A service that keeps one connection to the endpoint, for ever."""
-    return ClientService(clientFromString(reactor, endpoint), factory, retryPolicy=policy, clock=reactor)
+    """A service that keeps one connection to the endpoint, for ever.
+
+    :raises ConfigError: the endpoint string does not make sense.
+    """
+    return ClientService(_parsed(clientFromString, reactor, endpoint), factory, retryPolicy=policy, clock=reactor)
+
+
+def _parsed(parse: Callable[[Any, str], Any], reactor: Any, endpoint: str) -> Any:
+    try:
+        return parse(reactor, endpoint)
+    except OSError:
+        raise  # a file that it names cannot be read: that says it best
+    except Exception as error:  # the parsers raise whatever their conversions do
+        raise ConfigError([f"the endpoint {endpoint!r} does not make sense: {error}"]) from None
 
 
 class PortService(MultiService):
@@ -85,7 +98,7 @@ class PortService(MultiService):
         if self._port is not None:
             return
         _remove_stale_socket(self._endpoint)
-        port = StreamServerEndpointService(serverFromString(self._reactor, self._endpoint), self._factory)
+        port = StreamServerEndpointService(_parsed(serverFromString, self._reactor, self._endpoint), self._factory)
         port._raiseSynchronously = True  # as strports.service does: fail loudly on a taken port
         self._port = port
         port.setServiceParent(self)
@@ -100,10 +113,9 @@ class PortService(MultiService):
 
 
 def _remove_stale_socket(endpoint: str) -> None:
-    if endpoint.startswith("unix:"):
-        path = Path(endpoint.split(":")[1].removeprefix("address="))
-        if path.is_socket():
-            path.unlink()
+    path = unix_socket_path(endpoint)
+    if path and Path(path).is_socket():
+        Path(path).unlink()
 
 
 class LockService(Service):

@@ -125,6 +125,29 @@ def test_check_reports_every_fault_at_once(tmp_path: Path) -> None:
     assert len(output.splitlines()) == len(FAULTS)
 
 
+MORE_FAULTY = """
+[database]
+url = "sqlite:"
+[uns]
+listen = "tcp:99999"
+spool = "lcc.toml"
+[botm]
+content = "{file}/content"
+"""
+MORE_FAULTS = ("database.url", "uns.listen", "uns.spool", "botm.content")
+
+
+def test_check_looks_at_what_is_named(tmp_path: Path) -> None:
+    lcc = Lcc(tmp_path, "sqlite:lcc.db")
+    lcc.config_path.write_text('home = "."\n' + MORE_FAULTY.replace("{file}", str(lcc.config_path)))
+    tmp_path.chmod(0o700)
+    lines = lcc.admin("check", code=1).output.splitlines()
+    assert [fault for fault in MORE_FAULTS if not any(fault in line for line in lines)] == []
+    assert len(lines) == len(MORE_FAULTS)
+    lcc.config_path.write_text(f'home = "."\n[database]\nurl = "sqlite:{lcc.config_path}/lcc.db"\n')
+    assert "is not a folder" in lcc.admin("check", code=1).output
+
+
 @pytest.mark.parametrize("text", ["home = ", "\udcff", None])
 def test_a_file_that_cannot_be_read(tmp_path: Path, text: str | None) -> None:
     config = tmp_path / "lcc.toml"
