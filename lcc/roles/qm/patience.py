@@ -41,7 +41,8 @@ class Patience:
                 return await question()
             except StoreUnavailable as error:
                 self.retries += 1
-                _log.warn(
+                # The store itself says so, not at each attempt.
+                _log.debug(
                     "The database is unavailable ({what}), trying again in {delay:.1f} seconds: {error}",
                     what=what,
                     delay=delay,

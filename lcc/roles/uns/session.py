@@ -190,7 +190,7 @@ class Session:
             if not self._closed:
                 self._reject_init(rejection.entry.code, rejection.entry.text, init.pid)
         except StoreUnavailable as error:
-            _log.warn("The database cannot be reached: {error}", error=str(error))
+            _log.debug("A login cannot be checked: {error}", error=str(error))
             if not self._closed:
                 entry = ERRORS[code("try-later")]
                 self._reject_init(entry.code, entry.text, init.pid)
