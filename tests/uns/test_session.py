@@ -177,6 +177,29 @@ def test_too_many_wrong_passwords_are_not_even_looked_at(worlds: Callable[..., W
     assert "init_accepted" in world.login(7).text
 
 
+def test_passwords_tried_all_at_once_are_throttled_as_well(worlds: Callable[..., World]) -> None:
+    world = worlds(failed_logins=3, login_window=60)
+    stored = hash_password("secret", generated=False)
+    world.database.providers[7] = attrs.evolve(world.database.providers[7], password_hash=stored)
+    world.held_threads = []
+    cps = [world.login(7, "wrong") for _ in range(10)]
+    assert len(world.held_threads) == 3
+    world.release_threads()
+    assert sorted(code for cp in cps for code in codes(cp.text)) == [1010] * 3 + [1011] * 7
+
+
+def test_right_passwords_are_never_counted(worlds: Callable[..., World]) -> None:
+    world = worlds(failed_logins=3, login_window=60)
+    for _ in range(5):
+        assert "init_accepted" in world.login(7).text
+    for _ in range(2):
+        assert codes(world.login(7, "wrong").text) == [1010]
+    for _ in range(5):
+        assert "init_accepted" in world.login(7).text
+    assert codes(world.login(7, "wrong").text) == [1010]
+    assert codes(world.login(7).text) == [1011]
+
+
 def test_the_database_is_away(world: World) -> None:
     world.database.away = True
     cp = world.login()

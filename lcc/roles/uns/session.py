@@ -199,18 +199,20 @@ class Session:
         uns = self._uns
         if self._refusal:
             raise _Rejection(self._refusal)
-        now = uns.clock.seconds()
-        if uns.throttle.is_throttled(init.pid, self._address, now):
-            raise _Rejection("throttled")
+        self._check_throttle(init.pid)
         provider = await uns.providers.provider(init.pid)
+        self._check_throttle(init.pid)  # others may have been tried while this one waited
+        now = uns.clock.seconds()
+        uns.throttle.tried(init.pid, now)
         stored = DUMMY_HASH if provider is None else provider.password_hash
         if is_slow(stored):
             right = await uns.in_thread(verify_password, init.password, stored)
         else:
             right = verify_password(init.password, stored)
         if provider is None or not right:
-            uns.throttle.failed(init.pid, self._address, now)
+            uns.throttle.failed(self._address, now)
             raise _Rejection("access-denied")
+        uns.throttle.passed(init.pid, now)
         if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")
         session = await uns.sessions.open_session(provider.pid, self._address, uns.now())
@@ -227,6 +229,10 @@ class Session:
         self._stream.send(wire.init_accepted(init.prefix, session, uns.mimetypes, provider, status))
         self._feed.limits = attrs.evolve(SET_LIMITS, document_bytes=uns.settings.set_bytes_max)
         self._next_document()
+
+    def _check_throttle(self, pid: int) -> None:
+        if self._uns.throttle.is_throttled(pid, self._address, self._uns.clock.seconds()):
+            raise _Rejection("throttled")
 
     def _next_document(self) -> None:
         """Go on reading.  In a turn of its own: a peer can send thousands of empty documents in one piece."""
