@@ -88,6 +88,15 @@ def test_what_cannot_start_says_why(tmp_path: Path) -> None:
     assert "Traceback" not in output
 
 
+def test_a_port_that_there_cannot_be(tmp_path: Path) -> None:
+    configure(tmp_path, 99999)
+    with start("lcc-uns", tmp_path) as process:
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert "port must be 0-65535" in output.splitlines()[-1]
+    assert "Traceback" not in output
+
+
 def test_a_second_one_in_the_same_home_is_refused(tmp_path: Path) -> None:
     configure(tmp_path)
     with start("lcc-uns", tmp_path) as first:
