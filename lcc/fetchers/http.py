@@ -275,8 +275,8 @@ class _Fetch:
             self._fail(FetchError("robot-error", type(reason.value).__name__))
 
     def _judged(self, error: FetchError) -> FetchError:
-        """Where a redirect led away from the order's site, a site that cannot be reached is the trouble of that one URL:
-        it must not hold back all others of the provider."""
+        """Behind a redirect to another site than the order's, a dead site is the trouble of that one URL: it must not
+        hold back all others of the provider."""
         if error.entry.remedy is not Remedy.HOLD_PROVIDER or self._key == self._first_key:
             return error
         return FetchError("redirect-unreachable", f"{self._url[:300]}: {error.text}")
