@@ -14,15 +14,19 @@ from typing import IO, Any
 
 from twisted.application.internet import ClientService, StreamServerEndpointService, backoffPolicy
 from twisted.application.service import MultiService, Service
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.endpoints import clientFromString, serverFromString
-from twisted.internet.interfaces import IProtocolFactory
-from twisted.logger import Logger
+from twisted.internet.interfaces import IProtocol, IProtocolFactory, IReactorTime, IStreamClientEndpoint
+from twisted.logger import ILogObserver, LogEvent, Logger, LogLevel, globalLogPublisher
+from twisted.python.failure import Failure
+from zope.interface import implementer, provider
 
 from lcc.config import unix_socket_path
 from lcc.errors import Busy, ConfigError
 
 _log = Logger()
+
+OUTAGE_LOG_SECONDS = 60.0
 
 
 class RetryPolicy:
@@ -46,12 +50,61 @@ class RetryPolicy:
         self._failures = 0
 
 
+@provider(ILogObserver)
+def _warnings_only(event: LogEvent) -> None:
+    if event["log_level"] >= LogLevel.warn:
+        globalLogPublisher(event)
+
+
+class _Link(ClientService):
+    """Does not log each attempt: :class:`_WatchedEndpoint` tells what matters."""
+
+    _log = Logger(observer=_warnings_only)
+
+
+@implementer(IStreamClientEndpoint)
+class _WatchedEndpoint:
+    """Logs that the peer cannot be reached, at once and then at most once a minute, and when it can be again.
+
+    :param shown: the endpoint as the configuration names it.
+    """
+
+    def __init__(self, endpoint: IStreamClientEndpoint, shown: str, clock: IReactorTime) -> None:
+        self._endpoint = endpoint
+        self._shown = shown
+        self._clock = clock
+        self._connected = False
+        self._quiet_until: float | None = None
+
+    def connect(self, factory: IProtocolFactory) -> Deferred[IProtocol]:
+        return self._endpoint.connect(factory).addCallbacks(self._reached, self._not_reached)
+
+    def _reached(self, protocol: IProtocol) -> IProtocol:
+        if not self._connected:
+            self._connected = True
+            _log.info("Connected to {endpoint}", endpoint=self._shown)
+        return protocol
+
+    def _not_reached(self, failure: Failure) -> Failure:
+        self._connected = False
+        now = self._clock.seconds()
+        if not failure.check(CancelledError) and (self._quiet_until is None or now >= self._quiet_until):
+            self._quiet_until = now + OUTAGE_LOG_SECONDS
+            _log.info(
+                "{endpoint} cannot be reached: {reason}; trying again",
+                endpoint=self._shown,
+                reason=failure.getErrorMessage().rstrip("."),
+            )
+        return failure
+
+
 def link_service(reactor: Any, endpoint: str, factory: IProtocolFactory, policy: RetryPolicy) -> ClientService:
     """A service that keeps one connection to the endpoint, for ever.
 
     :raises ConfigError: the endpoint string does not make sense.
     """
-    return ClientService(_parsed(clientFromString, reactor, endpoint), factory, retryPolicy=policy, clock=reactor)
+    watched = _WatchedEndpoint(_parsed(clientFromString, reactor, endpoint), endpoint, reactor)
+    return _Link(watched, factory, retryPolicy=policy, clock=reactor)
 
 
 def _parsed(parse: Callable[[Any, str], Any], reactor: Any, endpoint: str) -> Any:

@@ -13,10 +13,10 @@ import pytest
 BIN = Path(sys.executable).parent
 RUNNING = {
     "lcc": "Queue manager run",
-    "lcc-uns": "Scheduling retry 2",
+    "lcc-uns": "cannot be reached",
     "lcc-qm": "Queue manager run",
-    "lcc-botm": "Scheduling retry 2",
-    "lcc-bot": "Scheduling retry 2",
+    "lcc-botm": "cannot be reached",
+    "lcc-bot": "cannot be reached",
 }
 """Role -> what it logs once its reactor runs, alone as it is."""
 ROLES = tuple(RUNNING)
