@@ -125,7 +125,7 @@ def _database(admin: Admin) -> Iterator[str]:
         yield str(error)
         return
     try:
-        if isinstance(dialect, SqliteDialect) and not dialect.path.exists():
+        if isinstance(dialect, SqliteDialect) and not dialect.path.exists() and admin.config.source is not None:
             # Made, with its folder, at the first start.
             fault = _folder_fault(dialect.path.parent)
             if fault and dialect.path.parent != admin.config.home:

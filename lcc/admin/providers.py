@@ -153,6 +153,7 @@ def list_command(admin: Admin, as_json: bool) -> None:
     with admin.database() as database:
         for provider in database.interact(list_providers):
             listing.row(_as_row(provider))
+    listing.end("no provider is registered")
 
 
 @provider_group.command("show")

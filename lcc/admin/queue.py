@@ -51,6 +51,7 @@ def queue_command(admin: Admin, pid: int | None, each_url: bool, limit: int | No
         rows = _urls(database, pid) if each_url else _sets(database, pid)
         for row in islice(rows, limit):
             listing.row(row)
+    listing.end("nothing is queued")
 
 
 def _sets(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any]]:

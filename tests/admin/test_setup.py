@@ -78,6 +78,21 @@ def test_check_finds_no_fault(lcc: Lcc) -> None:
     assert "no fault" in lcc.admin("check").stdout
 
 
+def test_only_init_makes_an_lcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    add = ["provider", "add", "--root", "http://www.example.org/"]
+    for code, command in ((4, add), (4, ["provider", "list"]), (4, ["urls"]), (4, ["queue"]), (1, ["check"])):
+        result = CliRunner().invoke(main, command)
+        assert result.exit_code == code, command
+        assert "there is no LCC here" in result.output and "--config" in result.output
+    assert list(tmp_path.iterdir()) == []
+    lcc = Lcc(tmp_path, "sqlite:lcc.db")
+    assert "lcc-admin init" in lcc.admin(*add, code=4).output
+    assert [path.name for path in tmp_path.iterdir()] == ["lcc.toml"]
+    lcc.admin("init")
+    lcc.admin(*add)
+
+
 def test_check_makes_nothing(tmp_path: Path) -> None:
     lcc = Lcc(tmp_path, "sqlite:lcc.db")
     lcc.admin("check")
