@@ -189,8 +189,7 @@ class Session:
         except _Rejection as rejection:
             if not self._closed:
                 self._reject_init(rejection.entry.code, rejection.entry.text, init.pid)
-        except StoreUnavailable as error:
-            _log.debug("A login cannot be checked: {error}", error=str(error))
+        except StoreUnavailable:  # which the store has logged
             if not self._closed:
                 entry = ERRORS[code("try-later")]
                 self._reject_init(entry.code, entry.text, init.pid)
