@@ -116,6 +116,9 @@ class QmConfig:
         300.0, "a work order that is not back after this long is given out again", unit="seconds", minimum=10
     )
     attempts_max: int = setting(5, "fetches of one URL before a retryable error becomes final", minimum=1)
+    hold_attempts_max: int = setting(
+        20, "fetches of one URL before an error of its provider's site is reported as final", minimum=1
+    )
     hold_initial: float = setting(
         30.0, "first delay after an error of a provider's site", unit="seconds", minimum=0.01
     )

@@ -16,9 +16,11 @@ class QueueRules:
     """The rules with their settings.
 
     :ivar attempts_max: fetches of one URL before a retryable error becomes final.
+    :ivar hold_attempts_max: the same for errors of the provider's site.
     """
 
     attempts_max: int
+    hold_attempts_max: int = 20
 
     def action(
         self, notice: UrlNotice, connseq: int, floor: int, queued: QueuedState | None, cached: CachedState | None
@@ -28,7 +30,9 @@ class QueueRules:
     def outcome(
         self, code: int, generation: int, row_fetch: bool | None, row_generation: int, attempts: int
     ) -> Outcome:
-        return outcome.decide(code, generation, row_fetch, row_generation, attempts, self.attempts_max)
+        return outcome.decide(
+            code, generation, row_fetch, row_generation, attempts, self.attempts_max, self.hold_attempts_max
+        )
 
     def same_content(self, md5: str, size_bytes: int, stored_md5: str, stored_length: int | None) -> bool:
         return outcome.is_same_content(md5, size_bytes, stored_md5, stored_length)

@@ -41,7 +41,7 @@ def build(config: Config, reactor: Any) -> MultiService:
     settings = config.qm
     chance = random.Random()
     database = Database(config.database.url, config.home, reactor, config.database, random=chance)
-    store = QueueStore(database, QueueRules(settings.attempts_max), settings)
+    store = QueueStore(database, QueueRules(settings.attempts_max, settings.hold_attempts_max), settings)
     engine = QmEngine(store, settings, reactor, time.time, chance.random, reactor.stop)
     services = MultiService()
     for service in (

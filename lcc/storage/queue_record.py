@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from lcc.errors import entry_for
+from lcc.errors import Remedy, entry_for
 from lcc.interfaces import IQueueRules
 from lcc.model import FetchResult, Outcome, QueueRow, Recorded
 from lcc.storage.books import Books
@@ -101,6 +101,8 @@ def record_results(
         known = before.get(result.key)
         if row is not None and result.code and known == (row.psetid, row.seq, row.generation):
             _earliest(requeued, row)  # committed by the try before
+            if entry_for(result.code).remedy is Remedy.HOLD_PROVIDER:
+                held[result.pid] = result.code
             continue
         outcome = _record_one(work, result, row)
         if outcome is Outcome.HOLD:
@@ -108,10 +110,10 @@ def record_results(
         row = work.queue.get(result.key)
         if row is None:
             continue
-        if outcome is Outcome.RETRY:
+        if row.key in work.moved and row.generation == result.generation + 1:
             memory.rows[row.key] = (row.psetid, row.seq, row.generation)
             _earliest(requeued, row)
-        elif outcome is not Outcome.HOLD or row.generation != result.generation:
+        else:
             again[row.key] = row
     for key, generation in removed:
         row = work.queue.get(key)
@@ -145,7 +147,7 @@ def _record_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
             _take_away(work, row)
     else:
         _discard_file(work, result)
-        if outcome is Outcome.RETRY:
+        if outcome is Outcome.RETRY or (outcome is Outcome.HOLD and row.generation == result.generation):
             _to_the_end(work, row)
         elif outcome in (Outcome.KEEP, Outcome.DELETE):
             _failed(work, result, row)

@@ -235,7 +235,9 @@ class World:
         if self.engine is not None:
             self.engine.stop()
         if store is None:
-            store = QueueStore(self.database, QueueRules(self.settings.attempts_max), self.settings)
+            store = QueueStore(
+                self.database, QueueRules(self.settings.attempts_max, self.settings.hold_attempts_max), self.settings
+            )
         self.engine = QmEngine(
             store, self.settings, self.clock, lambda: NOW + self.clock.seconds(), self.random.random, self._stopped
         )
