@@ -47,7 +47,9 @@ class Patience:
                 now = self.clock.seconds()
                 if self._quiet_until is None or now >= self._quiet_until:
                     self._quiet_until = now + LOG_SECONDS
-                    _log.warn("The database is unavailable ({what}), trying again: {error}", what=what, error=str(error))
+                    _log.warn(
+                        "The database is unavailable ({what}), trying again: {error}", what=what, error=str(error)
+                    )
             await self.sleep(delay * (0.75 + 0.25 * self._random()))
             delay = min(LONGEST_SECONDS, delay * 2)
 
