@@ -8,6 +8,8 @@ Every setting is declared once, here, with its default, its bounds, its unit and
 
 from __future__ import annotations
 
+import math
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,6 +146,9 @@ class QmConfig:
         unit="seconds",
         minimum=0,
     )
+    hold_attempts_max: int = setting(
+        20, "fetches of one URL before an error of its provider's site is reported as final", minimum=1
+    )
     hold_initial: float = setting(
         30.0, "first delay after an error of a provider's site", unit="seconds", minimum=0.01
     )
@@ -221,7 +226,7 @@ class BotConfig:
     dns_cache: float = setting(
         60.0, "an address is used again without asking for this long", unit="seconds", minimum=0
     )
-    extra_roots: str = setting("", "a PEM file with further certificate authorities to trust")
+    extra_roots: str = setting("", "a PEM file with further certificate authorities to trust, relative to home")
 
 
 @attrs.frozen
@@ -245,7 +250,7 @@ class Config:
 
     def endpoint(self, text: str) -> str:
         """An endpoint string with ``{home}`` filled in."""
-        return text.replace("{home}", str(self.home).replace(":", r"\:"))
+        return text.replace("{home}", re.sub(r"([\\:=])", r"\\\1", str(self.home)))
 
     def under_home(self, path: str) -> Path:
         """A path of the configuration that is relative to home."""
@@ -314,8 +319,15 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
     if config.slots not in (24, 168):
         faults.append(f"slots = {config.slots}: must be 24 (a day) or 168 (a week)")
         config = attrs.evolve(config, slots=24)
-    home = Path(config.home).expanduser()
+    home = config.home
+    try:
+        home = home.expanduser()
+    except RuntimeError as error:
+        faults.append(f"home = {str(home)!r}: {error}")
     config = attrs.evolve(config, home=home if home.is_absolute() else folder / home, source=source)
+    if config.bot.extra_roots:
+        extra_roots = str(config.under_home(config.bot.extra_roots))
+        config = attrs.evolve(config, bot=attrs.evolve(config.bot, extra_roots=extra_roots))
     return config, [f"{name}: {fault}" for fault in faults]
 
 
@@ -348,6 +360,9 @@ def _suggest(key: str, fields: dict[str, Any]) -> str:
 
 
 def _check(where: str, value: Any, kind: Any, metadata: Any, faults: list[str]) -> Any:
+    if isinstance(value, str) and "\0" in value:
+        faults.append(f"{where}: must not hold a NUL character")
+        return None
     if kind is Path and isinstance(value, str) and value:
         return Path(value)
     if kind == tuple[str, ...]:
@@ -360,6 +375,9 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, faults: list[str]) 
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
         faults.append(f"{where}: must be {names.get(kind, kind)}, not {value!r}")
+        return None
+    if kind is float and not math.isfinite(value):
+        faults.append(f"{where}: must be a finite number, not {value!r}")
         return None
     minimum, maximum = metadata.get("minimum"), metadata.get("maximum")
     unit = f" {metadata['unit']}" if metadata.get("unit") else ""
@@ -380,7 +398,14 @@ def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
                 yield f"{section}.{key}", endpoint
 
 
+_UNIX = re.compile(r"unix:(?:(?:address|path)=)?((?:\\.|[^\\:])*)")
 _ENDPOINT_KINDS = frozenset(["tcp", "tcp4", "tcp6", "unix", "ssl", "tls", "systemd", "haproxy", "host"])
+
+
+def unix_socket_path(endpoint: str) -> str:
+    """The path of the socket that a ``unix:`` endpoint string names; empty: it is of another kind."""
+    match = _UNIX.match(endpoint)
+    return "" if match is None else re.sub(r"\\(.)", r"\1", match[1])
 
 
 def _endpoint_fault(endpoint: str) -> str:

@@ -104,6 +104,7 @@ _TABLE = (
     ErrorEntry(1411, "scheme-unsupported", "this URL scheme cannot be fetched", _K),
     ErrorEntry(1412, "idle-timeout", "the server stopped sending", _R),
     ErrorEntry(1413, "robot-error", "the robot failed on this URL", _R),
+    ErrorEntry(1414, "redirect-unreachable", "a redirect led to a site that cannot be reached", _R),
     ErrorEntry(1501, "quota-files", "the quota of files is used up", _K),
     ErrorEntry(1502, "quota-space", "the quota of space is used up", _K),
     ErrorEntry(1503, "expired", "not confirmed for too long, removed", _K),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from twisted.internet.endpoints import clientFromString, serverFromString
 
-from lcc.config import DEFAULT_MIMETYPES, Config, describe_defaults, load_config, parse_config
+from lcc.config import DEFAULT_MIMETYPES, Config, describe_defaults, load_config, parse_config, unix_socket_path
 from lcc.errors import ConfigError
 
 
@@ -61,6 +63,39 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_the_home_folder_is_filled_into_endpoints() -> None:
     config = parse_config('home = "/srv/a:b"', Path("/"))
     assert config.endpoint(config.botm.connect) == r"unix:/srv/a\:b/qm-botm.sock"
+
+
+@pytest.mark.parametrize("home", ["/srv/a:b", "/srv/a=b", "/srv/a b", "/srv/a\\b:", "/srv/=:\\"])
+def test_any_home_folder_stands_in_endpoints(home: str) -> None:
+    config = parse_config(f"home = '{home}'", Path("/"))
+    client: Any = clientFromString(object(), config.endpoint(config.botm.connect))
+    assert client._path == f"{home}/qm-botm.sock"
+    server = config.endpoint(config.botm.listen)
+    assert serverFromString(object(), server)._address == f"{home}/botm.sock"
+    assert unix_socket_path(server) == f"{home}/botm.sock"
+
+
+def test_the_path_of_a_socket() -> None:
+    assert unix_socket_path("unix:address=/run/x.sock:mode=600") == "/run/x.sock"
+    assert unix_socket_path("tcp:9000") == ""
+
+
+def test_values_that_no_setting_can_have() -> None:
+    faults = faults_of(
+        'home = "~nobody-of-this-name/lcc"\n[database]\nurl = "sqlite:a\\u0000b"\n'
+        "[qm]\nlease = nan\nhold_maximum = inf\n"
+    )
+    assert [fault.partition(": ")[2].split()[0].rstrip(":") for fault in faults] == [
+        "database.url",
+        "qm.lease",
+        "qm.hold_maximum",
+        "home",
+    ]
+
+
+def test_files_are_relative_to_home() -> None:
+    config = parse_config('home = "h"\n[bot]\nextra_roots = "ca.pem"', Path("/srv"))
+    assert config.bot.extra_roots == "/srv/h/ca.pem"
 
 
 def test_defaults_without_a_file() -> None:

@@ -12,16 +12,19 @@ from twisted.internet.endpoints import clientFromString, serverFromString
 
 from lcc.admin.context import Admin, Failed, pass_admin
 from lcc.admin.values import timezone_fault
-from lcc.config import Config, examine_config, read_config
+from lcc.config import Config, examine_config, read_config, unix_socket_path
 from lcc.domain.hours import parse_hours
 from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.urls import normalise_root
 from lcc.errors import ConfigError, UrlError
 from lcc.model import Provider
+from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.providers import list_providers
 
 SOCKET_PATH_MAX_BYTES = 107
 """Linux takes no longer names for UNIX sockets."""
+
+PORT_MAX = 65535
 
 _ENDPOINT_KEYS: tuple[tuple[str, Callable[[Any, str], Any]], ...] = (
     ("listen", serverFromString),
@@ -66,38 +69,46 @@ def _timezone(config: Config) -> Iterator[str]:
 
 def _home(config: Config) -> Iterator[str]:
     home = config.home
-    if home.exists() and not home.is_dir():
-        yield f"home: {home} is not a folder"
+    fault = _folder_fault(home)
+    if fault:
+        yield f"home: {fault}"
         return
-    # Where it does not exist, it is made at the first start.
-    place = next(folder for folder in (home, *home.absolute().parents) if folder.exists())
-    if not os.access(place, os.W_OK | os.X_OK):
-        yield f"home: {place} cannot be written to by this user"
     if home.exists() and home.stat().st_mode & 0o077:
         yield f"home: {home} can be read by others (chmod 700 {home})"
+    for key, name in (("uns.spool", config.uns.spool), ("botm.content", config.botm.content)):
+        fault = _folder_fault(config.under_home(name))
+        if fault:
+            yield f"{key}: {fault}"
+
+
+def _folder_fault(folder: Path) -> str:
+    """Why a role could not write in this folder; where it does not exist, it is made at the first start."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            return f"{folder} is not a folder"
+        place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    except OSError as error:
+        return str(error)
+    if not place.is_dir():
+        return f"{place} is not a folder"
+    return "" if os.access(place, os.W_OK | os.X_OK) else f"{place} cannot be written to by this user"
 
 
 def _endpoints(config: Config) -> Iterator[str]:
     for section in ("uns", "qm", "botm", "bot"):
-        for key, parse in (
-            ("listen", serverFromString),
-            ("listen_botm", serverFromString),
-            ("connect", clientFromString),
-        ):
+        for key, parse in _ENDPOINT_KEYS:
             text = getattr(getattr(config, section), key, "")
             if not text:
                 continue
             text = config.endpoint(text)
             try:
-                parse(object(), text)
+                port = getattr(parse(object(), text), "_port", 0)
+                if not 0 <= port <= PORT_MAX:
+                    yield f"{section}.{key} = {text!r}: there are no ports beyond {PORT_MAX}"
             except Exception as error:  # the parsers raise whatever their conversions do
                 yield f"{section}.{key} = {text!r}: {error}"
-            if text.startswith("unix:") and len(os.fsencode(_socket_path(text))) > SOCKET_PATH_MAX_BYTES:
+            if len(os.fsencode(unix_socket_path(text))) > SOCKET_PATH_MAX_BYTES:
                 yield f"{section}.{key}: the path of the socket is longer than {SOCKET_PATH_MAX_BYTES} bytes: {text}"
-
-
-def _socket_path(endpoint: str) -> str:
-    return endpoint.removeprefix("unix:").removeprefix("address=").replace(r"\:", "\0").partition(":")[0]
 
 
 def _certificates(config: Config) -> Iterator[str]:
@@ -107,9 +118,21 @@ def _certificates(config: Config) -> Iterator[str]:
 
 
 def _database(admin: Admin) -> Iterator[str]:
-    url = admin.config.database.url
-    if url.startswith("sqlite:") and not admin.config.home.exists():
-        return  # made with the home folder at the first start
+    settings = admin.config.database
+    try:
+        dialect = dialect_for(settings.url, admin.config.home, settings)
+    except ConfigError as error:
+        yield str(error)
+        return
+    try:
+        if isinstance(dialect, SqliteDialect) and not dialect.path.exists() and admin.config.source is not None:
+            # Made, with its folder, at the first start.
+            fault = _folder_fault(dialect.path.parent)
+            if fault and dialect.path.parent != admin.config.home:
+                yield f"database.url: {fault}"
+            return
+    except OSError:
+        pass  # what is wrong is told when it is used
     try:
         with admin.database() as database:
             providers = database.interact(list_providers)

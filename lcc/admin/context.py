@@ -21,6 +21,7 @@ import pymysql
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError, StoreUnavailable
 from lcc.storage.database import BlockingDatabase
+from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.migrations import SchemaError
 
 RETRIES = 3
@@ -69,11 +70,14 @@ class Admin:
         return int(time.time())
 
     @contextmanager
-    def database(self) -> Iterator[BlockingDatabase]:
+    def database(self, create: bool = False) -> Iterator[BlockingDatabase]:
         """The database, its tables brought up to date at first use.
 
+        :param create: make its file, if it is one and there is none.
         :raises Failed: when it cannot be reached or used.
         """
+        if not create:
+            self._must_be_there()
         settings = attrs.evolve(self.config.database, retries=min(self.config.database.retries, RETRIES))
         try:
             database = BlockingDatabase(settings.url, self.config.home, settings, random=Random())
@@ -87,6 +91,18 @@ class Admin:
             raise DatabaseFailed(f"the database cannot be reached: {error}") from None
         finally:
             database.close()
+
+    def _must_be_there(self) -> None:
+        settings = self.config.database
+        try:
+            dialect = dialect_for(settings.url, self.config.home, settings)
+            if isinstance(dialect, SqliteDialect) and not dialect.path.exists():
+                raise DatabaseFailed(
+                    f"there is no LCC here: the database {dialect.path} does not exist; "
+                    "run lcc-admin init, or name the configuration with --config"
+                )
+        except (ConfigError, OSError) as error:
+            raise DatabaseFailed(f"the database cannot be used: {error}") from None
 
 
 pass_admin = click.make_pass_decorator(Admin)

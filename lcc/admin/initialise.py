@@ -32,7 +32,7 @@ def init_command(admin: Admin) -> None:
             click.echo(f"Made the home folder {home}.")
     except OSError as error:
         raise Failed(f"the home folder cannot be made: {error}") from None
-    with admin.database() as database:
+    with admin.database(create=True) as database:
         database.interact(database_epoch)  # the first use makes the tables, or brings them up to date
     click.echo("The database is ready.")
 

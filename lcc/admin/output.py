@@ -55,6 +55,14 @@ class Listing:
             click.echo(self._line({column.name: column.title for column in self._columns}, titles=True))
         click.echo(self._line(row))
 
+    def end(self, nothing: str) -> None:
+        """After the last row.
+
+        :param nothing: what to say to a person if there was none.
+        """
+        if not (self._headed or self._as_json):
+            click.echo(nothing)
+
     def _line(self, row: Mapping[str, Any], titles: bool = False) -> str:
         cells = []
         for column in self._columns:

@@ -14,7 +14,15 @@ from lcc.admin.context import Admin, Failed, pass_admin
 from lcc.admin.live import delay_text
 from lcc.admin.output import Column, Listing, cell, json_option
 from lcc.admin.repair import tell_when
-from lcc.admin.values import NONE, hours_callback, number_or_none, positive_or_none, roots_callback, timezone_callback
+from lcc.admin.values import (
+    NONE,
+    PID,
+    hours_callback,
+    number_or_none,
+    positive_or_none,
+    roots_callback,
+    timezone_callback,
+)
 from lcc.model import Provider
 from lcc.storage.inspect import delays_of
 from lcc.storage.order_rows import TEXT_CHARS, WANT_FULL_SET, add_order
@@ -149,10 +157,11 @@ def list_command(admin: Admin, as_json: bool) -> None:
     with admin.database() as database:
         for provider in database.interact(list_providers):
             listing.row(_as_row(provider))
+    listing.end("no provider is registered")
 
 
 @provider_group.command("show")
-@click.argument("pid", type=click.IntRange(1))
+@click.argument("pid", type=PID)
 @json_option
 @pass_admin
 def show_command(admin: Admin, pid: int, as_json: bool) -> None:
@@ -179,7 +188,7 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
 
 
 @provider_group.command("set")
-@click.argument("pid", type=click.IntRange(1))
+@click.argument("pid", type=PID)
 @click.option("--root", "roots", multiple=True, callback=roots_callback, help="Replaces all roots (may be repeated).")
 @_password_file_option
 @click.option("--new-password", is_flag=True, help="Generate a new password and print it, once.")
@@ -217,7 +226,7 @@ def set_command(
 
 
 @provider_group.command("want-full-set")
-@click.argument("pid", type=click.IntRange(1))
+@click.argument("pid", type=PID)
 @click.option("--reason", default="operator", help="Said to the provider: a word or some.", metavar="TEXT")
 @pass_admin
 def want_full_set_command(admin: Admin, pid: int, reason: str) -> None:
@@ -234,7 +243,7 @@ def want_full_set_command(admin: Admin, pid: int, reason: str) -> None:
 
 
 @provider_group.command("remove")
-@click.argument("pid", type=click.IntRange(1))
+@click.argument("pid", type=PID)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_admin
 def remove_command(admin: Admin, pid: int, yes: bool) -> None:

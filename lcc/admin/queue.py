@@ -11,6 +11,7 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
+from lcc.admin.values import PID, ROWS
 from lcc.model import QueueRow
 from lcc.storage.cache import QueueSet, queue_rows, queue_sets
 from lcc.storage.database import BlockingDatabase
@@ -38,9 +39,9 @@ _URL_COLUMNS = (
 
 
 @click.command("queue")
-@click.option("--provider", "pid", type=click.IntRange(1), help="Only this provider's.")
+@click.option("--provider", "pid", type=PID, help="Only this provider's.")
 @click.option("--urls", "each_url", is_flag=True, help="Each URL, instead of a line for each set.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many rows.")
+@click.option("--limit", type=ROWS, help="At most so many rows.")
 @json_option
 @pass_admin
 def queue_command(admin: Admin, pid: int | None, each_url: bool, limit: int | None, as_json: bool) -> None:
@@ -50,6 +51,7 @@ def queue_command(admin: Admin, pid: int | None, each_url: bool, limit: int | No
         rows = _urls(database, pid) if each_url else _sets(database, pid)
         for row in islice(rows, limit):
             listing.row(row)
+    listing.end("nothing is queued")
 
 
 def _sets(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any]]:

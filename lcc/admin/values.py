@@ -10,6 +10,13 @@ from lcc.admin.context import Admin
 from lcc.domain.hours import parse_hours
 from lcc.domain.urls import normalise_root
 from lcc.errors import UrlError
+from lcc.storage.providers import PID_MAX
+
+PID = click.IntRange(1, PID_MAX)
+"""A provider's id."""
+
+ROWS = click.IntRange(1, 2**63 - 1)
+"""At most so many rows."""
 
 NONE = "none"
 """Says "without limit"."""

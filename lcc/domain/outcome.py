@@ -11,11 +11,19 @@ from lcc.model import Outcome
 
 
 def decide(
-    code: int, generation: int, row_fetch: bool | None, row_generation: int, attempts: int, attempts_max: int
+    code: int,
+    generation: int,
+    row_fetch: bool | None,
+    row_generation: int,
+    attempts: int,
+    attempts_max: int,
+    hold_attempts_max: int,
 ) -> Outcome:
     """What to do about a result (parameters: :class:`lcc.interfaces.IQueueRules`).
 
     :param attempts_max: fetches before a retryable error becomes final.
+    :param hold_attempts_max: the same for an error of the provider's site.  Its URL goes to the end of its set, so
+        that one dead host among a provider's roots does not stand before the live ones for ever.
     """
     if not row_fetch:
         return Outcome.DISCARD
@@ -23,7 +31,8 @@ def decide(
         return Outcome.STORE if generation == row_generation else Outcome.STORE_AGAIN
     remedy = entry_for(code).remedy
     if remedy is Remedy.HOLD_PROVIDER:
-        return Outcome.HOLD
+        final = generation == row_generation and attempts + 1 >= hold_attempts_max
+        return Outcome.KEEP if final else Outcome.HOLD
     if generation != row_generation:
         return Outcome.AGAIN
     if remedy is Remedy.RETRY:

@@ -17,10 +17,12 @@ class QueueRules:
     """The rules with their settings.
 
     :ivar attempts_max: fetches of one URL before a retryable error becomes final.
+    :ivar hold_attempts_max: the same for errors of the provider's site.
     :ivar timeslots: the LCC's period.
     """
 
     attempts_max: int
+    hold_attempts_max: int = 20
     timeslots: TimeSlots = attrs.field(factory=TimeSlots)
 
     def action(
@@ -31,7 +33,9 @@ class QueueRules:
     def outcome(
         self, code: int, generation: int, row_fetch: bool | None, row_generation: int, attempts: int
     ) -> Outcome:
-        return outcome.decide(code, generation, row_fetch, row_generation, attempts, self.attempts_max)
+        return outcome.decide(
+            code, generation, row_fetch, row_generation, attempts, self.attempts_max, self.hold_attempts_max
+        )
 
     def slot(self, hours: str, provider_hours: str, timezone: str, now: int) -> int:
         return self.timeslots.slot(hours, provider_hours, timezone, now)

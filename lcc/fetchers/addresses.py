@@ -48,6 +48,7 @@ _PRIVATE4 = tuple(
         ),
     )
 )
+_PRIVATE_RULE = "private addresses are fetched from only if the operator registered the provider with --allow-private"
 _UNICAST6 = IPv6Network("2000::/3")
 _PRIVATE6 = tuple(
     map(
@@ -125,8 +126,10 @@ def check_address(text: str, private: bool) -> None:
         found = reach(text)
     except ValueError:
         raise FetchError("address-forbidden", f"{text[:80]} is no address") from None
-    if found is Reach.NEVER or (found is Reach.PRIVATE and not private):
-        raise FetchError("address-forbidden", text)
+    if found is Reach.NEVER:
+        raise FetchError("address-forbidden", f"{text} is no address of a web server")
+    if found is Reach.PRIVATE and not private:
+        raise FetchError("address-forbidden", f"{text} is private; {_PRIVATE_RULE}")
 
 
 def check_addresses(texts: Iterable[str], private: bool) -> None:

@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from lcc.config import BotConfig
-from lcc.errors import FetchError, LccError
+from lcc.errors import FetchError, LccError, Remedy
 from lcc.fetchers.connector import ConnectionKey, Connector, Site
 from lcc.fetchers.http_head import ResponseHead, content_type, entity_tag, http_time, kept_headers
 from lcc.fetchers.http_protocol import HttpConnection
@@ -189,6 +189,7 @@ class _Fetch:
         "_connection",
         "_deadline",
         "_fetcher",
+        "_first_key",
         "_follow",
         "_head",
         "_key",
@@ -240,6 +241,8 @@ class _Fetch:
         self._again = False
         self._request = b"GET %b%b" % (target.encode("ascii"), site.request_tail)
         self._key = ConnectionKey(order.pid, site.secure, site.host, site.port, order.private, order.insecure)
+        if not self._redirects:
+            self._first_key = self._key
         connection = fetcher.take(self._key)
         if connection is not None:
             self._send(connection)
@@ -266,10 +269,17 @@ class _Fetch:
         if reason.check(CancelledError, ConnectingCancelledError):
             self._fail(FetchError("deadline", "while connecting"))
         elif isinstance(reason.value, FetchError):
-            self._fail(reason.value)
+            self._fail(self._judged(reason.value))
         else:
             _log.failure("A connection could not be made", failure=reason)
             self._fail(FetchError("robot-error", type(reason.value).__name__))
+
+    def _judged(self, error: FetchError) -> FetchError:
+        """Behind a redirect to another site than the order's, a dead site is the trouble of that one URL: it must not
+        hold back all others of the provider."""
+        if error.entry.remedy is not Remedy.HOLD_PROVIDER or self._key == self._first_key:
+            return error
+        return FetchError("redirect-unreachable", f"{self._url[:300]}: {error.text}")
 
     def _connected_late(self) -> None:
         if self._pending is not None:

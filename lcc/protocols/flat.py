@@ -13,14 +13,18 @@ Unknown attributes are ignored, so that a newer peer may say more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, TypeVar, get_type_hints
+from operator import attrgetter
+from typing import Any, ClassVar, Self, get_type_hints
 
 import attrs
 
 from lcc.errors import StreamError
-from lcc.protocols.xmltext import escape
+from lcc.protocols.xmltext import quoted
 
-_Codec = tuple[str, str, Callable[[Any], str], Callable[[str], Any], Any]
+_Writer = tuple[str, Callable[[Any], str], Any]
+"""How a field is written: `` name=``, its text in quotes, the default that is left out."""
+_Reader = tuple[str, Callable[[str], Any], Any]
+"""How a field is read: its name on the wire, its value, its default."""
 
 
 def _read_bool(value: str) -> bool:
@@ -32,7 +36,11 @@ def _read_bool(value: str) -> bool:
 
 
 def _write_bool(value: bool) -> str:
-    return "yes" if value else "no"
+    return '"yes"' if value else '"no"'
+
+
+def _write_int(value: int) -> str:
+    return f'"{value}"'
 
 
 def _read_int(value: str) -> int:
@@ -43,7 +51,7 @@ def _read_int(value: str) -> int:
 
 
 _READERS: dict[type, Callable[[str], Any]] = {int: _read_int, str: str, bool: _read_bool}
-_WRITERS: dict[type, Callable[[Any], str]] = {int: str, str: escape, bool: _write_bool}
+_WRITERS: dict[type, Callable[[Any], str]] = {int: _write_int, str: quoted, bool: _write_bool}
 
 
 @attrs.frozen
@@ -51,30 +59,39 @@ class Flat:
     """Base of the flat messages; ``TAG`` is the element's name."""
 
     TAG: ClassVar[str] = ""
-    _codecs: ClassVar[tuple[_Codec, ...]] = ()
+    _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
+    _writers: ClassVar[tuple[_Writer, ...]]
+    _readers: ClassVar[tuple[_Reader, ...]]
+    _prepared: ClassVar[type | None] = None
 
     @classmethod
-    def _prepare(cls) -> tuple[_Codec, ...]:
+    def _prepare(cls) -> None:
         hints = get_type_hints(cls)
-        codecs: list[_Codec] = []
+        writers: list[_Writer] = []
+        readers: list[_Reader] = []
+        names = [field.name for field in attrs.fields(cls)]
         for field in attrs.fields(cls):
             kind = hints[field.name]
-            options = [k for k in getattr(kind, "__args__", (kind,)) if k is not type(None)]
-            base = options[0]
-            codecs.append(
-                (field.name, field.metadata.get("wire", field.name), _WRITERS[base], _READERS[base], field.default)
-            )
-        cls._codecs = tuple(codecs)
-        return cls._codecs
+            base = next(k for k in getattr(kind, "__args__", (kind,)) if k is not type(None))
+            wire = field.metadata.get("wire", field.name)
+            writers.append((f" {wire}=", _WRITERS[base], field.default))
+            readers.append((wire, _READERS[base], field.default))
+        # attrgetter gives no tuple for a single name, and takes none at all.
+        getter: Any = attrgetter(*names) if len(names) > 1 else lambda self: tuple(getattr(self, n) for n in names)
+        cls._values = staticmethod(getter)
+        cls._writers = tuple(writers)
+        cls._readers = tuple(readers)
+        cls._prepared = cls
 
     def to_xml(self) -> str:
         """The element as text."""
-        parts = [f"<{self.TAG}"]
-        codecs = self.__class__.__dict__.get("_codecs") or self._prepare()
-        for name, wire, write, _read, default in codecs:
-            value = getattr(self, name)
+        kind = self.__class__
+        if kind._prepared is not kind:
+            kind._prepare()
+        parts = [f"<{kind.TAG}"]
+        for (start, write, default), value in zip(kind._writers, kind._values(self), strict=True):
             if value is not None and value != default:
-                parts.append(f' {wire}="{write(value)}"')
+                parts.append(start + write(value))
         parts.append("/>")
         return "".join(parts)
 
@@ -84,10 +101,12 @@ class Flat:
 
         :raises StreamError: naming the element and the attribute that is missing or wrong.
         """
-        codecs = cls.__dict__.get("_codecs") or cls._prepare()
+        if cls._prepared is not cls:
+            cls._prepare()
+        get = attributes.get
         values: list[Any] = []
-        for _name, wire, _write, read, default in codecs:
-            text = attributes.get(wire)
+        for wire, read, default in cls._readers:
+            text = get(wire)
             if text is None:
                 if default is attrs.NOTHING:
                     raise StreamError("syntax", f"<{cls.TAG}> without {wire}")
@@ -98,9 +117,6 @@ class Flat:
             except ValueError:
                 raise StreamError("syntax", f"<{cls.TAG}> with {wire}={text[:80]!r}") from None
         return cls(*values)
-
-
-FlatT = TypeVar("FlatT", bound=Flat)
 
 
 class Vocabulary:

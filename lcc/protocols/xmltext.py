@@ -17,6 +17,7 @@ _REPLACEMENTS = {
 }
 # What XML 1.0 cannot carry at all, not even as a character reference (section 2.2).
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+_needs_care = re.compile('[\x00-\x1f&<>"\ufffe\uffff\ud800-\udfff]').search
 
 
 def _replace(match: re.Match[str]) -> str:
@@ -29,13 +30,20 @@ def escape(text: str) -> str:
     Tab and line ends become references, so that a reader's attribute normalisation gives them back.  Characters
     that XML 1.0 cannot carry become U+FFFD.
     """
-    if text.isalnum():
-        return text if text.isascii() else _ILLEGAL.sub("\ufffd", text)
+    if not _needs_care(text):
+        return text
     if _ILLEGAL.search(text):
         text = _ILLEGAL.sub("\ufffd", text)
-    if _SPECIAL.search(text):
-        return _SPECIAL.sub(_replace, text)
-    return text
+    return _SPECIAL.sub(_replace, text)
+
+
+def quoted(text: str) -> str:
+    """The text as an attribute value with its quotes: those that leave less to escape."""
+    if not _needs_care(text):
+        return f'"{text}"'
+    if '"' in text and "'" not in text and not _needs_care(text.replace('"', "")):
+        return f"'{text}'"
+    return f'"{escape(text)}"'
 
 
 def escape_json(text: str) -> str:

@@ -37,7 +37,7 @@ from lcc.interfaces import IConversation
 from lcc.protocols.cp_uns import InitAccepted, InitRejected, SetAccepted, SetRejected, UnsMessage, UrlFault
 from lcc.protocols.cp_uns_client import ClientReader, init, reply_feed, set_begin, set_end, url_element
 from lcc.protocols.xmlfeed import Event
-from lcc.transport.stream import StreamLimits, XmlStream, transport_of
+from lcc.transport.stream import StreamLimits, XmlStream
 
 DEFAULT_PORT = 9000
 _BATCH = 500
@@ -262,9 +262,7 @@ class ProviderConversation:
         faults = tuple(self._faults)
         self._end_with(Submission(accepted, self._welcome, code, text, *counts, faults, self._fault_count))
         if self._end_sent or accepted:
-            transport: Any = transport_of(self._stream)
-            transport.unregisterProducer()  # TLS would wait for it
-            transport.loseConnection()
+            self._stream.close()
         else:
             self._stream.abort()  # what we have not sent yet, nobody wants
 

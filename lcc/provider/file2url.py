@@ -5,9 +5,10 @@
 *Strategy.*  The files are those that ``find`` finds (``--find``), or those named as arguments or on standard input.
 Each is read once, for its md5 and length.  An end mark says that all were told.
 
-*Failures.*  A file that is gone by the time it is read is skipped with a note: it *is* deleted.  A file or folder
-that cannot be read is an error: the others are still told, but there is no end mark (a page that is there must not
-look deleted) and the exit code is 1.  A file whose mime type nobody knows is skipped with a note.
+*Failures.*  A file that is gone by the time it is read is skipped with a note: it *is* deleted.  One that is named
+as an argument and is not there is a slip of the pen: exit code 1, no output.  A file or folder that cannot be read is
+an error: the others are still told, but there is no end mark (a page that is there must not look deleted) and the
+exit code is 1.  A file whose mime type nobody knows is skipped with a note.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class _FindCommand(click.Command):
 @click.option("--index", default="", help="Name of index pages (index.html): their URL is that of the folder.")
 @click.option("--no-mtime", is_flag=True, help="Do not tell modification times: a mere touch is no change.")
 @click.option("--quiet", "-q", is_flag=True, help="No notes on skipped files.")
+@click.version_option(package_name="lcc", prog_name="file2url")
 @click.argument("files", nargs=-1)
 @click.pass_context
 def command(
@@ -96,9 +98,18 @@ def command(
     if find is not None:
         listing = found(os.fsencode(find[0]), [os.fsencode(argument) for argument in find[1:]])
     else:
+        _must_exist(files, docroot or "")
         names = map(os.fsencode, files) if files else split_names(sys.stdin.buffer, b"\0" if null else b"\n")
         listing = under_docroot(names, os.fsencode(docroot or ""))
     _write(listing, describer, Notes("file2url", quiet=quiet), Notes("file2url"))
+
+
+def _must_exist(files: tuple[str, ...], docroot: str) -> None:
+    """A name that a person types is a file; only lists on standard input may be older than the site."""
+    missing = [name for name in files if not os.path.lexists(os.path.join(docroot, name))]  # noqa: PTH118
+    if missing:
+        more = f" (nor do {len(missing) - 1:,} more)" if len(missing) > 1 else ""
+        raise Fault(f"{printable(missing[0])} does not exist{more}; the stream gets no end mark")
 
 
 def _write(listing: Iterator[Listed], describer: Describer, notes: Notes, errors: Notes) -> None:

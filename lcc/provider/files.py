@@ -96,6 +96,9 @@ def found(docroot: bytes, arguments: Sequence[bytes]) -> Iterator[Listed]:
     """
     command = find_command(docroot, arguments)
     start = command[1]
+    if not os.path.isdir(docroot):  # noqa: PTH112  (bytes)
+        what = "is not a folder" if os.path.lexists(docroot) else "does not exist"
+        raise ListingFault(f"--find: {os.fsdecode(docroot)} {what}")
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     except OSError as error:

@@ -37,8 +37,12 @@ def _password(pwd: str | None, pwd_file: Path | None) -> str:
     if pwd_file is not None:
         try:
             lines = pwd_file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.UsageError(f"--pwd-file: {error}") from None
+        except FileNotFoundError:
+            raise click.UsageError(f"--pwd-file: there is no file {pwd_file}") from None
+        except OSError as error:
+            raise click.UsageError(f"--pwd-file: {pwd_file} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise click.UsageError(f"--pwd-file: {pwd_file} is no text in UTF-8") from None
         if not lines or not lines[0].strip():
             raise click.UsageError(f"--pwd-file: {pwd_file} holds no password in its first line")
         return lines[0].strip()
@@ -65,6 +69,7 @@ def _password(pwd: str | None, pwd_file: Path | None) -> str:
 @click.option("--retries", default=0, type=click.IntRange(0, 1000), help="More attempts when there is no answer.")
 @click.option("--show-errors", default=20, type=click.IntRange(0), help="URL errors printed in full.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors and warnings.")
+@click.version_option(package_name="lcc", prog_name="lcccp")
 def command(
     uns: str,
     pid: int,

@@ -7,8 +7,9 @@ added or changed, then a deletion for each that is gone, then an end mark.  The 
 durable before the end mark goes out, and named in the stream's header; ``lcccp`` puts it in place when the UNS
 accepted.  If the LCC asked for a full set at the last connection, everything is let through, as a full set.
 
-*Failures.*  An input without an end mark, an input that would delete more than half of the site, a state file that
-is damaged or in use: a message, exit code 1, no end mark (so that ``lcccp`` sends nothing), the state untouched.
+*Failures.*  An input without an end mark, one that would delete more than half of the site or names no URL at all, a
+state file that is damaged or in use: a message, exit code 1, no end mark (so that ``lcccp`` sends nothing), the state
+untouched.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from lcc.provider.stream_format import Header, StreamFault, StreamReader, Stream
 @click.command()
 @click.option("--statefile", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The state file.")
 @click.option("--full", is_flag=True, help="Let everything through, as a full set.")
-@click.option("--allow-mass-delete", is_flag=True, help="Let more than half of the site be deleted.")
+@click.option("--allow-mass-delete", is_flag=True, help="Let more than half of the site, or all, be deleted.")
 @click.option("--no-end-mark", is_flag=True, help="The input is hand-made and bears no end mark.")
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
+@click.version_option(package_name="lcc", prog_name="lcccpstate")
 def command(statefile: Path, full: bool, allow_mass_delete: bool, no_end_mark: bool, quiet: bool) -> None:
     """Read the <url> containers of an ENTIRE site, write those that were added, changed or deleted since the last
     submission that was accepted.

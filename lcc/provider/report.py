@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from urllib.parse import urlsplit
 
 import attrs
 
+from lcc.errors import code as code_of
 from lcc.protocols.cp_uns import InitAccepted, UrlFault
 from lcc.provider.command import printable
 
@@ -96,6 +98,38 @@ def quota_warnings(welcome: InitAccepted, plan: Plan) -> list[str]:
             told = f"{bytes_text(plan.bytes)}, where {bytes_text(limit)} have room"
             warnings.append(f"this set {how} the quota of space: {told}")
     return warnings
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """A number with its noun: ``1 URL``, ``7 URLs``."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def accepted_line(plan: Plan, received: int) -> str:
+    """What was accepted, for people.
+
+    :param received: elements that the LCC counts as valid.
+    """
+    kind = "full set" if plan.full else "set"
+    text = f"accepted: a {kind} of {counted(plan.elements, 'URL', 'URLs')}"
+    if plan.deletions:
+        text += f", {counted(plan.deletions, 'of them a deletion', 'of them deletions')}"
+    if not plan.elements:
+        return text
+    if received == plan.elements:
+        return f"{text}, {'valid' if plan.elements == 1 else 'all valid'}"
+    return f"{text}, {received:,} of them valid"
+
+
+def prefix_hints(faults: Iterable[UrlFault], urlprefix: str) -> list[str]:
+    """What is probably wrong with the URL prefix, if this is why URLs were refused."""
+    if not urlprefix:
+        bad = code_of("bad-url")
+        if any(fault.code == bad and fault.text.endswith("no scheme") for fault in faults):
+            return ["hint: these names are not whole URLs; say what to put before them: --urlprefix http://site/"]
+    elif not urlsplit(urlprefix).path:
+        return [f"hint: --urlprefix is put before each name as it is; did you mean {urlprefix}/ with a slash?"]
+    return []
 
 
 def fault_lines(faults: Sequence[UrlFault], total: int, most: int) -> Iterable[str]:

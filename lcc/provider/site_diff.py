@@ -13,7 +13,7 @@ from lcc.provider.statefile import StateDamaged, StateEntry, StateFile, StateWri
 from lcc.provider.stream_format import is_deletion
 
 MASS_DELETE_MINIMUM = 10
-"""A smaller site may lose any number of its URLs without a question."""
+"""A smaller site may lose any number of its URLs but all without a question."""
 
 _SEEN = "seen"
 
@@ -23,7 +23,7 @@ class SiteFault(Exception):
 
 
 class MassDelete(SiteFault):
-    """More than half of the site would be deleted."""
+    """More than half of the site would be deleted, or all of a small one."""
 
 
 @attrs.frozen
@@ -88,8 +88,11 @@ def compare(
             changed += 1
         emit(attributes)
     deleted = known_count - still_there
-    if known_count >= MASS_DELETE_MINIMUM and deleted * 2 > known_count and not allow_mass_delete:
-        raise MassDelete(f"{deleted:,} of {known_count:,} URLs would be deleted")
+    if not allow_mass_delete:
+        if known_count and not total:
+            raise MassDelete(f"the input names no URL: all {known_count:,} would be deleted")
+        if known_count >= MASS_DELETE_MINIMUM and deleted * 2 > known_count:
+            raise MassDelete(f"{deleted:,} of {known_count:,} URLs would be deleted")
     if deleted and not full:
         for gone in state.entries():
             if known[url_key(gone.curl, gone.mimetype)] is not _SEEN:

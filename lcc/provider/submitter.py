@@ -14,7 +14,15 @@ from lcc.errors import code as code_of
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
 from lcc.provider.command import printable
-from lcc.provider.report import fault_lines, quota_warnings, wanted_reason, welcome_lines
+from lcc.provider.report import (
+    accepted_line,
+    counted,
+    fault_lines,
+    prefix_hints,
+    quota_warnings,
+    wanted_reason,
+    welcome_lines,
+)
 from lcc.provider.spool import Spool
 from lcc.provider.statefile import StateFile
 
@@ -23,6 +31,7 @@ USAGE = 2
 _COME_AGAIN = frozenset(
     {code_of("throttled"), code_of("try-later"), code_of("internal"), code_of("too-many-connections")}
 )
+_AGAIN = "hint: what has failed is sent again when it changes, or all of the site with lcccpstate --full"
 _RETRY_SECONDS = (2.0, 4.0, 8.0, 16.0, 30.0)
 
 
@@ -132,7 +141,7 @@ class Submitter:
         """What the LCC says at the beginning; whether there is something to send."""
         spool, orders = self._spool, self._orders
         if welcome.error_count:
-            self._complain(f"{welcome.error_count:,} errors of earlier fetches:")
+            self._complain(f"{counted(welcome.error_count, 'error', 'errors')} of earlier fetches:")
             for line in fault_lines(welcome.errors, welcome.error_count, orders.show_errors):
                 self._complain(line, bare=True)
         self._note_wanted(welcome)
@@ -163,20 +172,25 @@ class Submitter:
     def _answered(self, submission: Submission) -> int:
         if not submission.accepted:
             self._complain(f"rejected by the LCC: {submission.code} {printable(submission.text)}")
+            if submission.code == code_of("bad-prefix"):
+                self._hint(prefix_hints((), self._orders.urlprefix))
             if not self._may_be_accepted:
                 self._discard()
             return REJECTED
         self._commit()
+        failed = submission.fault_count or (submission.welcome is not None and submission.welcome.error_count)
         if self._spool is None:
+            self._hint([_AGAIN] if failed else [])
             return ACCEPTED
         if submission.fault_count:
-            self._complain(f"{submission.fault_count:,} URLs were refused:")
+            self._complain(f"{counted(submission.fault_count, 'URL was', 'URLs were')} refused:")
             for line in fault_lines(submission.faults, submission.fault_count, self._orders.show_errors):
                 self._complain(line, bare=True)
+            self._hint(prefix_hints(submission.faults, self._orders.urlprefix))
+        self._hint([_AGAIN] if failed else [])
         plan = self._spool.plan
         if plan.elements or plan.full:
-            kind = "full set" if plan.full else "set"
-            self._tell(f"accepted: a {kind} of {plan.elements:,} URLs, {submission.received:,} of them valid")
+            self._tell(accepted_line(plan, submission.received))
         else:
             self._tell("nothing has changed")
         return URL_ERRORS if submission.fault_count else ACCEPTED
@@ -201,6 +215,11 @@ class Submitter:
     def _tell(self, text: str) -> None:
         if not self._orders.quiet:
             click.echo(f"lcccp: {text}")
+
+    def _hint(self, lines: list[str]) -> None:
+        if not self._orders.quiet:
+            for line in lines:
+                self._complain(line)
 
     def _complain(self, text: str, bare: bool = False) -> None:
         click.echo(text if bare else f"lcccp: {text}", err=True)

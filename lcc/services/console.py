@@ -34,9 +34,9 @@ def run(role: str, arguments: list[str]) -> None:
         raise SystemExit(2) from None
     try:
         twistd.runApp(options)
-    except (Busy, ConfigError, StoreUnavailable, BindError, OSError, ValueError) as error:
-        # ValueError: an endpoint string that does not make sense.  What happens later is logged by the reactor.
-        # By now sys.stderr leads to the log.
+    except (Busy, ConfigError, StoreUnavailable, BindError, OSError, ValueError, OverflowError) as error:
+        # ValueError, OverflowError: an endpoint string, or its port, that does not make sense.  What happens later is
+        # logged by the reactor.  By now sys.stderr leads to the log.
         print(f"{role}: {error}", file=sys.__stderr__)
         raise SystemExit(1) from None
     raise SystemExit(0)

@@ -69,6 +69,10 @@ class Dialect(ABC):
     def trouble(self, error: BaseException) -> Trouble | None:
         """What this exception means; None: it is no passing trouble."""
 
+    def reason(self, error: BaseException) -> str:
+        """What this exception says, for people."""
+        return str(error) or type(error).__name__
+
     @abstractmethod
     def execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
         """Run one statement."""
@@ -175,6 +179,8 @@ class MysqlDialect(Dialect):
     _LOST = frozenset(
         {0, 1040, 1047, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1290, 1317, 1792, 1836, 1927}
         | {2002, 2003, 2005, 2006, 2012, 2013, 2014, 2055, 4031, 8027, 9001, 9002, 9003, 9005}
+        # A wrong password or name: once it is mended at the server, nothing needs to be started again.
+        | {1044, 1045, 1049, 1698}
     )
     _SESSION = (
         "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
@@ -235,6 +241,11 @@ class MysqlDialect(Dialect):
         if number in self._AGAIN:
             return Trouble.AGAIN
         return Trouble.LOST if number in self._LOST else None
+
+    def reason(self, error: BaseException) -> str:
+        if len(error.args) == 2 and isinstance(error.args[0], int):
+            return f"{error.args[1]} ({error.args[0]})"  # without the parentheses and quotes of a tuple
+        return super().reason(error)
 
     def execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
         if parameters:

@@ -20,7 +20,7 @@ class ErrorFileFull(Exception):
 
 
 class ErrorFile:
-    """Whole texts in, pieces of bytes out, in order.
+    """Whole lines in, whole lines out, in order: what is not taken any more leaves nothing half said.
 
     :param path: where the file is made when it is needed; its name is removed at once.
     :param size_max_bytes: more than this is refused.
@@ -40,7 +40,7 @@ class ErrorFile:
         return bool(self._newest) or self._read_offset < self._write_offset
 
     def append(self, text: str, *, bounded: bool = True) -> None:
-        """Take a text.
+        """Take a text; its last line has its end.
 
         :param bounded: False: take it whatever is waiting (the last words).
         :raises ErrorFileFull: it is not taken.
@@ -60,15 +60,15 @@ class ErrorFile:
             self._newest.clear()
 
     def take(self, size_bytes: int = MEMORY_BYTES) -> bytes:
-        """The oldest bytes, not more than this many at once from the file; empty: nothing is waiting.
+        """The oldest lines, not more than this many bytes at once from the file, but at least one line.
+
+        :returns: empty: nothing is waiting.
 
         :raises OSError: as :meth:`append`.
         """
         if self._file is not None and self._read_offset < self._write_offset:
             self._file.seek(self._read_offset)
-            data = self._file.read(size_bytes)
-            if not data:
-                raise OSError("a temporary file lost its content")
+            data = self._read_lines(self._file, size_bytes)
             self._read_offset += len(data)
             if self._read_offset == self._write_offset:
                 self._file.truncate(0)
@@ -77,6 +77,18 @@ class ErrorFile:
         data = bytes(self._newest)
         self._newest.clear()
         return data
+
+    @staticmethod
+    def _read_lines(file: BinaryIO, size_bytes: int) -> bytes:
+        data = b""
+        while True:
+            piece = file.read(size_bytes)
+            if not piece:
+                raise OSError("a temporary file lost its content")
+            data += piece
+            end = data.rfind(b"\n") + 1
+            if end:
+                return data[:end]
 
     def close(self) -> None:
         """Forget everything."""

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from lcc.config import QmConfig
+from lcc.errors import Remedy, entry_for
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, FetchResult, Outcome, QueueRow, Quota, Recorded
 from lcc.storage.books import Books
@@ -111,6 +112,8 @@ def record_results(
         known = before.get(result.key)
         if row is not None and result.code and known == (row.psetid, row.seq, row.generation):
             _earliest(requeued, row)  # committed by the try before
+            if entry_for(result.code).remedy is Remedy.HOLD_PROVIDER:
+                held[result.pid] = result.code
             continue
         outcome = _record_one(work, result, row)
         if outcome is Outcome.HOLD:
@@ -118,10 +121,10 @@ def record_results(
         row = work.queue.get(result.key)
         if row is None:
             continue
-        if outcome is Outcome.RETRY:
+        if row.key in work.moved and row.generation == result.generation + 1:
             memory.rows[row.key] = (row.psetid, row.seq, row.generation)
             _earliest(requeued, row)
-        elif outcome is not Outcome.HOLD or row.generation != result.generation:
+        else:
             again[row.key] = row
     for key, generation in removed:
         row = work.queue.get(key)
@@ -186,7 +189,7 @@ def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
             _to_the_end(work, row, failures=0)
     else:
         _discard_file(work, result)
-        if outcome is Outcome.RETRY:
+        if outcome is Outcome.RETRY or (outcome is Outcome.HOLD and row.generation == result.generation):
             _to_the_end(work, row)
         elif outcome in (Outcome.KEEP, Outcome.DELETE):
             _failed(work, row, result.code, result.detail)

@@ -2,11 +2,16 @@
 
 adbapi does not notice a MySQL connection that is gone, so all of this is ours.  It runs in the thread that the
 connection belongs to.
+
+A database that is away is told in the log at once, then once a minute: not at each attempt.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
+from functools import cache
 from random import Random
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +27,7 @@ T = TypeVar("T")
 
 FIRST_DELAY_SECONDS = 0.02
 LONGEST_DELAY_SECONDS = 2.0
+OUTAGE_LOG_SECONDS = 60.0
 
 
 class ConnectionHolder(Protocol):
@@ -32,6 +38,48 @@ class ConnectionHolder(Protocol):
 
     def disconnect(self, connection: Any) -> None:
         """Close it and forget it."""
+
+
+class OutageLog:
+    """Tells that a database is away: at once, then at most once a minute, however many ask and however often.
+
+    :param shown: the database, as it is shown.
+    :param seconds: a clock.
+    """
+
+    def __init__(self, shown: str, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._shown = shown
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._told = False
+        self._quiet_until: float | None = None
+
+    def away(self, reason: str) -> None:
+        """An attempt has failed."""
+        with self._lock:
+            now = self._seconds()
+            if self._quiet_until is not None and now < self._quiet_until:
+                return
+            self._quiet_until = now + OUTAGE_LOG_SECONDS
+            self._told = True
+        _log.warn(
+            "The database cannot be reached: {database}: {reason}; trying again", database=self._shown, reason=reason
+        )
+
+    def reached(self) -> None:
+        """An attempt has succeeded."""
+        if not self._told:
+            return
+        with self._lock:
+            told, self._told = self._told, False
+        if told:
+            _log.info("The database can be reached again: {database}", database=self._shown)
+
+
+@cache
+def outage_log(shown: str) -> OutageLog:
+    """The one of this process for this database: several roles may use it."""
+    return OutageLog(shown)
 
 
 @attrs.frozen
@@ -68,12 +116,15 @@ def run_retrying(
     :raises StoreUnavailable: it was tried often enough; it may or may not have been done.
     """
     failures = 0
+    outages = outage_log(repr(dialect))
     while True:
         connection: Any = None
         try:
             connection = holder.connect()
             prepare(connection)
-            return run_once(connection, dialect, write, function, *args)
+            result = run_once(connection, dialect, write, function, *args)
+            outages.reached()
+            return result
         except BaseException as error:
             trouble = dialect.trouble(error)
             if not _clean(holder, dialect, connection, trouble):
@@ -81,12 +132,15 @@ def run_retrying(
             if trouble is None:
                 raise
             failures += 1
-            what = f"{type(error).__name__}: {error}"
+            reason = dialect.reason(error)
+            if trouble is Trouble.LOST:
+                outages.away(reason)
+            else:
+                _log.info(
+                    "{database!r}: failure {failures}: {reason}", database=dialect, failures=failures, reason=reason
+                )
             if failures > policy.retries or policy.wait(policy.delay_seconds(failures)):
-                raise StoreUnavailable(f"{dialect!r} after {failures} tries: {what}") from None
-            _log.info(
-                "{database!r}: trying again ({failures}) after {what}", database=dialect, failures=failures, what=what
-            )
+                raise StoreUnavailable(f"{dialect!r}: {reason}") from None
 
 
 def run_once(connection: Any, dialect: Dialect, write: bool, function: Callable[..., T], *args: Any) -> T:

@@ -108,7 +108,10 @@ class Spool:
 
     @property
     def is_full(self) -> bool:
-        """No further set should be begun: what is left is for those that are arriving."""
+        """No further set should be begun: what is left is for those that are arriving.
+
+        Less than all is full already, because what does not fit is not written: the last bytes are never used.
+        """
         return self.size_bytes >= FULL_SHARE * self.size_max_bytes
 
     def begin(self, *, pid: int, connseq: int, full: bool, errors_upto: int) -> SetWriter:

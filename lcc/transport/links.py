@@ -14,14 +14,19 @@ from typing import IO, Any
 
 from twisted.application.internet import ClientService, StreamServerEndpointService, backoffPolicy
 from twisted.application.service import MultiService, Service
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.endpoints import clientFromString, serverFromString
-from twisted.internet.interfaces import IProtocolFactory
-from twisted.logger import Logger
+from twisted.internet.interfaces import IProtocol, IProtocolFactory, IReactorTime, IStreamClientEndpoint
+from twisted.logger import ILogObserver, LogEvent, Logger, LogLevel, globalLogPublisher
+from twisted.python.failure import Failure
+from zope.interface import implementer, provider
 
-from lcc.errors import Busy
+from lcc.config import unix_socket_path
+from lcc.errors import Busy, ConfigError
 
 _log = Logger()
+
+OUTAGE_LOG_SECONDS = 60.0
 
 
 class RetryPolicy:
@@ -45,9 +50,70 @@ class RetryPolicy:
         self._failures = 0
 
 
+@provider(ILogObserver)
+def _warnings_only(event: LogEvent) -> None:
+    if event["log_level"] >= LogLevel.warn:
+        globalLogPublisher(event)
+
+
+class _Link(ClientService):
+    """Does not log each attempt: :class:`_WatchedEndpoint` tells what matters."""
+
+    _log = Logger(observer=_warnings_only)
+
+
+@implementer(IStreamClientEndpoint)
+class _WatchedEndpoint:
+    """Logs that the peer cannot be reached, at once and then at most once a minute, and when it can be again.
+
+    :param shown: the endpoint as the configuration names it.
+    """
+
+    def __init__(self, endpoint: IStreamClientEndpoint, shown: str, clock: IReactorTime) -> None:
+        self._endpoint = endpoint
+        self._shown = shown
+        self._clock = clock
+        self._connected = False
+        self._quiet_until: float | None = None
+
+    def connect(self, factory: IProtocolFactory) -> Deferred[IProtocol]:
+        return self._endpoint.connect(factory).addCallbacks(self._reached, self._not_reached)
+
+    def _reached(self, protocol: IProtocol) -> IProtocol:
+        if not self._connected:
+            self._connected = True
+            _log.info("Connected to {endpoint}", endpoint=self._shown)
+        return protocol
+
+    def _not_reached(self, failure: Failure) -> Failure:
+        self._connected = False
+        now = self._clock.seconds()
+        if not failure.check(CancelledError) and (self._quiet_until is None or now >= self._quiet_until):
+            self._quiet_until = now + OUTAGE_LOG_SECONDS
+            _log.info(
+                "{endpoint} cannot be reached: {reason}; trying again",
+                endpoint=self._shown,
+                reason=failure.getErrorMessage().rstrip("."),
+            )
+        return failure
+
+
 def link_service(reactor: Any, endpoint: str, factory: IProtocolFactory, policy: RetryPolicy) -> ClientService:
-    """A service that keeps one connection to the endpoint, for ever."""
-    return ClientService(clientFromString(reactor, endpoint), factory, retryPolicy=policy, clock=reactor)
+    """A service that keeps one connection to the endpoint, for ever.
+
+    :raises ConfigError: the endpoint string does not make sense.
+    """
+    watched = _WatchedEndpoint(_parsed(clientFromString, reactor, endpoint), endpoint, reactor)
+    return _Link(watched, factory, retryPolicy=policy, clock=reactor)
+
+
+def _parsed(parse: Callable[[Any, str], Any], reactor: Any, endpoint: str) -> Any:
+    try:
+        return parse(reactor, endpoint)
+    except OSError:
+        raise  # a file that it names cannot be read: that says it best
+    except Exception as error:  # the parsers raise whatever their conversions do
+        raise ConfigError([f"the endpoint {endpoint!r} does not make sense: {error}"]) from None
 
 
 class PortService(MultiService):
@@ -85,7 +151,7 @@ class PortService(MultiService):
         if self._port is not None:
             return
         _remove_stale_socket(self._endpoint)
-        port = StreamServerEndpointService(serverFromString(self._reactor, self._endpoint), self._factory)
+        port = StreamServerEndpointService(_parsed(serverFromString, self._reactor, self._endpoint), self._factory)
         port._raiseSynchronously = True  # as strports.service does: fail loudly on a taken port
         self._port = port
         port.setServiceParent(self)
@@ -100,10 +166,9 @@ class PortService(MultiService):
 
 
 def _remove_stale_socket(endpoint: str) -> None:
-    if endpoint.startswith("unix:"):
-        path = Path(endpoint.split(":")[1].removeprefix("address="))
-        if path.is_socket():
-            path.unlink()
+    path = unix_socket_path(endpoint)
+    if path and Path(path).is_socket():
+        Path(path).unlink()
 
 
 class LockService(Service):

@@ -17,7 +17,13 @@ from typing import Any
 
 import attrs
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IHalfCloseableProtocol, IPushProducer, IReactorTime, ITransport
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IHalfCloseableProtocol,
+    INegotiated,
+    IPushProducer,
+    IReactorTime,
+)
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -111,22 +117,20 @@ class XmlStream(Protocol):
     def finish(self) -> None:
         """Close in order: write everything, half-close, read on and throw away (within bounds) until the peer
         closes too.  Closing with unread input would lose the last answer."""
-        if self._finishing or not self.connected_stream:
+        if not self._end():
             return
-        self.flush()
-        self._finishing = True
-        self._discarding = True
-        self._cancel("_idle_call")
-        self._update_reading()
         transport: Any = self.transport
-        # Also for a peer that has sent everything: it may never read what is left in the transport's buffer.
-        self._linger_call = self.clock.callLater(self.limits.linger_seconds, self.abort)
-        # A TLS transport does not close as long as a producer is registered.
-        transport.unregisterProducer()
-        if self.peer_finished or not hasattr(transport, "loseWriteConnection"):
+        # TLS says goodbye and reads on by itself.  What it seems to have for a half-close is that of the TCP below.
+        if self.peer_finished or INegotiated.providedBy(transport) or not hasattr(transport, "loseWriteConnection"):
             transport.loseConnection()
             return
         transport.loseWriteConnection()
+
+    def close(self) -> None:
+        """Close: what was sent is delivered, what the peer still says is of no interest."""
+        if self._end():
+            transport: Any = self.transport
+            transport.loseConnection()
 
     def abort(self) -> None:
         """Drop the connection at once; nothing unsent is delivered."""
@@ -203,6 +207,22 @@ class XmlStream(Protocol):
         self.writable = False
 
     # Inside.
+
+    def _end(self) -> bool:
+        """Write everything, and only throw away what comes from now on; False: the end has come already."""
+        if self._finishing or not self.connected_stream:
+            return False
+        self.flush()
+        self._finishing = True
+        self._discarding = True
+        self._cancel("_idle_call")
+        self._update_reading()  # TLS closes only when it has read the peer's goodbye
+        transport: Any = self.transport
+        # Also for a peer that has sent everything: it may never read what is left in the transport's buffer.
+        self._linger_call = self.clock.callLater(self.limits.linger_seconds, self.abort)
+        # A TLS transport does not close as long as a producer is registered.
+        transport.unregisterProducer()
+        return True
 
     def _handle(self, feeder: Any, *args: Any) -> None:
         try:
@@ -299,9 +319,3 @@ class XmlStream(Protocol):
         setattr(self, name, None)
         if call is not None and call.active():
             call.cancel()
-
-
-def transport_of(stream: XmlStream) -> ITransport:
-    """The transport under a stream that is connected."""
-    assert stream.transport is not None
-    return stream.transport

@@ -13,10 +13,10 @@ import pytest
 BIN = Path(sys.executable).parent
 RUNNING = {
     "lcc": "Queue manager run",
-    "lcc-uns": "Scheduling retry 2",
+    "lcc-uns": "cannot be reached",
     "lcc-qm": "Queue manager run",
-    "lcc-botm": "Scheduling retry 2",
-    "lcc-bot": "Scheduling retry 2",
+    "lcc-botm": "cannot be reached",
+    "lcc-bot": "cannot be reached",
 }
 """Role -> what it logs once its reactor runs, alone as it is."""
 ROLES = tuple(RUNNING)
@@ -85,6 +85,15 @@ def test_what_cannot_start_says_why(tmp_path: Path) -> None:
     last = output.splitlines()[-1]
     assert last.startswith("lcc-uns: ")
     assert "in use" in last
+    assert "Traceback" not in output
+
+
+def test_a_port_that_there_cannot_be(tmp_path: Path) -> None:
+    configure(tmp_path, 99999)
+    with start("lcc-uns", tmp_path) as process:
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert "port must be 0-65535" in output.splitlines()[-1]
     assert "Traceback" not in output
 
 

@@ -61,6 +61,13 @@ def test_the_tables(filled: Lcc) -> None:
     assert len(filled.admin("queue", "--urls").stdout.splitlines()) == 7
 
 
-def test_an_empty_queue_prints_nothing(lcc: Lcc) -> None:
+def test_an_empty_queue_is_said_to_be(lcc: Lcc) -> None:
     assert lcc.rows("queue") == lcc.rows("queue", "--urls") == []
-    assert lcc.admin("queue").stdout == ""
+    for arguments in (["queue"], ["queue", "--urls"]):
+        assert lcc.admin(*arguments).stdout == "nothing is queued\n"
+
+
+@pytest.mark.parametrize("listing", [["urls"], ["queue"], ["queue", "--urls"]])
+@pytest.mark.parametrize("option", ["--provider", "--limit"])
+def test_numbers_beyond_what_the_tables_hold(lcc: Lcc, listing: list[str], option: str) -> None:
+    assert "range" in lcc.admin(*listing, option, "9" * 25, code=2).output

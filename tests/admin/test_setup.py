@@ -78,6 +78,21 @@ def test_check_finds_no_fault(lcc: Lcc) -> None:
     assert "no fault" in lcc.admin("check").stdout
 
 
+def test_only_init_makes_an_lcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    add = ["provider", "add", "--root", "http://www.example.org/"]
+    for code, command in ((4, add), (4, ["provider", "list"]), (4, ["urls"]), (4, ["queue"]), (1, ["check"])):
+        result = CliRunner().invoke(main, command)
+        assert result.exit_code == code, command
+        assert "there is no LCC here" in result.output and "--config" in result.output
+    assert list(tmp_path.iterdir()) == []
+    lcc = Lcc(tmp_path, "sqlite:lcc.db")
+    assert "lcc-admin init" in lcc.admin(*add, code=4).output
+    assert [path.name for path in tmp_path.iterdir()] == ["lcc.toml"]
+    lcc.admin("init")
+    lcc.admin(*add)
+
+
 def test_check_makes_nothing(tmp_path: Path) -> None:
     lcc = Lcc(tmp_path, "sqlite:lcc.db")
     lcc.admin("check")
@@ -123,6 +138,29 @@ def test_check_reports_every_fault_at_once(tmp_path: Path) -> None:
     output = lcc.admin("check", code=1).output
     assert [fault for fault in FAULTS if fault not in output] == []
     assert len(output.splitlines()) == len(FAULTS)
+
+
+MORE_FAULTY = """
+[database]
+url = "sqlite:"
+[uns]
+listen = "tcp:99999"
+spool = "lcc.toml"
+[botm]
+content = "{file}/content"
+"""
+MORE_FAULTS = ("database.url", "uns.listen", "uns.spool", "botm.content")
+
+
+def test_check_looks_at_what_is_named(tmp_path: Path) -> None:
+    lcc = Lcc(tmp_path, "sqlite:lcc.db")
+    lcc.config_path.write_text('home = "."\n' + MORE_FAULTY.replace("{file}", str(lcc.config_path)))
+    tmp_path.chmod(0o700)
+    lines = lcc.admin("check", code=1).output.splitlines()
+    assert [fault for fault in MORE_FAULTS if not any(fault in line for line in lines)] == []
+    assert len(lines) == len(MORE_FAULTS)
+    lcc.config_path.write_text(f'home = "."\n[database]\nurl = "sqlite:{lcc.config_path}/lcc.db"\n')
+    assert "is not a folder" in lcc.admin("check", code=1).output
 
 
 @pytest.mark.parametrize("text", ["home = ", "\udcff", None])

@@ -144,7 +144,23 @@ def test_tokens_that_cannot_be_continued(lcc: Lcc, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     restored = Lcc(other, "sqlite:lcc.db")
+    restored.admin("init")
     assert "start again" in restored.admin("urls", "--since", token, code=3).output
+
+
+def test_an_empty_table(lcc: Lcc) -> None:
+    assert lcc.admin("urls").stdout == "no URL is cached\n"
+    assert lcc.admin("urls", "--since", "0").stdout.startswith("nothing has changed\nnext: ")
+    assert lcc.admin("provider", "list").stdout == "no provider is registered\n"
+    assert lcc.rows("urls") == lcc.rows("provider", "list") == []
+
+
+def test_files_of_other_machines_have_no_path_here(lcc: Lcc) -> None:
+    lcc.put([{"key": 1}, {"key": 2, "fetched_machineid": 2}])
+    _, own, other = lcc.admin("urls").stdout.splitlines()
+    assert own.endswith(f"  {lcc.folder / 'home' / 'content' / content_path(1)}")
+    assert other.endswith(f"  machine 2: {content_path(2)}")
+    assert lcc.rows("urls")[1]["path"] == str(lcc.folder / "home" / "content" / content_path(2))
 
 
 def test_the_table(lcc: Lcc) -> None:

@@ -92,6 +92,7 @@ def test_private_addresses_are_for_providers_registered_so(address: str) -> None
     with pytest.raises(FetchError) as caught:
         check_address(address, False)
     assert caught.value.entry.name == "address-forbidden"
+    assert address in caught.value.text and "--allow-private" in caught.value.text
 
 
 @pytest.mark.parametrize("address", [*NEVER, "fe80::1%eth0", "nonsense", "1.2.3", "127.1", ""])

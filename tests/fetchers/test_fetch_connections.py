@@ -290,6 +290,20 @@ def test_a_redirect_may_lead_to_another_site_of_the_provider() -> None:
     web.finish()
 
 
+@pytest.mark.parametrize(
+    ("target", "error"),
+    [("http://127.0.0.1:8080/two", "redirect-unreachable"), ("http://127.0.0.1/two", "connect-refused")],
+)
+def test_a_dead_site_behind_a_redirect_is_the_url_s_trouble_not_the_provider_s(target: str, error: str) -> None:
+    web = MemoryWeb()
+    outcomes = web.fetch("http://127.0.0.1/one")
+    web.accept().send(reply(b"", "302 Found", f"Location: {target}", "Connection: close"))
+    factory = web.reactor.tcpClients[-1][2]
+    factory.clientConnectionFailed(web.reactor.connectors[-1], Failure(Refused()))
+    assert outcomes[0].error == error
+    web.finish()
+
+
 def test_a_redirect_cannot_lead_to_a_private_address() -> None:
     web = MemoryWeb()
     outcomes = web.fetch("http://192.0.1.1/", private=False)

@@ -102,6 +102,19 @@ def test_a_find_that_fails_gives_no_end_mark(arguments: tuple[str, ...]) -> None
         list(read_elements(io.BytesIO(result.stdout_bytes), StreamReader()))
 
 
+def test_a_docroot_that_is_none(site: Path) -> None:
+    for name, text in (("index.html", "is not a folder"), ("nowhere", "does not exist")):
+        result = file2url("--find", site / name)
+        assert result.exit_code == 1
+        assert f"{site / name} {text}" in result.stderr
+
+
+def test_a_file_that_is_named_must_exist(site: Path) -> None:
+    result = file2url("--docroot", site, "index.html", "index.htm", "x.html")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "index.htm does not exist (nor do 1 more)" in result.stderr
+
+
 def test_no_find_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     result = file2url("--find", ".")

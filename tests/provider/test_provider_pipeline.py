@@ -55,7 +55,7 @@ def test_only_what_changed_travels(tmp_path: Path) -> Any:
     with listening(reactor, Script()) as script:
         out, err, code = yield shell(tmp_path, pipeline(script))
         assert (code, err) == (0, ""), err
-        assert "accepted: a set of 12 URLs, 12 of them valid" in out
+        assert "accepted: a set of 12 URLs, all valid" in out
         begin, elements = script.sets[0]
         assert (begin.full, begin.urlprefix, len(elements)) == (False, "http://site/", 12)
         assert script.inits[0].password == SECRET
@@ -165,6 +165,11 @@ def test_check_and_wrong_usage(tmp_path: Path) -> Any:
                   "--pwd=x --urlprefix=site/", "--pwd=x --pid=0"):  # fmt: skip
         _, err, code = yield shell(tmp_path, f"{start} {wrong} < /dev/null")
         assert code == 2, wrong
+        if wrong == "--pwd-file=nowhere":
+            assert "there is no file nowhere" in err and "Errno" not in err
+    for tool in ("file2url", "lcccpstate", "lcccp"):
+        out, _, code = yield shell(tmp_path, f"{tool} --version")
+        assert (code, out.split()[0]) == (0, f"{tool},")
 
 
 @pytest_twisted.inlineCallbacks

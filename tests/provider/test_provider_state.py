@@ -124,11 +124,16 @@ def test_mass_deletion_needs_a_word(tmp_path: Path, full: bool) -> None:
     assert difference.deleted == 6
 
 
-def test_a_small_site_may_vanish(tmp_path: Path) -> None:
+@pytest.mark.parametrize("full", [False, True])
+def test_a_small_site_may_shrink_but_not_vanish(tmp_path: Path, full: bool) -> None:
     state = StateFile(tmp_path / "state")
+    assert run(state, {}, allow_mass_delete=False, full=full)[1].total == 0
     run(state, ten(9))
     state.commit("t", False)
-    assert run(state, {}, allow_mass_delete=False)[1].deleted == 9
+    with pytest.raises(MassDelete, match="all 9"):
+        run(state, {}, allow_mass_delete=False, full=full)
+    assert run(state, ten(1), allow_mass_delete=False, full=full)[1].deleted == 8
+    assert run(state, {}, full=full)[1].deleted == 9
 
 
 def test_repeated_and_deleting_and_nameless_elements(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from scripted_uns import Script, listening
 from twisted.internet import reactor
 from twisted.internet.defer import ensureDeferred
 
+from lcc.protocols.cp_uns import UrlFault
 from lcc.provider import submitter as submitter_module
 from lcc.provider.client import Unreachable, submit, uns_endpoint
+from lcc.provider.report import Plan, accepted_line, prefix_hints
 from lcc.provider.spool import Spool, spool_stream
 from lcc.provider.statefile import StateEntry, StateFile, StateWriter
 from lcc.provider.stream_format import Header, StreamFault, StreamWriter
@@ -47,7 +49,7 @@ def test_accepted(capsys: pytest.CaptureFixture[str]) -> Any:
     assert elements[4999]["c"] == "x4999.html"
     assert (script.inits[0].pid, script.inits[0].password) == (1, "secret")
     said = capsys.readouterr()
-    assert "accepted: a set of 5,000 URLs, 5,000 of them valid" in said.out
+    assert "accepted: a set of 5,000 URLs, all valid" in said.out
     assert said.err == ""
 
 
@@ -62,7 +64,42 @@ def test_url_errors(capsys: pytest.CaptureFixture[str]) -> Any:
     assert "40 errors of earlier fetches" in said.err
     assert "404 http://site/lost.html: Not Found" in said.err
     assert "and 39 more" in said.err
+    assert said.err.count("lcccpstate --full") == 1
     assert "secret" not in said.err + said.out
+
+
+@pytest.mark.parametrize(
+    ("elements", "deletions", "full", "received", "text"),
+    [
+        (7, 7, False, 7, "a set of 7 URLs, 7 of them deletions, all valid"),
+        (7, 1, False, 5, "a set of 7 URLs, 1 of them a deletion, 5 of them valid"),
+        (1, 0, False, 1, "a set of 1 URL, valid"),
+        (1, 1, False, 0, "a set of 1 URL, 1 of them a deletion, 0 of them valid"),
+        (0, 0, True, 0, "a full set of 0 URLs"),
+    ],
+)
+def test_what_was_accepted(elements: int, deletions: int, full: bool, received: int, text: str) -> None:
+    assert accepted_line(Plan(elements, deletions, 0, None, full), received) == f"accepted: {text}"
+
+
+def test_hints_at_the_prefix() -> None:
+    no_scheme = UrlFault(1202, "not a valid URL: no scheme", "", {"c": "a.html"})
+    outside = UrlFault(1204, "outside", "http://sitea.html", {"c": "a.html"})
+    assert "--urlprefix http://site/" in prefix_hints([outside, no_scheme], "")[0]
+    assert prefix_hints([outside], "") == []
+    assert "http://site/ with a slash" in prefix_hints([outside], "http://site")[0]
+    assert prefix_hints([outside], "http://site/") == []
+
+
+@pytest_twisted.inlineCallbacks
+def test_one_error_is_no_errors(capsys: pytest.CaptureFixture[str]) -> Any:
+    with listening(reactor, Script(errors=1)) as script, spooled(1) as spool:
+        yield run(script, spool)
+    with listening(reactor, Script(errors=1)) as script:
+        yield run(script, None, quiet=True)
+    said = capsys.readouterr()
+    assert said.err.count("lcccp: 1 error of earlier fetches:") == 2
+    assert said.err.count("hint:") == 1
 
 
 @pytest.mark.parametrize(

@@ -250,13 +250,14 @@ def test_errors_of_the_site_hold_the_provider(make_world: MakeWorld) -> None:
     world.advance(7)
     assert not botm.out
     world.advance(5)
-    assert [fetch.url for fetch in botm.out.values()] == ["http://site.example/1.html"]
+    # One that failed goes to the end of its set: it may name another host than the others.
+    assert [fetch.url for fetch in botm.out.values()] == ["http://site.example/2.html"]
     botm.done(next(iter(botm.out.values())), DNS)
     world.advance(14)
     assert not botm.out
     world.advance(8)
     botm.finish_all()
-    assert urls(botm)[-4:] == ["1.html", "2.html", "3.html", "4.html"]
+    assert urls(botm)[-4:] == ["3.html", "1.html", "2.html", "4.html"]
     assert world.count("qdb") == 0 and world.cached_count == 5
 
 

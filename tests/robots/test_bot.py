@@ -268,7 +268,7 @@ def test_a_fetch_ends_with_its_lease(bench: Bench) -> None:
 def test_what_the_server_says_is_cut_to_what_the_wire_takes(bench: Bench) -> None:
     bench.order(1)
     bench.fetcher.running[0].succeed(
-        b"x", url="http://site1.example/" + "&" * 50000, etag="e" * 5000, headers='"' * 60000, mimetype="m" * 2000
+        b"x", url="http://site1.example/" + "&" * 50000, etag="e" * 5000, headers="&" * 60000, mimetype="m" * 2000
     )
     bench.order(2)
     bench.fetcher.running[0].fail(FetchError("bad-response", "<" * 100_000))

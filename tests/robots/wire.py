@@ -54,6 +54,9 @@ class End:
     def registerProducer(self, producer: Any, streaming: bool) -> None:
         pass
 
+    def unregisterProducer(self) -> None:
+        pass
+
     def pauseProducing(self) -> None:
         self.paused = True
 

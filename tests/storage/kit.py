@@ -102,7 +102,7 @@ class Queue:
         self.file = 0
 
     def another_store(self) -> QueueStore:
-        rules = QueueRules(self.settings.attempts_max)
+        rules = QueueRules(self.settings.attempts_max, self.settings.hold_attempts_max)
         return QueueStore(self.database, rules, self.settings)  # type: ignore[arg-type]  # stands in for a Database
 
     def claim(self) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import pytest_twisted
 from twisted.internet.defer import gatherResults
+from twisted.logger import capturedLogs, formatEvent
 
 from lcc.config import DatabaseConfig
 from lcc.errors import ConfigError, StoreUnavailable
 from lcc.storage.database import BlockingDatabase, Database
 from lcc.storage.dialects import SqliteDialect, dialect_for
-from lcc.storage.retry import LONGEST_DELAY_SECONDS, RetryPolicy
+from lcc.storage.retry import LONGEST_DELAY_SECONDS, OutageLog, RetryPolicy
 from lcc.storage.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
 
@@ -212,6 +213,59 @@ async def test_a_database_that_is_away_is_given_up_after_some_tries(url: str, tm
     assert "topsecret" not in str(caught.value)
     assert "topsecret" not in repr(database) + repr(database.dialect)
     await database.stop()
+
+
+@pytest.mark.parametrize("wrong", ["password", "name", "rights"])
+@pytest_twisted.ensureDeferred
+async def test_a_wrong_password_or_name_may_be_mended_meanwhile(
+    wrong: str, mariadb: PrivateMariaDb, tmp_path: Any
+) -> None:
+    name, user = f"later_{wrong}", f"user_{wrong}"
+    if wrong != "name":
+        mariadb.execute(f"CREATE DATABASE {name}")
+    password = "other" if wrong == "password" else "topsecret"
+    mariadb.execute(f"CREATE USER {user}@localhost IDENTIFIED BY '{password}'")
+    if wrong != "rights":
+        mariadb.execute(f"GRANT ALL ON {name}.* TO {user}@localhost")
+    url = f"mysql://{user}:topsecret@localhost/{name}?unix_socket={mariadb.socket}"
+    database = Database(url, tmp_path, _global_reactor(), DatabaseConfig(retries=2), random=Random(1))
+    database.start()
+    with capturedLogs() as logged:
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match=r"\((1044|1045|1049|1698)\)$") as caught:
+                await database.interact(_count)
+        assert "topsecret" not in str(caught.value)
+        mariadb.execute(f"CREATE DATABASE IF NOT EXISTS {name}")
+        mariadb.execute(f"ALTER USER {user}@localhost IDENTIFIED BY 'topsecret'")
+        mariadb.execute(f"GRANT ALL ON {name}.* TO {user}@localhost")
+        assert await database.interact(_count) == 0
+    lines = [formatEvent(event) or "" for event in logged]
+    assert [line.partition(":")[0] for line in lines if "database" in line] == [
+        "The database cannot be reached",
+        "The database can be reached again",
+    ]
+    await database.stop()
+    mariadb.execute(f"DROP USER {user}@localhost")
+    mariadb.execute(f"DROP DATABASE {name}")
+
+
+def test_an_outage_is_told_once_a_minute() -> None:
+    now = [0.0]
+    outages = OutageLog("<db>", lambda: now[0])
+    with capturedLogs() as logged:
+        outages.reached()
+        for second in range(121):
+            now[0] = float(second)
+            outages.away("no route")
+        outages.reached()
+        outages.reached()
+        outages.away("no route")
+        outages.reached()
+    lines = [formatEvent(event) for event in logged]
+    assert lines == [
+        *["The database cannot be reached: <db>: no route; trying again"] * 3,
+        "The database can be reached again: <db>",
+    ]
 
 
 @pytest_twisted.ensureDeferred

@@ -414,11 +414,27 @@ def test_retryable_errors_go_to_the_end_of_the_set_and_become_final(queue: Queue
 
 
 def test_errors_of_the_site_hold_the_provider(queue: Queue) -> None:
-    queue.send(1, notice("a"))
-    (row,) = queue.rows()
+    queue.send(1, notice("a"), notice("b"))
+    row, other = queue.rows()
     recorded = queue.record(queue.failed(row, code("dns-failed")))
     assert recorded.held == {queue.pid: code("dns-failed")}
-    assert queue.rows() == [row]
+    # To the end of its set: one dead host does not stand before the live ones.
+    rows = queue.rows()
+    assert [(r.key, r.attempts) for r in rows] == [(other.key, 0), (row.key, 1)]
+    assert recorded.requeued == {queue.pid: (rows[1].psetid, rows[1].seq)}
+    queue.check_books()
+
+
+def test_errors_of_the_site_become_final_in_the_end(queue: Queue) -> None:
+    queue.send(1, notice("a"))
+    for _ in range(19):
+        (row,) = queue.rows()
+        assert queue.record(queue.failed(row, code("connect-refused"))).held
+    (row,) = queue.rows()
+    assert not queue.record(queue.failed(row, code("connect-refused"))).held
+    assert queue.rows() == []
+    assert queue.stats("errseq") == 1
+    queue.check_books()
 
 
 @pytest.mark.parametrize(("error", "state"), [(403, "cached"), (404, "deleted"), (410, "deleted"), (1408, "cached")])

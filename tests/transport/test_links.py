@@ -10,10 +10,13 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.endpoints import clientFromString
-from twisted.internet.error import CannotListenError
+from twisted.internet.error import CannotListenError, ConnectionRefusedError
 from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.testing import MemoryReactorClock, StringTransport
+from twisted.logger import capturedLogs, formatEvent
+from twisted.python.failure import Failure
 
-from lcc.errors import Busy
+from lcc.errors import Busy, ConfigError
 from lcc.transport.links import LockService, PortService, RetryPolicy, link_service
 
 
@@ -78,15 +81,16 @@ def test_a_port_closes_and_opens_again_over_a_stale_socket(tmp_path: Path) -> An
     port.open_port()
     assert (yield hear(f"unix:{path}")) == b"hello"
     # A process that was killed leaves its socket behind; the next one removes it.
-    orphan = tmp_path / "orphan.sock"
+    orphan = tmp_path / "or:ph=an.sock"
     import socket
 
     left = socket.socket(socket.AF_UNIX)
     left.bind(str(orphan))
     left.close()
-    other = PortService(reactor, f"unix:{orphan}:mode=600:lockfile=0", Factory.forProtocol(Greeter))
+    name = str(orphan).replace(":", r"\:").replace("=", r"\=")
+    other = PortService(reactor, f"unix:{name}:mode=600:lockfile=0", Factory.forProtocol(Greeter))
     other.startService()
-    assert (yield hear(f"unix:{orphan}")) == b"hello"
+    assert (yield hear(f"unix:{name}")) == b"hello"
     yield other.stopService()
     yield port.stopService()
 
@@ -118,3 +122,26 @@ def test_a_link_finds_a_peer_that_starts_later(tmp_path: Path) -> Any:
     assert (yield heard) == b"hello"
     yield link.stopService()
     yield port.stopService()
+
+
+def test_a_peer_that_is_away_is_logged_once_a_minute() -> None:
+    clock = MemoryReactorClock()
+    link = link_service(clock, "tcp:192.0.2.1:9100", Factory.forProtocol(Protocol), RetryPolicy(lambda: 0.5))
+    with capturedLogs() as logged:
+        link.startService()
+        for _ in range(150):
+            clock.tcpClients.pop()[2].clientConnectionFailed(None, Failure(ConnectionRefusedError()))
+            clock.advance(2.1)
+        clock.tcpClients.pop()[2].buildProtocol(None).makeConnection(StringTransport())
+        link.stopService()
+    lines = [formatEvent(event) for event in logged if "links" in event["log_namespace"] or "lient" in str(event)]
+    away = "tcp:192.0.2.1:9100 cannot be reached: Connection was refused by other side; trying again"
+    assert lines == [*[away] * 6, "Connected to tcp:192.0.2.1:9100"]
+
+
+@pytest.mark.parametrize("endpoint", ["tcp:host", "tcp:host:many", "tcp", "nonsense:1"])
+def test_an_endpoint_that_makes_no_sense_is_named(endpoint: str) -> None:
+    with pytest.raises(ConfigError, match=endpoint):
+        link_service(reactor, endpoint, Factory(), RetryPolicy(lambda: 0.5))
+    with pytest.raises(ConfigError, match="does not make sense"):
+        PortService(reactor, endpoint.replace("host", "many"), Factory()).startService()

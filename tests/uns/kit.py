@@ -156,6 +156,7 @@ class RecordingFiles(Files):
         return self.opened[-1]
 
     def open(self, path: Path) -> Any:
+        self._note("open", path)
         self.opened.append(super().open(path))
         return self.opened[-1]
 

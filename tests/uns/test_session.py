@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from twisted.logger import capturedLogs, formatEvent
 
 from lcc.protocols.cp_uns_client import init
 from lcc.storage.passwords import hash_password
@@ -141,6 +143,14 @@ def test_no_such_provider_and_wrong_password_are_told_alike(world: World, pid: i
     assert cp.transport.closed
 
 
+def test_the_log_tells_as_whom_somebody_tried(world: World) -> None:
+    with capturedLogs() as logged:
+        world.login(99, "wrong")
+    told = [formatEvent(event) for event in logged]
+    assert any("as provider 99 rejected: 1010" in line for line in told if line)
+    assert not any("wrong" in line.replace("wrong password", "") for line in told if line)
+
+
 def test_a_chosen_password_is_checked_in_a_thread(world: World) -> None:
     stored = hash_password("secret", generated=False)
     world.database.providers[7] = attrs.evolve(world.database.providers[7], password_hash=stored)
@@ -165,6 +175,29 @@ def test_too_many_wrong_passwords_are_not_even_looked_at(worlds: Callable[..., W
     assert "init_accepted" in other.text
     world.pass_time(61)
     assert "init_accepted" in world.login(7).text
+
+
+def test_passwords_tried_all_at_once_are_throttled_as_well(worlds: Callable[..., World]) -> None:
+    world = worlds(failed_logins=3, login_window=60)
+    stored = hash_password("secret", generated=False)
+    world.database.providers[7] = attrs.evolve(world.database.providers[7], password_hash=stored)
+    world.held_threads = []
+    cps = [world.login(7, "wrong") for _ in range(10)]
+    assert len(world.held_threads) == 3
+    world.release_threads()
+    assert sorted(code for cp in cps for code in codes(cp.text)) == [1010] * 3 + [1011] * 7
+
+
+def test_right_passwords_are_never_counted(worlds: Callable[..., World]) -> None:
+    world = worlds(failed_logins=3, login_window=60)
+    for _ in range(5):
+        assert "init_accepted" in world.login(7).text
+    for _ in range(2):
+        assert codes(world.login(7, "wrong").text) == [1010]
+    for _ in range(5):
+        assert "init_accepted" in world.login(7).text
+    assert codes(world.login(7, "wrong").text) == [1010]
+    assert codes(world.login(7).text) == [1011]
 
 
 def test_the_database_is_away(world: World) -> None:
@@ -360,6 +393,24 @@ def test_more_unread_errors_than_are_kept(worlds: Callable[..., World]) -> None:
     assert codes(cp.text)[-1] == 1003 and "not read" in cp.text
     assert cp.text.endswith("</lococa:set_result>\n") and cp.transport.closed
     assert qm.sets == [] and world.incoming_files() == []
+
+
+def test_a_rejection_while_errors_wait_to_be_read_leaves_no_error_half_said(world: World) -> None:
+    cp = world.login(capacity=1000)
+    cp.received.clear()
+    cp.reads = False
+    elements = "".join(url(f"http://elsewhere.example/{number}-ü") for number in range(1000))
+    cp.send(f'<lococa:set urlprefix="{ROOT}">{elements}')
+    world.pump()
+    cp.send(elements * 4)
+    world.pump()
+    cp.received += cp.transport.take()  # it begins to read: the first piece of what waits goes out
+    cp.send("<junk <>")
+    world.pump()
+    cp.reads = True
+    world.pump()
+    assert codes(cp.text)[-1] == 1001
+    fromstring(cp.text.replace(":set_result", "", 1).replace("/lococa:set_result", "/lococa"))
 
 
 def test_half_close_after_the_set_still_gets_the_answer(world: World) -> None:

@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 FIRST_SECONDS = 0.1
 LONGEST_SECONDS = 5.0
+LOG_SECONDS = 60.0
+"""It is logged once in this time, not at each attempt."""
 
 
 class Patience:
@@ -29,6 +31,7 @@ class Patience:
         self.clock = clock
         self.retries = 0
         self._random = random
+        self._quiet_until: float | None = None
 
     async def ask(self, what: str, question: Callable[[], Awaitable[T]]) -> T:
         """The store's answer to this question, asked again with growing delays while the store is unavailable.
@@ -41,12 +44,12 @@ class Patience:
                 return await question()
             except StoreUnavailable as error:
                 self.retries += 1
-                _log.warn(
-                    "The database is unavailable ({what}), trying again in {delay:.1f} seconds: {error}",
-                    what=what,
-                    delay=delay,
-                    error=str(error),
-                )
+                now = self.clock.seconds()
+                if self._quiet_until is None or now >= self._quiet_until:
+                    self._quiet_until = now + LOG_SECONDS
+                    _log.warn(
+                        "The database is unavailable ({what}), trying again: {error}", what=what, error=str(error)
+                    )
             await self.sleep(delay * (0.75 + 0.25 * self._random()))
             delay = min(LONGEST_SECONDS, delay * 2)
 

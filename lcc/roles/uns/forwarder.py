@@ -11,7 +11,8 @@ file and its folder synced in a thread, and then the provider is told.  A set is
 secured, so that what the queue manager hears (``answered``) and what the provider heard agree.
 
 *Failures.*  When the link is made again everything unanswered is sent again from the oldest on; the queue manager
-applies each only once.  A file that is not what was written is moved aside before any of it is sent.  A disk that
+applies each only once.  A file that is not what was written is moved aside before any of it is sent; one that cannot
+be opened because the process or the system is short of something is tried again.  A disk that
 cannot secure a set makes that set rejected; if it may already have reached the queue manager, its provider's
 connection is dropped without an answer, because neither answer would be true.  That a set which was accepted is lost
 (its file is damaged, or it was refused too late) is told to the queue manager, between sets, until it has noted that.
@@ -20,7 +21,7 @@ When the queue manager says that this spool has gone back in time, everything go
 
 from __future__ import annotations
 
-import codecs
+import errno
 from collections import deque
 from collections.abc import Callable
 from typing import Any, BinaryIO
@@ -48,6 +49,8 @@ InThread = Callable[..., Deferred[Any]]
 
 _PIECES_A_TURN = 16
 _PROVIDER_GONE = code("provider-gone")
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+_SHORTAGE_SECONDS = 1.0
 
 
 class Forwarder(Factory):
@@ -80,7 +83,7 @@ class Forwarder(Factory):
         self._peer: QmPeer | None = None
         self._file: BinaryIO | None = None
         self._file_bytes = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._part = b""
         self._turn: IDelayedCall | None = None
         self._untold: list[int] = []
         self._ending_epoch = False
@@ -288,9 +291,9 @@ class Forwarder(Factory):
         if self._turn is None:
             self._pump_now()
 
-    def _pump_soon(self) -> None:
+    def _pump_soon(self, seconds: float = 0) -> None:
         if self._turn is None:
-            self._turn = self._clock.callLater(0, self._next_turn)
+            self._turn = self._clock.callLater(seconds, self._next_turn)
 
     def _next_turn(self) -> None:
         self._turn = None
@@ -315,7 +318,7 @@ class Forwarder(Factory):
                     return
                 unflushed += self._send_piece(delivery)
             except (OSError, SpoolDamaged) as error:
-                self._set_aside(delivery, str(error))
+                self._unreadable(delivery, error)
                 return
             if unflushed >= PIECE_BYTES:
                 pieces += 1
@@ -333,19 +336,23 @@ class Forwarder(Factory):
         assert self._peer is not None
         self._file = self._spool.read(delivery.entry)
         self._file_bytes = 0
-        self._decoder.reset()
+        self._part = b""
         delivery.sent = True
         self._peer.say(opening(delivery.entry.header))
         return True
 
     def _send_piece(self, delivery: Delivery) -> int:
-        """Send the next piece of the file that is open; gives how many bytes went out, at least one."""
+        """Send the next piece of the file that is open; gives how many bytes were read, at least one.
+
+        Only whole elements go out: until the next piece follows, the keep-alive may speak.
+        """
         assert self._peer is not None and self._file is not None
         entry = delivery.entry
         data = self._file.read(PIECE_BYTES)
         self._file_bytes += len(data)
-        if data:
-            self._peer.stream.send(self._decoder.decode(data))
+        elements, end_of_line, self._part = (self._part + data).rpartition(b"\n")
+        if end_of_line:
+            self._peer.stream.send(f"{elements.decode()}\n")
         if self._file_bytes < entry.body_bytes:
             if not data:
                 raise SpoolDamaged(f"it ends after {self._file_bytes} of {entry.body_bytes} bytes")
@@ -366,14 +373,24 @@ class Forwarder(Factory):
 
         def damaged(failure: Failure) -> None:
             delivery.checking = False
-            self._set_aside(delivery, failure.getErrorMessage())
+            self._unreadable(delivery, failure.value)
 
         self._in_thread(self._spool.check, delivery.entry).addCallbacks(checked, damaged).addErrback(
             lambda failure: _log.failure("Checking a set failed", failure=failure)
         )
 
-    def _set_aside(self, delivery: Delivery, why: str) -> None:
+    def _unreadable(self, delivery: Delivery, error: BaseException | None) -> None:
         """The file of the oldest unsent set cannot be read."""
+        if self._file is None and isinstance(error, OSError) and error.errno in _SHORTAGES:
+            # Nothing is wrong with the file.
+            number = delivery.entry.header.number
+            _log.error("Set {number} cannot be read now: {error}", number=number, error=str(error))
+            self._pump_soon(_SHORTAGE_SECONDS)
+        else:
+            self._set_aside(delivery, str(error))
+
+    def _set_aside(self, delivery: Delivery, why: str) -> None:
+        """The file of the oldest unsent set is of no use."""
         begun = self._file is not None
         self._close_file()
         self._unsent.remove(delivery)

@@ -12,7 +12,6 @@ bounds.  A set that is cut off or rejected leaves nothing.
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +93,6 @@ class Session:
         self._allowance: FullSetAllowance | None = None
         self._set: _Arriving | None = None
         self._unread: ErrorFile | None = None
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     def build_stream(self) -> XmlStream:
         """The Twisted protocol for this session."""
@@ -162,10 +160,16 @@ class Session:
         error = ERRORS[code("timeout")]
         self._reject_init(error.code, error.text)
 
-    def _reject_init(self, number: int, text: str) -> None:
+    def _reject_init(self, number: int, text: str, pid: int | None = None) -> None:
         self._cancel_calls()
         self._uns.counters.logins_rejected += 1
-        _log.info("Login from {address} rejected: {code} {text}", address=self._address, code=number, text=text)
+        _log.info(
+            "Login from {address}{who} rejected: {code} {text}",
+            address=self._address,
+            who="" if pid is None else f" as provider {pid}",
+            code=number,
+            text=text,
+        )
         self._stream.send(wire.init_rejected(self._feed.root_prefix, number, text))
         self._stream.finish()
 
@@ -184,29 +188,30 @@ class Session:
             await self._let_in(init)
         except _Rejection as rejection:
             if not self._closed:
-                self._reject_init(rejection.entry.code, rejection.entry.text)
-        except StoreUnavailable as error:
-            _log.warn("The database cannot be reached: {error}", error=str(error))
+                self._reject_init(rejection.entry.code, rejection.entry.text, init.pid)
+        except StoreUnavailable:  # which the store has logged
             if not self._closed:
                 entry = ERRORS[code("try-later")]
-                self._reject_init(entry.code, entry.text)
+                self._reject_init(entry.code, entry.text, init.pid)
 
     async def _let_in(self, init: Init) -> None:
         uns = self._uns
         if self._refusal:
             raise _Rejection(self._refusal)
-        now = uns.clock.seconds()
-        if uns.throttle.is_throttled(init.pid, self._address, now):
-            raise _Rejection("throttled")
+        self._check_throttle(init.pid)
         provider = await uns.providers.provider(init.pid)
+        self._check_throttle(init.pid)  # others may have been tried while this one waited
+        now = uns.clock.seconds()
+        uns.throttle.tried(init.pid, now)
         stored = DUMMY_HASH if provider is None else provider.password_hash
         if is_slow(stored):
             right = await uns.in_thread(verify_password, init.password, stored)
         else:
             right = verify_password(init.password, stored)
         if provider is None or not right:
-            uns.throttle.failed(init.pid, self._address, now)
+            uns.throttle.failed(self._address, now)
             raise _Rejection("access-denied")
+        uns.throttle.passed(init.pid, now)
         if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")
         session = await uns.sessions.open_session(provider.pid, self._address, uns.now())
@@ -223,6 +228,10 @@ class Session:
         self._stream.send(wire.init_accepted(init.prefix, session, uns.mimetypes, provider, status))
         self._feed.limits = attrs.evolve(SET_LIMITS, document_bytes=uns.settings.set_bytes_max)
         self._next_document()
+
+    def _check_throttle(self, pid: int) -> None:
+        if self._uns.throttle.is_throttled(pid, self._address, self._uns.clock.seconds()):
+            raise _Rejection("throttled")
 
     def _next_document(self) -> None:
         """Go on reading.  In a turn of its own: a peer can send thousands of empty documents in one piece."""
@@ -379,7 +388,7 @@ class Session:
             return
         try:
             while self._stream.writable and unread:
-                self._stream.send(self._decoder.decode(unread.take()))
+                self._stream.send(unread.take().decode())
                 self._stream.flush()
         except OSError as error:
             _log.error("The spool's disk fails: {error}", error=str(error))
