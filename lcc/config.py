@@ -319,6 +319,8 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
     if config.slots not in (24, 168):
         faults.append(f"slots = {config.slots}: must be 24 (a day) or 168 (a week)")
         config = attrs.evolve(config, slots=24)
+    if 0 < config.qm.age_expired < config.qm.age_wanted:
+        faults.append("qm.age_expired: content must not expire before it was asked for (qm.age_wanted)")
     home = config.home
     try:
         home = home.expanduser()

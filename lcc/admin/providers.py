@@ -182,9 +182,9 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(row))
         return
-    row["delays"] = "; ".join(delay_text(delay, admin.now()) for delay in delays)
+    row["delays"] = "; ".join(delay_text(delay, admin.now()) for delay in delays) or None
     for name, value in row.items():
-        click.echo(f"{name + ':':<16} {cell(value) or 'none'}")
+        click.echo(f"{name + ':':<16} {cell(value)}")
 
 
 @provider_group.command("set")

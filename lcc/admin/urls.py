@@ -62,10 +62,13 @@ def urls_command(admin: Admin, pid: int | None, since: str | None, limit: int | 
             listing.end("no URL is cached")
             return
         token = _start(database, since, pid)
-        for page in all_changes(database.interact, token, limit):
-            for url in page.rows:
-                listing.row(row(url))
-            token = page.token
+        try:
+            for page in all_changes(database.interact, token, limit):
+                for url in page.rows:
+                    listing.row(row(url))
+                token = page.token
+        except StartAgain as error:
+            raise _start_again(error) from None
     listing.end("nothing has changed")
     click.echo(json.dumps({"next": str(token)}) if as_json else f"next: {token}")
 
@@ -76,4 +79,8 @@ def _start(database: BlockingDatabase, since: str, pid: int | None) -> Token:
     except TokenError as error:
         raise click.BadParameter(str(error), param_hint="--since") from None
     except StartAgain as error:
-        raise NoLongerKnown(f"start again with --since 0 and an empty copy: {error}") from None
+        raise _start_again(error) from None
+
+
+def _start_again(error: StartAgain) -> NoLongerKnown:
+    return NoLongerKnown(f"start again with --since 0 and an empty copy: {error}")

@@ -43,6 +43,11 @@ def current_change(txn: Txn) -> int:
     return int(txn.value("SELECT value FROM counters WHERE name = 'change'", (), 0))
 
 
+def forgotten_upto(txn: Txn) -> int:
+    """Deletions up to this number of a change may be no longer known: their tombstones were old, and are gone."""
+    return int(txn.value("SELECT value FROM counters WHERE name = 'forgotten'", (), 0))
+
+
 def _range(pid: int | None, after_key: bytes | None) -> tuple[bytes, bytes]:
     low, high = (b"", _LAST_KEY) if pid is None else provider_range(pid)
     return (low if after_key is None else max(low, after_key)), high

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import attrs
 
 from lcc.model import CachedUrl
-from lcc.storage.cache import changes, current_change, database_epoch, urls
+from lcc.storage.cache import changes, current_change, database_epoch, forgotten_upto, urls
 from lcc.users.tokens import BEGINNING, Token, check_token, parse_token
 
 PAGE_ROWS = 1000
@@ -64,8 +64,7 @@ def start_token(txn: Any, since: str, pid: int | None = None) -> Token:
     if since in BEGINNING:
         return Token(epoch, 0, begun=current, pid=pid)
     token = parse_token(since)
-    # No tombstone is taken away yet, so all deletions since the first change are known.
-    check_token(token, epoch, current, 0, pid)
+    check_token(token, epoch, current, forgotten_upto(txn), pid)
     return token
 
 
@@ -73,7 +72,9 @@ def changes_page(txn: Any, token: Token, limit: int = PAGE_ROWS) -> ChangesPage:
     """The changes that follow a token, deletions included.
 
     :param limit: at most so many rows.
+    :raises StartAgain: it took so long that deletions were forgotten meanwhile.
     """
+    check_token(token, token.epoch, current_change(txn), forgotten_upto(txn), token.pid)
     # Read before the rows: every change up to this number can be seen by now.
     current = current_change(txn)
     rows = changes(txn, token.number, limit, token.pid)
@@ -87,6 +88,7 @@ def all_changes(interact: Interact, token: Token, limit: int | None = None) -> I
     """The changes that follow a token up to now, in pages; the last page's token is the one to come back with.
 
     :param limit: at most so many rows in all; None: all.
+    :raises StartAgain: as :func:`changes_page`.
     """
     upto: int = interact(current_change)
     while True:

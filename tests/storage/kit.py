@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from lcc.config import DatabaseConfig, QmConfig
 from lcc.domain.keys import url_key
 from lcc.domain.rules import QueueRules
+from lcc.domain.timeslots import TimeSlots
 from lcc.errors import StoreUnavailable
 from lcc.model import (
     Absorbed,
@@ -102,7 +103,7 @@ class Queue:
         self.file = 0
 
     def another_store(self) -> QueueStore:
-        rules = QueueRules(self.settings.attempts_max, self.settings.hold_attempts_max)
+        rules = QueueRules(self.settings.attempts_max, self.settings.hold_attempts_max, TimeSlots(timezone="UTC"))
         return QueueStore(self.database, rules, self.settings)  # type: ignore[arg-type]  # stands in for a Database
 
     def claim(self) -> None:
