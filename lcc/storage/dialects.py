@@ -82,6 +82,14 @@ class Dialect(ABC):
         """Run ``head VALUES (…), (…) tail`` for these rows."""
 
     @abstractmethod
+    def by_index(self, name: str) -> str:
+        """Put behind a table's name (and alias) in a SELECT: it is read by this index.
+
+        Where there is an ORDER BY with a LIMIT, databases are tempted to walk along the primary key until they have
+        found enough, which may be far.
+        """
+
+    @abstractmethod
     def on_duplicate(self, key: Sequence[str], update: Iterable[str]) -> str:
         """The end of an upsert: these columns take the new row's values where the key exists."""
 
@@ -132,6 +140,9 @@ class SqliteDialect(Dialect):
         # In one transaction a prepared statement, bound again for each row, beats a long VALUES list.
         marks = ", ".join("?" * len(rows[0]))
         cursor.executemany(f"{head} VALUES ({marks}) {tail}", rows)
+
+    def by_index(self, name: str) -> str:
+        return f"INDEXED BY {name}"
 
     def on_duplicate(self, key: Sequence[str], update: Iterable[str]) -> str:
         changes = ", ".join(f"{column} = excluded.{column}" for column in update)
@@ -267,6 +278,9 @@ class MysqlDialect(Dialect):
                 parts, size = [], 0
         if parts:
             cursor.execute(f"{head} VALUES {','.join(parts)} {tail}")
+
+    def by_index(self, name: str) -> str:
+        return f"FORCE INDEX ({name})"
 
     def on_duplicate(self, key: Sequence[str], update: Iterable[str]) -> str:
         changes = ", ".join(f"{column} = VALUES({column})" for column in update)

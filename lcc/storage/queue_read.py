@@ -37,7 +37,8 @@ def _next_rows(txn: Txn, cursor: Cursor) -> list[QueueRow]:
     pid, psetid, seq, limit, _partial = cursor
     if (psetid, seq) == (0, 0):
         # Without this lower bound, many rows that are gone (but not yet purged) might be looked at.
-        sql = "SELECT psetid, firstseq FROM qpsdb WHERE pid = ? AND slot = ? ORDER BY psetid LIMIT 1"
+        table = f"qpsdb {txn.by_index('qpsdb_provider')}"
+        sql = f"SELECT psetid, firstseq FROM {table} WHERE pid = ? AND slot = ? ORDER BY psetid LIMIT 1"
         first = txn.one(sql, [pid, FETCH_NOW])
         if first is None:
             return []
@@ -54,8 +55,8 @@ def _next_rows(txn: Txn, cursor: Cursor) -> list[QueueRow]:
 def _partial_rows(txn: Txn, cursor: Cursor) -> list[QueueRow]:
     pid, psetid, seq, limit, _partial = cursor
     sql = (
-        "SELECT psetid, firstseq FROM qpsdb WHERE pid = ? AND slot = ? AND psetid >= ? AND fullset = 0"
-        " ORDER BY psetid LIMIT ?"
+        f"SELECT psetid, firstseq FROM qpsdb {txn.by_index('qpsdb_provider')}"
+        " WHERE pid = ? AND slot = ? AND psetid >= ? AND fullset = 0 ORDER BY psetid LIMIT ?"
     )
     where = "WHERE pid = ? AND slot = ? AND psetid = ? AND seq > ? ORDER BY seq LIMIT ?"
     rows: list[QueueRow] = []
@@ -70,7 +71,10 @@ def _partial_rows(txn: Txn, cursor: Cursor) -> list[QueueRow]:
 
 def delete_orders(txn: Txn, machine: int, after: int, limit: int, now: int) -> list[DeleteOrder]:
     """See :meth:`lcc.interfaces.IQueueStore.deletes`."""
-    sql = "SELECT id, machine, file, not_before FROM fsmdb WHERE machine = ? AND id > ? ORDER BY id LIMIT ?"
+    sql = (
+        f"SELECT id, machine, file, not_before FROM fsmdb {txn.by_index('fsmdb_machine')}"
+        " WHERE machine = ? AND id > ? ORDER BY id LIMIT ?"
+    )
     rows = txn.query(sql, [machine, after, limit])
     # They become due in their order: what is behind the first one that is not is looked at later.
     return [DeleteOrder(*row[:3]) for row in takewhile(lambda row: row[3] <= now, rows)]

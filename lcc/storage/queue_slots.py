@@ -62,7 +62,8 @@ def open_slot(txn: Txn, run: int, slot: int, limit: int, after: tuple[int, int],
     Books(txn, run)
     left, upto = limit, after
     sql = (
-        "SELECT q.psetid, q.pid, COALESCE(p.priority, 0) FROM qpsdb q LEFT JOIN pidb p ON p.pid = q.pid"
+        f"SELECT q.psetid, q.pid, COALESCE(p.priority, 0) FROM qpsdb q {txn.by_index('qpsdb_slot')}"
+        " LEFT JOIN pidb p ON p.pid = q.pid"
         " WHERE q.slot = ? AND q.psetid >= ? ORDER BY q.psetid LIMIT ?"
     )
     sets = txn.query(sql, [slot, after[0], _SETS_AT_ONCE])

@@ -23,6 +23,10 @@ class Txn:
         """Put it behind a SELECT whose rows this transaction will change."""
         return self.dialect.for_update
 
+    def by_index(self, name: str) -> str:
+        """Put it behind a table's name in a SELECT that has to use this index."""
+        return self.dialect.by_index(name)
+
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """Run a statement that gives no rows."""
         self.dialect.execute(self._cursor, sql, parameters)

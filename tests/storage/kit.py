@@ -96,6 +96,9 @@ class Queue:
     def __init__(self, database: DirectDatabase, settings: QmConfig | None = None) -> None:
         self.database = database
         self.settings = settings or QmConfig(delete_grace=0)
+        self.rules = QueueRules(
+            self.settings.attempts_max, self.settings.hold_attempts_max, TimeSlots(timezone="UTC")
+        )
         self.store = self.another_store()
         self.pid = self.add_provider()
         self.claim()
@@ -103,8 +106,7 @@ class Queue:
         self.file = 0
 
     def another_store(self) -> QueueStore:
-        rules = QueueRules(self.settings.attempts_max, self.settings.hold_attempts_max, TimeSlots(timezone="UTC"))
-        return QueueStore(self.database, rules, self.settings)  # type: ignore[arg-type]  # stands in for a Database
+        return QueueStore(self.database, self.rules, self.settings)  # type: ignore[arg-type]  # stands in for a Database
 
     def claim(self) -> None:
         result_of(self.store.claim(1))

@@ -82,8 +82,9 @@ def test_where_all_is_right_nothing_is_done(full: Queue) -> None:
 
 DAMAGE: dict[str, str] = {
     "a set is missing": "DELETE FROM qpsdb WHERE psetid = 2",
-    "a set has no rows": "INSERT INTO qpsdb (psetid, slot, pid, pri, connseq, fullset, firstseq, lastseq, nurls,"
-    " time) VALUES (999, -1, 1, 0, 1, 0, 1, 5, 5, 0)",
+    "a set has no rows": "INSERT INTO qpsdb"
+    " (psetid, slot, pid, pri, connseq, fullset, firstseq, lastseq, nurls, time)"
+    " VALUES (999, -1, 1, 0, 1, 0, 1, 5, 5, 0)",
     "a count is too high": "UPDATE qpsdb SET nurls = nurls + 3",
     "a count is too low": "UPDATE qpsdb SET nurls = 1",
     "places are outside": "UPDATE qpsdb SET firstseq = firstseq + 3, lastseq = lastseq - 1",

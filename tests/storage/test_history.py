@@ -1,8 +1,8 @@
 """Random histories of the store against what the specification says of each URL.
 
 Two UNSes deliver sets piece by piece, out of the order of the connections, from the start again now and then; fetches
-end late, twice, with all kinds of errors; commits get lost.  At any time all that is counted is what there is, and no
-file is lost; at the end each URL is as its last operation says.
+end late, twice, with all kinds of errors; rows wait for their hours; commits get lost.  At any time all that is
+counted is what there is, quotas hold, and no file is lost; at the end each URL is as its last operation says.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lcc.errors import StoreUnavailable
 from lcc.model import FetchResult, QueueRow, SetHeader, SetPiece, UrlNotice
+from lcc.storage.providers import change_provider, get_provider
 
-from .kit import DirectDatabase, Queue, notice
+from .kit import DirectDatabase, Queue, notice, result_of
 
 PATHS = ("a", "b", "c", "d", "e")
 VIEWS = ("text/html", "text/xml")
@@ -52,9 +54,18 @@ class History:
         self.outstanding: list[QueueRow] = []
         self.past: list[FetchResult] = []
         self.uns = [Delivery(f"uns1-{queue.pid}"), Delivery(f"uns2-{queue.pid}")]
-        self.last: dict[tuple[str, str], tuple[int, bool]] = {}
         self.operations: list[tuple[int, list[UrlNotice], bool]] = []
+        self.quota: tuple[int | None, int | None] = (None, None)
+        if final and random.random() < 0.7:
+            self._limit()
         self._make_sets()
+
+    def _limit(self) -> None:
+        self.quota = (self.random.choice((None, 2, 4)), self.random.choice((None, 4, 8)))
+        provider = self.queue.database.now(get_provider, self.queue.pid)
+        assert provider is not None
+        provider = attrs.evolve(provider, files_max=self.quota[0], space_max_bytes=self.quota[1])
+        self.queue.database.now(change_provider, provider)
 
     def _notice(self) -> UrlNotice:
         random = self.random
@@ -66,7 +77,9 @@ class History:
             return notice(random.choice(PATHS), mimetype="", delete=True)
         if kind < 0.32:
             return notice(random.choice(PATHS), mimetype=view, ifabsent=True)
-        return notice(random.choice(PATHS), random.choice(("", "1", "2")), mimetype=view)
+        hours = random.choice(("", "", "", "3", "4"))
+        length = random.choice((None, 1, 2, 3))
+        return notice(random.choice(PATHS), random.choice(("", "1", "2")), mimetype=view, hours=hours, length=length)
 
     def _make_sets(self) -> None:
         random = self.random
@@ -132,6 +145,22 @@ class History:
         if rows:
             self.outstanding.append(self.random.choice(rows))
 
+    def open_slot(self) -> None:
+        slot, limit = self.random.choice((3, 4)), self.random.randint(1, 3)
+        after: Any = (0, 0)
+        while after is not None:
+            pages: list[Any] = []
+            self._insist(lambda at=after, to=pages: to.append(self._open_page(slot, limit, at)))
+            after = pages[-1].upto
+
+    def _open_page(self, slot: int, limit: int, after: tuple[int, int]) -> Any:
+        return result_of(self.queue.store.open_slot(slot, limit, after))
+
+    def close_window(self) -> None:
+        rows = [row for row in self.queue.rows() if row.notice.hours][:2]
+        closed = [(row.key, row.generation, int(row.notice.hours)) for row in rows]
+        self._insist(lambda: result_of(self.queue.store.record([], [], 20, closed)))
+
     def take_away(self) -> None:
         removed = [(row.key, row.generation) for row in self.queue.rows() if row.delete]
         if self.outstanding:
@@ -175,6 +204,9 @@ class History:
         kept = self.queue.database.query("SELECT fetched_fileid FROM lccurl WHERE state = 1")
         files = {file for (file,) in kept}
         assert len(files) == len(kept)
+        used = self.queue.database.query("SELECT files_used, space_used FROM pstats WHERE pid = ?", [self.queue.pid])
+        for value, limit in zip((used or [(0, 0)])[0], self.quota, strict=True):
+            assert limit is None or value <= limit
         ordered = set(self.queue.files_to_delete())
         assert not files & ordered
         recorded = {result.file for result in self.past if result.file is not None}
@@ -182,11 +214,14 @@ class History:
 
     def run(self) -> None:
         steps = [self.deliver, self.send_out, self.send_out, self.come_back, self.take_away]
+        steps += [self.open_slot, self.close_window]
         while any(uns.sets for uns in self.uns):
             self.random.choice(steps)()
             self.check()
         self._insist(lambda: self.queue.record(*[self._result(row) for row in self.outstanding]))
-        self.queue.fetch_all()
+        while self.queue.database.query("SELECT 1 FROM qdb WHERE pid = ? LIMIT 1", [self.queue.pid]):
+            self.open_slot()
+            self.queue.fetch_all()
         self.queue.check_books()
         assert self.queue.stats("nurlproc") == 0
         if not self.final:

@@ -1,0 +1,170 @@
+"""The questions that are asked all the time, and those in the background, are answered by short walks along an index.
+
+What MariaDB is going to do is asked of MariaDB, on tables with many rows of one provider and few of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lcc.model import Cursor
+from lcc.storage import checks, chores, queue_read, queue_retry, queue_slots
+from lcc.storage.books import Books
+from lcc.storage.queue_batch import Owed
+from lcc.storage.transactions import Txn
+
+from .kit import Queue, notice
+
+pytestmark = pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
+
+BIG = 3000
+NOON = 12 * 3600
+
+
+class Explaining(Txn):
+    """Explains each SELECT, UPDATE and DELETE before it is done.
+
+    :ivar plans: (statement, table, kind of access, index, rows looked at).
+    """
+
+    def __init__(self, txn: Txn) -> None:
+        self.dialect = txn.dialect
+        self._cursor = txn._cursor
+        self.plans: list[tuple[str, str, str, str | None, int]] = []
+
+    def query(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+        self._explain(sql, parameters)
+        return super().query(sql, parameters)
+
+    def one(self, sql: str, parameters: Any = ()) -> tuple[Any, ...] | None:
+        self._explain(sql, parameters)
+        return super().one(sql, parameters)
+
+    def execute(self, sql: str, parameters: Any = ()) -> None:
+        self._explain(sql, parameters)
+        super().execute(sql, parameters)
+
+    def _explain(self, sql: str, parameters: Any) -> None:
+        if sql.split()[0] in ("SELECT", "UPDATE", "DELETE"):
+            self.dialect.execute(self._cursor, f"EXPLAIN {sql}", parameters)
+            for row in self._cursor.fetchall():
+                _id, _kind, table, access, _possible, index, _length, _ref, rows, *_extra = row
+                if table is not None and not table.startswith("<"):
+                    self.plans.append((sql, table, access, index, int(rows or 0)))
+
+
+@pytest.fixture
+def big(queue: Queue) -> Queue:
+    """Many rows in the queue, in the cache, and to be deleted."""
+    told = [notice(f"{number}", hours="3" if number % 3 == 0 else "") for number in range(BIG)]
+    queue.send(1, *told, now=NOON)
+    queue.record(*[queue.fetched(row) for row in queue.rows()[: BIG // 3]])
+    queue.record(*[queue.failed(row, 403) for row in queue.rows()[:100]])
+    queue.send(2, *[notice(f"{number}", delete=True) for number in range(BIG // 2)], now=NOON)
+    for number in range(200):
+        queue.send(3 + number, notice(f"many{number}", hours="4" if number % 2 else ""), now=NOON)
+    first = queue.pid
+    for number in range(30):
+        queue.pid = queue.add_provider()
+        queue.send(1, notice("a"), notice("b"), full=number % 2 == 0, now=NOON)
+        queue.record(queue.fetched(queue.rows()[0]))
+    queue.pid = first
+    tables = "qdb, qpsdb, lccurl, fsmdb, pstats, pidb, urlerrs"
+    queue.database.query(f"ANALYZE TABLE {tables}")
+    return queue
+
+
+def plans(queue: Queue, do: Callable[[Explaining], Any]) -> list[tuple[str, str, str, str | None, int]]:
+    def explained(txn: Txn) -> list[tuple[str, str, str, str | None, int]]:
+        explaining = Explaining(txn)
+        do(explaining)
+        return explaining.plans
+
+    found = queue.database.now(explained)
+    assert found
+    return found
+
+
+def check(queue: Queue, do: Callable[[Explaining], Any], *, small: tuple[str, ...] = ()) -> None:
+    """No statement goes through a whole table.
+
+    :param small: tables with a row or so for each machine or chore.
+    """
+    small = (*small, "counters", "chores", "orders", "setspos", "slotsopened")
+    for sql, table, access, index, rows in plans(queue, do):
+        if table not in small:
+            assert access in ("const", "eq_ref", "ref", "range", "system"), (sql, table, access, rows)
+            assert index is not None, sql
+
+
+def test_reading_ahead(big: Queue) -> None:
+    row = big.rows()[len(big.rows()) // 2]
+    for partial in (False, True):
+        for place in ((0, 0), (row.psetid, row.seq)):
+            cursors = [Cursor(big.pid, *place, 64, partial), Cursor(big.pid + 1, 0, 0, 64, partial)]
+            check(big, lambda txn, cursors=cursors: queue_read.read_ahead(txn, cursors))  # type: ignore[misc]
+
+
+def test_who_has_work_looks_at_sets_only(big: Queue) -> None:
+    """At the start, once: an index with a row for each set and slot, not the rows of the queue."""
+    found = plans(big, queue_read.providers_with_work)
+    assert {table for _sql, table, *_ in found} == {"q", "p"}
+    for _sql, table, access, _index, _rows in found:
+        assert access in (("ref", "range", "index") if table == "q" else ("eq_ref", "const", "ref")), found
+
+
+def test_delete_orders(big: Queue) -> None:
+    check(big, lambda txn: queue_read.delete_orders(txn, 1, 10, 200, NOON))
+    check(big, lambda txn: queue_read.delete_orders(txn, 7, 0, 200, NOON))
+
+
+def test_opening_a_slot(big: Queue) -> None:
+    for slot in (3, 4, 5):
+        for after in ((0, 0), (1, BIG // 2)):
+            check(
+                big,
+                lambda txn, slot=slot, after=after: queue_slots.open_slot(  # type: ignore[misc]
+                    txn, _run(txn), slot, 100, after, queue_slots.Opened()
+                ),
+            )
+
+
+def _run(txn: Txn) -> int:
+    return int(txn.value("SELECT value FROM counters WHERE name = 'qm_run'"))
+
+
+def _books(queue: Queue, txn: Txn) -> Books:
+    return Books(txn, _run(txn), NOON, queue.settings)
+
+
+def test_chores(big: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PAGE_ROWS", "PAGE_SETS"):
+        monkeypatch.setattr(checks, name, 20)
+    monkeypatch.setattr(chores, "PAGE_ROWS", 20)
+    monkeypatch.setattr(chores, "PAGE_PROVIDERS", 5)
+    for chore in chores.CHORES.values():
+        progress: bytes | None = b""
+        for _ in range(3):
+            if progress is None:
+                break
+            pages: list[bytes | None] = []
+
+            def page(txn: Explaining, at: bytes = progress, chore: Any = chore, pages: Any = pages) -> None:
+                books = _books(big, txn)
+                pages.append(chore.page(books, at, NOON, Owed()))
+
+            check(big, page)
+            progress = pages[0]
+
+
+def test_retry(big: Queue) -> None:
+    for pid in (0, big.pid):
+        check(
+            big,
+            lambda txn, pid=pid: queue_retry.retry_page(  # type: ignore[misc]
+                _books(big, txn), big.rules, pid, 0, b"", NOON, Owed()
+            ),
+        )
