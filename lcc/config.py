@@ -209,7 +209,7 @@ class BotConfig:
 
     name: str = setting("bot", "names this robot in logs")
     connect: str = setting("unix:{home}/botm.sock", "endpoint of the BOT-M")
-    listen: str = setting("", "endpoint where the robot waits for a person instead; empty: it connects")
+    listen: str = setting("", "for the listening robot, which is not built yet: has no effect")
     concurrency: int = setting(32, "fetches at once", minimum=1, maximum=4096)
     content: str = setting("content", "folder of the content files (the BOT-M's), relative to home")
     user_agent: str = setting("LCC/0.1 (+local content cache)", "the User-Agent; name a contact address in it")
