@@ -313,6 +313,7 @@ class IFetcher(Interface):
 
     def fetch(order: FetchOrder, sink: IContentSink, follow: Callable[[str, str], str]) -> Deferred[Fetched]:
         """Fetch one URL.  Fails with FetchError; cancelling it ends the fetch and closes its connection at once.
+        ``wire_bytes`` of either exception tells what had travelled until then: it is paid for, too.
 
         :param follow: ``follow(url, location)`` gives the URL that a redirect leads to, or raises FetchError when
             it leads out of the provider's roots."""

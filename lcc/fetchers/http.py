@@ -43,6 +43,17 @@ _REDIRECTS = frozenset([301, 302, 303, 307, 308])
 _NOT_ASKED_FOR = frozenset([206, 304])
 
 
+class FetchCancelled(CancelledError):
+    """A fetch was cancelled.
+
+    :ivar wire_bytes: what had travelled until then.
+    """
+
+    def __init__(self, wire_bytes: int) -> None:
+        super().__init__()
+        self.wire_bytes = wire_bytes
+
+
 @implementer(IFetcher)
 class HttpFetcher:
     """Fetches http and https URLs.
@@ -295,10 +306,12 @@ class _Fetch:
         pending, self._pending = self._pending, None
         connection, self._connection = self._connection, None
         if connection is not None:
+            self._wire_bytes += connection.wire_bytes
             connection.abort()
         if pending is not None:
             self._timer.cancel()
             pending.cancel()
+        result.errback(FetchCancelled(self._wire_bytes))
 
     # What the connection tells.
 

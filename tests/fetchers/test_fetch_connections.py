@@ -373,7 +373,9 @@ def test_cancelling_closes_at_once(progress: str) -> None:
         if sent:
             peer.send(sent)
     result.cancel()
-    assert [end.type for end in ends] == [CancelledError]
+    assert [end.check(CancelledError) for end in ends] == [CancelledError]
+    # What had travelled must be paid for, by the provider's bandwidth.
+    assert ends[0].value.wire_bytes == (0 if peer is None else len(sent))
     if peer is not None:
         assert peer.transport.disconnected
         peer.settle()
@@ -389,7 +391,7 @@ def test_closing_ends_what_runs_and_takes_no_more() -> None:
         web.fetcher.fetch(order, Sink(), stay).addErrback(ends.append)
     web.accept()
     web.finish()
-    assert [end.type for end in ends] == [CancelledError, CancelledError]
+    assert [end.check(CancelledError) for end in ends] == [CancelledError, CancelledError]
     (late,) = web.fetch()
     assert late.error == "robot-error"
     web.finish()

@@ -139,6 +139,24 @@ def test_failures_are_answered_and_leave_no_file(
     assert bench.results[1].code == 0
 
 
+def test_what_failed_has_travelled_too(bench: Bench) -> None:
+    """The provider's bandwidth is what comes over its wire, content or not."""
+    error = FetchError("body-too-long")
+    error.wire_bytes = 65_000_000
+    bench.order(1)
+    bench.fetcher.running[0].fail(error)
+    bench.order(2)
+    bench.fetcher.running[0].succeed(b"not here", status=503, wire_bytes=70)
+    bench.order(3, lease=5)
+    bench.fetcher.running[0].travelled = 900
+    bench.clock.pump([1.0] * 6)
+    assert [(result.code, result.wire_bytes) for result in bench.results] == [
+        (CODES["body-too-long"], 65_000_000),
+        (503, 70),
+        (CODES["deadline"], 900),
+    ]
+
+
 def test_a_fetcher_that_raises(bench: Bench, logged_errors: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fetch(*_arguments: object) -> None:
         raise ZeroDivisionError("oops")

@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from lcc.errors import FetchError
+from lcc.fetchers.http import FetchCancelled
 from lcc.interfaces import IFetcher
 from lcc.model import Fetched, FetchOrder
 from lcc.protocols.flat import Flat, Vocabulary
@@ -238,11 +239,13 @@ class Running:
         self.follow = follow
         self.cancelled = False
         self.over = False
+        self.travelled = 0
         self.result: Deferred[Fetched] = Deferred(self._cancel)
 
     def _cancel(self, _result: Deferred[Fetched]) -> None:
         self.cancelled = True
         self.over = True
+        _result.errback(FetchCancelled(self.travelled))
 
     def succeed(self, *pieces: bytes, **fields: Any) -> None:
         for piece in pieces:

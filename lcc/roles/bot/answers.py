@@ -44,8 +44,8 @@ def stored(fetch: Fetch, fetched: Fetched, size_bytes: int, md5: str, elapsed_ms
     return stored(fetch, _without_headers(fetched), size_bytes, md5, elapsed_ms)
 
 
-def failed(fetch: Fetch, error: BaseException | None, elapsed_ms: int) -> str:
-    """The fetch ended with this exception.
+def failed(fetch: Fetch, error: BaseException | None, elapsed_ms: int, wire_bytes: int = 0) -> str:
+    """The fetch ended with this exception, after so much had travelled.
 
     FetchError says what happened; OSError: the content could not be stored; anything else is a fault of the robot.
     """
@@ -66,6 +66,7 @@ def failed(fetch: Fetch, error: BaseException | None, elapsed_ms: int) -> str:
         code=code,
         status=status,
         detail=detail[:DETAIL_CHARS],
+        wire_bytes=wire_bytes,
         elapsed_ms=elapsed_ms,
     ).to_xml()
 

@@ -27,7 +27,7 @@ class Job:
     :ivar lease_end: clock time when it is given up.
     """
 
-    __slots__ = ("_begun", "_clock", "_ended_for", "_fetching", "_sink", "fetch", "lease_end", "link")
+    __slots__ = ("_begun", "_clock", "_ended_for", "_fetching", "_sink", "_wire_bytes", "fetch", "lease_end", "link")
 
     def __init__(self, fetch: Fetch, link: BotLink, clock: IReactorTime) -> None:
         self.fetch = fetch
@@ -35,6 +35,7 @@ class Job:
         self._clock = clock
         self._begun = clock.seconds()
         self.lease_end = self._begun + fetch.lease_seconds
+        self._wire_bytes = 0
         self._sink: IAttemptFile | None = None
         self._fetching: Deferred[Fetched] | None = None
         self._ended_for: FetchError | None = None
@@ -72,6 +73,7 @@ class Job:
         return answers.failed(self.fetch, FetchError("deadline", "it waited in the robot too long"), 0)
 
     def _fetched(self, fetched: Fetched) -> str:
+        self._wire_bytes = fetched.wire_bytes
         if fetched.status and not 200 <= fetched.status < 300:
             raise FetchError.from_status(fetched.status)
         sink = self._sink
@@ -83,11 +85,12 @@ class Job:
         if self._sink is not None:
             self._sink.discard()
         error = failure.value
+        wire_bytes = getattr(error, "wire_bytes", 0) or self._wire_bytes
         if self._ended_for is not None:
             error = self._ended_for
         elif not isinstance(error, (FetchError, OSError)):
             _log.failure("The robot failed on {url}", failure=failure, url=self.fetch.url)
-        return answers.failed(self.fetch, error, self._elapsed_ms())
+        return answers.failed(self.fetch, error, self._elapsed_ms(), wire_bytes)
 
     def _elapsed_ms(self) -> int:
         return max(0, int((self._clock.seconds() - self._begun) * 1000))
