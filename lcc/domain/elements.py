@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
 from itertools import chain
 
 from lcc.domain.hours import parse_hours
 from lcc.domain.mimetypes import MimePatterns, normalise_mimetype
+from lcc.domain.times import parse_time
 from lcc.domain.urls import URL_CHARS, Roots, normalise, resolve
 from lcc.errors import SetError, UrlError
 from lcc.model import UrlNotice
@@ -44,7 +44,6 @@ _RARE = frozenset({"op", "browse", "ifabsent", "outside", "burl", "b", "hours", 
 
 _MD5 = re.compile(r"[0-9a-fA-F]{32}").fullmatch
 _LENGTH = re.compile(r"[0-9]{1,15}").fullmatch
-_SECONDS = re.compile(r"(-?[0-9]{1,12})(?:\.[0-9]+)?").fullmatch
 _SUBTYPE = re.compile(r"[^\s:]+:.*\S.*").fullmatch
 _CACHED = 1000
 
@@ -281,16 +280,7 @@ def _choice(told: dict[str, str], name: str, error: str, marked: str, usual: str
 
 
 def _read_mtime(text: str) -> int:
-    """Seconds since 1970; a time without zone is UTC, fractions are dropped."""
-    match = _SECONDS(text)
-    if match:
-        return int(match[1])
     try:
-        if not text.isascii():
-            raise ValueError(text)
-        moment = datetime.fromisoformat(text.strip())
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return int(moment.timestamp() // 1)
-    except (ValueError, OverflowError):
+        return parse_time(text)
+    except ValueError:
         raise UrlError("bad-mtime", text[:80]) from None

@@ -1,103 +1,109 @@
-"""What a content user asks for, read page by page in bounded memory.
+"""The answer to a content user's question, read page by page in bounded memory.
 
-Each page is a transaction of its own, so that a long listing never holds back the queue manager.  What changes while
-a listing is read may therefore be in it as it was or as it is; nothing that was there throughout is missing, and the
+Each page is a transaction of its own, so that a long answer never holds back the queue manager.  What changes while
+an answer is read may therefore be in it as it was or as it is; nothing that was there throughout is missing, and the
 token at the end covers exactly what was given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 
 from lcc.model import CachedUrl
-from lcc.storage.cache import changes, current_change, database_epoch, forgotten_upto, urls
+from lcc.storage.cache import current_change, database_epoch, forgotten_upto
+from lcc.storage.selected import page_by_change, page_by_key
+from lcc.storage.transactions import Txn
+from lcc.users.query import Query
 from lcc.users.tokens import BEGINNING, Token, check_token, parse_token
 
-PAGE_ROWS = 1000
-
-T = TypeVar("T")
 Interact = Callable[..., Any]
 """``interact(function, *args)`` runs ``function(txn, *args)`` and gives its result."""
 
 
 @attrs.frozen
-class ChangesPage:
-    """Some changes, in their order.
+class Place:
+    """Where the reading of an answer stands.
 
-    :ivar token: covers everything up to and including these rows.
-    :ivar more: there was more when the page was read.
+    :ivar left: rows that may still be given; None: without limit.
+    :ivar key: the last key that was looked at, in an answer in the order of the keys.
+    :ivar token: covers the changes that were given; None: in the order of the keys.
+    :ivar upto: where the counter of changes stood when the question was asked: what came later is left to the next.
+    """
+
+    query: Query
+    left: int | None
+    key: bytes = b""
+    token: Token | None = None
+    upto: int = 0
+
+
+@attrs.frozen
+class Page:
+    """Some rows of an answer; there may be none in it, and still others follow.
+
+    :ivar after: where to go on; None: this was the last page.
+    :ivar token: to come back with; None: the question was not about changes.
     """
 
     rows: list[CachedUrl]
-    token: Token
-    more: bool
+    after: Place | None
+    token: Token | None
 
 
-def all_urls(interact: Interact, pid: int | None = None, limit: int | None = None) -> Iterator[CachedUrl]:
-    """Everything that is in the cache, in the order of its keys.
+def begin(txn: Txn, query: Query) -> Place:
+    """Where the answer to this question begins.
 
-    :param pid: only this provider's.
-    :param limit: at most so many rows; None: all.
-    """
-    after: bytes | None = None
-    while limit is None or limit > 0:
-        size = PAGE_ROWS if limit is None else min(PAGE_ROWS, limit)
-        page: list[CachedUrl] = interact(urls, pid, after, size)
-        yield from page
-        if len(page) < size:
-            return
-        after = page[-1].key
-        if limit is not None:
-            limit -= len(page)
-
-
-def start_token(txn: Any, since: str, pid: int | None = None) -> Token:
-    """The token that a user came with, checked; one for the beginning, if it came with none.
-
-    :raises TokenError: it is none, or one for other providers.
+    :raises TokenError: the token is none, or one for another selection.
     :raises StartAgain: the changes since then are no longer known.
     """
-    epoch, current = database_epoch(txn), current_change(txn)
-    if since in BEGINNING:
-        return Token(epoch, 0, begun=current, pid=pid)
-    token = parse_token(since)
-    check_token(token, epoch, current, forgotten_upto(txn), pid)
-    return token
+    if query.since is None:
+        return Place(query, query.limit)
+    epoch, current, digest = database_epoch(txn), current_change(txn), query.selection.digest
+    if query.since in BEGINNING:
+        token = Token(epoch, 0, begun=current, selection=digest)
+    else:
+        token = parse_token(query.since)
+        check_token(token, epoch, current, forgotten_upto(txn), digest)
+    return Place(query, query.limit, token=token, upto=current)
 
 
-def changes_page(txn: Any, token: Token, limit: int = PAGE_ROWS) -> ChangesPage:
-    """The changes that follow a token, deletions included.
+def read_page(txn: Txn, place: Place) -> Page:
+    """The next page.
 
-    :param limit: at most so many rows.
     :raises StartAgain: it took so long that deletions were forgotten meanwhile.
     """
-    check_token(token, token.epoch, current_change(txn), forgotten_upto(txn), token.pid)
-    # Read before the rows: every change up to this number can be seen by now.
-    current = current_change(txn)
-    rows = changes(txn, token.number, limit, token.pid)
-    more = len(rows) == limit
-    reached = rows[-1].change if rows else token.number
-    # Other providers' changes behind the last row need not be looked at again.
-    return ChangesPage(rows, token.advanced(reached if more else max(reached, current)), more)
+    if place.token is None:
+        return _by_key(txn, place)
+    return _by_change(txn, place, place.token)
 
 
-def all_changes(interact: Interact, token: Token, limit: int | None = None) -> Iterator[ChangesPage]:
-    """The changes that follow a token up to now, in pages; the last page's token is the one to come back with.
+def _by_key(txn: Txn, place: Place) -> Page:
+    page = page_by_key(txn, place.query.selection, place.key, place.left)
+    left = None if place.left is None else place.left - len(page.rows)
+    after = None if page.after is None or left == 0 else attrs.evolve(place, key=page.after, left=left)
+    return Page(page.rows, after, None)
 
-    :param limit: at most so many rows in all; None: all.
-    :raises StartAgain: as :func:`changes_page`.
+
+def _by_change(txn: Txn, place: Place, token: Token) -> Page:
+    # The epoch may have ended meanwhile, too: a backup was put back.
+    check_token(token, database_epoch(txn), current_change(txn), forgotten_upto(txn), token.selection)
+    page = page_by_change(txn, place.query.selection, token.number, max(token.number, place.upto), place.left)
+    token = token.advanced(page.after)
+    left = None if place.left is None else place.left - len(page.rows)
+    more = page.more and left != 0
+    return Page(page.rows, attrs.evolve(place, token=token, left=left) if more else None, token)
+
+
+def pages(interact: Interact, query: Query) -> Iterator[Page]:
+    """The whole answer, for code that may block.
+
+    :raises TokenError, StartAgain: as :func:`begin` and :func:`read_page`.
     """
-    upto: int = interact(current_change)
-    while True:
-        size = PAGE_ROWS if limit is None else min(PAGE_ROWS, limit)
-        page: ChangesPage = interact(changes_page, token, size)
+    place: Place | None = interact(begin, query)
+    while place is not None:
+        page: Page = interact(read_page, place)
         yield page
-        token = page.token
-        if limit is not None:
-            limit -= len(page.rows)
-        # On a busy LCC there is always more; what came after the question was asked is left to the next one.
-        if not page.more or token.number >= upto or limit == 0:
-            return
+        place = page.after

@@ -14,7 +14,9 @@ import re
 
 import attrs
 
-_TOKEN = re.compile(r"([0-9A-Za-z_-]{1,64})\.([0-9]{1,19})\.([0-9]{1,19})\.([0-9]{1,10})", re.ASCII)
+from lcc.storage.selected import EVERYTHING
+
+_TOKEN = re.compile(r"([0-9A-Za-z_-]{1,64})\.([0-9]{1,19})\.([0-9]{1,19})\.([0-9a-f]{1,16})", re.ASCII)
 
 BEGINNING = ("", "0")
 """What a user says who has no token yet."""
@@ -34,17 +36,17 @@ class Token:
     :ivar epoch: of the database.
     :ivar number: the last change that was seen.
     :ivar begun: where the counter of changes stood when the reading from the beginning began.
-    :ivar pid: the provider whose changes these are; None: of all.
+    :ivar selection: of what these are the changes (:attr:`lcc.storage.selected.Selection.digest`).
     """
 
     epoch: str
     number: int
     begun: int = 0
-    pid: int | None = None
+    selection: str = EVERYTHING
 
     def __str__(self) -> str:
         begun = self.begun if self.begun > self.number else 0
-        return f"{self.epoch}.{self.number}.{begun}.{self.pid or 0}"
+        return f"{self.epoch}.{self.number}.{begun}.{self.selection}"
 
     def advanced(self, number: int) -> Token:
         """The token after this change was seen."""
@@ -59,23 +61,22 @@ def parse_token(text: str) -> Token:
     match = _TOKEN.fullmatch(text.strip())
     if match is None:
         raise TokenError(f"{text!r} is no token of an LCC")
-    epoch, number, begun, pid = match.groups()
-    return Token(epoch, int(number), int(begun), int(pid) or None)
+    epoch, number, begun, selection = match.groups()
+    return Token(epoch, int(number), int(begun), selection)
 
 
-def check_token(token: Token, epoch: str, current: int, complete_since: int, pid: int | None) -> None:
+def check_token(token: Token, epoch: str, current: int, complete_since: int, selection: str) -> None:
     """Make sure that everything since this token can be told.
 
     :param epoch: of the database.
     :param current: the number of the latest change.
     :param complete_since: all deletions with greater numbers are still known.
-    :param pid: the provider asked for; None: all.
+    :param selection: what is asked for now.
     :raises TokenError: for another selection.
     :raises StartAgain: when something would be missing.
     """
-    if token.pid != pid:
-        whose = "all providers" if token.pid is None else f"provider {token.pid}"
-        raise TokenError(f"this token is for the changes of {whose}")
+    if token.selection != selection:
+        raise TokenError("this token is for another selection: ask for what you asked for when you got it")
     if token.epoch != epoch:
         raise StartAgain("this token is of another database, or of one from before a backup was restored")
     if max(token.number, token.begun) > current:

@@ -70,4 +70,5 @@ def test_an_empty_queue_is_said_to_be(lcc: Lcc) -> None:
 @pytest.mark.parametrize("listing", [["urls"], ["queue"], ["queue", "--urls"]])
 @pytest.mark.parametrize("option", ["--provider", "--limit"])
 def test_numbers_beyond_what_the_tables_hold(lcc: Lcc, listing: list[str], option: str) -> None:
-    assert "range" in lcc.admin(*listing, option, "9" * 25, code=2).output
+    output = lcc.admin(*listing, option, "9" * 25, code=2).output
+    assert "range" in output or "from 1 to" in output

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lcc.admin import urls as urls_module
+from lcc.storage import selected
 from lcc.storage.content import content_path
-from lcc.users import selection
 
 from .conftest import Lcc
 
@@ -19,7 +19,7 @@ DELETED = {"state": 0, "md5": "", "len": None, "mtime": None, "fetched_time": No
 @pytest.fixture(params=[1000, 2])
 def page_rows(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
     """Everything in one page, and in many."""
-    monkeypatch.setattr(selection, "PAGE_ROWS", request.param)
+    monkeypatch.setattr(selected, "EXAMINED_ROWS", request.param)
     return int(request.param)
 
 
@@ -108,12 +108,12 @@ def test_the_changes_of_one_provider(lcc: Lcc, page_rows: int) -> None:
     assert [name for name, _ in rows] == ["1.html", "3.html", "5.html"]
     lcc.put([{"key": 7, "pid": 1}, {"key": 8, "pid": 2}, {"key": 9, "pid": 1}])
     assert changes(lcc, token, "--provider", "2")[0] == [("8.html", "cached")]
-    assert "for the changes of provider 2" in lcc.admin("urls", "--since", token, code=2).output
+    assert "for another selection" in lcc.admin("urls", "--since", token, code=2).output
 
 
 def test_reading_ends_although_more_comes(lcc: Lcc, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy LCC there is always more: what came after the question is left to the next one."""
-    monkeypatch.setattr(selection, "PAGE_ROWS", 2)
+    monkeypatch.setattr(selected, "EXAMINED_ROWS", 2)
     lcc.put([{"key": key} for key in range(5)])
 
     class Busy(urls_module.Listing):

@@ -11,8 +11,9 @@ from lcc.errors import code
 from lcc.model import CachedUrl
 from lcc.storage import cache, chores
 from lcc.storage.providers import provider_status
-from lcc.users.selection import BEGINNING, changes_page, start_token
-from lcc.users.tokens import StartAgain
+from lcc.users.query import Query
+from lcc.users.selection import begin, read_page
+from lcc.users.tokens import BEGINNING, StartAgain, Token
 
 from .kit import Queue, notice, result_of
 
@@ -30,6 +31,18 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 def fetched_at(queue: Queue, now: int, *names: str, connseq: int = 1) -> None:
     queue.send(connseq, *[notice(name, "1") for name in names], now=now)
     queue.fetch_all(now=now)
+
+
+def asked(queue: Queue, since: str, limit: int | None = None) -> list[CachedUrl]:
+    """The first page of what changed since."""
+    return queue.database.now(read_page, queue.database.now(begin, Query(since=since, limit=limit))).rows  # type: ignore[no-any-return]
+
+
+def token_at(queue: Queue, number: int) -> str:
+    """The token of a user who has seen the change of this number."""
+    token = queue.database.now(begin, Query(since="")).token
+    assert isinstance(token, Token)
+    return str(token.advanced(number))
 
 
 def wanted(queue: Queue) -> str:
@@ -116,32 +129,32 @@ def test_ages_can_be_switched_off(database: Any) -> None:
 def test_old_tombstones_are_forgotten_and_old_tokens_start_again(queue: Queue) -> None:
     now = queue.database.now
     fetched_at(queue, NOW, *"abcdefgh")
-    early = str(now(start_token, "").advanced(now(cache.current_change)))
+    early = token_at(queue, now(cache.current_change))
     queue.send(2, *[notice(name, delete=True) for name in "abcde"], now=NOW + DAY)
-    late = str(now(start_token, "").advanced(now(cache.current_change)))
+    late = token_at(queue, now(cache.current_change))
     queue.send(3, *[notice(name, "1") for name in "fgh"], now=NOW + 100 * DAY)
     queue.keep_house(NOW + 180 * DAY)
-    assert now(cache.forgotten_upto) == 0 and len(now(changes_page, now(start_token, early)).rows) == 5
+    assert now(cache.forgotten_upto) == 0 and len(asked(queue, early)) == 5
     queue.keep_house(NOW + 182 * DAY)
     assert {name[12] for name in queue.cached()} == set("fgh")
     assert now(cache.forgotten_upto) == 13
     with pytest.raises(StartAgain):
-        now(start_token, early)
-    assert now(changes_page, now(start_token, late)).rows == []
+        asked(queue, early)
+    assert asked(queue, late) == []
     for beginning in BEGINNING:
-        assert len(now(changes_page, now(start_token, beginning)).rows) == 3
+        assert len(asked(queue, beginning)) == 3
     queue.check_books()
 
 
 def test_a_long_listing_is_told_when_deletions_are_forgotten_meanwhile(queue: Queue) -> None:
     now = queue.database.now
     fetched_at(queue, NOW, "a", "b", "c")
-    token = now(start_token, str(now(start_token, "").advanced(1)))
+    place = now(begin, Query(since=token_at(queue, 1), limit=1))
     queue.send(2, notice("a", delete=True), now=NOW)
-    assert len(now(changes_page, token, 1).rows) == 1
+    assert len(now(read_page, place).rows) == 1
     queue.keep_house(NOW + 181 * DAY)
     with pytest.raises(StartAgain):
-        now(changes_page, token, 1)
+        now(read_page, place)
 
 
 def test_rows_that_only_guard_against_late_results_go_as_well(queue: Queue) -> None:

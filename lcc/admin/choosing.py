@@ -1,0 +1,50 @@
+"""The options that choose rows of the cache, the same for every command that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from lcc.users.query import FIELDS, MULTIPLE, Query, QueryError, parse_query
+
+F = TypeVar("F", bound=Callable[..., Any])
+_METAVARS = {"since": "TOKEN", "provider": "N", "mimetype": "TYPE", "prefix": "URL", "subtype": "TEXT", "limit": "N"}
+
+
+def query_options(*names: str) -> Callable[[F], F]:
+    """Options for these fields of a question (all, if none is named); the command gets it as ``query``."""
+
+    def decorate(command: F) -> F:
+        for name in reversed(names or tuple(FIELDS)):
+            meaning = FIELDS[name]
+            command = click.option(
+                f"--{name.replace('_', '-')}",
+                f"ask_{name}",
+                multiple=name in MULTIPLE,
+                metavar=_METAVARS.get(name, "TIME"),
+                help=f"{meaning[0].upper()}{meaning[1:]}.",
+            )(command)
+        return command
+
+    return decorate
+
+
+def asked_query(options: dict[str, Any]) -> Query:
+    """Take what :func:`query_options` gave out of a command's arguments.
+
+    :raises click.UsageError: naming everything that is wrong with it.
+    """
+    pairs: list[tuple[str, str]] = []
+    for name in FIELDS:
+        value = options.pop(f"ask_{name}", None)
+        if value is not None:
+            pairs += [(name, each) for each in (value if name in MULTIPLE else (value,))]
+    try:
+        return parse_query(pairs)
+    except QueryError as error:
+        faults = [
+            f"--{fault.replace('_', '-', 1)}" if fault.split(":")[0] in FIELDS else fault for fault in error.faults
+        ]
+        raise click.UsageError("\n".join(faults)) from None

@@ -1,0 +1,27 @@
+"""Points in time as text: ISO 8601, or seconds since 1970."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+_SECONDS = re.compile(r"(-?[0-9]{1,12})(?:\.[0-9]+)?").fullmatch
+
+
+def parse_time(text: str) -> int:
+    """Seconds since 1970; a time without zone is UTC, fractions are dropped.
+
+    :raises ValueError: it is neither.
+    """
+    match = _SECONDS(text)
+    if match:
+        return int(match[1])
+    try:
+        if not text.isascii():
+            raise ValueError(text)
+        moment = datetime.fromisoformat(text.strip())
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() // 1)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text[:80]!r} is neither ISO 8601 nor seconds since 1970") from None
