@@ -192,12 +192,19 @@ class BotmConfig:
     """The robot multiplexer."""
 
     name: str = setting("botm", "names this BOT-M in logs")
-    listen: str = setting("unix:{home}/botm.sock:mode=600:lockfile=0", "endpoint for robots")
+    serves: str = setting(
+        "bots",
+        "bots: the BOT-M of a machine, which robots connect to; botms: a central one, which other BOT-Ms connect to",
+    )
+    listen: str = setting("unix:{home}/botm.sock:mode=600:lockfile=0", "endpoint for robots, or for BOT-Ms")
     connect: str = setting("unix:{home}/qm-botm.sock", "endpoint of the queue manager")
+    parent: str = setting(
+        "", "endpoint of the central BOT-M above this one; empty: this one serves the queue manager"
+    )
     machine: int = setting(1, "the id of this machine; unique in the LCC", minimum=1, maximum=2**31 - 1)
     content: str = setting("content", "folder of the content files, relative to home")
     names_block: int = setting(10_000, "file names reserved at once", minimum=1, maximum=10_000_000)
-    robots_max: int = setting(64, "robots connected at once", minimum=1, maximum=10_000)
+    robots_max: int = setting(64, "robots, or BOT-Ms, connected at once", minimum=1, maximum=10_000)
     orders_max: int = setting(
         10_000, "orders and results that are not yet recorded, held at once", minimum=10, maximum=1_000_000
     )
@@ -319,6 +326,8 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
     if config.slots not in (24, 168):
         faults.append(f"slots = {config.slots}: must be 24 (a day) or 168 (a week)")
         config = attrs.evolve(config, slots=24)
+    if config.botm.serves not in ("bots", "botms"):
+        faults.append(f"botm.serves = {config.botm.serves!r}: must be 'bots' or 'botms'")
     if 0 < config.qm.age_expired < config.qm.age_wanted:
         faults.append("qm.age_expired: content must not expire before it was asked for (qm.age_wanted)")
     home = config.home
@@ -394,7 +403,7 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, faults: list[str]) 
 
 def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
     for section in ("uns", "qm", "botm", "bot"):
-        for key in ("listen", "connect", "listen_botm"):
+        for key in ("listen", "connect", "listen_botm", "parent"):
             endpoint = getattr(getattr(config, section), key, "")
             if endpoint:
                 yield f"{section}.{key}", endpoint

@@ -31,10 +31,14 @@ class Hello(Flat):
         of the change in that mark.  (A database that knows less than this has gone back in time.)
     :ivar numbers_upto: UNS: set numbers from this one on were never given out; 0: it does not say.  (If the database
         knows higher ones, the UNS's spool has gone back in time.)
-    :ivar machine: BOT-M: its machine id.
+    :ivar machine: BOT-M: its machine id; 0: it is a central one, which speaks for the machines behind it
+        (:class:`lcc.protocols.work.Machine`).
     :ivar names_upto: BOT-M: file ids from this one on were never given out.
     :ivar capacity: BOT, BOT-M: fetches at once.
     :ivar run: names this run of the process.
+    :ivar clock_ms: its clock, in milliseconds from whatever moment it likes; pings say it again
+        (:meth:`lcc.roles.peer.Peer.peer_clock_ms`).
+    :ivar content: BOT-M: the address at which the content of its machine is read; empty: nowhere but there.
     """
 
     TAG = ROOT
@@ -48,6 +52,8 @@ class Hello(Flat):
     names_upto: int = 0
     capacity: int = 0
     run: str = ""
+    clock_ms: int | None = None
+    content: str = ""
 
     def open_tag(self) -> str:
         """The root's start tag."""

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import attrs
 
+from lcc.errors import StreamError
 from lcc.protocols.flat import Flat, Vocabulary
+from lcc.protocols.hello import Hello
 
 
 @attrs.frozen
@@ -28,6 +30,8 @@ class Fetch(Flat):
     :ivar roots: where redirects may lead: normalised URL prefixes, separated by spaces.
     :ivar lease_seconds: from now on; whoever holds the order gives up when it has passed.
     :ivar attempt: BOT-M to BOT only: path of the file to write, relative to the content folder.
+    :ivar sent_ms: when this was sent, on the clock of the end that it is sent to, as far as the sender can be sure
+        of that clock: from then on the lease counts, however long the order was on its way.  None: from its arrival.
     """
 
     TAG = "fetch"
@@ -42,6 +46,7 @@ class Fetch(Flat):
     private: bool = False
     insecure: bool = False
     attempt: str = ""
+    sent_ms: int | None = None
 
 
 @attrs.frozen
@@ -142,10 +147,61 @@ class Deleted(Flat):
 
 @attrs.frozen
 class Ping(Flat):
-    """Says only that the peer is alive."""
+    """Says only that the peer is alive.
+
+    :ivar clock_ms: as in the hello.
+    """
 
     TAG = "ping"
+    clock_ms: int | None = None
 
 
-DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Ping)
-UP = Vocabulary(Running, Ready, Capacity, Done, Deleted, Ping)
+@attrs.frozen
+class Machine(Hello):
+    """The BOT-M of a machine behind a central one has connected: its hello, as it said it to the one above it.
+
+    :ivar machine: its machine id.
+    :ivar via: names of the BOT-Ms on the way to it, from the central one down, separated by spaces.
+    """
+
+    TAG = "machine"
+    via: str = ""
+
+
+@attrs.frozen
+class Gone(Flat):
+    """The connection to the BOT-M of this machine is lost."""
+
+    TAG = "gone"
+    machine: int
+
+
+@attrs.frozen
+class Drop(Flat):
+    """End the connection to the BOT-M of this machine: it said what makes no sense, or is there twice."""
+
+    TAG = "drop"
+    machine: int
+
+
+DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Drop, Ping)
+UP = Vocabulary(Running, Ready, Capacity, Done, Deleted, Machine, Gone, Ping)
+
+
+def addressed(message: Flat, machine: int) -> str:
+    """The element of a message from, or to, a machine, for a wire that several machines share."""
+    text = message.to_xml()
+    if getattr(message, "machine", None):
+        return text  # it speaks of its machine anyway
+    return f'{text[:-2]} machine="{machine}"/>'
+
+
+def addressee(tag: str, attributes: dict[str, str]) -> int:
+    """The machine that an element on such a wire is from, or to; 0: it does not say.
+
+    :raises StreamError: it names none.
+    """
+    text = attributes.get("machine", "0")
+    if len(text) > 10 or not text.isascii() or not text.isdigit():
+        raise StreamError("syntax", f"<{tag}> with machine={text[:80]!r}")
+    return int(text)

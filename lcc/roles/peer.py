@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
@@ -19,6 +20,7 @@ from lcc.errors import StreamError
 from lcc.interfaces import IConversation
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
+from lcc.protocols.work import Ping
 from lcc.protocols.xmlfeed import Event, Start, XmlFeed
 from lcc.transport.stream import StreamLimits, XmlStream
 
@@ -27,7 +29,6 @@ _log = Logger()
 PING_SECONDS = 5.0
 IDLE_SECONDS = 20.0
 HELLO_SECONDS = 10.0
-_PING = "<ping/>"
 
 
 @implementer(IConversation)
@@ -51,6 +52,7 @@ class Peer:
         self.stream: XmlStream = None  # type: ignore[assignment]  # set in stream_opened, before anything else runs
         self._ping: LoopingCall | None = None
         self._hello_call: Any = None
+        self._peer_clock: tuple[int, int] | None = None
 
     def build_stream(self) -> XmlStream:
         """The Twisted protocol for this peer."""
@@ -61,6 +63,24 @@ class Peer:
     def say(self, message: Flat) -> None:
         """Send a message; after the connection's end it is dropped."""
         self.stream.send(message.to_xml())
+
+    def clock_ms(self) -> int:
+        """This end's clock as it is told to the peer."""
+        return int(self.clock.seconds() * 1000)
+
+    def peer_clock_ms(self) -> int | None:
+        """What the peer's clock shows now, or a little less: as much as what it told last was on its way.  None: it
+        tells nothing."""
+        if self._peer_clock is None:
+            return None
+        told, heard = self._peer_clock
+        return told + self.clock_ms() - heard
+
+    def sent_seconds(self, sent_ms: int | None) -> float:
+        """When a message was sent that says so in :meth:`clock_ms`: on this end's clock, in seconds; never later than
+        now, which stands for a message that does not say."""
+        now = self.clock.seconds()
+        return now if sent_ms is None else min(now, sent_ms / 1000)
 
     def peer_ready(self, hello: Hello) -> None:
         """The peer has said its hello.  Raise StreamError to refuse it."""
@@ -79,8 +99,8 @@ class Peer:
 
     def stream_opened(self, stream: XmlStream) -> None:
         self.stream = stream
-        stream.send(self.hello.open_tag())
-        self._ping = LoopingCall(stream.send, _PING)
+        stream.send(attrs.evolve(self.hello, clock_ms=self.clock_ms()).open_tag())
+        self._ping = LoopingCall(self._say_ping)
         self._ping.clock = self.clock
         self._ping.start(PING_SECONDS, now=False)
         self._hello_call = self.clock.callLater(HELLO_SECONDS, self._no_hello)
@@ -94,8 +114,15 @@ class Peer:
                 raise StreamError("unknown-message", f"a {hello.role!r} where one of {sorted(self.expected)} belongs")
             self.peer_hello = hello
             self._hello_call.cancel()
+            self._set_clock(hello.clock_ms)
             self.peer_ready(hello)
-        starts = [event for event in events if isinstance(event, Start) and event.name != "ping"]
+        starts: list[Start] = []
+        for event in events:
+            if isinstance(event, Start):
+                if event.name == "ping":
+                    self._set_clock(Ping.from_attributes(event.attributes).clock_ms)
+                else:
+                    starts.append(event)
         if len(starts) * 2 != len(events) and any(event.depth == 1 for event in events):
             self.stream.finish()  # the peer closed its root: it is leaving
         return self.elements_received(starts) if starts else None
@@ -127,6 +154,13 @@ class Peer:
         if self.peer_hello is None:
             return "a peer that has said no hello"
         return f"{self.peer_hello.role} {self.peer_hello.name}"
+
+    def _say_ping(self) -> None:
+        self.say(Ping(self.clock_ms()))
+
+    def _set_clock(self, clock_ms: int | None) -> None:
+        if clock_ms is not None:
+            self._peer_clock = (clock_ms, self.clock_ms())
 
     def _no_hello(self) -> None:
         _log.warn("No hello within {seconds} seconds; dropping the connection", seconds=HELLO_SECONDS)

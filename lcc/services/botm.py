@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from twisted.application.service import MultiService, Service
+from twisted.internet.interfaces import IProtocolFactory
 
 from lcc.config import Config
 from lcc.roles.botm.engine import BotMaster
+from lcc.roles.botm.relay import Relay
 from lcc.services.common import RoleOptions, reactor_or_global
 from lcc.storage.content import ContentFolder
 from lcc.storage.durable import DurableCounter
@@ -23,14 +25,15 @@ class Options(RoleOptions):
 
 
 class _Content(Service):
-    """Opens the content folder at start; the engine's timers end at stop."""
+    """Opens the content folder at start, if there is one; the engine's timers and connections end at stop."""
 
-    def __init__(self, content: ContentFolder, stop: Callable[[], None]) -> None:
+    def __init__(self, content: ContentFolder | None, stop: Callable[[], None]) -> None:
         self._content = content
         self._stop = stop
 
     def startService(self) -> None:
-        self._content.open()
+        if self._content is not None:
+            self._content.open()
         super().startService()
 
     def stopService(self) -> None:
@@ -41,19 +44,29 @@ class _Content(Service):
 def build(config: Config, reactor: Any) -> MultiService:
     """The BOT-M's services; they start in this order."""
     settings = config.botm
-
-    def open_counter(path: Path) -> DurableCounter:
-        return DurableCounter(path, settings.names_block)
-
-    content = ContentFolder(config.under_home(settings.content), open_counter)
-    engine = BotMaster(settings, reactor, content, os.urandom(8).hex())
+    run = os.urandom(8).hex()
     policy = RetryPolicy(random.random)
+    port: IProtocolFactory
+    link: IProtocolFactory
+    if settings.serves == "botms":
+        relay = Relay(settings, reactor, run, frozenset(["botm" if settings.parent else "qm"]))
+        owned = _Content(None, relay.stop)
+        port, link = relay.branch_factory(), relay.link_factory(policy.good_hello)
+    else:
+
+        def open_counter(path: Path) -> DurableCounter:
+            return DurableCounter(path, settings.names_block)
+
+        content = ContentFolder(config.under_home(settings.content), open_counter)
+        engine = BotMaster(settings, reactor, content, run)
+        owned = _Content(content, engine.stop)
+        port, link = engine.robot_factory(), engine.link_factory(policy.good_hello)
     services = MultiService()
     for service in (
         LockService(config.home / "botm.lock"),
-        _Content(content, engine.stop),
-        PortService(reactor, config.endpoint(settings.listen), engine.robot_factory()),
-        link_service(reactor, config.endpoint(settings.connect), engine.link_factory(policy.good_hello), policy),
+        owned,
+        PortService(reactor, config.endpoint(settings.listen), port),
+        link_service(reactor, config.endpoint(settings.parent or settings.connect), link, policy),
     ):
         service.setServiceParent(services)
     return services

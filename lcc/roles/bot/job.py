@@ -34,7 +34,7 @@ class Job:
         self.link = link
         self._clock = clock
         self._begun = clock.seconds()
-        self.lease_end = self._begun + fetch.lease_seconds
+        self.lease_end = link.sent_seconds(fetch.sent_ms) + fetch.lease_seconds
         self._wire_bytes = 0
         self._sink: IAttemptFile | None = None
         self._fetching: Deferred[Fetched] | None = None

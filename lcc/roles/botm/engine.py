@@ -20,8 +20,9 @@ What it promises
     hello).  An order that is held, or whose result is not recorded yet, is ignored when it comes again.
 
 Leases
-    The queue manager gives an order out again when its lease has passed.  Nine tenths of it count here, because time
-    went by on the way; a robot is told to be done :data:`ROBOT_MARGIN_SECONDS` before that.  An order whose time is
+    The queue manager gives an order out again when its lease has passed.  Here it counts from the moment when the
+    order was sent, as far as that is known, and nine tenths of it count; a robot is told to be done
+    :data:`ROBOT_MARGIN_SECONDS` before that.  An order whose time is
     over is dropped without a result: the queue manager does the rest, and a result "failed" would count against the
     URL, which did nothing wrong.  A robot that holds an order beyond that is dropped.
 
@@ -93,7 +94,8 @@ class BotMaster:
 
     def link_factory(self, good_hello: Callable[[], None]) -> UpLinkFactory:
         """For the connection to the queue manager."""
-        return UpLinkFactory(self, self._clock, good_hello)
+        upper = "botm" if self._settings.parent else "qm"
+        return UpLinkFactory(self, self._clock, frozenset([upper]), good_hello)
 
     def robot_factory(self) -> RobotFactory:
         """For the port where robots connect."""
@@ -165,7 +167,7 @@ class BotMaster:
         try:
             for message in messages:
                 if type(message) is Fetch:
-                    self._order(message)
+                    self._order(link, message)
                 elif type(message) is RecordedUpto:
                     self._results.recorded(message.number)
                 elif type(message) is Delete:
@@ -181,12 +183,12 @@ class BotMaster:
             self._link = None
             _log.info("Lost {peer}; {orders} orders are held", peer=link.describe(), orders=len(self._book))
 
-    def _order(self, fetch: Fetch) -> None:
+    def _order(self, link: UpLink, fetch: Fetch) -> None:
         if fetch.id in self._book or fetch.id in self._results:
             return
         if self.held >= self._settings.orders_max:
             raise StreamError("limit", f"more than {self._settings.orders_max} orders at once")
-        self._book.add(Order(fetch, self._clock.seconds() + fetch.lease_seconds * LEASE_SHARE))
+        self._book.add(Order(fetch, link.sent_seconds(fetch.sent_ms) + fetch.lease_seconds * LEASE_SHARE))
         if self._sweep_call is None:
             self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
 
@@ -344,6 +346,7 @@ class BotMaster:
                 fetch.private,
                 fetch.insecure,
                 order.attempt,
+                robot.peer_clock_ms(),
             )
         )
         return True

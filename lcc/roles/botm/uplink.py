@@ -1,4 +1,4 @@
-"""The connection from a BOT-M up to the queue manager."""
+"""The connection from a BOT-M up to the queue manager, or to a central BOT-M."""
 
 from __future__ import annotations
 
@@ -34,13 +34,16 @@ class Worker(Protocol):
 
 
 class UpLink(Peer):
-    """One connection to the queue manager.
+    """One connection to the queue manager, or to the central BOT-M that speaks for it.
 
+    :param upper: the roles that may be at the upper end.
     :param good_hello: is called when the handshake succeeded (see :class:`lcc.transport.links.RetryPolicy`).
     """
 
-    def __init__(self, worker: Worker, clock: IReactorTime, good_hello: Callable[[], None]) -> None:
-        super().__init__(clock, worker.hello(), frozenset(["qm", "botm"]), DOWN)
+    def __init__(
+        self, worker: Worker, clock: IReactorTime, upper: frozenset[str], good_hello: Callable[[], None]
+    ) -> None:
+        super().__init__(clock, worker.hello(), upper, DOWN)
         self._worker = worker
         self._good_hello = good_hello
 
@@ -61,10 +64,13 @@ class UpLinkFactory(Factory):
 
     noisy = False
 
-    def __init__(self, worker: Worker, clock: IReactorTime, good_hello: Callable[[], None]) -> None:
+    def __init__(
+        self, worker: Worker, clock: IReactorTime, upper: frozenset[str], good_hello: Callable[[], None]
+    ) -> None:
         self._worker = worker
         self._clock = clock
+        self._upper = upper
         self._good_hello = good_hello
 
     def buildProtocol(self, address: object) -> XmlStream:
-        return UpLink(self._worker, self._clock, self._good_hello).build_stream()
+        return UpLink(self._worker, self._clock, self._upper, self._good_hello).build_stream()
