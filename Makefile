@@ -1,7 +1,7 @@
 # Prerequisites: Debian with Python 3.11 or newer, its venv module, make and git.  Everything else is set up here.
 #
 #   make demo     a whole LCC at work, in a temporary folder; needs no privileges
-#   make test     every test; sets up the virtual environment and, where needed, MariaDB's and nginx's programs
+#   make test     every test; sets up the virtual environment and, where needed, the programs of MariaDB, nginx and vsftpd
 #   make check    lint, format, types, news fragment
 #   make wheel    dist/lcc-*.whl
 #   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on)
@@ -48,7 +48,7 @@ $(STAMPS)/dev: $(STAMPS)/run
 	@$(PIP) install --editable '.[test,check]'
 	@touch $@
 
-# MariaDB and nginx: only their programs.  The tests start servers of their own, in temporary folders.
+# MariaDB, nginx, vsftpd: only their programs.  The tests start servers of their own, in temporary folders.
 system:
 	@scripts/system-packages
 
@@ -76,4 +76,4 @@ wheel: venv
 clean:
 	rm -rf $(VENV) build dist lcc.egg-info .mypy_cache .ruff_cache .hypothesis .pytest_cache
 	find lcc tests twisted benchmarks demo scripts -name __pycache__ -prune -exec rm -rf {} +
-	rm -f twisted/plugins/dropin.cache
+	rm -f twisted/plugins/dropin.cache lcc/fetchers/plugins/dropin.cache

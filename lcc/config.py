@@ -234,6 +234,12 @@ class BotConfig:
         60.0, "an address is used again without asking for this long", unit="seconds", minimum=0
     )
     extra_roots: str = setting("", "a PEM file with further certificate authorities to trust, relative to home")
+    fetchers: tuple[str, ...] = setting(
+        (), "the fetchers to use, by their names, where two fetch a scheme the first of them; empty: all there are"
+    )
+    file_folders: tuple[str, ...] = setting(
+        (), "folders from which file: URLs may be fetched, with what is below them; relative to home; empty: none"
+    )
 
 
 @attrs.frozen
@@ -339,6 +345,8 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
     if config.bot.extra_roots:
         extra_roots = str(config.under_home(config.bot.extra_roots))
         config = attrs.evolve(config, bot=attrs.evolve(config.bot, extra_roots=extra_roots))
+    folders = tuple(str(config.under_home(folder)) for folder in config.bot.file_folders)
+    config = attrs.evolve(config, bot=attrs.evolve(config.bot, file_folders=folders))
     return config, [f"{name}: {fault}" for fault in faults]
 
 
@@ -357,7 +365,7 @@ def _section(kind: type[SectionT], data: dict[str, Any], prefix: str, faults: li
             else:
                 faults.append(f"{where}: must be a table [{where}]")
         else:
-            checked = _check(where, value, hints[key], field.metadata, faults)
+            checked = _check(where, value, hints[key], field.metadata, field.default, faults)
             if checked is not None:
                 values[key] = checked
     return kind(**values)
@@ -370,14 +378,18 @@ def _suggest(key: str, fields: dict[str, Any]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def _check(where: str, value: Any, kind: Any, metadata: Any, faults: list[str]) -> Any:
+def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, faults: list[str]) -> Any:
     if isinstance(value, str) and "\0" in value:
         faults.append(f"{where}: must not hold a NUL character")
         return None
     if kind is Path and isinstance(value, str) and value:
         return Path(value)
     if kind == tuple[str, ...]:
-        if isinstance(value, list) and value and all(isinstance(item, str) and item for item in value):
+        if (
+            isinstance(value, list)
+            and (value or default == ())
+            and all(isinstance(item, str) and item and "\0" not in item for item in value)
+        ):
             return tuple(value)
         faults.append(f"{where}: must be a list of texts, not {value!r}")
         return None

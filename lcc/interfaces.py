@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from zope.interface import Attribute, Interface
 
+from lcc.config import BotConfig
 from lcc.errors import StreamError
 from lcc.model import (
     Absorbed,
@@ -27,6 +28,7 @@ from lcc.model import (
     Fetched,
     FetchOrder,
     FetchResult,
+    FetchStep,
     Kept,
     MachineState,
     Outcome,
@@ -320,3 +322,24 @@ class IFetcher(Interface):
 
     def close() -> Deferred[None]:
         """Close all idle connections; fires when nothing is left in the reactor."""
+
+
+class IWatchedFetcher(IFetcher):
+    """A fetcher that tells what it does."""
+
+    def watch(watcher: Callable[[FetchStep], None]) -> None:
+        """Tell each step of all fetches from now on."""
+
+
+class IFetcherPlugin(Interface):
+    """Brings a fetcher: a ``twisted.plugin`` in ``lcc/fetchers/plugins`` (doc/fetchers.md).
+
+    It must not import what it does not need before :meth:`build` is called: the schemes are asked for by
+    ``lcc-admin``, too.
+    """
+
+    name: str = Attribute("Names it among all plugins; ``[bot] fetchers`` may name it.")
+    schemes: Sequence[str] = Attribute("The URL schemes that its fetcher fetches, lower case.")
+
+    def build(reactor: Any, settings: BotConfig) -> IFetcher:
+        """The fetcher for one robot.  Nothing is opened yet."""

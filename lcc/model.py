@@ -298,6 +298,22 @@ class Absorbed:
     priorities: dict[int, int] = attrs.field(factory=dict)
 
 
+class FetchStep(NamedTuple):
+    """Something that a fetcher did, told to who watches it.
+
+    :ivar name: ``resolved``, ``connected`` (TCP), ``secured`` (TLS), ``reused`` (a kept connection), ``request``,
+        ``first-byte``, ``response``, ``redirect``; a fetcher may have others.
+    :ivar seconds: the reactor's time.
+    :ivar detail: for a person.
+    :ivar lines: what was sent or received, such as header fields.
+    """
+
+    name: str
+    seconds: float
+    detail: str = ""
+    lines: tuple[str, ...] = ()
+
+
 @attrs.frozen
 class FetchOrder:
     """What a fetcher is asked for.

@@ -11,12 +11,13 @@ import click
 from twisted.internet.endpoints import clientFromString, serverFromString
 
 from lcc.admin.context import Admin, Failed, pass_admin
-from lcc.admin.values import timezone_fault
+from lcc.admin.values import scheme_fault, timezone_fault
 from lcc.config import Config, examine_config, read_config, unix_socket_path
 from lcc.domain.hours import parse_hours
 from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.urls import normalise_root
 from lcc.errors import ConfigError, UrlError
+from lcc.fetchers.registry import schemes_fetched
 from lcc.model import Provider
 from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.providers import list_providers
@@ -43,7 +44,7 @@ def check_command(admin: Admin) -> None:
     except ConfigError as error:
         raise Failed(str(error)) from None
     admin.config = config  # with defaults in place of what is wrong
-    for kind in (_mimetypes, _timezone, _home, _endpoints, _certificates):
+    for kind in (_mimetypes, _timezone, _home, _endpoints, _certificates, _fetchers):
         faults += kind(config)
     faults += _database(admin)
     for fault in faults:
@@ -117,6 +118,16 @@ def _certificates(config: Config) -> Iterator[str]:
         yield f"bot.extra_roots: {path} cannot be read"
 
 
+def _fetchers(config: Config) -> Iterator[str]:
+    try:
+        schemes_fetched(config.bot.fetchers)
+    except ConfigError as error:
+        yield from error.faults
+    for folder in config.bot.file_folders:
+        if not Path(folder).is_dir():
+            yield f"bot.file_folders: {folder} is no folder"
+
+
 def _database(admin: Admin) -> Iterator[str]:
     settings = admin.config.database
     try:
@@ -139,11 +150,18 @@ def _database(admin: Admin) -> Iterator[str]:
     except Failed as error:
         yield f"database.url: {error.message}"
         return
+    try:
+        schemes = schemes_fetched(admin.config.bot.fetchers)
+    except ConfigError:
+        schemes = []  # told before
     for provider in providers:
-        yield from _provider(provider, admin.config.slots)
+        yield from _provider(provider, admin.config.slots, schemes)
 
 
-def _provider(provider: Provider, slots: int) -> Iterator[str]:
+def _provider(provider: Provider, slots: int, schemes: list[str]) -> Iterator[str]:
+    fault = scheme_fault(provider.roots, schemes) if schemes else ""
+    if fault:
+        yield f"provider {provider.pid}: its root {fault}"
     for root in provider.roots:
         try:
             if normalise_root(root) != root:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from zoneinfo import ZoneInfo, available_timezones
 
 import click
 
-from lcc.admin.context import Admin
+from lcc.admin.context import Admin, Failed
 from lcc.domain.hours import parse_hours
-from lcc.domain.urls import normalise_root
-from lcc.errors import UrlError
+from lcc.domain.urls import normalise_root, scheme_of
+from lcc.errors import ConfigError, UrlError
+from lcc.fetchers.registry import schemes_fetched
 from lcc.storage.providers import PID_MAX
 
 PID = click.IntRange(1, PID_MAX)
@@ -39,12 +41,33 @@ def positive_or_none(value: str) -> int | str:
     return number
 
 
-def roots_callback(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Roots in their normal form, each once."""
+def roots_callback(context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Roots in their normal form, each once, of schemes that can be fetched."""
     try:
-        return tuple(dict.fromkeys(normalise_root(value) for value in values))
+        roots = tuple(dict.fromkeys(normalise_root(value) for value in values))
     except UrlError as error:
         raise click.BadParameter(str(error)) from None
+    admin = context.find_object(Admin)
+    if roots and admin is not None:
+        try:
+            fault = scheme_fault(roots, schemes_fetched(admin.config.bot.fetchers))
+        except ConfigError as error:
+            raise Failed(str(error)) from None
+        if fault:
+            raise click.BadParameter(fault)
+    return roots
+
+
+def scheme_fault(roots: Iterable[str], schemes: Sequence[str]) -> str:
+    """What is wrong with the schemes of these roots; empty: nothing.
+
+    :param schemes: those that can be fetched.
+    """
+    for root in roots:
+        scheme = scheme_of(root)
+        if scheme not in schemes:
+            return f"{root}: no fetcher that is installed here fetches {scheme}; there are {', '.join(schemes)}"
+    return ""
 
 
 def hours_callback(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:

@@ -24,7 +24,7 @@ from itertools import chain
 from lcc.domain.hours import parse_hours
 from lcc.domain.mimetypes import MimePatterns, normalise_mimetype
 from lcc.domain.times import parse_time
-from lcc.domain.urls import URL_CHARS, Roots, normalise, resolve
+from lcc.domain.urls import URL_CHARS, Roots, normalise, resolve, scheme_of
 from lcc.errors import SetError, UrlError
 from lcc.model import UrlNotice
 
@@ -90,7 +90,8 @@ class ElementChecker:
             try:
                 if len(urlprefix) > URL_CHARS:
                     raise UrlError("too-long")
-                normalise(urlprefix)
+                if not roots.admits_scheme(normalise(urlprefix)):
+                    raise UrlError("bad-scheme")
             except UrlError as error:
                 raise SetError("bad-prefix", error.text) from None
 
@@ -187,6 +188,9 @@ class ElementChecker:
         url = normalise(resolve(self._urlprefix, text))
         if len(url) > URL_CHARS:
             raise UrlError("too-long", f"a URL of more than {URL_CHARS} characters")
+        if not self._roots.admits_scheme(url):
+            # Also of a browse URL: people click on those, and javascript:// is one.
+            raise UrlError("bad-scheme", scheme_of(url)[:40])
         return url
 
     def _browse_url(self, text: str, curl: str) -> str:

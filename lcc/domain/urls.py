@@ -23,7 +23,8 @@ URL_CHARS = 4096
 """The longest URL, before and after it was made normal."""
 
 SCHEMES: dict[str, int | None] = {"http": 80, "https": 443, "ftp": 21, "file": None}
-"""What can be told, with default ports."""
+"""Schemes that are known, with default ports.  Others with an authority (``gopher://host/``) have one spelling, too:
+a provider may name them where one of its roots does."""
 
 _PATH = r"A-Za-z0-9._~!$&'()*+,;=:@/-"
 _QUERY = _PATH + "?"
@@ -60,10 +61,8 @@ def _normalise_slowly(url: str) -> str:
     if parts is None:
         raise UrlError("bad-url", "no scheme")
     scheme = parts[1].lower()
-    if scheme not in SCHEMES:
-        raise UrlError("bad-scheme", scheme[:40])
     if parts[2] is None:
-        raise UrlError("bad-url", f"{scheme}: without //")
+        raise UrlError("bad-url" if scheme in SCHEMES else "bad-scheme", f"{scheme[:40]}: without //")
     host = _authority(scheme, parts[3])
     path, query, fragment = parts[4] or "/", parts[5] or "", parts[6] or ""
     try:
@@ -113,6 +112,8 @@ def _authority(scheme: str, authority: str) -> str:
         if authority.lower() not in ("", "localhost"):
             raise UrlError("bad-url", "a file URL with a host")
         return ""
+    if not authority and scheme not in SCHEMES:
+        return ""
     if authority.startswith("["):
         literal, bracket, rest = authority[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
@@ -142,7 +143,7 @@ def _port(scheme: str, text: str) -> str:
     if len(text) > 5 or not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
         raise UrlError("bad-url", "the port")
     port = int(text)
-    return "" if port == SCHEMES[scheme] else f":{port}"
+    return "" if port == SCHEMES.get(scheme) else f":{port}"
 
 
 def _host_name(host: str) -> str:
@@ -176,6 +177,11 @@ def normalise_root(url: str) -> str:
     return root
 
 
+def scheme_of(normalised_url: str) -> str:
+    """The URL's scheme."""
+    return normalised_url.partition(":")[0]
+
+
 class Roots:
     """The roots of a provider.
 
@@ -189,6 +195,11 @@ class Roots:
             if root.startswith("http://"):
                 prefixes.append("https" + root[4:])
         self._prefixes = tuple(dict.fromkeys(prefixes))
+        self._schemes = tuple(f"{name}://" for name in dict.fromkeys([*SCHEMES, *map(scheme_of, self._prefixes)]))
+
+    def admits_scheme(self, normalised_url: str) -> bool:
+        """The URL's scheme is a known one, or that of a root."""
+        return normalised_url.startswith(self._schemes)
 
     def contains(self, normalised_url: str) -> bool:
         """The URL begins with a root; the same host, port and path over https counts as inside an http root."""

@@ -23,11 +23,12 @@ from zope.interface import implementer
 from lcc.config import BotConfig
 from lcc.errors import FetchError, LccError, Remedy
 from lcc.fetchers.connector import ConnectionKey, Connector, Site
+from lcc.fetchers.dial import Dialer
 from lcc.fetchers.http_head import ResponseHead, content_type, entity_tag, http_time, kept_headers
 from lcc.fetchers.http_protocol import HttpConnection
-from lcc.fetchers.resolver import CachingResolver
-from lcc.interfaces import IContentSink, IFetcher
-from lcc.model import Fetched, FetchOrder
+from lcc.fetchers.steps import Steps
+from lcc.interfaces import IContentSink, IFetcher, IWatchedFetcher
+from lcc.model import Fetched, FetchOrder, FetchStep
 
 _log = Logger()
 
@@ -54,7 +55,7 @@ class FetchCancelled(CancelledError):
         self.wire_bytes = wire_bytes
 
 
-@implementer(IFetcher)
+@implementer(IFetcher, IWatchedFetcher)
 class HttpFetcher:
     """Fetches http and https URLs.
 
@@ -67,9 +68,9 @@ class HttpFetcher:
     def __init__(self, reactor: Any, settings: BotConfig, resolver: IHostnameResolver | None = None) -> None:
         self._reactor = reactor
         self._settings = settings
-        inner = resolver if resolver is not None else reactor.nameResolver
-        self._resolver = CachingResolver(reactor, inner, settings.dns_cache, settings.connect_timeout)
-        self._connector = Connector(reactor, settings, self._resolver)
+        self._steps = Steps(reactor)
+        self._dialer = Dialer(reactor, settings, resolver, self._steps)
+        self._connector = Connector(reactor, settings, self._dialer, self._steps)
         self._sites: dict[str, Site] = {}
         self._idle: dict[ConnectionKey, HttpConnection] = {}
         self._idle_max = 4 * settings.concurrency
@@ -93,13 +94,17 @@ class HttpFetcher:
             for fetch in list(self._fetches):
                 if fetch.result is not None:
                     fetch.result.cancel()
-            self._resolver.close()
+            self._dialer.close()
             for connection in list(self._connections):
                 connection.close()
             self._check_closed()
         done: Deferred[None] = Deferred()
         self._closing.addCallback(lambda _: done.callback(None))
         return done
+
+    def watch(self, watcher: Callable[[FetchStep], None]) -> None:
+        """As :meth:`lcc.interfaces.IWatchedFetcher.watch`."""
+        self._steps.watch = watcher
 
     # For the fetches.
 
@@ -256,6 +261,7 @@ class _Fetch:
             self._first_key = self._key
         connection = fetcher.take(self._key)
         if connection is not None:
+            fetcher._steps.tell("reused")
             self._send(connection)
         else:
             self._connect()
@@ -298,6 +304,9 @@ class _Fetch:
 
     def _send(self, connection: HttpConnection) -> None:
         self._connection = connection
+        steps = self._fetcher._steps
+        if steps.watch is not None:
+            steps.tell("request", self._url, self._request.decode("latin-1").split("\r\n")[:-2])
         connection.send(self._request, self, self._deadline)
 
     def _cancelled(self, result: Deferred[Fetched]) -> None:
@@ -319,6 +328,10 @@ class _Fetch:
         """As :class:`lcc.fetchers.http_exchange.Exchange`."""
         self._head = head
         status, fields = head.status, head.fields
+        steps = self._fetcher._steps
+        if steps.watch is not None:
+            lines = [f"{name.decode('latin-1')}: {value.decode('latin-1')}" for name, value in head.raw]
+            steps.tell("response", str(status), lines)
         if status in _CONTENT:
             coding = fields.get(b"content-encoding")
             if coding is not None and coding.strip().lower() not in (b"", b"identity"):
@@ -372,6 +385,7 @@ class _Fetch:
             _log.failure("A redirect could not be judged")
             self._fail(FetchError("robot-error", "a redirect could not be judged"))
         else:
+            self._fetcher._steps.tell("redirect", url)
             self.go(url)
 
     def _succeed(self) -> None:

@@ -27,6 +27,8 @@ from lcc.errors import FetchError
 from lcc.fetchers.addresses import check_address
 from lcc.fetchers.http_exchange import Exchange, Limits, Owner, describe_loss
 from lcc.fetchers.http_head import RawHeaders, ResponseHead, printable
+from lcc.fetchers.steps import Steps
+from lcc.fetchers.tls import describe_tls
 from lcc.interfaces import IContentSink
 
 _log = Logger()
@@ -46,6 +48,7 @@ class HttpConnection(Protocol):
     :param secure: TLS is spoken below.
     :param private: the peer may have a private address.
     :param verify: called with the transport after a TLS handshake; raises FetchError "tls-failed".
+    :param steps: is told what happens.
     :ivar key: what the owner keeps it under.
     :ivar ready: fires with the connection once a request can be sent (connected, and secure); fails with FetchError.
         Cancelling it closes the connection.
@@ -63,6 +66,7 @@ class HttpConnection(Protocol):
         secure: bool,
         private: bool,
         verify: Any = None,
+        steps: Steps | None = None,
     ) -> None:
         self.key = key
         self.secure = secure
@@ -74,6 +78,7 @@ class HttpConnection(Protocol):
         self._owner = owner
         self._private = private
         self._verify = verify
+        self._steps = steps or Steps(clock)
         self._exchange: Exchange | None = None
         self._timer: Any = None
         self._ready = False
@@ -186,6 +191,8 @@ class HttpConnection(Protocol):
             self.abort()
             return
         self._ready = True
+        if self._steps.watch is not None:
+            self._steps.tell("secured", describe_tls(self.transport))
         self.ready.callback(self)
 
     def dataReceived(self, data: bytes) -> None:
@@ -203,6 +210,8 @@ class HttpConnection(Protocol):
             begin = data.lstrip(b"\r\n")
             if begin:
                 self._checked = True
+                if self._steps.watch is not None:
+                    self._steps.tell("first-byte")
                 if begin[0] != 72:
                     self.wire_bytes += len(data)
                     self._end(FetchError("bad-response", f"it begins with {printable(begin[:20])}"))

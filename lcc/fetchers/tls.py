@@ -108,3 +108,17 @@ class _Creator:
         if self._session is not None:
             connection.set_session(self._session)
         return connection
+
+
+def describe_tls(transport: Any) -> str:
+    """Protocol, cipher and the server's certificate of a connection, for a person."""
+    handle = transport.getHandle()
+    texts = [handle.get_protocol_version_name(), handle.get_cipher_name() or "no cipher"]
+    if handle.session_reused():
+        texts.append("session resumed")
+    certificate = handle.get_peer_certificate()
+    if certificate is not None:
+        until = (certificate.get_notAfter() or b"").decode("ascii", "replace")
+        names = (certificate.get_subject().CN, certificate.get_issuer().CN)
+        texts.append(f"certificate {names[0]!a} by {names[1]!a} until {until}")
+    return ", ".join(texts)

@@ -164,6 +164,7 @@ RULES = [
     ({"ifabsent": "1"}, "bad-flag"),
     ({"outside": "error"}, "bad-flag"),
     ({"f": "http://a b/"}, "bad-url"),
+    ({"f": "gopher://h/"}, "bad-scheme"),
     ({"b": "javascript://x"}, "bad-scheme"),
     ({"f": "http://other/"}, "outside-roots"),
     ({"m": ""}, "mimetype-missing"),

@@ -58,6 +58,12 @@ SPELLINGS = [
     ("http://[::ffff:127.0.0.1]/", "http://[::ffff:7f00:1]/"),
     ("file:///srv/../x", "file:///x"),
     ("file://localhost/x", "file:///x"),
+    ("file:///srv/a%2f..%2Fb", "file:///srv/a%2F..%2Fb"),
+    ("ftp://H/%2e%2e/a;type=i", "ftp://h/a;type=i"),
+    ("Gopher://H.:70/0/a/../%7eb", "gopher://h:70/0/~b"),
+    ("gopher://h", "gopher://h/"),
+    ("x-notes+1:///a/./b", "x-notes+1:///a/b"),
+    ("gopher://[::1]:7070/", "gopher://[::1]:7070/"),
     ("http://" + "a." * 100 + "example/", "http://" + "a." * 100 + "example/"),
 ]
 
@@ -114,7 +120,10 @@ REFUSED = [
     ("file://server/x", "bad-url"),
     ("mailto:a@b", "bad-scheme"),
     ("javascript:alert(1)", "bad-scheme"),
-    ("gopher://h/", "bad-scheme"),
+    ("gopher:h", "bad-scheme"),
+    ("gopher://h:0/", "bad-url"),
+    ("gopher://a b/", "bad-url"),
+    ("gopher://u@h/", "user-info"),
     ("http://user@h/", "user-info"),
     ("http://user:pw@h/", "user-info"),
     ("http://@h/", "user-info"),
@@ -280,3 +289,12 @@ def test_redirects(location: str, target: str) -> None:
 def test_redirects_refused(location: str) -> None:
     with pytest.raises(UrlError):
         redirect_target("http://h/a/b", location)
+
+
+def test_a_scheme_is_admitted_if_it_is_known_or_that_of_a_root() -> None:
+    roots = Roots(["http://h/", "gopher://h/0/"])
+    for url in ("http://h/", "https://x/", "ftp://x/", "file:///x", "gopher://other/"):
+        assert roots.admits_scheme(url)
+    for url in ("gophers://h/", "javascript://x/", "gophe://x/"):
+        assert not roots.admits_scheme(url)
+    assert roots.contains("gopher://h/0/page") and not roots.contains("gopher://h/1/page")
