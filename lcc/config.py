@@ -140,9 +140,9 @@ class QmConfig:
         64 << 20, "the same in bytes that travelled, whichever comes first", unit="bytes", minimum=1
     )
     hours_margin: float = setting(
-        120.0,
-        "no fetch is ordered so shortly before hours end (a quarter of a slot at most): it may have to wait for a "
-        "robot, as long as the deadline of a fetch",
+        30.0,
+        "no fetch begins so shortly before its hours end (a quarter of a slot at most): as long may an order be on "
+        "its way",
         unit="seconds",
         minimum=0,
     )

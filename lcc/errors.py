@@ -30,6 +30,8 @@ class Remedy(Enum):
     """Final: reported to the provider; content fetched earlier is kept."""
     DELETE = "delete"
     """Final: reported to the provider; content fetched earlier is deleted (404, 410)."""
+    WAIT = "wait"
+    """It was not tried, because its hours were over: it waits for them again, and no attempt is counted."""
     NONE = "none"
     """Not the outcome of a fetch."""
 
@@ -105,6 +107,7 @@ _TABLE = (
     ErrorEntry(1412, "idle-timeout", "the server stopped sending", _R),
     ErrorEntry(1413, "robot-error", "the robot failed on this URL", _R),
     ErrorEntry(1414, "redirect-unreachable", "a redirect led to a site that cannot be reached", _R),
+    ErrorEntry(1415, "hours-over", "its hours were over before it could be tried", Remedy.WAIT),
     ErrorEntry(1501, "quota-files", "the quota of files is used up", _K),
     ErrorEntry(1502, "quota-space", "the quota of space is used up", _K),
     ErrorEntry(1503, "expired", "not confirmed for too long, removed", _K),

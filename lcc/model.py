@@ -560,7 +560,7 @@ class Outcome(Enum):
     DISCARD = "discard"
     """The content is not wanted; a row that does "nothing" is done."""
     AGAIN = "again"
-    """Failed, but the row has changed since: it stays queued."""
+    """Failed, but the row has changed since; or it was not tried: it stays queued."""
     RETRY = "retry"
     """The row goes to the end of its set."""
     HOLD = "hold"

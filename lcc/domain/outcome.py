@@ -33,7 +33,7 @@ def decide(
     if remedy is Remedy.HOLD_PROVIDER:
         final = generation == row_generation and attempts + 1 >= hold_attempts_max
         return Outcome.KEEP if final else Outcome.HOLD
-    if generation != row_generation:
+    if generation != row_generation or remedy is Remedy.WAIT:
         return Outcome.AGAIN
     if remedy is Remedy.RETRY:
         return Outcome.RETRY if attempts + 1 < attempts_max else Outcome.KEEP

@@ -30,6 +30,8 @@ class Fetch(Flat):
     :ivar roots: where redirects may lead: normalised URL prefixes, separated by spaces.
     :ivar lease_seconds: from now on; whoever holds the order gives up when it has passed.
     :ivar attempt: BOT-M to BOT only: path of the file to write, relative to the content folder.
+    :ivar start_seconds: the fetch must begin within so many seconds from now, because its hours end then; an order
+        for which it is too late comes back as ``hours-over``.  None: at any time.
     :ivar sent_ms: when this was sent, on the clock of the end that it is sent to, as far as the sender can be sure
         of that clock: from then on the lease counts, however long the order was on its way.  None: from its arrival.
     """
@@ -46,6 +48,7 @@ class Fetch(Flat):
     private: bool = False
     insecure: bool = False
     attempt: str = ""
+    start_seconds: int | None = None
     sent_ms: int | None = None
 
 

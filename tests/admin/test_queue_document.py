@@ -18,6 +18,7 @@ TEXT = (DOC / "queue.md").read_text(encoding="utf-8")
 REMEDIES = {
     Remedy.HOLD_PROVIDER: "the provider waits",
     Remedy.RETRY: "tried again",
+    Remedy.WAIT: "not tried",
     Remedy.KEEP: "final, content kept",
     Remedy.DELETE: "final, content deleted",
 }

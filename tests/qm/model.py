@@ -97,7 +97,9 @@ class ModelStore:
         again: list[QueueRow] = []
         held: dict[int, int] = {}
         requeued: dict[int, tuple[int, int]] = {}
-        keys = [(row.key, row.generation) for row, _ in done] + removed + [(key, gen) for key, gen, _ in closed]
+        keys = (
+            [(row.key, row.generation) for row, _ in done] + removed + [(row.key, row.generation) for row in closed]
+        )
         for row, result in done:
             now = self.rows.get(row.key)
             if now is None:
@@ -118,11 +120,13 @@ class ModelStore:
                 del self.rows[row.key]
         for key, generation in removed:
             self._take_away(key, generation, again)
-        for key, generation, slot in closed:
+        for key, generation, slot in self.subject.gate.slots_of(closed, self.now):
             now = self.rows[key]
             if now.generation != generation:
                 again.append(now)
                 self.fresh.add(key)
+            elif slot == FETCH_NOW:
+                again.append(now)
             else:
                 self.rows[key] = now._replace(slot=slot)
         self.news.append(("recorded", (keys, Recorded(tuple(again), held, requeued, False))))
@@ -221,7 +225,7 @@ class ModelStore:
 
     def _check_order(self, stored: QueueRow, out: set[bytes]) -> None:
         pending = {k for kind, t in self.news if kind == "recorded" for k, _ in t[0]}
-        reached = {k for k, _ in self.subject.gate.removed} | {k for k, _, _ in self.subject.gate.closed}
+        reached = {k for k, _ in self.subject.gate.removed} | {row.key for row in self.subject.gate.closed}
         reached |= {row.key for row in self.subject.gate.never}
         passed = set()
         for other in self.rows.values():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import attrs
 import pytest
+from twisted.internet.defer import fail
 
+from lcc.errors import StoreUnavailable, code
 from lcc.protocols.work import Fetch
 from lcc.storage.providers import change_provider, get_provider
 
@@ -191,20 +194,87 @@ def test_hours_of_a_provider_end_between_two_fetches(make_world: MakeWorld) -> N
     assert fetched == [(22, "2.html")]
 
 
-def test_nothing_is_ordered_that_may_have_to_wait_until_its_hours_have_ended(make_world: MakeWorld) -> None:
+def test_nothing_is_ordered_shortly_before_its_hours_end(make_world: MakeWorld) -> None:
     world = make_world(lease=10_000.0)
     mine, other = world.provider(hours="22-23"), world.provider()
     uns, botm = FakeUns(world), FakeBotm(world)
     uns.send_set(1, mine, pages(1, 2))
     uns.send_set(2, other, [*pages(1), *wide(2, hours="22"), *pages(3)])
     first, second = list(botm.out.values())
-    world.advance(45 * 60)  # 22:58:20
+    world.advance(46 * 60 + 15)  # 22:59:35
     botm.done(first)
     botm.done(second)
     assert only(botm).url.endswith("3.html")
     assert world.count("qdb", "slot = 22") == 1
     fetched = pass_hours(world, botm, 25)
     assert sorted(fetched) == [(22, "2.html"), (22, "2.html"), (22, "3.html")]
+
+
+def test_an_order_says_until_when_it_may_begin(make_world: MakeWorld) -> None:
+    world = make_world(hours_margin=20.0)
+    uns, botm = FakeUns(world), FakeBotm(world)
+    uns.send_set(1, world.provider(), [*pages(1), *wide(2, hours="20-24")])
+    uns.send_set(2, world.provider(hours="22-24"), wide(1, hours="22"))
+    uns.send_set(3, world.provider(hours="22-24"), pages(1))
+    left = 3600 - 800  # it is 22:13:20
+    assert {fetch.pid: fetch.start_seconds for fetch in botm.out.values()} == {
+        1: None,
+        2: left - 20,
+        3: left + 3600 - 20,
+    }
+    botm.done(botm.seen[0])
+    assert botm.seen[-1].start_seconds == left + 3600 - 20
+
+
+@pytest.mark.parametrize("whose", ["url", "provider"])
+def test_what_came_too_late_waits_for_its_hours(make_world: MakeWorld, whose: str) -> None:
+    """An order that waited at its BOT-M until the hours were over comes back; nothing was tried."""
+    world = make_world(lease=10_000.0)
+    of_url, of_provider = ("22", "") if whose == "url" else ("", "22")
+    pid = world.provider(hours=of_provider)
+    uns, botm = FakeUns(world), FakeBotm(world)
+    uns.send_set(1, pid, wide(1, hours=of_url))
+    first = only(botm)
+    world.advance(47 * 60)  # 23:00:20
+    botm.done(first, code("hours-over"))
+    assert not botm.out and botm.upto == botm.number
+    assert world.count("qdb", "attempts = 0") == 1 and world.count("urlerrs") == 0
+    fetched = pass_hours(world, botm, 25)
+    assert fetched == [(22, "1.html")]
+    assert world.count("qdb") == 0
+
+
+def test_what_came_too_late_of_an_earlier_queue_manager(world: World) -> None:
+    uns, botm = FakeUns(world), FakeBotm(world)
+    uns.send_set(1, world.provider(), wide(1, hours="22"))
+    first = only(botm)
+    world.start()
+    back = FakeBotm(world, earlier=botm)
+    back.done(first, code("hours-over"))
+    (again,) = back.out.values()  # here it is not too late
+    assert again.url == first.url and again.id != first.id
+    back.done(again)
+    assert world.count("qdb") == 0 and world.overlaps == 0
+
+
+def test_a_slot_that_begins_before_a_row_is_written_to_it_is_not_missed(make_world: MakeWorld) -> None:
+    """It is reached before midnight, when 0 is the next slot; by the time it can be written, that has begun."""
+    world = make_world(lease=10_000.0)
+    uns, botm = FakeUns(world), FakeBotm(world)
+    uns.send_set(1, world.provider(), [*pages(1), *wide(2, hours="22,0-5")])
+    fetch = only(botm)
+    record, asked = world.engine.store.record, []
+
+    def away_once(*arguments: Any) -> Any:
+        asked.append(arguments)
+        return fail(StoreUnavailable("away")) if len(asked) == 1 else record(*arguments)
+
+    world.advance(3600 + 46 * 60 + 35)  # 23:59:55
+    world.engine.store.record = away_once  # type: ignore[method-assign]
+    world.clock.advance(4.99)
+    botm.done(fetch)
+    assert pass_hours(world, botm, 1) == [(0, "2.html")]
+    assert len(asked) > 1
 
 
 def test_hours_of_urls(world: World) -> None:

@@ -157,6 +157,21 @@ def test_what_failed_has_travelled_too(bench: Bench) -> None:
     ]
 
 
+def test_nothing_begins_after_its_hours(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, concurrency=1)
+    bench.order(1)
+    bench.order(2, start=5)
+    bench.order(3, start=60)
+    bench.clock.pump([1.0] * 6)
+    assert [(result.id, result.code) for result in bench.results] == [("q1-2", CODES["hours-over"])]
+    bench.fetcher.running[0].succeed(b"x")
+    assert bench.urls == ["http://site1.example/1", "http://site3.example/3"]
+    bench.order(4, start=0)
+    bench.fetcher.running[0].succeed(b"x")
+    assert len(bench.urls) == 2 and bench.results[-1].code == CODES["hours-over"]
+    assert bench.files() == [attempt_path(1, 1).split("/")[-1], attempt_path(3, 1).split("/")[-1]]
+
+
 def test_a_fetcher_that_raises(bench: Bench, logged_errors: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fetch(*_arguments: object) -> None:
         raise ZeroDivisionError("oops")

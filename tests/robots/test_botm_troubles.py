@@ -246,3 +246,54 @@ def test_nothing_is_left_in_the_reactor_after_stop(bench: Bench, logged_errors: 
     assert bot.lost
     assert bench.clock.getDelayedCalls() == []
     assert logged_errors.flush("Content cannot be stored")
+
+
+def test_an_order_that_is_too_late_goes_back(bench: Bench) -> None:
+    """Its hours end while it waits for a robot."""
+    qm, _ = bench.qm()
+    bot, _ = bench.bot(1)
+    bench.say(qm, fetch_order(1), fetch_order(2, start=10), fetch_order(3))
+    (first,) = bot.of(Fetch)
+    bench.pass_time(11.0)
+    bench.settle()
+    (late,) = qm.of(Done)
+    assert (late.id, late.code, late.number, late.file) == ("q1-2", CODES["hours-over"], 1, None)
+    bench.finish(bot, first)
+    assert ids(bot) == ["q1-1", "q1-3"]
+
+
+def test_a_robot_hears_how_much_time_is_left_to_begin(bench: Bench) -> None:
+    qm, _ = bench.qm()
+    bench.say(qm, fetch_order(1, start=100), fetch_order(2))
+    bench.pass_time(10.0)
+    bot, _ = bench.bot()
+    assert [fetch.start_seconds for fetch in bot.of(Fetch)] == [90, None]
+
+
+def test_a_fetch_does_not_begin_again_after_its_hours(bench: Bench) -> None:
+    """Its robot dies when they are over; the next one must not fetch it."""
+    qm, _ = bench.qm()
+    _, wire = bench.bot(1)
+    bench.say(qm, fetch_order(1, start=10))
+    bench.pass_time(12.0)
+    assert qm.of(Done) == []  # it began in time
+    wire.kill(wire.client)
+    bench.settle()
+    other, _ = bench.bot(1, "b2")
+    bench.settle()
+    assert ids(other) == []
+    (late,) = qm.of(Done)
+    assert late.code == CODES["hours-over"]
+
+
+def test_an_order_that_a_hanging_robot_may_still_carry_out_does_not_go_back(bench: Bench) -> None:
+    qm, _ = bench.qm()
+    bad, _ = bench.bot(1, "b1")
+    bench.say(qm, fetch_order(1, start=10))
+    bad.raw("<nonsense/>")
+    bench.settle()
+    bench.pass_time(12.0)
+    assert qm.of(Done) == []
+    bench.bot(1, "b1")
+    (late,) = qm.of(Done)
+    assert late.code == CODES["hours-over"]

@@ -206,7 +206,9 @@ def fake_botm(clock: Clock) -> FakePeer:
     return FakePeer(clock, Hello("botm", "botm", run="m1"), "bot", UP)
 
 
-def fetch_order(number: int, pid: int | None = None, lease: int = 300, attempt: str = "") -> Fetch:
+def fetch_order(
+    number: int, pid: int | None = None, lease: int = 300, attempt: str = "", start: int | None = None
+) -> Fetch:
     """An order; by default each is of a provider of its own."""
     pid = number if pid is None else pid
     return Fetch(
@@ -219,6 +221,7 @@ def fetch_order(number: int, pid: int | None = None, lease: int = 300, attempt: 
         lease_seconds=lease,
         mimetype="text/html",
         attempt=attempt,
+        start_seconds=start,
     )
 
 

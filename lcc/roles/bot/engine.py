@@ -10,7 +10,8 @@ What it does
 
 What it promises
     Never more fetches at once than its concurrency, never two at once of one provider; what comes beyond waits,
-    within bounds.  Each order is answered once, by the connection that it came by.  No fetch goes on after its lease.
+    within bounds.  Each order is answered once, by the connection that it came by.  No fetch goes on after its lease.  None
+    begins when it is too late for it (``start_seconds``: its hours are over).
 
 Failures
     *The BOT-M is gone*: all fetches end at once, their connections to web servers are closed and what they wrote is
@@ -178,7 +179,7 @@ class Robot:
     def _sweep(self) -> None:
         self._sweep_call = None
         now = self._clock.seconds()
-        for job in [job for job in self._waiting if now >= job.lease_end]:
+        for job in [job for job in self._waiting if job.is_too_late(now)]:
             self._waiting.remove(job)
             self._answer(job, job.never_started())
         for job in [job for job in self._running.values() if now >= job.lease_end]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -25,16 +26,30 @@ class Job:
 
     :ivar link: the connection that it came by; its answer goes back by no other.
     :ivar lease_end: clock time when it is given up.
+    :ivar start_by: clock time from which it is too late to begin: its hours are over.
     """
 
-    __slots__ = ("_begun", "_clock", "_ended_for", "_fetching", "_sink", "_wire_bytes", "fetch", "lease_end", "link")
+    __slots__ = (
+        "_begun",
+        "_clock",
+        "_ended_for",
+        "_fetching",
+        "_sink",
+        "_wire_bytes",
+        "fetch",
+        "lease_end",
+        "link",
+        "start_by",
+    )
 
     def __init__(self, fetch: Fetch, link: BotLink, clock: IReactorTime) -> None:
         self.fetch = fetch
         self.link = link
         self._clock = clock
         self._begun = clock.seconds()
-        self.lease_end = link.sent_seconds(fetch.sent_ms) + fetch.lease_seconds
+        sent = link.sent_seconds(fetch.sent_ms)
+        self.lease_end = sent + fetch.lease_seconds
+        self.start_by = inf if fetch.start_seconds is None else sent + fetch.start_seconds
         self._wire_bytes = 0
         self._sink: IAttemptFile | None = None
         self._fetching: Deferred[Fetched] | None = None
@@ -51,6 +66,8 @@ class Job:
         self._begun = self._clock.seconds()
         fetch = self.fetch
         try:
+            if self._begun >= self.start_by:
+                raise FetchError("hours-over")
             if fetcher is None:
                 raise FetchError("scheme-unsupported", fetch.url.partition(":")[0][:40])
             sink = self._sink = sinks(fetch.attempt)
@@ -68,8 +85,14 @@ class Job:
         if self._fetching is not None:
             self._fetching.cancel()
 
+    def is_too_late(self, now: float) -> bool:
+        """It waits, and must not be begun any more."""
+        return now >= self.lease_end or now >= self.start_by
+
     def never_started(self) -> str:
         """The answer to an order whose time was over before its turn came."""
+        if self._clock.seconds() >= self.start_by:
+            return answers.failed(self.fetch, FetchError("hours-over"), 0)
         return answers.failed(self.fetch, FetchError("deadline", "it waited in the robot too long"), 0)
 
     def _fetched(self, fetched: Fetched) -> str:

@@ -26,6 +26,10 @@ Leases
     over is dropped without a result: the queue manager does the rest, and a result "failed" would count against the
     URL, which did nothing wrong.  A robot that holds an order beyond that is dropped.
 
+Hours
+    An order may say within what time its fetch must begin (``start_seconds``), because its hours end then.  It counts
+    from when the order came in, also through a change of robots; what is too late goes back as ``hours-over``.
+
 Failures
     *A robot is gone*: its attempts are thrown away; its orders go to others, in front of all that wait, under new
     attempt names.  *A robot is dropped by this end* (silent, or sends garbage): it may hang, with its connections
@@ -40,6 +44,7 @@ Failures
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
@@ -65,6 +70,7 @@ SWEEP_SECONDS = 1.0
 PAUSE_FIRST_SECONDS = 5.0
 PAUSE_MAX_SECONDS = 60.0
 _STORE_FAILED = CODES["store-failed"]
+_HOURS_OVER = CODES["hours-over"]
 
 
 class BotMaster:
@@ -188,7 +194,9 @@ class BotMaster:
             return
         if self.held >= self._settings.orders_max:
             raise StreamError("limit", f"more than {self._settings.orders_max} orders at once")
-        self._book.add(Order(fetch, link.sent_seconds(fetch.sent_ms) + fetch.lease_seconds * LEASE_SHARE))
+        sent = link.sent_seconds(fetch.sent_ms)
+        start_by = inf if fetch.start_seconds is None else sent + fetch.start_seconds
+        self._book.add(Order(fetch, sent + fetch.lease_seconds * LEASE_SHARE, start_by))
         if self._sweep_call is None:
             self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
 
@@ -250,7 +258,7 @@ class BotMaster:
                 self._pause(detail)
         self._book.drop(order)
         ok = file is not None
-        text = self._results.add(
+        self._report(
             Done(
                 number=self._results.next_number,
                 id=fetch.id,
@@ -274,8 +282,6 @@ class BotMaster:
                 file=file,
             )
         )
-        if self._link is not None:
-            self._link.stream.send(text)
 
     def robots_settled(self) -> None:
         """A batch of a robot's messages was worked off: it has room again."""
@@ -317,9 +323,14 @@ class BotMaster:
 
     def _give(self, order: Order) -> bool:
         fetch = order.fetch
-        lease = int(order.lease_end - self._clock.seconds()) - ROBOT_MARGIN_SECONDS
+        now = self._clock.seconds()
+        lease = int(order.lease_end - now) - ROBOT_MARGIN_SECONDS
         if lease < 1:
             self._expire(order)
+            return False
+        start = None if order.start_by == inf else int(order.start_by - now)
+        if start is not None and start < 1:
+            self._send_back(order)
             return False
         if not order.file:
             try:
@@ -346,6 +357,7 @@ class BotMaster:
                 fetch.private,
                 fetch.insecure,
                 order.attempt,
+                start,
                 robot.peer_clock_ms(),
             )
         )
@@ -362,6 +374,8 @@ class BotMaster:
                 elif order.robot not in late:
                     late.add(order.robot)
                     order.robot.drop("it has not ended a fetch in time")
+            elif now >= order.start_by and not order.out:
+                self._send_back(order)
         for run in [run for run, orders in self._held_back.items() if all(order.dropped for order in orders)]:
             del self._held_back[run]
         if len(self._book):
@@ -372,6 +386,19 @@ class BotMaster:
         for order in orders:
             self._content.discard(order.attempt)
         self._book.put_back(orders)
+
+    def _send_back(self, order: Order) -> None:
+        """Its hours are over, and it was not begun (or not by a robot that is still there)."""
+        self._book.drop(order)
+        fetch = order.fetch
+        self._report(
+            Done(self._results.next_number, fetch.id, fetch.pid, fetch.key, fetch.generation, code=_HOURS_OVER)
+        )
+
+    def _report(self, done: Done) -> None:
+        text = self._results.add(done)
+        if self._link is not None:
+            self._link.stream.send(text)
 
     def _expire(self, order: Order) -> None:
         _log.info("The time of order {id} is over; it is dropped", id=order.fetch.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import Any
 
 from lcc.protocols.work import Fetch
@@ -13,6 +14,7 @@ class Order:
     """A work order and where it is.
 
     :ivar lease_end: clock time when it is given up.
+    :ivar start_by: clock time from which it is too late to begin: its hours are over.
     :ivar file: the file id reserved for its content; 0: none yet.
     :ivar attempts: how often it was handed to a robot.
     :ivar attempt: name of the attempt that is, or may still be, written; empty: none.
@@ -21,11 +23,12 @@ class Order:
     :ivar dropped: it is not held any longer.
     """
 
-    __slots__ = ("attempt", "attempts", "dropped", "fetch", "file", "lease_end", "out", "robot")
+    __slots__ = ("attempt", "attempts", "dropped", "fetch", "file", "lease_end", "out", "robot", "start_by")
 
-    def __init__(self, fetch: Fetch, lease_end: float) -> None:
+    def __init__(self, fetch: Fetch, lease_end: float, start_by: float = inf) -> None:
         self.fetch = fetch
         self.lease_end = lease_end
+        self.start_by = start_by
         self.file = 0
         self.attempts = 0
         self.attempt = ""

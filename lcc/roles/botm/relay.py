@@ -124,7 +124,7 @@ class Relay:
         if type(message) is Drop and branch.machine:
             branch.drop("the queue manager wants it")
         elif type(message) is Fetch:
-            branch.tell(addressed(self._with_lease_left(link, branch, message), machine))
+            branch.tell(addressed(self._with_time_left(link, branch, message), machine))
         else:
             branch.tell(addressed(message, machine))
 
@@ -147,10 +147,11 @@ class Relay:
         self._routes.clear()
         self._factory.drop_all()
 
-    def _with_lease_left(self, link: TrunkLink, branch: BranchPeer, fetch: Fetch) -> Fetch:
+    def _with_time_left(self, link: TrunkLink, branch: BranchPeer, fetch: Fetch) -> Fetch:
         passed = self._clock.seconds() - link.sent_seconds(fetch.sent_ms)
-        left = max(0, int(fetch.lease_seconds - passed))
-        return attrs.evolve(fetch, lease_seconds=left, sent_ms=branch.peer_clock_ms())
+        lease = max(0, int(fetch.lease_seconds - passed))
+        start = None if fetch.start_seconds is None else max(0, int(fetch.start_seconds - passed))
+        return attrs.evolve(fetch, lease_seconds=lease, start_seconds=start, sent_ms=branch.peer_clock_ms())
 
     # The BOT-Ms.
 

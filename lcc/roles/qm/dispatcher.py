@@ -18,6 +18,7 @@ An order of an earlier queue manager, which a BOT-M says is running, keeps its p
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from twisted.logger import Logger
 
@@ -34,6 +35,7 @@ from lcc.roles.qm.work import FetchInfo, ProviderWork
 _log = Logger()
 
 _ROBOT_ERROR = code("robot-error")
+_HOURS_OVER = code("hours-over")
 _EXPIRED_KEPT = 10_000
 
 
@@ -74,6 +76,7 @@ class Dispatcher:
         self.orders_lost = 0
         self.leases_passed = 0
         self.results_again = 0
+        self.orders_too_late = 0
         self._scheduler = scheduler
         self._recorder = recorder
         self._overload = overload
@@ -137,6 +140,9 @@ class Dispatcher:
             self.results_again += 1
             return
         order = self._forget(message.id)
+        if message.code == _HOURS_OVER:
+            self._came_too_late(order, machine, message.number)
+            return
         result: FetchResult | None = None
         try:
             result = _result(message)
@@ -163,6 +169,13 @@ class Dispatcher:
                 self._expired.pop(result.key, None)
         self._recorder.add(Entry(result, machine, machine.run, message.number))
 
+    def _came_too_late(self, order: Order | None, machine: Machine, number: int) -> None:
+        """Nothing was tried: the row is looked at again, and waits for its hours."""
+        if order is not None:
+            self.orders_too_late += 1
+            self._scheduler.lost(order.pid, order.key, *order.place)
+        self._recorder.add(Entry(None, machine, machine.run, number))
+
     # What goes out.
 
     def slots(self) -> tuple[int, int]:
@@ -187,12 +200,12 @@ class Dispatcher:
             work = take(wall)
             if work is None:
                 break
-            self._send_one(work, now)
+            self._send_one(work, now, wall)
             count += 1
         self.orders_sent += count
         return count
 
-    def _send_one(self, work: ProviderWork, now: float) -> None:
+    def _send_one(self, work: ProviderWork, now: float, wall: float) -> None:
         machine = self._machine_for(work.machine)
         row, info = work.row, work.info
         assert isinstance(row, QueueRow) and isinstance(info, FetchInfo) and machine.line is not None
@@ -218,6 +231,8 @@ class Dispatcher:
                 notice.mimetype,
                 info.private,
                 info.insecure,
+                "",
+                None if work.start_by == inf else int(work.start_by - wall),
             )
         )
 

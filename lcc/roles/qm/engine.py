@@ -29,7 +29,7 @@ Failures
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -49,6 +49,7 @@ from lcc.roles.qm.botms import Botm
 from lcc.roles.qm.delays import Delays
 from lcc.roles.qm.deleter import Deleter
 from lcc.roles.qm.dispatcher import Dispatcher
+from lcc.roles.qm.gate import Closed
 from lcc.roles.qm.housekeeper import Housekeeper
 from lcc.roles.qm.keeper import Timekeeper
 from lcc.roles.qm.machines import Machine
@@ -300,10 +301,14 @@ class QmEngine:
         removed, self.scheduler.gate.removed = self.scheduler.gate.removed, []
         return removed
 
-    def take_closed(self) -> list[tuple[bytes, int, int]]:
+    def take_closed(self) -> list[Closed]:
         """Rows that were reached when their hours had closed."""
         closed, self.scheduler.gate.closed = self.scheduler.gate.closed, []
         return closed
+
+    def slots_now(self, closed: Sequence[Closed]) -> list[tuple[bytes, int, int]]:
+        """The slots that these rows go to now."""
+        return self.scheduler.gate.slots_of(closed, self._wall_clock())
 
     def recorded(self, done: list[tuple[bytes, int]], outcome: Recorded) -> None:
         """Results are recorded."""
@@ -373,9 +378,7 @@ class QmEngine:
     async def _carry_out_orders(self) -> None:
         while True:
             try:
-                done = await self.patience.ask(
-                    "orders of lcc-admin", partial(self.store.carry_out_orders, self.now())
-                )
+                done = await self.patience.ask("orders of lcc-admin", lambda: self.store.carry_out_orders(self.now()))
             except Busy as error:
                 self.fatal(error)
                 return

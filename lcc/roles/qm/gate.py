@@ -1,22 +1,45 @@
-"""Whether what is next may be fetched at this moment: the hours of a provider, and of a URL."""
+"""Whether what is next may be fetched at this moment: the hours of a provider, and of a URL.
+
+Hours end for an order, too: it says how long its fetch may still be begun (``start_seconds``), and whoever holds it then
+sends it back.  So an order may wait for a robot, for another robot, for a disk, and still no fetch begins outside its
+hours.  What the way takes cannot be seen from either end: a margin before the end is left for that.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from lcc.domain.timeslots import TimeSlots
-from lcc.model import FETCH_NOW, QueueRow
+from lcc.model import QueueRow
 from lcc.roles.qm.delays import Delays
 from lcc.roles.qm.work import Limits, ProviderWork
 
 _NO_LIMITS = Limits()
+_LEAST_SECONDS = 1.0
+"""An order with less time to begin than this is not worth sending."""
+
+
+class Closed(NamedTuple):
+    """A row that was reached outside its own hours; it is to go to its slot.
+
+    :ivar after: the slot that comes first after this time is meant (seconds since 1970).
+    """
+
+    key: bytes
+    generation: int
+    hours: str
+    limits: Limits
+    after: float
 
 
 class Gate:
     """Looks at hours, and collects the rows that must not be handed out.
 
-    :param margin_seconds: the end of hours that is not used, because an order may wait for a robot as long.
+    :param margin_seconds: the end of hours that is not used; a quarter of a slot at most.
 
     :ivar removed: rows whose operation is "nothing" that were reached: ``(key, generation)``, for the recorder.
-    :ivar closed: rows whose own hours had closed when they were reached: ``(key, generation, slot)``, likewise.
+    :ivar closed: rows whose own hours had closed when they were reached, likewise.
     :ivar never: rows whose hours never meet their provider's: to be recorded as errors.
     """
 
@@ -25,7 +48,7 @@ class Gate:
         self._delays = delays
         self._margin = min(margin_seconds, timeslots.slot_seconds / 4)
         self.removed: list[tuple[bytes, int]] = []
-        self.closed: list[tuple[bytes, int, int]] = []
+        self.closed: list[Closed] = []
         self.never: list[QueueRow] = []
 
     @property
@@ -43,8 +66,9 @@ class Gate:
         opens = slots.opening(mask, now, limits.timezone)
         if opens is not None and opens <= now:
             closes = slots.closing(mask, now, limits.timezone)
-            if now < closes - self._margin:
-                work.open_since, work.open_until = now, closes - self._margin
+            until = closes - self._margin
+            if now < until - _LEAST_SECONDS:
+                work.open_since, work.open_until, work.hours_end = now, until - _LEAST_SECONDS, until
                 return True
             opens = slots.opening(mask, closes, limits.timezone)
         # Hours that this period does not know are never open; a change of the provider ends the delay.
@@ -52,10 +76,12 @@ class Gate:
         return False
 
     def lets_row(self, work: ProviderWork, row: QueueRow, now: float) -> bool:
-        """Whether the row may be handed out; else it is in one of the lists."""
+        """Whether the row may be handed out, and until when it must be begun then (``work.start_by``); else it is in
+        one of the lists."""
         if row.delete:
             self.removed.append((row.key, row.generation))
             return False
+        work.start_by = work.hours_end
         hours = row.notice.hours
         if not hours:
             return True
@@ -65,11 +91,19 @@ class Gate:
         if not mask:
             self.never.append(row)
             return False
-        is_open = slots.is_open(mask, now, limits.timezone)
-        later = now + self._margin
-        if is_open and slots.is_open(mask, later, limits.timezone):
+        closes = slots.closing(mask, now, limits.timezone)  # now, if they are closed
+        until = closes - self._margin
+        if now < until - _LEAST_SECONDS:
+            work.start_by = until
             return True
-        slot = slots.slot(hours, limits.hours, limits.timezone, later if is_open else now)
-        assert slot != FETCH_NOW
-        self.closed.append((row.key, row.generation, slot))
+        self.closed.append(Closed(row.key, row.generation, hours, limits, closes))
         return False
+
+    def slots_of(self, closed: Iterable[Closed], now: float) -> list[tuple[bytes, int, int]]:
+        """Rows with the slots that they go to: ``(key, generation, slot)``.  It is asked when they are written, not
+        when they were reached: a slot that has begun in between will not be opened again for a whole period."""
+        slot = self._timeslots.slot
+        return [
+            (row.key, row.generation, slot(row.hours, row.limits.hours, row.limits.timezone, max(now, row.after)))
+            for row in closed
+        ]

@@ -25,6 +25,7 @@ from twisted.logger import Logger
 from lcc.errors import Busy, code
 from lcc.interfaces import IQueueStore
 from lcc.model import FetchResult, Recorded
+from lcc.roles.qm.gate import Closed
 from lcc.roles.qm.patience import Patience
 
 _log = Logger()
@@ -48,8 +49,11 @@ class Recording(Protocol):
     def take_removed(self) -> list[tuple[bytes, int]]:
         """Rows whose operation is "nothing" that were reached; the recorder takes them away."""
 
-    def take_closed(self) -> list[tuple[bytes, int, int]]:
+    def take_closed(self) -> list[Closed]:
         """Rows that were reached when their hours had closed; the recorder sends them to their slots."""
+
+    def slots_now(self, closed: Sequence[Closed]) -> list[tuple[bytes, int, int]]:
+        """The same as ``(key, generation, slot)``, with the slots that come next now."""
 
     def fatal(self, error: Busy) -> None:
         """A newer queue manager has claimed the database."""
@@ -83,7 +87,7 @@ class Recorder:
         self._batch = batch
         self._line: deque[Entry] = deque()
         self._removed: list[tuple[bytes, int]] = []
-        self._closed: list[tuple[bytes, int, int]] = []
+        self._closed: list[Closed] = []
         self._in_work = 0
         self._work: Deferred[None] | None = None
         self._rooms: list[Deferred[None]] = []
@@ -176,9 +180,7 @@ class Recorder:
             entries.append(line.popleft())
         return entries
 
-    async def _record(
-        self, entries: Sequence[Entry], removed: list[tuple[bytes, int]], closed: list[tuple[bytes, int, int]]
-    ) -> None:
+    async def _record(self, entries: Sequence[Entry], removed: list[tuple[bytes, int]], closed: list[Closed]) -> None:
         results = [entry.result for entry in entries if entry.result is not None]
         if results or removed or closed:
             try:
@@ -197,18 +199,19 @@ class Recorder:
         self,
         results: list[FetchResult],
         removed: list[tuple[bytes, int]],
-        closed: list[tuple[bytes, int, int]],
+        closed: list[Closed],
     ) -> Recorded:
         try:
             return await self._patience.ask(
-                "recording results", lambda: self._store.record(results, removed, self._engine.now(), closed)
+                "recording results",
+                lambda: self._store.record(results, removed, self._engine.now(), self._engine.slots_now(closed)),
             )
         except Busy as error:
             self._engine.fatal(error)
             raise CancelledError from None
 
     async def _one_by_one(
-        self, entries: Sequence[Entry], removed: list[tuple[bytes, int]], closed: list[tuple[bytes, int, int]]
+        self, entries: Sequence[Entry], removed: list[tuple[bytes, int]], closed: list[Closed]
     ) -> None:
         if len(entries) + len(removed) + len(closed) > 1:
             for row in removed:
@@ -220,7 +223,7 @@ class Recorder:
             return
         nothing = Recorded((), {}, {}, False)
         if removed or closed:
-            key = removed[0][0] if removed else closed[0][0]
+            key = removed[0][0] if removed else closed[0].key
             _log.critical("Row {key} cannot be removed from its place in the queue", key=key.hex())
             self._told([], removed, closed, nothing)
             return
@@ -243,11 +246,11 @@ class Recorder:
         self,
         results: list[FetchResult],
         removed: list[tuple[bytes, int]],
-        closed: list[tuple[bytes, int, int]],
+        closed: list[Closed],
         outcome: Recorded,
     ) -> None:
         done = [(result.key, result.generation) for result in results]
-        self._engine.recorded([*done, *removed, *[(key, generation) for key, generation, _slot in closed]], outcome)
+        self._engine.recorded([*done, *removed, *[(row.key, row.generation) for row in closed]], outcome)
 
     def _report(self, entries: Sequence[Entry]) -> None:
         last: dict[tuple[int, str], Entry] = {}

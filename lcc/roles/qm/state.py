@@ -97,6 +97,7 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
             "orders_lost": dispatcher.orders_lost,
             "leases_passed": dispatcher.leases_passed,
             "results_again": dispatcher.results_again,
+            "orders_too_late": dispatcher.orders_too_late,
             "files_deleted": engine.deleter.files_deleted,
         },
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import NamedTuple
 
 from lcc.model import Cursor, Provider, QueueRow
@@ -56,7 +57,9 @@ class ProviderWork:
     :ivar doubt: the key of a result that will hold the provider back once it is recorded; nothing is sent meanwhile.
     :ivar served, served_bytes: how much of its quantum is used up.
     :ivar unpaid_bytes: that came before its limits were known.
-    :ivar open_since, open_until: between these its hours are known to be open.
+    :ivar open_since, open_until: between these its hours are known to be open for new orders.
+    :ivar hours_end: a fetch must begin before this, then.
+    :ivar start_by: the fetch of ``row`` must begin before this (seconds since 1970; infinite: at any time).
     :ivar buffer: rows read and not handed out, in queue order, all at or before ``cursor``.
     :ivar exhausted: the last read reached the end, and no work has come since.
     :ivar reading: the cursor of the read under way.
@@ -73,6 +76,7 @@ class ProviderWork:
         *(
             "express_stale",
             "gone",
+            "hours_end",
             "in_line",
             "info",
             "info_stale",
@@ -82,7 +86,8 @@ class ProviderWork:
             "order",
             "pid",
         ),
-        *("priority", "psetid", "reading", "recent", "rewind", "row", "served", "served_bytes", "unpaid_bytes"),
+        *("priority", "psetid", "reading", "recent", "rewind", "row", "served", "served_bytes", "start_by"),
+        "unpaid_bytes",
     )
 
     def __init__(self, pid: int, order: Order, priority: int) -> None:
@@ -103,6 +108,8 @@ class ProviderWork:
         self.unpaid_bytes = 0
         self.open_since = 0.0
         self.open_until = 0.0
+        self.hours_end = inf
+        self.start_by = inf
         self.buffer: deque[QueueRow] = deque()
         self.cursor: tuple[int, int] = START
         self.exhausted = False
