@@ -10,8 +10,8 @@ What it does
 
 What it promises
     Never more fetches at once than its concurrency, never two at once of one provider; what comes beyond waits,
-    within bounds.  Each order is answered once, by the connection that it came by.  No fetch goes on after its lease.  None
-    begins when it is too late for it (``start_seconds``: its hours are over).
+    within bounds.  Each order is answered once, by the connection that it came by.  No fetch goes on after its lease.
+    None begins when it is too late for it (``start_seconds``: its hours are over).
 
 Failures
     *The BOT-M is gone*: all fetches end at once, their connections to web servers are closed and what they wrote is

@@ -1,8 +1,8 @@
 """Whether what is next may be fetched at this moment: the hours of a provider, and of a URL.
 
-Hours end for an order, too: it says how long its fetch may still be begun (``start_seconds``), and whoever holds it then
-sends it back.  So an order may wait for a robot, for another robot, for a disk, and still no fetch begins outside its
-hours.  What the way takes cannot be seen from either end: a margin before the end is left for that.
+Hours end for an order, too: it says how long its fetch may still be begun (``start_seconds``), and whoever holds it
+then sends it back.  So an order may wait for a robot, for another robot, for a disk, and still no fetch begins
+outside its hours.  What the way takes cannot be seen from either end: a margin before the end is left for that.
 """
 
 from __future__ import annotations
