@@ -208,6 +208,28 @@ class BotmConfig:
     orders_max: int = setting(
         10_000, "orders and results that are not yet recorded, held at once", minimum=10, maximum=1_000_000
     )
+    content_listen: str = setting(
+        "unix:{home}/content.sock:mode=600:lockfile=0",
+        "endpoint of the content port (HTTP); whoever reaches it can read all content; empty: none",
+    )
+    content_url: str = setting(
+        "",
+        "where others reach that port: http://host:port, or unix:PATH; empty: its socket, if it is a UNIX socket",
+    )
+    content_connections_max: int = setting(200, "connections to the content port at once", minimum=1, maximum=10_000)
+    content_idle_timeout: float = setting(
+        60.0, "a connection to the content port on which nothing moves for this long", unit="seconds", minimum=1
+    )
+    sync_interval: float = setting(
+        30.0,
+        "content files are synced to the disk so often; what is younger is verified after the machine has crashed",
+        unit="seconds",
+        minimum=1,
+        maximum=86400,
+    )
+    verify_bytes: int = setting(
+        50_000_000, "read for that verification, at most", unit="bytes per second", minimum=10_000
+    )
 
 
 @attrs.frozen
@@ -415,7 +437,7 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, fault
 
 def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
     for section in ("uns", "qm", "botm", "bot"):
-        for key in ("listen", "connect", "listen_botm", "parent"):
+        for key in ("listen", "connect", "listen_botm", "content_listen", "parent"):
             endpoint = getattr(getattr(config, section), key, "")
             if endpoint:
                 yield f"{section}.{key}", endpoint

@@ -22,6 +22,7 @@ from lcc.model import (
     CachedState,
     CarriedOut,
     Claim,
+    ContentRow,
     Cursor,
     Delay,
     DeleteOrder,
@@ -240,6 +241,13 @@ class IQueueStore(IQueueRepair):
 
     def deletes_done(ids: Sequence[int]) -> Deferred[None]:
         """The files of these orders are gone."""
+
+    def content_rows(machine: int, after: int, upto: int, limit: int) -> Deferred[list[ContentRow]]:
+        """The next rows of the cache with content on this machine, by file: ``after < file < upto``."""
+
+    def fetch_again(machine: int, files: Sequence[int], now: int) -> Deferred[Absorbed]:
+        """These content files are missing or damaged: what they are the content of is fetched anew, without the
+        conditions of what is stored."""
 
     def queue_size() -> Deferred[int]:
         """How many rows of the queue are to be fetched, all providers together; cheap."""

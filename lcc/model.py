@@ -498,6 +498,18 @@ class CachedUrl:
     confirmed_time: int | None = None
 
 
+class ContentRow(NamedTuple):
+    """A row of the cache, as the file that holds its content must be.
+
+    :ivar md5: 32 lower-case hexadecimal digits.
+    """
+
+    file: int
+    key: bytes
+    size_bytes: int
+    md5: str
+
+
 class QueuedState(NamedTuple):
     """What the rules have to know of a queue row.
 

@@ -30,6 +30,7 @@ PORT_MAX = 65535
 _ENDPOINT_KEYS: tuple[tuple[str, Callable[[Any, str], Any]], ...] = (
     ("listen", serverFromString),
     ("listen_botm", serverFromString),
+    ("content_listen", serverFromString),
     ("connect", clientFromString),
 )
 

@@ -38,7 +38,9 @@ class Hello(Flat):
     :ivar run: names this run of the process.
     :ivar clock_ms: its clock, in milliseconds from whatever moment it likes; pings say it again
         (:meth:`lcc.roles.peer.Peer.peer_clock_ms`).
-    :ivar content: BOT-M: the address at which the content of its machine is read; empty: nowhere but there.
+    :ivar content: BOT-M: where its content port is reached (``http://host:port`` or ``unix:/path``); empty: nowhere.
+    :ivar suspect_from, suspect_upto: BOT-M: files from the first to before the second may have been lost when the
+        machine crashed, and are to be verified; both 0: none.
     """
 
     TAG = ROOT
@@ -54,6 +56,8 @@ class Hello(Flat):
     run: str = ""
     clock_ms: int | None = None
     content: str = ""
+    suspect_from: int = 0
+    suspect_upto: int = 0
 
     def open_tag(self) -> str:
         """The root's start tag."""

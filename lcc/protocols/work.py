@@ -6,10 +6,14 @@ The lower end connects to the upper one.  Each end opens one root element whose 
           <delete …/>       remove this file (to BOT-Ms)
           <recorded …/>     results up to this number need not be kept any longer
           <mark …/>         how far the database has come (to BOT-Ms)
+          <settled/>        no result of an earlier run waits to be recorded (to BOT-Ms)
+          <verify …/>       say whether this file is as it must be (to BOT-Ms)
+          <intact …/>       files up to this one were verified (to BOT-Ms)
     up    <running …/>* <ready/>    once, first: what is still being fetched from before
           <capacity …/>     how many fetches may be outstanding, whenever it changes
           <done …/>         how a fetch ended
           <deleted …/>      the file of this delete order is gone
+          <checked …/>      whether a file is as it must be
 """
 
 from __future__ import annotations
@@ -84,6 +88,32 @@ class Mark(Flat):
 
 
 @attrs.frozen
+class Settled(Flat):
+    """No result of an earlier run of this BOT-M waits to be recorded any longer: a file of such a run that is in no
+    row of the database will never be."""
+
+    TAG = "settled"
+
+
+@attrs.frozen
+class Verify(Flat):
+    """The machine had crashed: is this file there, of this length and hash?"""
+
+    TAG = "verify"
+    file: int
+    size_bytes: int = attrs.field(metadata={"wire": "size"})
+    md5: str
+
+
+@attrs.frozen
+class Intact(Flat):
+    """All files before this one that rows refer to were verified; what was lost is fetched again."""
+
+    TAG = "intact"
+    upto: int
+
+
+@attrs.frozen
 class Running(Flat):
     """An order from before this connection is still being fetched."""
 
@@ -149,6 +179,15 @@ class Deleted(Flat):
 
 
 @attrs.frozen
+class Checked(Flat):
+    """The answer to :class:`Verify`."""
+
+    TAG = "checked"
+    file: int
+    ok: bool
+
+
+@attrs.frozen
 class Ping(Flat):
     """Says only that the peer is alive.
 
@@ -187,8 +226,8 @@ class Drop(Flat):
     machine: int
 
 
-DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Drop, Ping)
-UP = Vocabulary(Running, Ready, Capacity, Done, Deleted, Machine, Gone, Ping)
+DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Settled, Verify, Intact, Drop, Ping)
+UP = Vocabulary(Running, Ready, Capacity, Done, Deleted, Checked, Machine, Gone, Ping)
 
 
 def addressed(message: Flat, machine: int) -> str:

@@ -7,6 +7,8 @@ from lcc.storage.transactions import Txn
 RETRY = "retry"
 REBUILD = "rebuild"
 WANT_FULL_SET = "want-full-set"
+FETCH_AGAIN = "fetch-again"
+"""What ``damaged`` names."""
 
 TEXT_CHARS = 64
 """The longest reason for a full set."""

@@ -340,7 +340,7 @@ class Overlay:
 
 
 TOMBSTONE_UPDATED = (
-    *("state", "change_number", "connseq", "told_md5", "told_len", "told_mtime", "md5", "len", "mtime"),
+    *("state", "change_number", "connseq", "hours", "told_md5", "told_len", "told_mtime", "md5", "len", "mtime"),
     *(
         "status",
         "charset",

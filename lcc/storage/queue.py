@@ -26,6 +26,7 @@ from lcc.model import (
     Ahead,
     CarriedOut,
     Claim,
+    ContentRow,
     Cursor,
     Delay,
     DeleteOrder,
@@ -45,6 +46,7 @@ from lcc.storage.database import Database
 from lcc.storage.providers import get_provider
 from lcc.storage.queue_absorb import absorb_pieces
 from lcc.storage.queue_batch import Owed
+from lcc.storage.queue_damage import content_rows, fetch_again
 from lcc.storage.queue_orders import carry_out, next_order
 from lcc.storage.queue_read import delete_orders, providers_with_work, read_ahead
 from lcc.storage.queue_record import Requeued, record_results
@@ -165,6 +167,14 @@ class QueueStore(RepairStore):
     def deletes_done(self, ids: Sequence[int]) -> Deferred[None]:
         return self._write(_deletes_done, sorted(ids))
 
+    def content_rows(self, machine: int, after: int, upto: int, limit: int) -> Deferred[list[ContentRow]]:
+        return self._database.interact(content_rows, machine, after, upto, limit)
+
+    def fetch_again(self, machine: int, files: Sequence[int], now: int) -> Deferred[Absorbed]:
+        owed = Owed()
+        written = self._write(_fetch_again, self._rules, machine, list(files), now, self._settings, owed)
+        return written.addCallback(lambda _: owed.as_absorbed())
+
     # Providers.
 
     def want_full_set(self, pid: int, reason: str) -> Deferred[None]:
@@ -205,6 +215,14 @@ class QueueStore(RepairStore):
 def _deletes_done(txn: Txn, run: int, ids: list[int]) -> None:
     Books(txn, run)
     txn.execute_in("DELETE FROM fsmdb WHERE id IN ({in})", ids)
+
+
+def _fetch_again(
+    txn: Txn, run: int, rules: IQueueRules, machine: int, files: list[int], now: int, settings: QmConfig, owed: Owed
+) -> None:
+    books = Books(txn, run, now, settings)
+    fetch_again(books, rules, machine, files, now, owed)
+    books.close()
 
 
 def _want_full_set(txn: Txn, run: int, pid: int, reason: str) -> None:

@@ -133,7 +133,10 @@ class Batch:
                 continue
             if action is Action.FETCH:
                 if limited and (refused := self._over_quota(key, notice, header, seq)):
-                    overlay.refuse(key, connseq)
+                    if cached is not None and cached.state.cached and cached.file is None:
+                        overlay.delete(key, connseq, notice, pid)  # it was lost: there is nothing to keep
+                    else:
+                        overlay.refuse(key, connseq)
                     self._books.error(pid, key, connseq, refused, "", notice)
                 else:
                     self._fetch(key, notice, header, (psetid, seq))
@@ -166,6 +169,12 @@ class Batch:
     def _add(self, key: bytes, place: tuple[int, int, int]) -> None:
         psetid, slot, seq = place
         self._added.setdefault((psetid, slot), SetRows.Added(self._headers[psetid])).add(key, seq)
+
+    def queue_again(self, run: Run) -> None:
+        """Queue these, whatever is known of them: their content is lost."""
+        self._headers[run.psetid] = run.header
+        for seq, (key, notice) in enumerate(run.notices, run.index + 1):
+            self._fetch(key, notice, run.header, (run.psetid, seq))
 
     def _over_quota(self, key: bytes, notice: UrlNotice, header: SetHeader, seq: int) -> int:
         """The error that there is no room for it; 0: there is."""

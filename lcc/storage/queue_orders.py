@@ -15,10 +15,11 @@ from lcc.interfaces import IQueueRules
 from lcc.storage.books import Books, Stats
 from lcc.storage.checks import CHECKS
 from lcc.storage.keyranges import provider_range
-from lcc.storage.order_rows import REBUILD, RETRY, WANT_FULL_SET
+from lcc.storage.order_rows import FETCH_AGAIN, REBUILD, RETRY, WANT_FULL_SET
 from lcc.storage.overlay import TOMBSTONE_UPDATED
 from lcc.storage.providers import REMOVED
 from lcc.storage.queue_batch import Owed
+from lcc.storage.queue_damage import fetch_damaged
 from lcc.storage.queue_retry import retry_page
 from lcc.storage.rows import CACHE_COLUMNS, CACHED, empty_cache_row
 from lcc.storage.transactions import Txn
@@ -69,6 +70,8 @@ def carry_out(txn: Txn, run: int, rules: IQueueRules, order: Order, now: int, se
         left = retry_page(books, rules, order.pid, order.code, progress, now, owed)
     elif order.kind == REBUILD:
         left = _rebuild_page(books, progress, now, owed)
+    elif order.kind == FETCH_AGAIN:
+        left = fetch_damaged(books, rules, now, owed)
     if left is None:
         txn.execute("DELETE FROM orders WHERE id = ?", [order.id])
     else:

@@ -193,7 +193,7 @@ def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
             _to_the_end(work, row)
         elif outcome in (Outcome.KEEP, Outcome.DELETE):
             _failed(work, row, result.code, result.detail)
-            if outcome is Outcome.DELETE:
+            if outcome is Outcome.DELETE or _has_no_file(work, row):
                 _delete_content(work, row)
             _take_away(work, row)
     return outcome
@@ -240,6 +240,12 @@ def _failed(work: _Work, row: QueueRow, code: int, detail: str = "") -> None:
     if cached is not None and cached["connseq"] < row.connseq:
         cached["connseq"] = row.connseq
         work.changed[row.key] = None
+
+
+def _has_no_file(work: _Work, row: QueueRow) -> bool:
+    """Its content was lost (:mod:`lcc.storage.queue_damage`): if it cannot be fetched again, nothing is left."""
+    cached = work.cache.get(row.key)
+    return cached is not None and cached["state"] == CACHED and cached["fetched_fileid"] is None
 
 
 def _delete_content(work: _Work, row: QueueRow) -> None:
@@ -296,6 +302,8 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
             return Outcome.RETRY
         if told:
             _failed(work, row, refused)
+            if _has_no_file(work, row):
+                _delete_content(work, row)
         return outcome
     if same:
         work.books.delete_file(result.machine, result.file)
@@ -325,6 +333,7 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
         names,
         curl=notice.curl,
         mimetype=notice.mimetype,
+        hours=notice.hours,
         source=TOLD,
         generation=result.generation,
         connseq=max(row.connseq, cached["connseq"]),

@@ -27,7 +27,8 @@ SELECT_QUEUE = f"SELECT {', '.join(QUEUE_COLUMNS)} FROM qdb"
 
 CACHE_COLUMNS = (
     *("urlkey", "pid", "state", "change_number", "connseq", "seen", "generation", "source"),
-    *("curl", "furl", "burl", "mimetype", "subtype", "told_md5", "told_len", "told_mtime", "md5", "len", "mtime"),
+    *("curl", "furl", "burl", "mimetype", "subtype", "hours"),
+    *("told_md5", "told_len", "told_mtime", "md5", "len", "mtime"),
     *(
         "status",
         "charset",

@@ -134,6 +134,7 @@ CREATE TABLE IF NOT EXISTS lccurl (
     burl MEDIUMTEXT NOT NULL,
     mimetype MEDIUMTEXT NOT NULL,
     subtype MEDIUMTEXT NOT NULL,
+    hours MEDIUMTEXT NOT NULL,                  -- as told with the content
     told_md5 VARCHAR(32) NOT NULL,              -- as the provider told last
     told_len BIGINT,
     told_mtime BIGINT,
@@ -145,10 +146,11 @@ CREATE TABLE IF NOT EXISTS lccurl (
     etag MEDIUMTEXT NOT NULL,
     headers MEDIUMTEXT NOT NULL,                -- response headers, a JSON list
     fetched_time BIGINT,
-    fetched_machineid INT,                      -- where the content is
+    fetched_machineid INT,                      -- where the content is; NULL: it was lost, and is being fetched again
     fetched_fileid BIGINT,
     confirmed_time BIGINT,                      -- fetched, found unchanged, or (a tombstone) deleted
-    INDEX lccurl_change (change_number)
+    INDEX lccurl_change (change_number),
+    INDEX lccurl_file (fetched_machineid, fetched_fileid)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- Files to be removed, per machine.
@@ -157,7 +159,15 @@ CREATE TABLE IF NOT EXISTS fsmdb (
     machine INT NOT NULL,
     file BIGINT NOT NULL,
     not_before BIGINT NOT NULL DEFAULT 0,       -- when: readers get time to finish; grows with the id
-    INDEX fsmdb_machine (machine, id)
+    INDEX fsmdb_machine (machine, id),
+    INDEX fsmdb_file (machine, file)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Content files that are missing or damaged, as lcc-admin fsck found them: an order has them fetched again.
+CREATE TABLE IF NOT EXISTS damaged (
+    machine INT NOT NULL,
+    file BIGINT NOT NULL,
+    PRIMARY KEY (machine, file)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- How far the sets of each UNS are applied.
@@ -191,7 +201,8 @@ INSERT IGNORE INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), (
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE IF NOT EXISTS orders (
     id BIGINT NOT NULL PRIMARY KEY,
-    kind VARCHAR(64) NOT NULL,                  -- provider-changed, provider-removed, retry, rebuild, want-full-set
+    kind VARCHAR(64) NOT NULL,                  -- provider-changed, provider-removed, retry, rebuild,
+                                                -- want-full-set, fetch-again
     pid INT NOT NULL,                           -- 0: all
     code INT NOT NULL DEFAULT 0,                -- retry: only what failed with this error; 0: all
     text VARCHAR(255) NOT NULL DEFAULT '',      -- want-full-set: why

@@ -134,6 +134,7 @@ CREATE TABLE lccurl (
     burl TEXT NOT NULL,
     mimetype TEXT NOT NULL,
     subtype TEXT NOT NULL,
+    hours TEXT NOT NULL,                        -- as told with the content
     told_md5 TEXT NOT NULL,                     -- as the provider told last
     told_len INTEGER,
     told_mtime INTEGER,
@@ -145,11 +146,12 @@ CREATE TABLE lccurl (
     etag TEXT NOT NULL,
     headers TEXT NOT NULL,                      -- response headers, a JSON list
     fetched_time INTEGER,
-    fetched_machineid INTEGER,                  -- where the content is
+    fetched_machineid INTEGER,                  -- where the content is; NULL: it was lost, and is being fetched again
     fetched_fileid INTEGER,
     confirmed_time INTEGER                      -- fetched, found unchanged, or (a tombstone) deleted
 );
 CREATE INDEX lccurl_change ON lccurl (change_number);
+CREATE INDEX lccurl_file ON lccurl (fetched_machineid, fetched_fileid);
 
 -- Files to be removed, per machine.
 CREATE TABLE fsmdb (
@@ -159,6 +161,14 @@ CREATE TABLE fsmdb (
     not_before INTEGER NOT NULL DEFAULT 0       -- when: readers get time to finish; grows with the id
 );
 CREATE INDEX fsmdb_machine ON fsmdb (machine, id);
+CREATE INDEX fsmdb_file ON fsmdb (machine, file);
+
+-- Content files that are missing or damaged, as lcc-admin fsck found them: an order has them fetched again.
+CREATE TABLE damaged (
+    machine INTEGER NOT NULL,
+    file INTEGER NOT NULL,
+    PRIMARY KEY (machine, file)
+) WITHOUT ROWID;
 
 -- How far the sets of each UNS are applied.
 CREATE TABLE setspos (
@@ -191,7 +201,8 @@ INSERT INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_o
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE orders (
     id INTEGER NOT NULL PRIMARY KEY,
-    kind TEXT NOT NULL,                         -- provider-changed, provider-removed, retry, rebuild, want-full-set
+    kind TEXT NOT NULL,                         -- provider-changed, provider-removed, retry, rebuild,
+                                                -- want-full-set, fetch-again
     pid INTEGER NOT NULL,                       -- 0: all
     code INTEGER NOT NULL DEFAULT 0,            -- retry: only what failed with this error; 0: all
     text TEXT NOT NULL DEFAULT '',              -- want-full-set: why

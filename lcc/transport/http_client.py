@@ -1,0 +1,301 @@
+"""Asking other processes of the LCC over HTTP: connections that are kept, bodies that are never held whole.
+
+An address is ``http://host:port`` or ``unix:/path`` (a UNIX socket).  The body of an answer is taken by exactly one of
+:meth:`Answer.pipe_to`, :meth:`Answer.read` and :meth:`Answer.drop`; until then nothing of it is read, and its place
+among the connections is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
+from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint
+from twisted.internet.interfaces import IConsumer, IDelayedCall, IPushProducer, IReactorTime, IStreamClientEndpoint
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from twisted.web.client import URI, Agent, HTTPConnectionPool, ResponseDone
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgentEndpointFactory
+from zope.interface import implementer
+
+UNIX = "unix:"
+_UNIX_HOST = b".unix.invalid"
+
+
+class HttpFailed(Exception):
+    """The other end cannot be reached, is silent, or has broken off."""
+
+
+class TooLong(HttpFailed):
+    """A body is longer than was asked for."""
+
+
+def is_address(text: str) -> bool:
+    """Whether this client could ask there."""
+    if text.startswith(UNIX):
+        return len(text) > len(UNIX)
+    if not text.startswith("http://") or "/" in text[7:]:
+        return False
+    try:
+        return bool(URI.fromBytes(text.encode("ascii")).host)
+    except ValueError:
+        return False
+
+
+@implementer(IAgentEndpointFactory)
+class _Endpoints:
+    def __init__(self, reactor: Any, timeout_seconds: float) -> None:
+        self._reactor = reactor
+        self._timeout = timeout_seconds
+
+    def endpointForURI(self, uri: URI) -> IStreamClientEndpoint:
+        if uri.host.endswith(_UNIX_HOST):
+            path = bytes.fromhex(uri.host[: -len(_UNIX_HOST)].decode("ascii")).decode()
+            return UNIXClientEndpoint(self._reactor, path, self._timeout)
+        return HostnameEndpoint(self._reactor, uri.host.decode("ascii"), uri.port, self._timeout)
+
+
+def _base(address: str) -> bytes:
+    """The address as a URL; a socket's path as a host name that no other address has."""
+    if address.startswith(UNIX):
+        return b"http://" + address[len(UNIX) :].encode().hex().encode() + _UNIX_HOST
+    return address.encode("ascii")
+
+
+class HttpClient:
+    """Asks with GET.
+
+    :param connections_max: at once, to all addresses together; who asks beyond that waits.
+    :param timeout_seconds: to connect, and for each silence of the other end.
+    """
+
+    def __init__(self, reactor: Any, connections_max: int, timeout_seconds: float) -> None:
+        self._clock: IReactorTime = reactor
+        self._timeout = timeout_seconds
+        self._pool = HTTPConnectionPool(reactor)
+        self._pool.maxPersistentPerHost = connections_max
+        self._pool.cachedConnectionTimeout = timeout_seconds
+        endpoints = _Endpoints(reactor, timeout_seconds)
+        self._agent = Agent.usingEndpointFactory(reactor, endpoints, pool=self._pool)
+        self._slots = DeferredSemaphore(connections_max)
+
+    def get(self, address: str, path: str, headers: Mapping[str, str] | None = None) -> Deferred[Answer]:
+        """Ask for something; the Deferred fires when the head of the answer is there.
+
+        :raises HttpFailed: (as the Deferred's failure) there is no answer.
+        """
+        return Deferred.fromCoroutine(self._get(address, path, headers or {}))
+
+    async def _get(self, address: str, path: str, headers: Mapping[str, str]) -> Answer:
+        await self._slots.acquire()
+        watch = Watch(self._clock, self._timeout)
+        try:
+            sent = Headers({name: [value] for name, value in {"Host": "localhost", **headers}.items()})
+            asked = self._agent.request(b"GET", _base(address) + path.encode("ascii"), sent)
+            watch.start(asked.cancel)
+            response = await asked
+        except CancelledError:
+            self._slots.release()
+            if watch.over:
+                raise HttpFailed(f"{address} did not answer within {self._timeout:g} seconds") from None
+            raise
+        except BaseException as error:
+            self._slots.release()
+            if isinstance(error, Exception):
+                raise HttpFailed(f"{address}: {_reason(error)}") from error
+            raise
+        finally:
+            watch.stop()
+        return Answer(response, Watch(self._clock, self._timeout), self._slots.release, address)
+
+    def close(self) -> Deferred[None]:
+        """Close the connections that are kept."""
+        return self._pool.closeCachedConnections()
+
+
+def _reason(error: Exception) -> str:
+    reasons = getattr(error, "reasons", None)  # what twisted.web wraps
+    return "; ".join(reason.getErrorMessage() for reason in reasons) if reasons else str(error)
+
+
+class Watch:
+    """Calls somebody when nothing has moved for a while."""
+
+    def __init__(self, clock: IReactorTime, timeout_seconds: float) -> None:
+        self.over = False
+        self._clock = clock
+        self._timeout = timeout_seconds
+        self._call: IDelayedCall | None = None
+        self._bark: Callable[[], object] = lambda: None
+
+    def start(self, bark: Callable[[], object]) -> None:
+        """From now on."""
+        self.stop()
+        self._bark = bark
+        self._call = self._clock.callLater(self._timeout, self._ring)
+
+    def moved(self) -> None:
+        """Something has moved."""
+        if self._call is not None:
+            self._call.reset(self._timeout)
+
+    def stop(self) -> None:
+        """No longer."""
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def _ring(self) -> None:
+        self._call = None
+        self.over = True
+        self._bark()
+
+
+class Answer:
+    """The head of an answer, and its body to be taken.
+
+    :ivar status: of HTTP.
+    """
+
+    def __init__(self, response: Any, watch: Watch, release: Callable[[], None], address: str) -> None:
+        self.status = int(response.code)
+        self._response = response
+        self._watch = watch
+        self._release = release
+        self._address = address
+
+    def header(self, name: str) -> str | None:
+        """The first value of this header field; None: there is none."""
+        values = self._response.headers.getRawHeaders(name)
+        return values[0] if values else None
+
+    def pipe_to(self, consumer: IConsumer) -> Deferred[int]:
+        """Give the body to a consumer as fast as it takes it; fires with the number of bytes.
+
+        The consumer's ``unregisterProducer`` is called at the end, however it ends.  Cancelling drops the connection.
+
+        :raises HttpFailed: it has broken off.
+        """
+        return self._take(_Pipe(consumer, self._watch))
+
+    def read(self, bytes_max: int) -> Deferred[bytes]:
+        """The whole body.
+
+        :raises TooLong: it has more than ``bytes_max``.
+        :raises HttpFailed: it has broken off.
+        """
+        keep = _Keep(bytes_max, self._watch)
+        return self._take(keep).addCallback(lambda _: b"".join(keep.pieces))
+
+    def drop(self) -> None:
+        """Not interested in the body: the connection is closed."""
+        self._take(_Keep(-1, self._watch)).addErrback(lambda failure: failure.trap(HttpFailed) and None)
+
+    def _take(self, body: _Body) -> Deferred[int]:
+        body.address = self._address
+        self._response.deliverBody(body)
+        body.began()
+
+        def over(result: Any) -> Any:
+            self._release()
+            return result
+
+        return body.done.addBoth(over)
+
+
+class _Body(Protocol):
+    """Takes a body; ``done`` fires with its length."""
+
+    address = ""
+
+    def __init__(self, watch: Watch) -> None:
+        self.size_bytes = 0
+        self.over = False
+        self.watch = watch
+        self.done: Deferred[int] = Deferred(lambda _: self.give_up(None))
+
+    def began(self) -> None:
+        if not self.over:
+            self.watch.start(lambda: self.give_up(HttpFailed(f"{self.address} was silent for too long")))
+
+    def give_up(self, error: Exception | None) -> None:
+        """End it here; None: it was cancelled."""
+        self._end(None if error is None else Failure(error))
+        if self.transport is not None:
+            self.transport.loseConnection()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if reason.check(ResponseDone):
+            self._end(self.size_bytes)
+        else:
+            self._end(Failure(HttpFailed(f"{self.address} has broken off: {reason.getErrorMessage()}")))
+
+    def _end(self, result: Failure | int | None) -> None:
+        if self.over:
+            return
+        self.over = True
+        self.watch.stop()
+        self.ended()
+        if result is not None:
+            self.done.callback(result)  # type: ignore[arg-type]  # a failure calls its errbacks
+
+    def ended(self) -> None:
+        """Nothing more comes."""
+
+
+class _Keep(_Body):
+    def __init__(self, bytes_max: int, watch: Watch) -> None:
+        super().__init__(watch)
+        self._bytes_max = bytes_max
+        self.pieces: list[bytes] = []
+
+    def began(self) -> None:
+        super().began()
+        if self._bytes_max < 0 and not self.over:
+            self.give_up(TooLong("dropped"))
+
+    def dataReceived(self, data: bytes) -> None:
+        if self.over:
+            return
+        self.size_bytes += len(data)
+        if self.size_bytes > self._bytes_max:
+            self.pieces.clear()
+            self.give_up(TooLong(f"{self.address} gives more than {self._bytes_max} bytes"))
+            return
+        self.watch.moved()
+        self.pieces.append(data)
+
+
+@implementer(IPushProducer)
+class _Pipe(_Body):
+    def __init__(self, consumer: IConsumer, watch: Watch) -> None:
+        super().__init__(watch)
+        self._consumer = consumer
+
+    def connectionMade(self) -> None:
+        self._consumer.registerProducer(self, True)
+
+    def dataReceived(self, data: bytes) -> None:
+        if not self.over:
+            self.size_bytes += len(data)
+            self.watch.moved()
+            self._consumer.write(data)
+
+    def ended(self) -> None:
+        self._consumer.unregisterProducer()
+
+    def pauseProducing(self) -> None:
+        if not self.over and self.transport is not None:
+            self.watch.stop()  # it is this end that waits
+            self.transport.pauseProducing()
+
+    def resumeProducing(self) -> None:
+        if not self.over and self.transport is not None:
+            self.began()
+            self.transport.resumeProducing()
+
+    def stopProducing(self) -> None:
+        if not self.over:
+            self.give_up(HttpFailed("the consumer has gone away"))
