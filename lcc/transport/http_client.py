@@ -1,8 +1,8 @@
 """Asking other processes of the LCC over HTTP: connections that are kept, bodies that are never held whole.
 
-An address is ``http://host:port`` or ``unix:/path`` (a UNIX socket).  The body of an answer is taken by exactly one of
-:meth:`Answer.pipe_to`, :meth:`Answer.read` and :meth:`Answer.drop`; until then nothing of it is read, and its place
-among the connections is taken.
+An address is ``http://host:port`` or ``unix:/path`` (a UNIX socket).  The body of an answer is taken by exactly one
+of :meth:`Answer.pipe_to`, :meth:`Answer.read` and :meth:`Answer.drop`; until then nothing of it is read, and its
+place among the connections is taken.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class HttpClient:
         self._timeout = timeout_seconds
         self._pool = HTTPConnectionPool(reactor)
         self._pool.maxPersistentPerHost = connections_max
-        self._pool.cachedConnectionTimeout = timeout_seconds
+        self._pool.cachedConnectionTimeout = int(timeout_seconds)
         endpoints = _Endpoints(reactor, timeout_seconds)
         self._agent = Agent.usingEndpointFactory(reactor, endpoints, pool=self._pool)
         self._slots = DeferredSemaphore(connections_max)
@@ -112,7 +112,8 @@ class HttpClient:
 
     def close(self) -> Deferred[None]:
         """Close the connections that are kept."""
-        return self._pool.closeCachedConnections()
+        closed: Deferred[None] = self._pool.closeCachedConnections()
+        return closed
 
 
 def _reason(error: Exception) -> str:
@@ -239,7 +240,7 @@ class _Body(Protocol):
         self.watch.stop()
         self.ended()
         if result is not None:
-            self.done.callback(result)  # type: ignore[arg-type]  # a failure calls its errbacks
+            self.done.callback(result)  # a failure calls its errbacks
 
     def ended(self) -> None:
         """Nothing more comes."""
@@ -289,12 +290,12 @@ class _Pipe(_Body):
     def pauseProducing(self) -> None:
         if not self.over and self.transport is not None:
             self.watch.stop()  # it is this end that waits
-            self.transport.pauseProducing()
+            IPushProducer(self.transport).pauseProducing()
 
     def resumeProducing(self) -> None:
         if not self.over and self.transport is not None:
             self.began()
-            self.transport.resumeProducing()
+            IPushProducer(self.transport).resumeProducing()
 
     def stopProducing(self) -> None:
         if not self.over:

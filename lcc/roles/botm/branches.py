@@ -145,6 +145,8 @@ def _machine(hello: Hello) -> Machine:
         hello.run,
         hello.clock_ms,
         hello.content,
+        hello.suspect_from,
+        hello.suspect_upto,
     )
 
 
