@@ -135,6 +135,7 @@ def fill(connection: Any, providers: int, urls: int) -> None:
                 )
         connection.commit()
     cursor.execute("UPDATE counters SET value = %s WHERE name = 'psetid'", (providers + 1,))
+    cursor.execute("UPDATE counters SET value = %s WHERE name = 'queued'", (each * providers,))
     cursor.execute("UPDATE counters SET value = GREATEST(value, 10) WHERE name = 'batch'")
     connection.commit()
 

@@ -163,8 +163,10 @@ class IQueueRepair(Interface):
     def settle_uns(uns: str, epoch: str, acked: int) -> Deferred[None]:
         """Sets up to this number were answered, whatever the answer was."""
 
-    def want_full_sets(reason: str) -> Deferred[None]:
-        """Ask all providers for full sets."""
+    def want_full_sets(reason: str, connections_lost: bool = False) -> Deferred[None]:
+        """Ask all providers for full sets.
+
+        :param connections_lost: there were later connections than the database knows; their numbers jump ahead."""
 
     def begin_epoch(before: str, epoch: str, least_change: int) -> Deferred[str]:
         """End the database's epoch ``before``: cursors of content users start again, and all counters jump ahead.

@@ -88,6 +88,7 @@ class ProviderStatus:
     :ivar full_sets_left: unsolicited full sets still allowed; None: without limit.
     :ivar full_set_wanted: the reason why the LCC wants a full set (``old-files``, ``expired-files``,
         ``cache-crash``, or an operator's); empty: it wants none.
+    :ivar wantid: names that request for a full set; 0: there is none.
     :ivar error_count: the exact count of errors since the last accepted set.
     :ivar errors_upto: the number of the latest error that ``error_count`` includes; a set that is accepted after
         these were shown clears up to here.
@@ -103,6 +104,7 @@ class ProviderStatus:
     errors_upto: int
     errors: tuple[StoredError, ...]
     processing: int
+    wantid: int = 0
 
 
 class UrlNotice(NamedTuple):
@@ -148,6 +150,7 @@ class SetHeader:
     :ivar errors_upto: stored errors up to this number were shown in the set's session.
     :ivar answered: the provider has already been told that it is accepted: it can no longer be refused.
     :ivar time: when it was complete.
+    :ivar wantid: the request for a full set that its provider was told of when it connected; 0: none.
     """
 
     uns: str
@@ -159,6 +162,7 @@ class SetHeader:
     errors_upto: int
     answered: bool
     time: int
+    wantid: int = 0
 
 
 class KeyedNotice(NamedTuple):

@@ -12,7 +12,7 @@ import click
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import PID, ROWS
-from lcc.model import QueueRow
+from lcc.model import FETCH_NOW, QueueRow
 from lcc.storage.cache import QueueSet, queue_rows, queue_sets
 from lcc.storage.database import BlockingDatabase
 from lcc.users.records import NOT_BROWSABLE
@@ -55,13 +55,13 @@ def queue_command(admin: Admin, pid: int | None, each_url: bool, limit: int | No
 
 
 def _sets(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any]]:
-    after = 0
+    after = (0, FETCH_NOW)
     while True:
         page: list[QueueSet] = database.interact(queue_sets, pid, after, PAGE_ROWS)
         yield from map(attrs.asdict, page)
         if len(page) < PAGE_ROWS:
             return
-        after = page[-1].psetid
+        after = (page[-1].psetid, page[-1].slot)
 
 
 def _urls(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any]]:

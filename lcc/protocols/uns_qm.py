@@ -36,6 +36,7 @@ class Set(Flat):
     errors_upto: int
     answered: bool
     time: int
+    wantid: int = 0
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ manager has claimed the database; it closes them last, which writes what has cha
 from __future__ import annotations
 
 import json
+import secrets
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -21,11 +22,13 @@ from lcc.storage.transactions import Txn
 
 _STATS = (
     *("files_used", "space_used", "nurlproc", "errseq", "errcleared", "maxconnseq"),
-    *("fullconnseq", "fullsets_used", "fullsets_since", "wantfullset", "last_set_time", "last_full_time"),
-    *("files_pending", "space_pending"),
+    *("fullconnseq", "fullsets_used", "fullsets_since", "wantfullset", "wantid"),
+    *("last_set_time", "last_full_time", "files_pending", "space_pending"),
 )
+_NURLPROC = _STATS.index("nurlproc")
 _ERRORS = ("pid", "number", "code", "message", "url", "sent", "time", "urlkey", "connseq", "generation", "notice")
-_REASONS = ("", "old-files", "expired-files")
+_AGES = ("old-files", "expired-files")
+_REASONS = ("", *_AGES)
 _CACHE_CRASH = "cache-crash"
 _REASON_CHARS = 64
 
@@ -47,6 +50,7 @@ class Stats:
     fullsets_used: int = 0
     fullsets_since: int = 0
     wantfullset: str = ""
+    wantid: int = 0
     last_set_time: int = 0
     last_full_time: int = 0
     files_pending: int = 0
@@ -58,8 +62,14 @@ class Stats:
         self.space_pending += count * (length or 0)
 
     def want(self, reason: str) -> None:
-        """Ask for a full set; a reason that is worse stays."""
+        """Ask for a full set; a reason that is worse stays.
+
+        Only a full set whose provider was told of this request ends it: one that was on its way before may lack what
+        is lost.  Where files are only old, any one will do that was asked for.
+        """
         if _severity(reason) >= _severity(self.wantfullset):
+            if not (self.wantfullset in _AGES and reason in _AGES):
+                self.wantid = secrets.randbits(62) | 1
             self.wantfullset = reason[:_REASON_CHARS]
 
 
@@ -148,6 +158,13 @@ class Books:
         """Deletions up to this number of a change are no longer known."""
         self._counters["forgotten"] = max(self._counters["forgotten"], change)
 
+    def count_queue(self) -> tuple[int, int]:
+        """Make the number of rows that are to be fetched what the providers' are together; gives it as it was, and
+        as it is.  Call it before anything of them is changed."""
+        before = self._counters["queued"]
+        self._counters["queued"] = int(self.txn.value("SELECT SUM(nurlproc) FROM pstats", (), 0))
+        return before, self._counters["queued"]
+
     @property
     def deletes(self) -> bool:
         """Whether files were ordered to be removed."""
@@ -162,6 +179,8 @@ class Books:
             values = tuple(getattr(stats, name) for name in _STATS)
             if values != self._stats_before[pid] and (self._stats_before[pid] or stats != Stats()):
                 changed.append((pid, *values))
+                queued = self._stats_before[pid][_NURLPROC] if self._stats_before[pid] else 0
+                self._counters["queued"] += stats.nurlproc - queued
         self.txn.upsert("pstats", ("pid", *_STATS), changed, ("pid",))
         before = self._counters_before
         counters = [(name, value) for name, value in self._counters.items() if value != before[name]]

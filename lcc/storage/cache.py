@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from lcc.model import CachedUrl, QueueRow
+from lcc.model import FETCH_NOW, CachedUrl, QueueRow
 from lcc.storage.keyranges import provider_range
 from lcc.storage.rows import CACHED, SELECT_QUEUE, SELECT_USER, cached_url, queue_row
 from lcc.storage.transactions import Txn
@@ -96,17 +96,21 @@ def queue_row_of(txn: Txn, key: bytes) -> QueueRow | None:
     return None if row is None else queue_row(row)
 
 
-def queue_sets(txn: Txn, pid: int | None = None, after_psetid: int = 0, limit: int = 1000) -> list[QueueSet]:
-    """The sets that have rows in the queue, in their order."""
-    where, parameters = "psetid > ?", [after_psetid]
-    if pid is not None:
-        where += " AND pid = ?"
-        parameters.append(pid)
-    rows = txn.query(
-        "SELECT psetid, slot, pid, pri, connseq, fullset, nurls, time FROM qpsdb"
-        f" WHERE {where} ORDER BY psetid, slot LIMIT ?",
-        [*parameters, limit],
-    )
+def queue_sets(
+    txn: Txn, pid: int | None = None, after: tuple[int, int] = (0, FETCH_NOW), limit: int = 1000
+) -> list[QueueSet]:
+    """The sets that have rows in the queue, in their order; one with URLs in several time slots several times.
+
+    :param after: those behind this (psetid, slot).
+    """
+    select = "SELECT psetid, slot, pid, pri, connseq, fullset, nurls, time FROM qpsdb WHERE"
+    owned, owner = ("", []) if pid is None else (" AND pid = ?", [pid])
+    # Two statements, each a walk along the key; one with OR would not be.
+    where = f"psetid = ? AND slot > ?{owned} ORDER BY slot LIMIT ?"
+    rows = txn.query(f"{select} {where}", [*after, *owner, limit])
+    if len(rows) < limit:
+        where = f"psetid > ?{owned} ORDER BY psetid, slot LIMIT ?"
+        rows += txn.query(f"{select} {where}", [after[0], *owner, limit - len(rows)])
     return [
         QueueSet(psetid, slot, owner, priority, connseq, bool(full), queued, time)
         for psetid, slot, owner, priority, connseq, full, queued, time in rows

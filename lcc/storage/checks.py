@@ -147,6 +147,10 @@ _COUNTERS = ("files_used", "space_used", "nurlproc", "files_pending", "space_pen
 def check_counters(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | None:
     """What is counted of each provider is what there is."""
     txn, left = books.txn, PAGE_ROWS
+    if not progress:
+        stored, right = books.count_queue()
+        if stored != right:
+            _log.error("{stored} rows of the queue were counted, it is {right}", stored=stored, right=right)
     pid, key, before, counts = _parse_counted(progress)
     for _ in range(PAGE_SETS):
         if not key:

@@ -137,11 +137,11 @@ def order_removal(txn: Txn, pid: int) -> None:
 def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
     """What ``<init_accepted>`` says; zeros for a provider of which nothing is known yet."""
     row = txn.one(
-        "SELECT files_used, space_used, nurlproc, errseq, errcleared, fullsets_used, wantfullset"
+        "SELECT files_used, space_used, nurlproc, errseq, errcleared, fullsets_used, wantfullset, wantid"
         " FROM pstats WHERE pid = ?",
         [pid],
     )
-    files, space, processing, errseq, cleared, full_used, wanted = row or (0, 0, 0, 0, 0, 0, "")
+    files, space, processing, errseq, cleared, full_used, wanted, wantid = row or (0, 0, 0, 0, 0, 0, "", 0)
     allowed = txn.value("SELECT fullsetsallowed FROM pidb WHERE pid = ?", [pid])
     errors = txn.query(
         "SELECT number, code, message, url, sent, time FROM urlerrs WHERE pid = ? AND number > ?"
@@ -157,6 +157,7 @@ def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
         errors_upto=errseq,
         errors=tuple(StoredError(*error) for error in reversed(errors)),
         processing=processing,
+        wantid=wantid if wanted else 0,
     )
 
 

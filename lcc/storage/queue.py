@@ -162,7 +162,8 @@ class QueueStore(RepairStore):
     # Files.
 
     def deletes(self, machine: int, after: int, limit: int, now: int) -> Deferred[list[DeleteOrder]]:
-        return self._database.interact(delete_orders, machine, after, limit, now)
+        grace = self._settings.delete_grace
+        return self._database.interact(delete_orders, machine, after, limit, now, grace)
 
     def deletes_done(self, ids: Sequence[int]) -> Deferred[None]:
         return self._write(_deletes_done, sorted(ids))

@@ -69,12 +69,14 @@ def _partial_rows(txn: Txn, cursor: Cursor) -> list[QueueRow]:
     return rows
 
 
-def delete_orders(txn: Txn, machine: int, after: int, limit: int, now: int) -> list[DeleteOrder]:
+def delete_orders(txn: Txn, machine: int, after: int, limit: int, now: int, delete_grace: int) -> list[DeleteOrder]:
     """See :meth:`lcc.interfaces.IQueueStore.deletes`."""
     sql = (
         f"SELECT id, machine, file, not_before FROM fsmdb {txn.by_index('fsmdb_machine')}"
         " WHERE machine = ? AND id > ? ORDER BY id LIMIT ?"
     )
     rows = txn.query(sql, [machine, after, limit])
-    # They become due in their order: what is behind the first one that is not is looked at later.
-    return [DeleteOrder(*row[:3]) for row in takewhile(lambda row: row[3] <= now, rows)]
+    # They become due in their order: what is behind the first one that is not is looked at later.  One that would
+    # wait for longer than the grace is of a clock that was wrong, or of a longer grace than now.
+    waiting = range(now + 1, now + delete_grace + 1)
+    return [DeleteOrder(*row[:3]) for row in takewhile(lambda row: row[3] not in waiting, rows)]

@@ -18,6 +18,7 @@ from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, FetchResult, Outcome, QueueRow, Quota, Recorded
 from lcc.storage.books import Books
 from lcc.storage.overlay import TOMBSTONE_UPDATED
+from lcc.storage.queue_batch import registered_providers
 from lcc.storage.queue_slots import move_rows
 from lcc.storage.rows import (
     CACHE_COLUMNS,
@@ -178,9 +179,9 @@ def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
     else:
         outcome = work.rules.outcome(result.code, result.generation, not row.delete, row.generation, row.attempts)
     if row is None or outcome is Outcome.DISCARD:
+        _discard_file(work, result)
         if row is not None:
             _take_away(work, row)
-        _discard_file(work, result)
     elif outcome in (Outcome.STORE, Outcome.STORE_AGAIN):
         outcome = _store(work, result, row, outcome)
         if outcome is Outcome.STORE:
@@ -207,10 +208,16 @@ def _discard_file(work: _Work, result: FetchResult) -> None:
     """A file that is not wanted, unless it is the one in the cache (a result that came twice)."""
     if result.file is None:
         return
-    cached = work.cache.get(result.key)
+    cached, row = work.cache.get(result.key), work.queue.get(result.key)
+    if cached is None and row is None and not registered_providers(work.txn, [result.pid]):
+        # Nothing of this provider will be fetched any more: nothing has to be remembered.
+        work.books.delete_file(result.machine, result.file)
+        return
     if cached is None:
         cached = work.cache[result.key] = empty_cache_row(result.key, result.pid)
         cached["confirmed_time"] = work.now
+        if row is not None:
+            cached.update(curl=row.notice.curl, mimetype=row.notice.mimetype)
     elif _is_current(cached, result):
         return
     work.books.delete_file(result.machine, result.file)

@@ -6,9 +6,9 @@ from lcc.storage.transactions import Txn
 
 
 def queue_size(txn: Txn) -> int:
-    """See :meth:`lcc.interfaces.IQueueStore.queue_size`.  The counters are kept exactly, in the transactions that
-    change the queue, so that nobody has to count its rows."""
-    return int(txn.value("SELECT SUM(nurlproc) FROM pstats", (), 0))
+    """See :meth:`lcc.interfaces.IQueueStore.queue_size`.  The counter is kept exactly, in the transactions that
+    change the queue, so that nobody has to count rows, nor to add up providers."""
+    return int(txn.value("SELECT value FROM counters WHERE name = 'queued'", (), 0))
 
 
 def last_change(txn: Txn) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lcc.config import QmConfig
-from lcc.model import SetAnswer, SetHeader
+from lcc.model import FETCH_NOW, SetAnswer, SetHeader
 from lcc.storage.books import Books
 from lcc.storage.keyranges import provider_range
 from lcc.storage.overlay import TOMBSTONE_UPDATED
@@ -69,7 +69,11 @@ def sweep_page(
         [header.connseq],
     )
     stats.nurlproc -= len(nothing)
-    owed.touched.update(nothing)
+    if nothing:
+        # Not each key is told: there may be millions, and few of them have been read ahead.
+        earliest = txn.value("SELECT MIN(psetid) FROM qpsdb WHERE pid = ? AND slot = ?", [header.pid, FETCH_NOW])
+        if earliest is not None:
+            owed.add_queued(header.pid, earliest, 0)
     owed.deletes |= books.deletes
     books.close()
     return end

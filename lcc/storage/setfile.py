@@ -59,6 +59,7 @@ class SpooledSet:
             "errors_upto": self.header.errors_upto,
             "answered": answered,
             "time": self.header.time,
+            "wantid": self.header.wantid,
             "count": self.count,
             "body_bytes": self.body_bytes,
             "check": self.check,
@@ -85,6 +86,7 @@ def read_set_header(uns: str, path: Path, size: int, files: Files, epochs: Epoch
             errors_upto=int(fields["errors_upto"]),
             answered=bool(fields["answered"]),
             time=int(fields["time"]),
+            wantid=int(fields["wantid"]),
         )
         count, body_bytes, check = int(fields["count"]), int(fields["body_bytes"]), int(fields["check"])
     except (ValueError, KeyError, TypeError) as error:

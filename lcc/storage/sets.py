@@ -95,7 +95,8 @@ class Finished:
 
 def finish_set(books: Books, header: SetHeader, now: int, full_set_period: int) -> None:
     """What a set that is applied completely does to the provider's statistics: the errors that were shown are done
-    with, an unsolicited full set is counted, a wanted one clears the flag.
+    with; an unsolicited full set is counted; one that was asked for is free, and ends the request that its provider
+    was told of.
 
     :param full_set_period: seconds after which counting begins anew.
     """
@@ -107,8 +108,9 @@ def finish_set(books: Books, header: SetHeader, now: int, full_set_period: int) 
         books.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number <= ?", [header.pid, cleared])
     if header.full:
         stats.last_full_time = now
-        if stats.wantfullset and header.connseq >= stats.fullconnseq:
-            stats.wantfullset = ""
+        if header.wantid:
+            if header.wantid == stats.wantid and header.connseq >= stats.fullconnseq:
+                stats.wantfullset = ""
         else:
             if now - stats.fullsets_since >= full_set_period:
                 stats.fullsets_since, stats.fullsets_used = now, 0

@@ -114,13 +114,13 @@ class Spool:
         """
         return self.size_bytes >= FULL_SHARE * self.size_max_bytes
 
-    def begin(self, *, pid: int, connseq: int, full: bool, errors_upto: int) -> SetWriter:
+    def begin(self, *, pid: int, connseq: int, full: bool, errors_upto: int, wantid: int = 0) -> SetWriter:
         """A file for a set that begins to arrive.
 
         :raises OSError: it cannot be made.
         """
         self._arrivals += 1
-        header = SetHeader(self.name, self.epoch, 0, pid, connseq, full, errors_upto, answered=False, time=0)
+        header = SetHeader(self.name, self.epoch, 0, pid, connseq, full, errors_upto, False, 0, wantid)
         return SetWriter(self, self._incoming / f"{self._arrivals}", header)
 
     def secure(self, entry: SpooledSet) -> None:

@@ -30,7 +30,7 @@ from lcc.model import (
     UrlNotice,
 )
 from lcc.storage.database import BlockingDatabase
-from lcc.storage.providers import add_provider
+from lcc.storage.providers import add_provider, provider_status
 from lcc.storage.queue import QueueStore
 
 T = TypeVar("T")
@@ -122,7 +122,13 @@ class Queue:
             self.number += 1
             number = self.number
         values = {"pid": self.pid, "errors_upto": 0, "answered": False, "time": 5, "epoch": "e"} | more
+        if full and "wantid" not in more:
+            values["wantid"] = self.wantid(values["pid"])
         return SetHeader(uns=uns, number=number, connseq=connseq, full=full, **values)
+
+    def wantid(self, pid: int = 0) -> int:
+        """What a provider that connects now is told."""
+        return self.database.now(provider_status, pid or self.pid, 0).wantid
 
     def key(self, path: str, mimetype: str = "text/html") -> bytes:
         return url_key(self.pid, f"http://site/{path}", mimetype)
@@ -237,6 +243,10 @@ class Queue:
         assert [row[:3] for row in stored] == [row[:3] for row in sets]
         for (*_, first, last), (*_, lowest, highest) in zip(stored, sets, strict=True):
             assert first <= lowest and highest <= last
+        assert (
+            query("SELECT COALESCE(SUM(nurlproc), 0) FROM pstats")[0][0]
+            == query("SELECT value FROM counters WHERE name = 'queued'")[0][0]
+        )
         numbers = [number for (number,) in query("SELECT change_number FROM lccurl WHERE change_number > 0")]
         assert len(set(numbers)) == len(numbers)
         assert max(numbers, default=0) <= query("SELECT value FROM counters WHERE name = 'change'")[0][0]

@@ -89,6 +89,7 @@ DAMAGE: dict[str, str] = {
     "a count is too low": "UPDATE qpsdb SET nurls = 1",
     "places are outside": "UPDATE qpsdb SET firstseq = firstseq + 3, lastseq = lastseq - 1",
     "rows are lost": "DELETE FROM qdb WHERE seq = 3",
+    "the queue is counted wrong": "UPDATE counters SET value = value + 3 WHERE name = 'queued'",
     "content is lost": "DELETE FROM lccurl WHERE len IS NOT NULL",
 }
 

@@ -117,8 +117,8 @@ def test_who_has_work_looks_at_sets_only(big: Queue) -> None:
 
 
 def test_delete_orders(big: Queue) -> None:
-    check(big, lambda txn: queue_read.delete_orders(txn, 1, 10, 200, NOON))
-    check(big, lambda txn: queue_read.delete_orders(txn, 7, 0, 200, NOON))
+    check(big, lambda txn: queue_read.delete_orders(txn, 1, 10, 200, NOON, 300))
+    check(big, lambda txn: queue_read.delete_orders(txn, 7, 0, 200, NOON, 300))
 
 
 def test_opening_a_slot(big: Queue) -> None:

@@ -14,6 +14,7 @@ from lcc.storage.providers import change_provider, get_provider, order_removal, 
 from .kit import Queue, notice, result_of
 
 HTML = "text/html"
+NOON = 12 * 3600
 
 
 def test_a_set_is_queued_in_its_order_and_fetched(queue: Queue) -> None:
@@ -269,6 +270,36 @@ def test_full_sets_are_counted_and_wanted_ones_are_free(queue: Queue) -> None:
     assert left() == (10, "")
 
 
+def test_only_a_full_set_that_was_asked_for_ends_the_request(queue: Queue) -> None:
+    """What was on its way before may lack what is lost."""
+    on_its_way = queue.header(1, full=True)
+    result_of(queue.store.want_full_set(queue.pid, "old-files"))
+    asked_for = queue.header(2, full=True)
+    result_of(queue.store.want_full_set(queue.pid, "expired-files"))
+    assert queue.wantid() == asked_for.wantid != 0
+    queue.absorb(queue.pieces(on_its_way, [notice("a")]))
+    assert queue.stats("wantfullset") == "expired-files" and queue.stats("fullsets_used") == 1
+    result_of(queue.store.want_full_set(queue.pid, "cache-crash"))
+    queue.absorb(queue.pieces(asked_for, [notice("a")]))
+    assert queue.stats("wantfullset") == "cache-crash" and queue.stats("fullsets_used") == 1
+    asked_for = queue.header(3, full=True)
+    result_of(queue.store.want_full_set(queue.pid, "cache-crash"))
+    queue.absorb(queue.pieces(asked_for, [notice("a")]))
+    assert queue.stats("wantfullset") == "cache-crash", "another loss has been noticed"
+    result_of(queue.store.want_full_set(queue.pid, "old-files"))
+    queue.send(5, notice("a"), full=True)
+    assert queue.wantid() == 0 and queue.stats("wantfullset") == "" and queue.stats("fullsets_used") == 1
+
+
+def test_millions_of_queued_urls_that_a_full_set_does_not_name_are_not_told_one_by_one(queue: Queue) -> None:
+    queue.send(1, *[notice(f"{number}") for number in range(50)])
+    first = queue.rows()[0]
+    absorbed = queue.send(2, notice("7"), full=True)
+    assert absorbed.queued == {queue.pid: (first.psetid, 0)} and absorbed.touched == {queue.key("7")}
+    assert [row.notice.curl[-1] for row in queue.rows() if not row.delete] == ["7"]
+    queue.check_books()
+
+
 def test_replay_at_every_prefix_changes_nothing(queue: Queue) -> None:
     def state() -> object:
         tables = ("qdb", "qpsdb", "lccurl", "fsmdb", "setspos", "counters", "pstats", "urlerrs")
@@ -508,6 +539,18 @@ def test_a_provider_that_is_gone_is_refused(queue: Queue) -> None:
     assert queue.database.query("SELECT * FROM qdb") == []
 
 
+def test_what_a_fetch_brings_after_its_provider_was_removed(queue: Queue) -> None:
+    queue.send(1, notice("a"), notice("b"))
+    first, second = queue.rows()
+    queue.record(queue.fetched(first))
+    queue.database.now(order_removal, queue.pid)
+    queue.carry_out()
+    for _ in range(2):
+        queue.record(queue.fetched(second, file=7))
+    assert set(queue.files_to_delete()) == {1, 7}
+    assert [curl for (curl,) in queue.database.query("SELECT curl FROM lccurl")] == ["http://site/a"]
+
+
 def test_a_provider_is_removed_with_all_it_has(queue: Queue) -> None:
     queue.send(1, *[notice(name) for name in "abc"])
     queue.fetch_all()
@@ -567,6 +610,21 @@ def test_the_queue_for_listings(queue: Queue) -> None:
     sets = queue.database.now(cache.queue_sets)
     assert [(found.pid, found.queued, found.priority) for found in sets] == [(queue.pid, 2, 1), (queue.pid, 1, 1)]
     assert queue.database.now(cache.queue_row_of, rows[0].key) == rows[0]
+
+
+def test_sets_with_several_time_slots_are_listed_once_each(queue: Queue) -> None:
+    for connseq in (1, 2):
+        told = [notice(f"{connseq}{hour}", hours=f"{hour}") for hour in range(3)]
+        queue.send(connseq, *told, notice(f"{connseq}"), now=NOON)
+    whole = queue.database.now(cache.queue_sets)
+    assert len(whole) == 8
+    for limit, pid in itertools.product((1, 2, 3, 8), (None, queue.pid)):
+        found: list[cache.QueueSet] = []
+        after = (0, -1)
+        while page := queue.database.now(cache.queue_sets, pid, after, limit):
+            found += page
+            after = (page[-1].psetid, page[-1].slot)
+        assert found == whole
 
 
 def test_changes_are_complete_and_in_order(queue: Queue) -> None:

@@ -8,6 +8,7 @@ from lcc.errors import Busy
 from lcc.model import MachineState, UnsStanding
 from lcc.storage.cache import database_epoch
 from lcc.storage.queue_repair import JUMP, PAGE_PROVIDERS
+from lcc.storage.sessions import newest_absorbed
 
 from .kit import Queue, notice, result_of
 
@@ -91,6 +92,21 @@ def test_everybody_is_asked_for_a_full_set(queue: Queue) -> None:
     assert wanted == [(len(rows),)]
     assert queue.database.query("SELECT pid FROM pstats WHERE pid = 5000") == []
     assert queue.stats("nurlproc") == 1
+
+
+def test_connections_after_a_loss_are_newer_than_those_that_are_spooled(queue: Queue) -> None:
+    """A UNS may have sets of connections that the database, put back from a backup, has not counted."""
+    queue.send(3, notice("a"))
+    result_of(queue.store.want_full_sets("cache-crash"))
+    assert queue.stats("maxconnseq") == 3
+    result_of(queue.store.want_full_sets("cache-crash", connections_lost=True))
+    newest = queue.database.now(newest_absorbed, queue.pid)
+    spooled, new = queue.header(900, full=True, uns="spool"), queue.header(newest + 1, full=True)
+    queue.absorb(queue.pieces(spooled, [notice("a", "1"), notice("b", "1")]))
+    queue.absorb(queue.pieces(new, [notice("a", "2"), notice("c", "2")]))
+    queue.fetch_all()
+    assert {name[12:13]: state for name, state in queue.cached().items()} == {"a": "cached", "c": "cached"}
+    assert queue.stats("wantfullset") == ""
 
 
 def test_machines(queue: Queue) -> None:

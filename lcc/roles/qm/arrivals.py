@@ -53,6 +53,7 @@ def open_set(uns: str, message: Set) -> OpenSet:
         message.errors_upto,
         message.answered,
         message.time,
+        message.wantid,
     )
     opened = OpenSet(header)
     if not 0 < message.pid < PIDS:

@@ -188,7 +188,7 @@ class Repair:
             "asked for full sets, and content users have to start again",
             why=why,
         )
-        await self._want_all()
+        await self._want_all(connections_lost=True)
         epoch = "".join(f"{int(self._random() * 65536):04x}" for _ in range(4))
         before = self.epoch
         self.epoch = await self._patience.ask(
@@ -196,7 +196,8 @@ class Repair:
         )
         _log.warn("The database's epoch is {epoch} from now on", epoch=self.epoch)
 
-    async def _want_all(self) -> None:
+    async def _want_all(self, connections_lost: bool = False) -> None:
         await self._patience.ask(
-            "asking all providers for full sets", lambda: self._store.want_full_sets(CACHE_CRASH)
+            "asking all providers for full sets",
+            lambda: self._store.want_full_sets(CACHE_CRASH, connections_lost),
         )

@@ -67,6 +67,7 @@ def opening(header: SetHeader) -> Set:
         header.errors_upto,
         header.answered,
         header.time,
+        header.wantid,
     )
 
 

@@ -272,7 +272,11 @@ class Session:
             if uns.spool.is_full:
                 raise SpoolFull
             writer = uns.spool.begin(
-                pid=provider.pid, connseq=self._connseq, full=begin.full, errors_upto=status.errors_upto
+                pid=provider.pid,
+                connseq=self._connseq,
+                full=begin.full,
+                errors_upto=status.errors_upto,
+                wantid=status.wantid if begin.full and allowance.wanted else 0,
             )
         except (LccError, SpoolFull, OSError) as error:
             self._reject_set(*self._reason(error), begin.prefix)

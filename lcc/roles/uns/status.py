@@ -39,6 +39,11 @@ class FullSetAllowance:
         self._wanted = bool(status.full_set_wanted)
 
     @property
+    def wanted(self) -> bool:
+        """The next one is that which the provider was asked for."""
+        return self._wanted
+
+    @property
     def allowed(self) -> bool:
         """A full set is wanted, or an unsolicited one is still allowed."""
         return self._wanted or self._left is None or self._left > 0

@@ -38,6 +38,7 @@ CREATE TABLE pstats (
     fullsets_used INTEGER NOT NULL DEFAULT 0,   -- unsolicited full sets in this period
     fullsets_since INTEGER NOT NULL DEFAULT 0,  -- when the period began
     wantfullset TEXT NOT NULL DEFAULT '',       -- why a full set is wanted; empty: it is not
+    wantid INTEGER NOT NULL DEFAULT 0,          -- names the request for a full set (random); 0: there was none
     last_full_time INTEGER NOT NULL DEFAULT 0,  -- when the last full set was accepted
     files_pending INTEGER NOT NULL DEFAULT 0,   -- rows of qdb that are to be fetched and have no content yet
     space_pending INTEGER NOT NULL DEFAULT 0,   -- the bytes told of those
@@ -192,11 +193,11 @@ CREATE TABLE machines (
 
 -- Counters of the queue manager.
 CREATE TABLE counters (
-    name TEXT NOT NULL PRIMARY KEY,             -- change, psetid, file_order, batch, qm_run, forgotten
+    name TEXT NOT NULL PRIMARY KEY,             -- change, psetid, file_order, batch, qm_run, forgotten, queued
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('qm_run', 0),
-    ('forgotten', 0);
+    ('forgotten', 0), ('queued', 0);
 
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE orders (
