@@ -17,8 +17,9 @@ from lcc.storage.checks import CHECKS
 from lcc.storage.keyranges import provider_range
 from lcc.storage.order_rows import FETCH_AGAIN, REBUILD, RETRY, WANT_FULL_SET
 from lcc.storage.overlay import TOMBSTONE_UPDATED
-from lcc.storage.providers import REMOVED
+from lcc.storage.providers import CHANGED, REMOVED
 from lcc.storage.queue_batch import Owed
+from lcc.storage.queue_changed import changed_page
 from lcc.storage.queue_damage import fetch_damaged
 from lcc.storage.queue_retry import retry_page
 from lcc.storage.rows import CACHE_COLUMNS, CACHED, empty_cache_row
@@ -68,6 +69,8 @@ def carry_out(txn: Txn, run: int, rules: IQueueRules, order: Order, now: int, se
         left = _want_page(books, order, progress)
     elif order.kind == RETRY:
         left = retry_page(books, rules, order.pid, order.code, progress, now, owed)
+    elif order.kind == CHANGED:
+        left = changed_page(books, rules, order.pid, progress, now, owed, PAGE_ROWS)
     elif order.kind == REBUILD:
         left = _rebuild_page(books, progress, now, owed)
     elif order.kind == FETCH_AGAIN:

@@ -358,6 +358,18 @@ def test_a_change_of_the_provider_takes_effect_at_once(world: World) -> None:
     assert {fetch.pid for fetch in botm.out.values()} == {pid, closed}
 
 
+def test_new_hours_reach_rows_that_wait_in_slots(world: World) -> None:
+    """It is 22h.  The row waits for 10h, because the provider's hours begin then; now they are open."""
+    pid = world.provider(hours="10-12")
+    uns, botm = FakeUns(world), FakeBotm(world)
+    uns.send_set(1, pid, wide(1, hours="9-24"))
+    assert world.count("qdb", "slot = 10") == 1
+    change(world, pid, hours="")
+    world.advance(2)
+    botm.done(only(botm))
+    assert world.count("qdb") == world.count("qpsdb") == 0
+
+
 def test_a_new_priority_counts_at_once(make_world: MakeWorld) -> None:
     world = make_world(overload=1.0)
     uns, botm = FakeUns(world), FakeBotm(world, capacity=1)

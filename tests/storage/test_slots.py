@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from lcc.errors import Busy, StoreUnavailable
 from lcc.model import FETCH_NOW, Cursor, Delay, QueueRow, SlotPage
+from lcc.storage import queue_orders
+from lcc.storage.providers import change_provider, get_provider
 
 from .kit import Queue, notice, result_of
+
+HOUR = 3600
 
 
 def counts(queue: Queue) -> list[tuple[int, int, int]]:
@@ -144,3 +149,41 @@ def test_only_the_newest_queue_manager_may(queue: Queue) -> None:
     ):
         with pytest.raises(Busy):
             result_of(write())
+
+
+def change(queue: Queue, **changes: object) -> None:
+    provider = queue.database.now(get_provider, queue.pid)
+    assert provider is not None
+    queue.database.now(change_provider, attrs.evolve(provider, **changes))  # type: ignore[arg-type]
+
+
+def slots_of(queue: Queue) -> dict[str, int]:
+    return {curl[-1]: slot for curl, slot in queue.database.query("SELECT curl, slot FROM qdb ORDER BY psetid, seq")}
+
+
+def test_new_hours_of_a_provider_move_its_rows(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is 3h.  Rows wait in slots that the provider's old hours gave them."""
+    monkeypatch.setattr(queue_orders, "PAGE_ROWS", 2)
+    change(queue, hours="10-12")
+    queue.carry_out(3 * HOUR)
+    some = [notice(name, hours="0-12") for name in "abc"]
+    queue.send(1, *some, notice("d"), notice("e", hours="11"), now=3 * HOUR)
+    queue.send(2, notice("f", hours="2-8,10"), notice("g", hours="3"), now=3 * HOUR)
+    assert slots_of(queue) == {"a": 10, "b": 10, "c": 10, "d": FETCH_NOW, "e": 11, "f": 10, "g": FETCH_NOW}
+    change(queue, hours="2-6")
+    done = queue.carry_out(3 * HOUR)
+    assert slots_of(queue) == dict.fromkeys("abcdefg", FETCH_NOW)  # "e" never meets it: it is to be reported
+    assert done.work.queued == {queue.pid: (1, 1)}
+    queue.check_books()
+    change(queue, hours="5-12")
+    for row in queue.rows():
+        close(queue, 5, row)
+    queue.carry_out(3 * HOUR)
+    # What has no hours of its own waits in no slot: its provider does.
+    assert slots_of(queue) == {**dict.fromkeys("abcf", 5), "d": FETCH_NOW, "e": 11, "g": FETCH_NOW}
+    queue.check_books()
+    change(queue, hours="", priority=2)
+    queue.carry_out(3 * HOUR)
+    assert slots_of(queue) == {**dict.fromkeys("abcdfg", FETCH_NOW), "e": 11}
+    assert {row[0] for row in queue.database.query("SELECT pri FROM qpsdb")} == {2}
+    queue.check_books()
