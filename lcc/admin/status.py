@@ -113,10 +113,18 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
     for machine in state["machines"]:
         stands = "connected" if machine["ready"] else "connecting" if machine["connected"] else "away"
         robots = f"robots for {machine['capacity']} fetches at once" if machine["capacity"] else "no robots"
-        yield "BOT-M", f"machine {machine['machine']}: {stands}, {robots}, {machine['orders']} orders out"
+        yield "BOT-M", f"{_who(machine)}: {stands}, {robots}, {machine['orders']} orders out"
     rates = state["rates"]
     if rates:
         yield "rates", f"{rates['results_recorded']:g} fetches/s, {rates['sets_answered']:g} sets/s"
+
+
+def _who(machine: dict[str, Any]) -> str:
+    """The machine, its BOT-M's name, and through whom it is connected."""
+    via = machine.get("via", "")
+    through = f" via {', '.join(via.split())}" if via else ""
+    name = machine.get("name", "")
+    return f"machine {machine['machine']} ({name}{through})" if name else f"machine {machine['machine']}"
 
 
 def _queue(answer: dict[str, Any]) -> Lines:

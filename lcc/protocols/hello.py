@@ -32,7 +32,7 @@ class Hello(Flat):
     :ivar numbers_upto: UNS: set numbers from this one on were never given out; 0: it does not say.  (If the database
         knows higher ones, the UNS's spool has gone back in time.)
     :ivar machine: BOT-M: its machine id; 0: it is a central one, which speaks for the machines behind it
-        (:class:`lcc.protocols.work.Machine`).
+        (:class:`lcc.protocols.work.MachineHello`).
     :ivar names_upto: BOT-M: file ids from this one on were never given out.
     :ivar capacity: BOT, BOT-M: fetches at once.
     :ivar run: names this run of the process.

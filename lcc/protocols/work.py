@@ -199,7 +199,7 @@ class Ping(Flat):
 
 
 @attrs.frozen
-class Machine(Hello):
+class MachineHello(Hello):
     """The BOT-M of a machine behind a central one has connected: its hello, as it said it to the one above it.
 
     :ivar machine: its machine id.
@@ -227,7 +227,7 @@ class Drop(Flat):
 
 
 DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Settled, Verify, Intact, Drop, Ping)
-UP = Vocabulary(Running, Ready, Capacity, Done, Deleted, Checked, Machine, Gone, Ping)
+UP = Vocabulary(Running, Ready, Capacity, Done, Deleted, Checked, MachineHello, Gone, Ping)
 
 
 def addressed(message: Flat, machine: int) -> str:

@@ -21,7 +21,18 @@ STATE: dict[str, Any] = IDLE | {
     "ports": {"UNSes": True},
     "unses": ["uns"],
     "absorb_waiting": 1200,
-    "machines": [{"machine": 1, "connected": True, "ready": True, "capacity": 8, "orders": 3}],
+    "machines": [
+        {
+            "machine": 1,
+            "name": "rack1",
+            "via": "central row2",
+            "content": "",
+            "connected": True,
+            "ready": True,
+            "capacity": 8,
+            "orders": 3,
+        }
+    ],
     "orders_out": 3,
     "rates": {"results_recorded": 12.5, "sets_answered": 0.4},
 }
@@ -86,7 +97,7 @@ def test_status_of_a_busy_one(site: Site) -> None:
         "run 1 is alive; heard of 2 seconds ago",
         "port for UNSes: open",
         "uns; 1,200 elements wait to be taken in",
-        "machine 1: connected, robots for 8 fetches at once, 3 orders out",
+        "machine 1 (rack1 via central, row2): connected, robots for 8 fetches at once, 3 orders out",
         "12.5 fetches/s, 0.4 sets/s",
         "priority 1: 7 URLs, 1 of them in time slots in 3 sets of 2 providers",
         "1 of provider 1, came 2023-11-14 22:03:20 UTC (10 minutes ago), 5 URLs left",

@@ -33,7 +33,18 @@ def test_it_says_what_goes_on(world: World) -> None:
     assert now.alive and now.trouble == "" and now.age_seconds <= SAVE_SECONDS
     state = now.state
     assert (state["run"], state["capacity"], state["orders_out"]) == (world.engine.run, 4, 1)
-    assert state["machines"] == [{"machine": 3, "connected": True, "ready": True, "capacity": 4, "orders": 1}]
+    assert state["machines"] == [
+        {
+            "machine": 3,
+            "name": "b",
+            "via": "",
+            "content": "",
+            "connected": True,
+            "ready": True,
+            "capacity": 4,
+            "orders": 1,
+        }
+    ]
     assert (state["unses"], state["overload"], state["providers_active"]) == (["uns-7"], "", 1)
     (fetch,) = botm.out.values()
     order = now.fetching(bytes.fromhex(fetch.key))

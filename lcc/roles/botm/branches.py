@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory
@@ -13,7 +14,7 @@ from twisted.python.failure import Failure
 from lcc.errors import StreamError
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import UP, Gone, Machine, addressed, addressee
+from lcc.protocols.work import UP, Gone, MachineHello, addressed, addressee
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.peer import Peer
 from lcc.transport.stream import XmlStream
@@ -33,7 +34,7 @@ class Stem(Protocol):
     def connected(self) -> bool:
         """The upper end is there."""
 
-    def arrived(self, branch: BranchPeer, machine: Machine) -> None:
+    def arrived(self, branch: BranchPeer, machine: MachineHello) -> None:
         """A machine is there."""
 
     def departed(self, branch: BranchPeer, machine: int) -> None:
@@ -89,7 +90,7 @@ class BranchPeer(Peer):
             raise StreamError("syntax", "a BOT-M must name its run, and its machine if it is not a central one")
         self.machine = hello.machine
         if self.machine:
-            self._stem.arrived(self, _machine(hello))
+            self._stem.arrived(self, MachineHello(**attrs.asdict(hello)))
         else:
             _log.info("{peer}, a central BOT-M, has connected", peer=self.describe())
 
@@ -110,14 +111,14 @@ class BranchPeer(Peer):
         self._stem.branch_lost(self)
 
     def _from_machine(self, machine: int, message: Flat) -> None:
-        if isinstance(message, (Machine, Gone)) or machine not in (0, self.machine):
+        if isinstance(message, (MachineHello, Gone)) or machine not in (0, self.machine):
             raise StreamError("unknown-message", f"<{message.TAG}> of machine {machine} from machine {self.machine}")
         self._pass_on(self.machine, message)
 
     def _from_central(self, machine: int, message: Flat) -> None:
         if not machine:
             raise StreamError("syntax", f"<{message.TAG}> of no machine from a central BOT-M")
-        if isinstance(message, Machine):
+        if isinstance(message, MachineHello):
             self._stem.arrived(self, message)
         elif isinstance(message, Gone):
             self._stem.departed(self, machine)
@@ -129,25 +130,6 @@ class BranchPeer(Peer):
         if len(text) > MESSAGE_CHARS_MAX:
             raise StreamError("limit", f"<{message.TAG}> of {len(text)} characters")
         self._stem.said(self, machine, text)
-
-
-def _machine(hello: Hello) -> Machine:
-    return Machine(
-        hello.role,
-        hello.name,
-        hello.version,
-        hello.epoch,
-        hello.acked,
-        hello.numbers_upto,
-        hello.machine,
-        hello.names_upto,
-        hello.capacity,
-        hello.run,
-        hello.clock_ms,
-        hello.content,
-        hello.suspect_from,
-        hello.suspect_upto,
-    )
 
 
 class BranchFactory(Factory):

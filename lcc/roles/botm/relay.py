@@ -43,7 +43,7 @@ from lcc.config import BotmConfig
 from lcc.errors import StreamError
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import Drop, Fetch, Gone, Machine, addressed
+from lcc.protocols.work import Drop, Fetch, Gone, MachineHello, addressed
 from lcc.roles.botm.branches import BranchFactory, BranchPeer
 from lcc.roles.botm.trunk import TrunkFactory, TrunkLink
 
@@ -63,7 +63,7 @@ class Route(NamedTuple):
     """
 
     branch: BranchPeer
-    machine: Machine
+    machine: MachineHello
 
 
 class Relay:
@@ -98,7 +98,7 @@ class Relay:
         self._factory.drop_all()
 
     @property
-    def machines(self) -> Mapping[int, Machine]:
+    def machines(self) -> Mapping[int, MachineHello]:
         """What each machine that is connected said of itself."""
         return {number: route.machine for number, route in self._routes.items()}
 
@@ -155,7 +155,7 @@ class Relay:
 
     # The BOT-Ms.
 
-    def arrived(self, branch: BranchPeer, machine: Machine) -> None:
+    def arrived(self, branch: BranchPeer, machine: MachineHello) -> None:
         """A machine is there."""
         number = machine.machine
         if self._link is None:
@@ -164,7 +164,7 @@ class Relay:
             raise StreamError("syntax", f"machine {number} of run {machine.run!r} via {machine.via[:200]!r}")
         route = self._routes.get(number)
         if route is not None and route.machine.run != machine.run:
-            _log.error(
+            _log.warn(
                 "Machine {number} is there twice: behind {one}, and now behind {other}, which is turned away",
                 number=number,
                 one=route.branch.describe(),

@@ -1,4 +1,4 @@
-"""One connection of a BOT-M: what it says goes to the dispatcher, the recorder and the delete manager."""
+"""A BOT-M: what it says goes to the dispatcher, the recorder and the delete manager."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Working(Protocol):
 
 
 class Botm:
-    """One connection of a BOT-M.
+    """One connection of a BOT-M of a machine, be it direct or behind a central one.
 
-    :raises StreamError: its hello names no machine or no run.
+    :raises StreamError: its hello names no machine or no run, or the machine is there already.
     """
 
     def __init__(self, engine: Working, line: Line, hello: Hello) -> None:
@@ -44,7 +44,7 @@ class Botm:
             raise StreamError("syntax", "a BOT-M must name its machine and its run")
         self._engine = engine
         self._line = line
-        self._machine = engine.dispatcher.connected(line, hello.machine, hello.run, hello.capacity)
+        self._machine = engine.dispatcher.connected(line, hello)
 
     def elements_received(self, elements: list[Start]) -> Deferred[None] | None:
         """It says this.

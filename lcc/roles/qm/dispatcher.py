@@ -2,7 +2,7 @@
 
 Each BOT-M gets a little more orders than it has robots for (``overload``), so that none is ever idle.  A provider's
 orders go where its last one went, because the connection to its site is open there, as long as that BOT-M has a free
-robot; else to the BOT-M with the most room.
+robot; else to the BOT-M with the most room.  This is remembered for a while when the provider has nothing to fetch.
 
 An order that does not come back is handed out again, but never while it may still be running (no two fetches at once
 from one provider):
@@ -25,6 +25,7 @@ from twisted.logger import Logger
 from lcc.domain.keys import pid_of
 from lcc.errors import StreamError, code
 from lcc.model import FetchResult, QueueRow
+from lcc.protocols.hello import Hello
 from lcc.protocols.work import Done, Fetch, Running
 from lcc.roles.qm.delays import SITE
 from lcc.roles.qm.machines import Line, Machine, Order
@@ -37,6 +38,8 @@ _log = Logger()
 _ROBOT_ERROR = code("robot-error")
 _HOURS_OVER = code("hours-over")
 _EXPIRED_KEPT = 10_000
+AFFINITY_MAX = 20_000
+"""Providers of which the last machine is remembered when they have nothing to fetch for a while."""
 
 
 def read_key(text: str, pid: int) -> bytes:
@@ -87,6 +90,7 @@ class Dispatcher:
         self._orders: dict[str, Order] = {}
         self._foreign: dict[str, Order] = {}
         self._expired: dict[bytes, int] = {}
+        self._homes: dict[int, int] = {}
         self._run = ""
         self._number = 0
 
@@ -101,12 +105,15 @@ class Dispatcher:
 
     # What the BOT-Ms say.
 
-    def connected(self, line: Line, machine_number: int, run: str, capacity: int) -> Machine:
-        """A BOT-M has connected."""
-        machine = self.machines.get(machine_number)
+    def connected(self, line: Line, hello: Hello) -> Machine:
+        """A BOT-M has connected.
+
+        :raises StreamError: another one of the same machine is there.
+        """
+        machine = self.machines.get(hello.machine)
         if machine is None:
-            machine = self.machines[machine_number] = Machine(machine_number)
-        machine.connected(line, run, capacity)
+            machine = self.machines[hello.machine] = Machine(hello.machine)
+        machine.connected(line, hello)
         return machine
 
     def running(self, machine: Machine, message: Running, now: float) -> None:
@@ -145,7 +152,7 @@ class Dispatcher:
             return
         result: FetchResult | None = None
         try:
-            result = _result(message)
+            result = _result(message, machine)
             if order is not None and (result.key, result.generation) != (order.key, order.generation):
                 raise StreamError("syntax", f"order {order.id} was for another URL")
         except StreamError as error:
@@ -206,10 +213,12 @@ class Dispatcher:
         return count
 
     def _send_one(self, work: ProviderWork, now: float, wall: float) -> None:
-        machine = self._machine_for(work.machine)
+        machine = self._machine_for(work.machine or self._homes.get(work.pid, 0))
         row, info = work.row, work.info
         assert isinstance(row, QueueRow) and isinstance(info, FetchInfo) and machine.line is not None
-        work.machine = machine.number
+        if work.machine != machine.number:
+            work.machine = machine.number
+            self._settle(work.pid, machine.number)
         key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice = row
         self._number += 1
         order_id = f"{self._run}{self._number}"
@@ -233,8 +242,16 @@ class Dispatcher:
                 info.insecure,
                 "",
                 None if work.start_by == inf else int(work.start_by - wall),
+                sent_ms=machine.line.peer_clock_ms(),
             )
         )
+
+    def _settle(self, pid: int, number: int) -> None:
+        homes = self._homes
+        homes.pop(pid, None)
+        homes[pid] = number
+        if len(homes) > AFFINITY_MAX:
+            del homes[next(iter(homes))]
 
     def _machine_for(self, last: int) -> Machine:
         """Where the next order goes; there is room somewhere."""
@@ -296,7 +313,7 @@ class Dispatcher:
         return order
 
 
-def _result(message: Done) -> FetchResult:
+def _result(message: Done, machine: Machine) -> FetchResult:
     return FetchResult(
         message.pid,
         read_key(message.key, message.pid),
@@ -314,6 +331,6 @@ def _result(message: Done) -> FetchResult:
         message.headers,
         message.wire_bytes,
         message.elapsed_ms,
-        message.machine,
+        machine.number if message.file is not None else None,
         message.file,
     )

@@ -46,13 +46,14 @@ from lcc.model import Absorbed, CarriedOut, Recorded
 from lcc.protocols.hello import Hello
 from lcc.roles.qm.absorber import Absorber
 from lcc.roles.qm.botms import Botm
+from lcc.roles.qm.central import Behind, Central
 from lcc.roles.qm.delays import Delays
 from lcc.roles.qm.deleter import Deleter
 from lcc.roles.qm.dispatcher import Dispatcher
 from lcc.roles.qm.gate import Closed
 from lcc.roles.qm.housekeeper import Housekeeper
 from lcc.roles.qm.keeper import Timekeeper
-from lcc.roles.qm.machines import Machine
+from lcc.roles.qm.machines import Line, Machine
 from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.reader import Reader
 from lcc.roles.qm.recorder import Recorder
@@ -220,9 +221,7 @@ class QmEngine:
     def _let_in(self, visitor: Visitor, hello: Hello) -> Guest:
         _log.info("{peer} has connected", peer=visitor.describe())
         if hello.role == "botm":
-            botm = Botm(self, visitor, hello)
-            self.upkeep.botm_hello(hello)
-            return botm
+            return self.let_in_machine(visitor, hello) if hello.machine else Central(self, visitor)
         absorber = Absorber(
             hello.name,
             visitor.say,
@@ -238,6 +237,22 @@ class QmEngine:
         if self.started:
             absorber.enable()
         return absorber
+
+    def welcome_machine(self, machine: Behind) -> Guest:
+        """The BOT-M of a machine behind a central one has said hello.
+
+        :raises StreamError: it is turned away.
+        """
+        return self.upkeep.welcome(machine, machine.hello, partial(self.let_in_machine, machine, machine.hello))
+
+    def let_in_machine(self, line: Line, hello: Hello) -> Guest:
+        """The hello of a machine's BOT-M is in order.
+
+        :raises StreamError: it is turned away all the same.
+        """
+        botm = Botm(self, line, hello)
+        self.upkeep.botm_hello(hello)
+        return botm
 
     def gone(self, visitor: Visitor) -> None:
         """A connection is closed."""

@@ -10,17 +10,22 @@ from typing import Protocol
 
 from twisted.logger import Logger
 
+from lcc.errors import StreamError
 from lcc.protocols.flat import Flat
-from lcc.protocols.work import RecordedUpto
+from lcc.protocols.hello import Hello
+from lcc.protocols.work import MachineHello, RecordedUpto
 
 _log = Logger()
 
 
 class Line(Protocol):
-    """The connection to a BOT-M."""
+    """The connection to a BOT-M, or its part of the connection to a central one."""
 
     def say(self, message: Flat) -> None:
         """Send it this."""
+
+    def peer_clock_ms(self) -> int | None:
+        """What its clock shows now, or a little less (:class:`lcc.roles.peer.Peer`)."""
 
     def drop(self) -> None:
         """Close the connection at once."""
@@ -58,6 +63,9 @@ class Machine:
     """A BOT-M.
 
     :ivar number: its machine id.
+    :ivar name: what it calls itself.
+    :ivar via: the names of the central BOT-Ms on the way to it, from the top down; empty: it is connected directly.
+    :ivar content: the address at which its content is read; empty: it tells none.
     :ivar run: which run of its process is, or was last, connected.
     :ivar line: its connection; None: it is away.
     :ivar ready: it has said on this connection what is still running.
@@ -71,12 +79,15 @@ class Machine:
     """
 
     __slots__ = (
-        *("capacity", "granted", "last_number", "line", "mark", "number", "orders", "ready", "recorded", "reported"),
-        "run",
+        *("capacity", "content", "granted", "last_number", "line", "mark", "name", "number", "orders", "ready"),
+        *("recorded", "reported", "run", "via"),
     )
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.name = ""
+        self.via = ""
+        self.content = ""
         self.run = ""
         self.line: Line | None = None
         self.ready = False
@@ -88,19 +99,30 @@ class Machine:
         self.last_number = 0
         self.recorded = 0
 
-    def connected(self, line: Line, run: str, capacity: int) -> None:
-        """It has connected; an older connection is dropped."""
+    def connected(self, line: Line, hello: Hello) -> None:
+        """It has connected; an older connection of the same run is dropped.
+
+        :raises StreamError: another run is connected.  Two BOT-Ms have this machine id (or the machine was restarted
+            so suddenly that its old connection still seems to live): what the one fetches the other knows nothing of.
+        """
         if self.line is not None:
+            if hello.run != self.run:
+                raise StreamError(
+                    "unknown-message", f"another BOT-M, {self.name}, is connected as machine {self.number}"
+                )
             _log.info("BOT-M {machine} has connected again; dropping its old connection", machine=self.number)
             self.line.drop()
-        if run != self.run:
-            self.run = run
+        if hello.run != self.run:
+            self.run = hello.run
             self.last_number = 0
             self.recorded = 0
+        self.name = hello.name
+        self.via = hello.via if isinstance(hello, MachineHello) else ""
+        self.content = hello.content
         self.line = line
         self.ready = self.granted = False
         self.mark = ("", 0)
-        self.capacity = capacity
+        self.capacity = max(0, hello.capacity)
         self.reported.clear()
 
     def disconnected(self, line: Line) -> None:

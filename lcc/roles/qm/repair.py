@@ -26,14 +26,14 @@ from twisted.internet.defer import CancelledError, Deferred, DeferredLock
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.errors import Busy
+from lcc.errors import Busy, StreamError
 from lcc.interfaces import IQueueStore
 from lcc.model import Claim, UnsStanding
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import NewEpoch
 from lcc.roles.qm.newcomer import Newcomer
 from lcc.roles.qm.patience import Patience
-from lcc.roles.qm.visitors import Guest, Visitor
+from lcc.roles.qm.visitors import Caller, Guest
 
 _log = Logger()
 
@@ -87,7 +87,7 @@ class Repair:
         for work in list(self._works):
             work.cancel()
 
-    def welcome(self, visitor: Visitor, hello: Hello, admit: Callable[[], Guest]) -> Guest:
+    def welcome(self, visitor: Caller, hello: Hello, admit: Callable[[], Guest]) -> Guest:
         """Somebody has said hello: what is to be done with what it says.
 
         :param admit: lets it in.
@@ -102,21 +102,24 @@ class Repair:
             self._early.append(examine)
         return newcomer
 
-    def _start(self, visitor: Visitor, hello: Hello, newcomer: Newcomer) -> None:
+    def _start(self, visitor: Caller, hello: Hello, newcomer: Newcomer) -> None:
         work: Deferred[None] = Deferred.fromCoroutine(self._examine(visitor, hello, newcomer))
         self._works.add(work)
         work.addErrback(lambda failure: failure.trap(CancelledError) and None)
         work.addErrback(self._failed, visitor)
         work.addBoth(lambda _: self._works.discard(work))
 
-    def _failed(self, failure: Failure, visitor: Visitor) -> None:
+    def _failed(self, failure: Failure, visitor: Caller) -> None:
         if isinstance(failure.value, Busy):
             self._engine.fatal(failure.value)
             return
+        if isinstance(failure.value, StreamError):
+            visitor.stream_failed(failure.value)  # its hello was in order, but it cannot be let in
+            return
         _log.failure("The hello of {peer} cannot be examined", failure=failure, peer=visitor.describe())
-        visitor.stream.abort()
+        visitor.drop()
 
-    async def _examine(self, visitor: Visitor, hello: Hello, newcomer: Newcomer) -> None:
+    async def _examine(self, visitor: Caller, hello: Hello, newcomer: Newcomer) -> None:
         await self._lock.acquire()
         try:
             known = await (self._uns(visitor, hello) if hello.role == "uns" else self._botm(hello))
@@ -127,7 +130,7 @@ class Repair:
 
     # UNSes.
 
-    async def _uns(self, visitor: Visitor, hello: Hello) -> bool:
+    async def _uns(self, visitor: Caller, hello: Hello) -> bool:
         ask, store = self._patience.ask, self._store
         name, epoch, acked = hello.name, hello.epoch, hello.acked
         standing = await ask("a UNS's hello", lambda: store.check_uns(name, epoch, acked, hello.numbers_upto))
@@ -144,7 +147,7 @@ class Repair:
         self._seen.add(("uns", f"{name} {epoch}"))
         return True
 
-    async def _spool_behind(self, visitor: Visitor, hello: Hello) -> None:
+    async def _spool_behind(self, visitor: Caller, hello: Hello) -> None:
         who = (hello.name, hello.epoch)
         if who not in self._told:
             self.spools_behind += 1
@@ -159,7 +162,7 @@ class Repair:
             await self._want_all()
             self._told.add(who)
         visitor.say(NewEpoch(hello.epoch))
-        visitor.stream.finish()
+        visitor.leave()
 
     # BOT-Ms.
 

@@ -108,6 +108,9 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
 def _machine(machine: Machine) -> dict[str, Any]:
     return {
         "machine": machine.number,
+        "name": machine.name,
+        "via": machine.via,
+        "content": machine.content,
         "connected": machine.line is not None,
         "ready": machine.ready,
         "capacity": machine.capacity,

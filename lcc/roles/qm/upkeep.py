@@ -21,7 +21,7 @@ from lcc.roles.qm.leases import Leases
 from lcc.roles.qm.machines import Machine
 from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.repair import Repair
-from lcc.roles.qm.visitors import Guest, Visitor
+from lcc.roles.qm.visitors import Caller, Guest
 
 
 class Engine(Protocol):
@@ -95,7 +95,7 @@ class Upkeep:
             self.intake.queue_rows = max(1, self.intake.queue_rows)
             self.leases.tick()
 
-    def welcome(self, visitor: Visitor, hello: Hello, admit: Callable[[], Guest]) -> Guest:
+    def welcome(self, visitor: Caller, hello: Hello, admit: Callable[[], Guest]) -> Guest:
         """Somebody has said hello.
 
         :param admit: lets it in.

@@ -10,7 +10,7 @@ from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 
 from lcc.errors import StreamError
-from lcc.protocols.flat import Vocabulary
+from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import Hello
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.peer import Peer
@@ -32,6 +32,25 @@ class Guest(Protocol):
 
     def lost(self) -> None:
         """It is gone."""
+
+
+class Caller(Protocol):
+    """Somebody who has said hello: a connection, or a machine behind the one of a central BOT-M."""
+
+    def describe(self) -> str:
+        """Who this is, for the log."""
+
+    def say(self, message: Flat) -> None:
+        """Send it this."""
+
+    def stream_failed(self, error: StreamError) -> None:
+        """What it says makes no sense, or cannot be let in: log that, and close its connection."""
+
+    def leave(self) -> None:
+        """Close its connection once everything that was said to it is on its way; nothing more is heard of it."""
+
+    def drop(self) -> None:
+        """Close its connection at once; nothing is heard of it any longer."""
 
 
 class Host(Protocol):
