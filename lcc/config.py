@@ -214,7 +214,7 @@ class BotmConfig:
     )
     content_url: str = setting(
         "",
-        "where others reach that port: http://host:port, or unix:PATH; empty: its socket, if it is a UNIX socket",
+        "where others reach that port: http://host:port, or unix:PATH; empty: its UNIX socket, for this host only",
     )
     content_connections_max: int = setting(200, "connections to the content port at once", minimum=1, maximum=10_000)
     content_idle_timeout: float = setting(
@@ -451,6 +451,17 @@ def unix_socket_path(endpoint: str) -> str:
     """The path of the socket that a ``unix:`` endpoint string names; empty: it is of another kind."""
     match = _UNIX.match(endpoint)
     return "" if match is None else re.sub(r"\\(.)", r"\1", match[1])
+
+
+def content_address(config: Config) -> str:
+    """Where the BOT-M tells others to read what is at its content port; empty: nowhere.
+
+    A UNIX socket is told only over another one: on another host its path means nothing.
+    """
+    settings = config.botm
+    path = unix_socket_path(config.endpoint(settings.content_listen))
+    is_near = bool(unix_socket_path(config.endpoint(settings.parent or settings.connect)))
+    return settings.content_url or (f"unix:{path}" if path and is_near else "")
 
 
 def _endpoint_fault(endpoint: str) -> str:

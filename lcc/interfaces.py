@@ -293,10 +293,23 @@ class IAttemptFile(IContentSink):
         """Take back what was written; never fails."""
 
 
+class IContentReader(Interface):
+    """An open content file."""
+
+    size_bytes: int = Attribute("Of the whole file.")
+
+    def read(offset: int, length: int) -> bytes:
+        """Bytes from this place on, at most so many; OSError when the disk reports a fault."""
+
+    def close() -> None:
+        """Close it."""
+
+
 class IContentFolder(Interface):
     """The content files of one machine (see :class:`lcc.storage.content.ContentFolder`)."""
 
     names_upto: int = Attribute("File ids from this one on were never given out.")
+    next_name: int = Attribute("File ids from this one on were not given out by this process.")
     mark: tuple[str, int] = Attribute("Epoch and number of the last change of the database that is remembered.")
 
     def remember(epoch: str, change: int) -> None:
@@ -316,6 +329,30 @@ class IContentFolder(Interface):
 
     def remove(file_id: int) -> bool:
         """Remove a content file; False: there was none.  OSError when it cannot be removed."""
+
+    def read(file_id: int) -> IContentReader:
+        """Open a content file; FileNotFoundError when there is none, OSError when it cannot be opened."""
+
+    def is_intact(file_id: int, size_bytes: int, md5: str) -> bool:
+        """Whether a content file is there with this content.  Blocks while it reads."""
+
+
+class IContentSync(Interface):
+    """Knows which content files are safely on the disk (see :class:`lcc.storage.synced.ContentSync`).  Its methods
+    block, are called one at a time, and raise OSError when the disk does."""
+
+    suspect: tuple[int, int] = Attribute(
+        "Files from the first to before the second are to be verified; (0, 0): none."
+    )
+
+    def advance(upto: int) -> None:
+        """Sync; all files below ``upto`` that will ever be accepted are accepted."""
+
+    def intact(upto: int) -> None:
+        """Sync; no file is suspect any longer."""
+
+    def close() -> None:
+        """Sync; no file is accepted any longer."""
 
 
 class IFetcher(Interface):

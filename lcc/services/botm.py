@@ -8,15 +8,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 from twisted.application.service import MultiService, Service
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocolFactory
+from twisted.internet.threads import deferToThreadPool
 
-from lcc.config import Config
+from lcc.config import Config, content_address
+from lcc.roles.botm.content_port import ContentPort, content_factory
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.relay import Relay
 from lcc.services.common import RoleOptions, reactor_or_global
 from lcc.storage.content import ContentFolder
 from lcc.storage.durable import DurableCounter
+from lcc.storage.synced import ContentSync, boot_id
+from lcc.transport.http_client import HttpClient
 from lcc.transport.links import LockService, PortService, RetryPolicy, link_service
 
 
@@ -25,50 +31,87 @@ class Options(RoleOptions):
 
 
 class _Content(Service):
-    """Opens the content folder at start, if there is one; the engine's timers and connections end at stop."""
+    """Opens the content folder at start; at stop the engine ends, and the content is synced."""
 
-    def __init__(self, content: ContentFolder | None, stop: Callable[[], None]) -> None:
+    def __init__(self, content: ContentFolder, sync: ContentSync, engine: BotMaster) -> None:
         self._content = content
-        self._stop = stop
+        self._sync = sync
+        self._engine = engine
 
     def startService(self) -> None:
-        if self._content is not None:
-            self._content.open()
+        self._content.open()
+        self._sync.open(self._content.names_upto)
+        self._engine.start()
         super().startService()
 
-    def stopService(self) -> None:
-        self._stop()
+    def stopService(self) -> Deferred[None]:
         super().stopService()
+        return self._engine.stop()
+
+
+class _Relaying(Service):
+    """Ends the connections of BOT-Ms at stop."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    def stopService(self) -> None:
+        self._relay.stop()
+        super().stopService()
+
+
+class _Asking(Service):
+    """Closes the connections to other content ports at stop."""
+
+    def __init__(self, http: HttpClient) -> None:
+        self._http = http
+
+    def stopService(self) -> Deferred[None]:
+        super().stopService()
+        return self._http.close()
 
 
 def build(config: Config, reactor: Any) -> MultiService:
     """The BOT-M's services; they start in this order."""
-    settings = config.botm
+    settings = attrs.evolve(config.botm, content_url=content_address(config))
     run = os.urandom(8).hex()
     policy = RetryPolicy(random.random)
+    http = HttpClient(reactor, settings.content_connections_max, settings.content_idle_timeout)
+    stall_seconds = settings.content_idle_timeout
     port: IProtocolFactory
     link: IProtocolFactory
+    owned: Service
     if settings.serves == "botms":
         relay = Relay(settings, reactor, run, frozenset(["botm" if settings.parent else "qm"]))
-        owned = _Content(None, relay.stop)
+        owned = _Relaying(relay)
         port, link = relay.branch_factory(), relay.link_factory(policy.good_hello)
+        content_port = ContentPort(None, None, relay.content_of, http, reactor, stall_seconds)
     else:
 
         def open_counter(path: Path) -> DurableCounter:
             return DurableCounter(path, settings.names_block)
 
+        def in_thread(function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+            return deferToThreadPool(reactor, reactor.getThreadPool(), function, *args)
+
         content = ContentFolder(config.under_home(settings.content), open_counter)
-        engine = BotMaster(settings, reactor, content, run)
-        owned = _Content(content, engine.stop)
+        sync = ContentSync(content.path, boot_id())
+        engine = BotMaster(settings, reactor, content, sync, in_thread, run)
+        owned = _Content(content, sync, engine)
         port, link = engine.robot_factory(), engine.link_factory(policy.good_hello)
+        content_port = ContentPort(content, engine, lambda _: "", http, reactor, stall_seconds)
     services = MultiService()
     for service in (
         LockService(config.home / "botm.lock"),
         owned,
         PortService(reactor, config.endpoint(settings.listen), port),
         link_service(reactor, config.endpoint(settings.parent or settings.connect), link, policy),
+        _Asking(http),
     ):
         service.setServiceParent(services)
+    if settings.content_listen:
+        factory = content_factory(content_port, reactor, settings.content_connections_max, stall_seconds)
+        PortService(reactor, config.endpoint(settings.content_listen), factory).setServiceParent(services)
     return services
 
 

@@ -3,6 +3,7 @@
 ``content/``
     ``mark``                 how far the database had come when this BOT-M heard of it last
     ``counter``              the next free file id (:class:`lcc.storage.durable.DurableCounter`)
+    ``synced``               which files are safely on the disk (:mod:`lcc.storage.synced`)
     ``attempts/ID.N``        what a robot is writing: the N-th attempt for file ID
     ``0000000/3ff/0000000ffc2a``  a content file: two levels of 1024, all in hexadecimal, so that names sort by id
 
@@ -17,7 +18,6 @@ gives its space back, not its name.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 from hashlib import md5
 from pathlib import Path
@@ -26,20 +26,10 @@ from typing import Protocol
 from zope.interface import implementer
 
 from lcc.interfaces import IAttemptFile, IContentFolder
+from lcc.storage.content_names import ATTEMPTS, attempt_path, content_path, is_attempt
+from lcc.storage.content_read import ContentReader, fault_of
 
-ATTEMPTS = "attempts"
 MARK = "mark"
-_ATTEMPT = re.compile(r"attempts/[0-9a-f]{12,16}\.[0-9]{1,9}", re.ASCII)
-
-
-def content_path(file_id: int) -> str:
-    """Path of a content file, relative to the content folder."""
-    return f"{file_id >> 20:07x}/{file_id >> 10 & 0x3FF:03x}/{file_id:012x}"
-
-
-def attempt_path(file_id: int, attempt: int) -> str:
-    """Path of the file that this attempt writes, relative to the content folder."""
-    return f"{ATTEMPTS}/{file_id:012x}.{attempt}"
 
 
 class Disk:
@@ -98,6 +88,10 @@ class Counter(Protocol):
     def reserved_upto(self) -> int:
         """No number from this one on has ever been given."""
 
+    @property
+    def next_number(self) -> int:
+        """No number from this one on was given by this counter."""
+
     def next(self) -> int:
         """The next number; never the same again."""
 
@@ -152,6 +146,23 @@ class ContentFolder:
     def names_upto(self) -> int:
         """File ids from this one on were never given out."""
         return self._opened().reserved_upto
+
+    @property
+    def next_name(self) -> int:
+        """File ids from this one on were not given out by this process."""
+        return self._opened().next_number
+
+    def read(self, file_id: int) -> ContentReader:
+        """Open a content file.
+
+        :raises FileNotFoundError: there is none.
+        :raises OSError: it cannot be opened.
+        """
+        return ContentReader(f"{self._root}/{content_path(file_id)}")
+
+    def is_intact(self, file_id: int, size_bytes: int, md5: str) -> bool:
+        """Whether a content file is there with this content.  Reads it: call it in a thread."""
+        return not fault_of(self.path, file_id, size_bytes, md5, lambda _: None)
 
     def reserve(self) -> int:
         """A file id that was never given before.
@@ -214,7 +225,8 @@ class AttemptFolder:
         :param attempt: as the BOT-M named it.
         :raises OSError: the name is not one of an attempt.
         """
-        if not _ATTEMPT.fullmatch(attempt):
+        folder, _, name = attempt.partition("/")
+        if folder != ATTEMPTS or not is_attempt(name):
             raise PermissionError(f"{attempt[:100]!r} names no attempt")
         return ContentSink(f"{self._root}/{attempt}", self._disk)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lcc.model import CachedUrl
-from lcc.storage.content import content_path
+from lcc.storage.content_names import content_path
 
 CACHED = "cached"
 NOT_BROWSABLE = "-"

@@ -9,7 +9,7 @@ import pytest
 
 from lcc.admin import urls as urls_module
 from lcc.storage import selected
-from lcc.storage.content import content_path
+from lcc.storage.content_names import content_path
 
 from .conftest import Lcc
 

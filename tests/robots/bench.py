@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.defer import Deferred, maybeDeferred
+
 from lcc.config import BotmConfig
 from lcc.protocols.work import (
     Fetch,
@@ -10,8 +12,14 @@ from lcc.protocols.work import (
 from lcc.roles.botm.engine import BotMaster
 from lcc.storage.content import ContentFolder, Disk
 from lcc.storage.durable import DurableCounter
+from lcc.storage.synced import ContentSync
 
 from .wire import READY, FakePeer, Wire, World, done, fake_bot, fake_qm
+
+
+def at_once(function: Any, *args: Any) -> Deferred[Any]:
+    """In place of a thread."""
+    return maybeDeferred(function, *args)
 
 
 class Bench(World):
@@ -24,7 +32,10 @@ class Bench(World):
         self.content = ContentFolder(path, lambda file: DurableCounter(file, 100), disk or Disk())
         self.content.open()
         self.hellos = 0
-        self.engine = BotMaster(self.settings, self.clock, self.content, "m1")
+        self.synced: list[Path] = []
+        self.sync = ContentSync(path, "boot1", self.synced.append)
+        self.sync.open(self.content.names_upto)
+        self.engine = BotMaster(self.settings, self.clock, self.content, self.sync, at_once, "m1")
         self.factory = self.engine.link_factory(self._good_hello)
 
     def _good_hello(self) -> None:
@@ -58,7 +69,11 @@ class Bench(World):
         self.say(bot, done(fetch))
 
     def files(self) -> list[str]:
-        return sorted(str(file.relative_to(self.path)) for file in self.path.rglob("*") if file.is_file())[:-1]
+        return sorted(
+            str(file.relative_to(self.path))
+            for file in self.path.rglob("*")
+            if file.is_file() and file.name not in ("counter", "synced")
+        )
 
 
 def ids(peer: FakePeer) -> list[str]:

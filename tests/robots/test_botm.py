@@ -12,7 +12,7 @@ from lcc.protocols.work import (
     RecordedUpto,
     Running,
 )
-from lcc.storage.content import content_path
+from lcc.storage.content_names import content_path
 
 from .bench import Bench, ids
 from .wire import FakePeer, Wire, done, fake_bot, fetch_order

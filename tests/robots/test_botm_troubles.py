@@ -16,7 +16,8 @@ from lcc.protocols.work import (
 )
 from lcc.roles.botm.engine import PAUSE_FIRST_SECONDS
 from lcc.roles.peer import IDLE_SECONDS
-from lcc.storage.content import Disk, content_path
+from lcc.storage.content import Disk
+from lcc.storage.content_names import content_path
 
 from .bench import Bench, ids
 from .wire import done, fetch_order

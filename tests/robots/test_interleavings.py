@@ -22,7 +22,9 @@ from lcc.roles.bot.engine import Robot
 from lcc.roles.botm.engine import BotMaster
 from lcc.storage.content import ATTEMPTS, AttemptFolder, ContentFolder, content_path
 from lcc.storage.durable import DurableCounter
+from lcc.storage.synced import ContentSync
 
+from .bench import at_once
 from .wire import FakePeer, Running, ScriptedFetcher, Wire, World, fake_qm, fetch_order
 
 PROVIDERS = 4
@@ -79,7 +81,9 @@ class Walk(World):
         self.path = path
         self.content = ContentFolder(path, lambda file: DurableCounter(file, 50))
         self.content.open()
-        self.engine = BotMaster(BotmConfig(machine=3), self.clock, self.content, "m1")
+        sync = ContentSync(path, "boot1", lambda _: None)
+        sync.open(self.content.names_upto)
+        self.engine = BotMaster(BotmConfig(machine=3), self.clock, self.content, sync, at_once, "m1")
         self.link_factory = self.engine.link_factory(lambda: None)
         self.queue = Queue()
         self.qm: FakePeer | None = None

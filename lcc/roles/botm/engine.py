@@ -45,19 +45,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from lcc.config import BotmConfig
 from lcc.errors import CODES, StreamError
-from lcc.interfaces import IContentFolder
+from lcc.interfaces import IContentFolder, IContentSync
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import Capacity, Delete, Deleted, Done, Fetch, Mark, Ready, RecordedUpto, Running
+from lcc.protocols.work import (
+    Capacity,
+    Delete,
+    Deleted,
+    Done,
+    Fetch,
+    Intact,
+    Mark,
+    Ready,
+    RecordedUpto,
+    Running,
+    Settled,
+    Verify,
+)
 from lcc.roles.botm.orders import Order, OrderBook
 from lcc.roles.botm.results import Results
 from lcc.roles.botm.robots import Pool, RobotFactory, RobotPeer
+from lcc.roles.botm.syncer import InThread, Syncer
 from lcc.roles.botm.uplink import UpLink, UpLinkFactory
 
 _log = Logger()
@@ -77,14 +93,27 @@ class BotMaster:
     """The engine of a BOT-M.
 
     :param content: where content files are; must be open before the first connection.
+    :param sync: what is safely on the disk; must be open before the first connection.
+    :param in_thread: runs what blocks.
     :param run: names this run of the process; never used again.
+    :ivar settled: no result of an earlier run waits to be recorded any longer.
     """
 
-    def __init__(self, settings: BotmConfig, clock: IReactorTime, content: IContentFolder, run: str) -> None:
+    def __init__(
+        self,
+        settings: BotmConfig,
+        clock: IReactorTime,
+        content: IContentFolder,
+        sync: IContentSync,
+        in_thread: InThread,
+        run: str,
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self._content = content
         self._run = run
+        self.settled = False
+        self.syncer = Syncer(settings, clock, content, sync, in_thread, self._safe_upto)
         self._book = OrderBook()
         self._results = Results()
         self._pool = Pool()
@@ -107,12 +136,17 @@ class BotMaster:
         """For the port where robots connect."""
         return self._robot_factory
 
-    def stop(self) -> None:
-        """End all timers and the robots' connections."""
+    def start(self) -> None:
+        """The content folder is open."""
+        self.syncer.start()
+
+    def stop(self) -> Deferred[None]:
+        """End all timers and the robots' connections; fires when the content is safely on the disk."""
         for call in (self._sweep_call, self._pause_call):
             if call is not None and call.active():
                 call.cancel()
         self._robot_factory.drop_all()
+        return self.syncer.stop()
 
     def _make_robot_factory(self) -> RobotFactory:
         settings = self._settings
@@ -123,6 +157,7 @@ class BotMaster:
         """What this BOT-M says of itself now."""
         settings = self._settings
         epoch, change = self._content.mark
+        first, upto = self.syncer.suspect
         return Hello(
             role="botm",
             name=settings.name,
@@ -132,7 +167,41 @@ class BotMaster:
             names_upto=self._content.names_upto,
             capacity=self.capacity,
             run=self._run,
+            content=settings.content_url,
+            suspect_from=first,
+            suspect_upto=upto,
         )
+
+    # What the content port needs.
+
+    @property
+    def machine(self) -> int:
+        """The id of this machine."""
+        return self._settings.machine
+
+    def is_suspect(self, file_id: int) -> bool:
+        """A crash of the machine may have damaged this file; it is being verified."""
+        return self.syncer.is_suspect(file_id)
+
+    def status(self) -> dict[str, Any]:
+        """What is held here that no row of the database has to name yet, for ``lcc-admin fsck``.
+
+        ``files``: those of orders, and of results that are not recorded yet.  ``attempts``: those that may be being
+        written.  ``settled``: a file that is in no row of the database, and not in ``files``, never will be in one.
+        """
+        orders = list(self._book)
+        return {
+            "machine": self.machine,
+            "run": self._run,
+            "settled": self.settled,
+            "names_upto": self._content.names_upto,
+            "suspect": list(self.syncer.suspect),
+            "files": sorted({order.file for order in orders if order.file} | self._results.files),
+            "attempts": sorted(order.attempt for order in orders if order.attempt),
+        }
+
+    def _safe_upto(self) -> int:
+        return min([order.file for order in self._book if order.file], default=self._content.next_name)
 
     @property
     def capacity(self) -> int:
@@ -180,6 +249,10 @@ class BotMaster:
                     self._delete(link, message)
                 elif type(message) is Mark:
                     self._remember(message)
+                elif type(message) is Settled:
+                    self.settled = True
+                elif type(message) in (Verify, Intact):
+                    self.syncer.message(link, message)
         finally:
             self._hand_out()
 
@@ -187,6 +260,7 @@ class BotMaster:
         """The queue manager is gone; fetching goes on."""
         if link is self._link:
             self._link = None
+            self.syncer.disconnected()
             _log.info("Lost {peer}; {orders} orders are held", peer=link.describe(), orders=len(self._book))
 
     def _order(self, link: UpLink, fetch: Fetch) -> None:

@@ -102,6 +102,11 @@ class Relay:
         """What each machine that is connected said of itself."""
         return {number: route.machine for number, route in self._routes.items()}
 
+    def content_of(self, machine: int) -> str:
+        """The address at which the content of a machine is read; empty: that is not known."""
+        route = self._routes.get(machine)
+        return "" if route is None else route.machine.content
+
     @property
     def connected(self) -> bool:
         """The upper end is there."""

@@ -12,6 +12,7 @@ class _Kept(NamedTuple):
     number: int
     order_id: str
     text: str
+    file: int | None
 
 
 class Results:
@@ -41,7 +42,7 @@ class Results:
         """Keep a result that has :attr:`next_number`; what is to be sent."""
         self._last = done.number
         text = done.to_xml()
-        self._kept.append(_Kept(done.number, done.id, text))
+        self._kept.append(_Kept(done.number, done.id, text, done.file))
         self._ids.add(done.id)
         return text
 
@@ -50,6 +51,11 @@ class Results:
         kept = self._kept
         while kept and kept[0].number <= upto:
             self._ids.discard(kept.popleft().order_id)
+
+    @property
+    def files(self) -> set[int]:
+        """The content files of the results that are not yet recorded."""
+        return {kept.file for kept in self._kept if kept.file is not None}
 
     def unrecorded(self) -> str:
         """All that is to be sent again, in order."""

@@ -1,0 +1,352 @@
+"""The content port of a BOT-M: content files over HTTP/1.1 (twisted.web).
+
+``/MACHINE/FILE``
+    The content file, both ids in decimal.  Of this machine: read from the disk, also in part (one ``Range``); a read
+    that has begun ends well, also if the file is removed meanwhile.  Of a machine behind this (central) BOT-M: from
+    where that machine's content is read, by a redirect (307) if that is an HTTP address, else through here.
+``/status``
+    What this BOT-M holds that no row of the database needs to know yet; for ``lcc-admin fsck``.
+
+A content file never changes, so its entity tag is its name.  404: there is no such machine, or the file's id was
+never given out; 410: there is no such file any longer; 503: it is not known yet whether a crash of the machine has
+damaged it.  A client that takes nothing for too long is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any, Protocol
+
+from twisted.internet.interfaces import IConsumer, IPushProducer, IReactorTime
+from twisted.logger import Logger
+from twisted.protocols.policies import WrappingFactory
+from twisted.python.failure import Failure
+from twisted.web.http import CACHED
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Request, Site
+from zope.interface import implementer
+
+from lcc.interfaces import IContentFolder, IContentReader
+from lcc.transport.http_client import UNIX, Answer, HttpClient, HttpFailed, Watch
+
+_log = Logger()
+
+PIECE_BYTES = 1 << 16
+_PATH = re.compile(rb"/([0-9]{1,10})/([0-9]{1,19})", re.ASCII)
+_RANGE = re.compile(r"bytes=(?:([0-9]{1,19})-([0-9]{0,19})|-([0-9]{1,19}))", re.ASCII)
+_PASSED_DOWN = ("Range", "If-Range", "If-None-Match")
+_PASSED_UP = ("Content-Length", "Content-Range", "Content-Type", "ETag", "Accept-Ranges", "Retry-After")
+RETRY_AFTER_SECONDS = 5
+
+
+class Local(Protocol):
+    """The BOT-M of this machine."""
+
+    @property
+    def machine(self) -> int:
+        """Its id."""
+
+    def is_suspect(self, file_id: int) -> bool:
+        """A crash of the machine may have damaged this file; it is being verified."""
+
+    def status(self) -> dict[str, Any]:
+        """What it holds."""
+
+
+def requested_range(header: str | None, size_bytes: int) -> tuple[int, int] | None:
+    """The part of a file that a ``Range`` header asks for: first byte and length.
+
+    One that makes no sense, or asks for several parts, asks for the whole, as RFC 9110 (14.2) permits.
+
+    :returns: None: there is no such part.
+    """
+    match = None if header is None else _RANGE.fullmatch(header.strip())
+    if match is None:
+        return 0, size_bytes
+    first, last, suffix = match.groups()
+    if suffix is not None:
+        length = min(int(suffix), size_bytes)
+        return (size_bytes - length, length) if length else None
+    start = int(first)
+    end = min(int(last), size_bytes - 1) if last else size_bytes - 1
+    if last and int(last) < start:
+        return 0, size_bytes
+    return (start, end - start + 1) if start < size_bytes else None
+
+
+class ContentPort(Resource):
+    """All of it.
+
+    :param content: the content of this machine; None: this BOT-M has none of its own.
+    :param local: the BOT-M of this machine; None as before.
+    :param address_of: where the content of another machine is read; empty: that is not known.
+    :param http: asks other BOT-Ms.
+    :param stall_seconds: a client that takes nothing for so long is dropped.
+    """
+
+    isLeaf = True
+
+    def __init__(
+        self,
+        content: IContentFolder | None,
+        local: Local | None,
+        address_of: Callable[[int], str],
+        http: HttpClient,
+        clock: IReactorTime,
+        stall_seconds: float,
+    ) -> None:
+        super().__init__()
+        self._content = content
+        self._local = local
+        self._address_of = address_of
+        self._http = http
+        self._clock = clock
+        self._stall_seconds = stall_seconds
+
+    def render(self, request: Request) -> int | bytes:
+        """Answer a request."""
+        request.setHeader("Server", "LCC")
+        request.setHeader("Content-Type", "text/plain; charset=us-ascii")
+        if request.method not in (b"GET", b"HEAD"):
+            request.setHeader("Allow", "GET, HEAD")
+            return _say(request, 405, "only GET and HEAD")
+        if request.path == b"/status":
+            return self._status(request)
+        match = _PATH.fullmatch(request.path)
+        if match is None:
+            return _say(request, 404, "content files are /MACHINE/FILE")
+        machine, file_id = int(match[1]), int(match[2])
+        if self._local is not None and self._content is not None and machine == self._local.machine:
+            return self._own(request, self._local, self._content, file_id)
+        address = self._address_of(machine)
+        if not address:
+            return _say(request, 404, f"machine {machine} is not here, or its content cannot be read from elsewhere")
+        if address.startswith(UNIX):
+            if request.getHeader("Via") is not None:  # it has come through a BOT-M: not in circles
+                return _say(request, 502, "that machine does not know itself")
+            return self._through(request, address, f"/{machine}/{file_id}")
+        request.setHeader("Location", f"{address}/{machine}/{file_id}")
+        return _say(request, 307, "there")
+
+    def _status(self, request: Request) -> bytes:
+        if self._local is None:
+            return _say(request, 404, "this BOT-M has no content of its own")
+        request.setHeader("Content-Type", "application/json")
+        return json.dumps(self._local.status()).encode()
+
+    def _own(self, request: Request, local: Local, content: IContentFolder, file_id: int) -> int | bytes:
+        if local.is_suspect(file_id):
+            request.setHeader("Retry-After", str(RETRY_AFTER_SECONDS))
+            return _say(request, 503, "it is being verified after a crash of the machine")
+        try:
+            reader = content.read(file_id)
+        except (FileNotFoundError, NotADirectoryError):
+            if 0 < file_id < content.names_upto:
+                return _say(request, 410, "there is no such file any longer")
+            return _say(request, 404, "there never was such a file")
+        except OSError as error:
+            _log.error("Content file {file} cannot be read: {error}", file=file_id, error=str(error))
+            return _say(request, 500, "it cannot be read")
+        etag = f'"{local.machine}-{file_id}"'
+        if request.setETag(etag.encode()) is CACHED:
+            reader.close()
+            return b""
+        condition = request.getHeader("If-Range")
+        wanted = request.getHeader("Range") if condition in (None, etag) else None
+        part = requested_range(wanted, reader.size_bytes)
+        request.setHeader("Accept-Ranges", "bytes")
+        if part is None:
+            size = reader.size_bytes
+            reader.close()
+            request.setHeader("Content-Range", f"bytes */{size}")
+            return _say(request, 416, "it is shorter")
+        first, length = part
+        if length != reader.size_bytes:
+            request.setResponseCode(206)
+            request.setHeader("Content-Range", f"bytes {first}-{first + length - 1}/{reader.size_bytes}")
+        request.setHeader("Content-Type", "application/octet-stream")
+        request.setHeader("Content-Length", str(length))
+        if request.method == b"HEAD" or not length:
+            reader.close()
+            request.finish()
+        else:
+            watch = Watch(self._clock, self._stall_seconds)
+            _Sender(request, reader, first, length, file_id, watch).start()
+        return NOT_DONE_YET
+
+    def _through(self, request: Request, address: str, path: str) -> int:
+        headers = {name: value for name in _PASSED_DOWN if (value := request.getHeader(name)) is not None}
+        asked = self._http.get(address, path, {"Via": "1.1 lcc", **headers})
+        state: list[Answer | None] = [None]
+
+        def lost(_: Failure) -> None:
+            asked.cancel()
+
+        request.notifyFinish().addErrback(lost)
+
+        def answered(answer: Answer) -> Any:
+            state[0] = answer
+            request.setResponseCode(answer.status)
+            for name in _PASSED_UP:
+                value = answer.header(name)
+                if value is not None:
+                    request.setHeader(name, value)
+            if request.method == b"HEAD":
+                answer.drop()
+                return None
+            return answer.pipe_to(_Client(request, Watch(self._clock, self._stall_seconds)))
+
+        def failed(failure: Failure) -> None:
+            if getattr(request, "_disconnected", False):
+                return
+            failure.trap(HttpFailed)
+            _log.warn("Content cannot be passed on: {error}", error=failure.getErrorMessage())
+            if state[0] is not None:
+                # What was promised cannot be kept: only a connection that breaks says so.
+                _abort(request)
+                return
+            request.write(_say(request, 502, "the BOT-M of that machine cannot be reached"))
+            request.finish()
+
+        asked.addCallback(answered)
+        asked.addCallbacks(lambda _: request.finish(), failed)
+        asked.addErrback(lambda failure: _log.failure("Content cannot be passed on", failure=failure))
+        return NOT_DONE_YET
+
+
+def _say(request: Request, status: int, text: str) -> bytes:
+    request.setResponseCode(status)
+    return f"{text}\n".encode("ascii")
+
+
+def _abort(request: Request) -> None:
+    channel = request.channel
+    if channel is not None:
+        channel.forceAbortClient()
+
+
+@implementer(IConsumer)
+class _Client:
+    """A request as what takes a body: it may go away, or stop reading."""
+
+    def __init__(self, request: Request, watch: Watch) -> None:
+        self._request = request
+        self._watch = watch
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        self._watch.start(lambda: _abort(self._request))
+        self._request.registerProducer(producer, streaming)
+
+    def unregisterProducer(self) -> None:
+        self._watch.stop()
+        if self._request.channel is not None:
+            self._request.unregisterProducer()
+
+    def write(self, data: bytes) -> None:
+        self._watch.moved()
+        self._request.write(data)
+
+
+@implementer(IPushProducer)
+class _Sender:
+    """Sends a part of a file, as fast as the connection takes it.
+
+    It pushes: a pull producer would come to the global reactor (``HTTPChannel`` drives it by ``task.cooperate``).
+    """
+
+    def __init__(
+        self, request: Request, reader: IContentReader, first: int, length: int, file_id: int, watch: Watch
+    ) -> None:
+        self._request = request
+        self._reader = reader
+        self._at = first
+        self._left = length
+        self._file_id = file_id
+        self._watch = watch
+        self._paused = False
+        self._over = False
+
+    def start(self) -> None:
+        """Begin."""
+        self._watch.start(lambda: _abort(self._request))
+        self._request.notifyFinish().addBoth(lambda _: self.stopProducing())
+        self._request.registerProducer(self, True)
+        self.resumeProducing()
+
+    def pauseProducing(self) -> None:
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        self._paused = False
+        while not (self._paused or self._over):
+            self._watch.moved()
+            self._send_piece()
+
+    def stopProducing(self) -> None:
+        if not self._over:
+            self._over = True
+            self._watch.stop()
+            self._reader.close()
+
+    def _send_piece(self) -> None:
+        try:
+            piece = self._reader.read(self._at, min(PIECE_BYTES, self._left))
+            if not piece:
+                raise OSError("it is shorter than it was")
+        except OSError as error:
+            _log.error("Content file {file} cannot be read: {error}", file=self._file_id, error=str(error))
+            self.stopProducing()
+            _abort(self._request)
+            return
+        self._at += len(piece)
+        self._left -= len(piece)
+        self._request.write(piece)
+        if not (self._left or self._over):
+            self.stopProducing()
+            self._request.unregisterProducer()
+            self._request.finish()
+
+
+class _ContentRequest(Request):
+    """Takes no body: what is sent as one is thrown away."""
+
+    def gotLength(self, length: int | None) -> None:
+        self.content = BytesIO()
+
+    def handleContentChunk(self, data: bytes) -> None:
+        pass
+
+
+class _ContentSite(Site):
+    """Writes no access log."""
+
+    def log(self, request: Any) -> None:
+        pass
+
+
+class _Limited(WrappingFactory):
+    """Takes so many connections at once, and no more."""
+
+    noisy = False
+
+    def __init__(self, site: Site, connections_max: int) -> None:
+        super().__init__(site)
+        self._connections_max = connections_max
+
+    def buildProtocol(self, address: Any) -> Any:
+        if len(self.protocols) >= self._connections_max:
+            _log.warn("More than {limit} connections to the content port", limit=self._connections_max)
+            return None
+        return super().buildProtocol(address)
+
+
+def content_factory(
+    port: ContentPort, clock: IReactorTime, connections_max: int, idle_timeout_seconds: float
+) -> WrappingFactory:
+    """What listens at the content port."""
+    site = _ContentSite(port, _ContentRequest, timeout=idle_timeout_seconds, reactor=clock)
+    site.noisy = False
+    return _Limited(site, connections_max)

@@ -1,0 +1,162 @@
+"""Keeps content safe from a crash of the machine (promise P7; :mod:`lcc.storage.synced`).
+
+*Syncing.*  Every so often the file system is synced, in a thread, and the mark moves on to the oldest file that is
+still to come.  When this process ends in order it is synced once more.
+
+*Verifying.*  After the machine has crashed, what is younger than the mark is suspect.  The hello says so; the queue
+manager names each of these files that a row refers to, with length and hash; they are read in a thread, one after the
+other, not faster than is configured; what is not as it must be is fetched again.  When the queue manager has all of
+them (``<intact/>``), nothing is suspect any longer.
+
+A process that was killed loses nothing: what it wrote is in the kernel.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.config import BotmConfig
+from lcc.errors import StreamError
+from lcc.interfaces import IContentFolder, IContentSync
+from lcc.protocols.flat import Flat
+from lcc.protocols.work import Checked, Intact, Verify
+
+_log = Logger()
+
+ASKED_MAX = 1000
+"""Files that the queue manager may ask about at once."""
+
+InThread = Callable[..., Deferred[Any]]
+"""``in_thread(function, *args)`` runs a function that blocks."""
+
+
+class Line(Protocol):
+    """The connection to the queue manager."""
+
+    def say(self, message: Flat) -> None:
+        """Send it this."""
+
+
+class Syncer:
+    """All of it.
+
+    :param safe_upto: all files below this id that will ever be accepted are accepted.
+    """
+
+    def __init__(
+        self,
+        settings: BotmConfig,
+        clock: IReactorTime,
+        content: IContentFolder,
+        sync: IContentSync,
+        in_thread: InThread,
+        safe_upto: Callable[[], int],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._content = content
+        self._sync = sync
+        self._in_thread = in_thread
+        self._safe_upto = safe_upto
+        self._lock = DeferredLock()  # the sync's methods are called one at a time
+        self._loop = LoopingCall(self._advance)
+        self._loop.clock = clock
+        self._failing = False
+        self._asked: deque[Verify] = deque()
+        self._line: Line | None = None
+        self._verifying: Deferred[None] | None = None
+
+    @property
+    def suspect(self) -> tuple[int, int]:
+        """Files from the first to before the second are to be verified; (0, 0): none."""
+        return self._sync.suspect
+
+    def is_suspect(self, file_id: int) -> bool:
+        """A crash of the machine may have damaged this file."""
+        first, upto = self._sync.suspect
+        return first <= file_id < upto
+
+    def start(self) -> None:
+        """Begin to sync."""
+        self._loop.start(self._settings.sync_interval, now=False)
+
+    def stop(self) -> Deferred[None]:
+        """No file is accepted any longer: sync once more."""
+        if self._loop.running:
+            self._loop.stop()
+        self.disconnected()
+        return self._locked(self._sync.close)
+
+    # Syncing.
+
+    def _advance(self) -> Deferred[None]:
+        return self._locked(self._sync.advance, self._safe_upto)
+
+    def _locked(self, method: Callable[..., None], upto: Callable[[], int] | None = None) -> Deferred[None]:
+        def work() -> Deferred[None]:
+            return self._in_thread(method) if upto is None else self._in_thread(method, upto())
+
+        return self._lock.run(work).addCallbacks(self._synced, self._not_synced)
+
+    def _synced(self, _: object) -> None:
+        if self._failing:
+            self._failing = False
+            _log.info("The content folder can be synced again")
+
+    def _not_synced(self, failure: Failure) -> None:
+        failure.trap(OSError)
+        if not self._failing:
+            self._failing = True
+            _log.error(
+                "The content folder cannot be synced: {error}; a crash of the machine may lose files",
+                error=failure.getErrorMessage(),
+            )
+
+    # Verifying.
+
+    def message(self, line: Line, message: Flat) -> None:
+        """The queue manager asks about a file, or has asked about all.
+
+        :raises StreamError: too many at once.
+        """
+        if isinstance(message, Verify):
+            if len(self._asked) >= ASKED_MAX:
+                raise StreamError("limit", f"asked about more than {ASKED_MAX} files at once")
+            self._line = line
+            self._asked.append(message)
+            if self._verifying is None:
+                work = self._verifying = Deferred.fromCoroutine(self._verify())
+                work.addErrback(lambda failure: failure.trap(CancelledError) and None)
+                work.addErrback(lambda failure: _log.failure("Content cannot be verified", failure=failure))
+                work.addBoth(self._verified)
+        elif isinstance(message, Intact) and message.upto >= self._sync.suspect[1] > 0:
+            _log.info("All content that the crash of the machine may have damaged is verified")
+            self._locked(self._sync.intact, self._safe_upto)
+
+    def disconnected(self) -> None:
+        """The queue manager is gone: on the next connection it asks again."""
+        self._asked.clear()
+        self._line = None
+        if self._verifying is not None:
+            self._verifying.cancel()
+
+    async def _verify(self) -> None:
+        while self._asked:
+            asked = self._asked.popleft()
+            ok = await self._in_thread(self._content.is_intact, asked.file, asked.size_bytes, asked.md5)
+            if not ok:
+                _log.warn("Content file {file} was damaged by the crash; it is fetched again", file=asked.file)
+            if self._line is not None:
+                self._line.say(Checked(asked.file, ok))
+            await deferLater(self._clock, asked.size_bytes / self._settings.verify_bytes, lambda: None)
+
+    def _verified(self, _: object) -> None:
+        self._verifying = None
