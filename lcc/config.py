@@ -241,12 +241,17 @@ class BotConfig:
     listen: str = setting("", "for the listening robot, which is not built yet: has no effect")
     concurrency: int = setting(32, "fetches at once", minimum=1, maximum=4096)
     content: str = setting("content", "folder of the content files (the BOT-M's), relative to home")
-    user_agent: str = setting("LCC/0.1 (+local content cache)", "the User-Agent; name a contact address in it")
+    user_agent: str = setting("LCC/0.1", "the User-Agent; contact is added to it")
+    contact: str = setting("", "mail address or URL where web masters reach you; stands in User-Agent and From")
     connect_timeout: float = setting(10.0, "for a connection", unit="seconds", minimum=0.1, maximum=300)
     idle_timeout: float = setting(30.0, "a server that sends nothing for this long", unit="seconds", minimum=0.1)
     deadline: float = setting(120.0, "for a whole fetch, redirects included", unit="seconds", minimum=0.1)
     header_bytes_max: int = setting(65536, "response header, trailers and chunk framing", unit="bytes", minimum=1024)
-    body_bytes_max: int = setting(64 << 20, "content of one URL", unit="bytes", minimum=1)
+    body_bytes_max: int = setting(64 << 20, "content of one URL, as it travels and decoded", unit="bytes", minimum=1)
+    compression: bool = setting(True, "ask for compressed content; it is stored decoded")
+    decoded_ratio_max: int = setting(
+        200, "decoded content beyond the first MiB, as a multiple of what travelled", minimum=2, maximum=100_000
+    )
     headers_kept_bytes: int = setting(
         8192, "of the response header that are stored", unit="bytes", minimum=0, maximum=32768
     )

@@ -108,6 +108,7 @@ _TABLE = (
     ErrorEntry(1413, "robot-error", "the robot failed on this URL", _R),
     ErrorEntry(1414, "redirect-unreachable", "a redirect led to a site that cannot be reached", _R),
     ErrorEntry(1415, "hours-over", "its hours were over before it could be tried", Remedy.WAIT),
+    ErrorEntry(1416, "coding-damaged", "the content cannot be decoded", _R),
     ErrorEntry(1501, "quota-files", "the quota of files is used up", _K),
     ErrorEntry(1502, "quota-space", "the quota of space is used up", _K),
     ErrorEntry(1503, "expired", "not confirmed for too long, removed", _K),

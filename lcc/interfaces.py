@@ -140,6 +140,9 @@ class IQueueRules(Interface):
         :param files, space_bytes: what the provider uses, and has been promised, without this URL.
         :param length: bytes; None: not known yet."""
 
+    def may_be_unchanged(notice: UrlNotice, cached: CachedState) -> bool:
+        """Whether a notice leaves it open that the cached content is still the right one."""
+
     def same_content(md5: str, size_bytes: int, stored_md5: str, stored_length: int | None) -> bool:
         """Whether fetched content is what the cache has already."""
 
@@ -220,7 +223,8 @@ class IQueueStore(IQueueRepair):
             hours are closed, is not opened again."""
 
     def read_ahead(cursors: Sequence[Cursor]) -> Deferred[list[Ahead]]:
-        """The next queue rows of several providers, an Ahead for each cursor in order."""
+        """The next queue rows of several providers, an Ahead for each cursor in order; with each row what the cache
+        has of it, where a server may confirm that (``QueueRow.stored``)."""
 
     def provider(pid: int) -> Deferred[Provider | None]:
         """As :meth:`IProviderReader.provider`, also for one that is being removed."""

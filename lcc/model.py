@@ -199,6 +199,25 @@ class SetAnswer:
     text: str = ""
 
 
+class Stored(NamedTuple):
+    """Content that the cache has of a queued URL, and by which a server can tell that it has not changed.
+
+    :ivar token: names the content, in the order and in its result; see :func:`content_token`.
+    :ivar etag: as the server sent it; empty: none.
+    :ivar modified: the server's Last-Modified; None: it said nothing usable.
+    """
+
+    token: str
+    etag: str
+    modified: int | None
+    size_bytes: int
+
+
+def content_token(machine: int | None, file: int | None) -> str:
+    """What names the content of this file in an order; never the same for two contents."""
+    return f"{machine}.{file}"
+
+
 class QueueRow(NamedTuple):
     """A row of ``qdb``.
 
@@ -206,6 +225,7 @@ class QueueRow(NamedTuple):
     :ivar generation: grows with every change of the row; a finished fetch removes only the generation it was sent
         out with.
     :ivar attempts: fetches that have failed.
+    :ivar stored: what a server may confirm instead of sending it again; None: it is fetched in any case.
     """
 
     key: bytes
@@ -218,6 +238,7 @@ class QueueRow(NamedTuple):
     connseq: int
     attempts: int
     notice: UrlNotice
+    stored: Stored | None = None
 
 
 class Waiting(NamedTuple):
@@ -326,6 +347,10 @@ class FetchOrder:
     :ivar mimetype: as told by the provider; empty: not told.
     :ivar private: private addresses are allowed.
     :ivar insecure: TLS certificates are not verified.
+    :ivar conditional: if the content is still the one that ``etag``, ``modified`` and ``stored_bytes`` describe, it
+        need not be fetched (:attr:`Fetched.unchanged`).
+    :ivar etag, modified: of the content that is stored, as an earlier fetch reported them.
+    :ivar stored_bytes: its length; None: not known.
     """
 
     pid: int
@@ -333,11 +358,18 @@ class FetchOrder:
     mimetype: str = ""
     private: bool = False
     insecure: bool = False
+    conditional: bool = False
+    etag: str = ""
+    modified: int | None = None
+    stored_bytes: int | None = None
 
 
 @attrs.frozen
 class Fetched:
-    """What a fetcher says of content that it has written to the sink; the fields as in :class:`FetchResult`."""
+    """What a fetcher says of content that it has written to the sink; the fields as in :class:`FetchResult`.
+
+    :ivar unchanged: the stored content is still the right one; nothing was written.
+    """
 
     status: int
     url: str
@@ -347,6 +379,8 @@ class Fetched:
     etag: str = ""
     headers: str = ""
     wire_bytes: int = 0
+    revalidate: bool = False
+    unchanged: bool = False
 
 
 @attrs.frozen
@@ -361,6 +395,10 @@ class FetchResult:
     :ivar headers: the response headers within bounds, a JSON list ``[name, value, …]``.
     :ivar wire_bytes: what travelled, headers included.
     :ivar machine, file: where the content is: machine id and file id; None without content.
+    :ivar revalidate: ``etag`` or ``modified`` tell this content from every later one, so the next order may be a
+        conditional one.
+    :ivar unchanged: nothing was fetched, because the content that is stored is still the right one: its
+        :attr:`Stored.token`, as the order had it; empty: the order was not conditional, or content was fetched.
     """
 
     pid: int
@@ -381,6 +419,8 @@ class FetchResult:
     elapsed_ms: int = 0
     machine: int | None = None
     file: int | None = None
+    revalidate: bool = False
+    unchanged: str = ""
 
 
 @attrs.frozen

@@ -45,3 +45,38 @@ class MimePatterns:
     def accepts(self, mimetype: str) -> bool:
         """Whether this normalised type is among them."""
         return mimetype in self._exact or self._any or mimetype[: mimetype.find("/") + 1] in self._majors
+
+
+UNKNOWN = "application/octet-stream"
+"""What servers say of content whose type they do not know (RFC 9110, section 8.3)."""
+
+_ONE = (
+    ("application/xml", "text/xml"),
+    ("text/javascript", "application/javascript", "application/x-javascript", "text/x-javascript"),
+    ("image/jpeg", "image/jpg", "image/pjpeg"),
+    ("image/x-icon", "image/vnd.microsoft.icon"),
+    ("application/pdf", "application/x-pdf"),
+    ("application/msword", "application/ms-word", "application/vnd.ms-word"),
+    ("application/rtf", "text/rtf"),
+    ("application/gzip", "application/x-gzip"),
+    ("application/zip", "application/x-zip-compressed"),
+    ("text/markdown", "text/x-markdown"),
+)
+_SPELLINGS = {name: names[0] for names in _ONE for name in names}
+"""Several names of one type, as they are in use, to one of them."""
+
+
+@lru_cache(maxsize=1024)
+def is_expected(told: str, got: str) -> bool:
+    """Whether a server's content type is what the provider has told.
+
+    A server that names no type, or :data:`UNKNOWN`, contradicts nothing.  Old and new names of one type are the same.
+
+    :param told: lower case: a type, a pattern (``text/*``, ``*/*``), or empty: anything.
+    :param got: lower case, without parameters; empty: the server said nothing.
+    """
+    if told in ("", got, "*/*", "*") or got in ("", UNKNOWN):
+        return True
+    if told.endswith("/*"):
+        return got.startswith(told[:-1])
+    return _SPELLINGS.get(told, told) == _SPELLINGS.get(got, got)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from zope.interface import implementer
 
-from lcc.domain import absorb, outcome, quota
+from lcc.domain import absorb, outcome, quota, revalidation
 from lcc.domain.timeslots import TimeSlots
 from lcc.interfaces import IQueueRules
 from lcc.model import Action, CachedState, Outcome, QueuedState, Quota, UrlNotice
@@ -42,6 +42,9 @@ class QueueRules:
 
     def over_quota(self, limits: Quota, is_new: bool, files: int, space_bytes: int, length: int | None) -> int:
         return quota.over_quota(limits, is_new, files, space_bytes, length)
+
+    def may_be_unchanged(self, notice: UrlNotice, cached: CachedState) -> bool:
+        return revalidation.may_be_unchanged(notice, cached)
 
     def same_content(self, md5: str, size_bytes: int, stored_md5: str, stored_length: int | None) -> bool:
         return outcome.is_same_content(md5, size_bytes, stored_md5, stored_length)

@@ -25,13 +25,13 @@ class Site:
     """Where a URL is fetched from.
 
     :ivar host: as in the URL, IPv6 in brackets.
-    :ivar request_tail: everything of the request behind the target.
+    :ivar request_lines: of each request, behind the target: the lines that are always the same.
     """
 
     secure: bool
     host: str
     port: int
-    request_tail: bytes
+    request_lines: bytes
 
 
 class ConnectionKey(NamedTuple):

@@ -22,10 +22,19 @@ from zope.interface import implementer
 
 from lcc.config import BotConfig
 from lcc.errors import FetchError, LccError, Remedy
+from lcc.fetchers.codings import CODINGS, DecodingSink, coding_of
 from lcc.fetchers.connector import ConnectionKey, Connector, Site
 from lcc.fetchers.dial import Dialer
-from lcc.fetchers.http_head import ResponseHead, content_type, entity_tag, http_time, kept_headers
+from lcc.fetchers.http_head import (
+    ResponseHead,
+    content_type,
+    entity_tag,
+    http_time,
+    kept_headers,
+    may_revalidate,
+)
 from lcc.fetchers.http_protocol import HttpConnection
+from lcc.fetchers.http_request import accept_lines, condition_lines, sender_lines
 from lcc.fetchers.steps import Steps
 from lcc.interfaces import IContentSink, IFetcher, IWatchedFetcher
 from lcc.model import Fetched, FetchOrder, FetchStep
@@ -41,7 +50,8 @@ _URL = re.compile(
 )
 _CONTENT = frozenset([200, 203])
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
-_NOT_ASKED_FOR = frozenset([206, 304])
+_NOT_MODIFIED = 304
+_NOT_ASKED_FOR = frozenset([206, _NOT_MODIFIED])
 
 
 class FetchCancelled(CancelledError):
@@ -136,11 +146,9 @@ class HttpFetcher:
         lines = (
             " HTTP/1.1",
             f"Host: {host}" if port == usual else f"Host: {host}:{port}",
-            f"User-Agent: {_field(self._settings.user_agent)}",
-            "Accept: */*",
-            "Accept-Encoding: identity",
+            *sender_lines(self._settings.user_agent, self._settings.contact),
+            f"Accept-Encoding: {', '.join(CODINGS) if self._settings.compression else 'identity'}",
             "Connection: keep-alive",
-            "",
             "",
         )
         return Site(secure, host, port, "\r\n".join(lines).encode("latin-1", "replace"))
@@ -202,8 +210,10 @@ class _Fetch:
     __slots__ = (
         "_again",
         "_clock",
+        "_conditional",
         "_connection",
         "_deadline",
+        "_decoding",
         "_fetcher",
         "_first_key",
         "_follow",
@@ -242,6 +252,7 @@ class _Fetch:
         self._timer: Any = None
         self._location: str | None = None
         self._outcome: FetchError | None = None
+        self._decoding: DecodingSink | None = None
 
     def go(self, url: str) -> None:
         """Fetch this URL: the order's, or where a redirect led."""
@@ -255,7 +266,11 @@ class _Fetch:
             return
         self._url = url
         self._again = False
-        self._request = b"GET %b%b" % (target.encode("ascii"), site.request_tail)
+        # What is stored came from the order's URL, not from where that one leads.
+        self._conditional = order.conditional and not self._redirects
+        conditions = condition_lines(order.etag, order.modified) if self._conditional else b""
+        request = (target.encode("ascii"), site.request_lines, conditions, accept_lines(order.mimetype))
+        self._request = b"GET %b%b%b%b\r\n" % request
         self._key = ConnectionKey(order.pid, site.secure, site.host, site.port, order.private, order.insecure)
         if not self._redirects:
             self._first_key = self._key
@@ -333,10 +348,9 @@ class _Fetch:
             lines = [f"{name.decode('latin-1')}: {value.decode('latin-1')}" for name, value in head.raw]
             steps.tell("response", str(status), lines)
         if status in _CONTENT:
-            coding = fields.get(b"content-encoding")
-            if coding is not None and coding.strip().lower() not in (b"", b"identity"):
-                raise FetchError("bad-coding", ascii(coding[:40].decode("latin-1")))
-            return self._sink
+            return self._sink if b"content-encoding" not in fields else self._decoded(head)
+        if status == _NOT_MODIFIED and self._conditional:
+            return None
         if status in _NOT_ASKED_FOR:
             raise FetchError("bad-response", f"status {status} was not asked for")
         location = fields.get(b"location")
@@ -347,6 +361,15 @@ class _Fetch:
         if self._connection is None or not self._connection.drop_body(head):
             raise FetchError("bad-response", "its body is not wanted")
         return None
+
+    def _decoded(self, head: ResponseHead) -> IContentSink:
+        mimetype, _ = content_type(head.fields.get(b"content-type", b""))
+        coding = coding_of([value for name, value in head.raw if name.lower() == b"content-encoding"], mimetype)
+        if not coding:
+            return self._sink
+        settings = self._settings
+        self._decoding = DecodingSink(self._sink, coding, settings.body_bytes_max, settings.decoded_ratio_max)
+        return self._decoding
 
     def exchange_ended(self, connection: HttpConnection, error: FetchError | None, untouched: bool) -> None:
         """As :class:`lcc.fetchers.http_exchange.Exchange`."""
@@ -389,19 +412,34 @@ class _Fetch:
             self.go(url)
 
     def _succeed(self) -> None:
+        if self._decoding is not None:
+            try:
+                self._decoding.finish()
+            except FetchError as error:
+                self._fail(error)
+                return
+        if self._head.status == _NOT_MODIFIED:
+            self._give(Fetched(_NOT_MODIFIED, self._url, wire_bytes=self._wire_bytes, unchanged=True))
+            return
         fields = self._head.fields
         mimetype, charset = content_type(fields.get(b"content-type", b""))
-        modified, etag = fields.get(b"last-modified"), fields.get(b"etag")
+        told, tag = fields.get(b"last-modified"), fields.get(b"etag")
+        modified = None if told is None else http_time(told)
+        etag = "" if tag is None else entity_tag(tag)
         fetched = Fetched(
             self._head.status,
             self._url,
             mimetype,
             charset,
-            None if modified is None else http_time(modified),
-            "" if etag is None else entity_tag(etag),
+            modified,
+            etag,
             kept_headers(self._head, self._settings.headers_kept_bytes),
             self._wire_bytes,
+            not self._redirects and may_revalidate(fields, etag, modified),
         )
+        self._give(fetched)
+
+    def _give(self, fetched: Fetched) -> None:
         self._fetcher.ended(self)
         result, self.result = self.result, None
         assert result is not None
@@ -413,8 +451,3 @@ class _Fetch:
         result, self.result = self.result, None
         assert result is not None
         result.errback(error)
-
-
-def _field(text: str) -> str:
-    """A header value without what could end it."""
-    return "".join(character for character in text if character.isprintable())

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 ETAG_CHARS_MAX = 255
 """A longer entity tag is dropped."""
+SETTLED_SECONDS = 2
+"""What was last modified so long before it was sent can have been modified since only visibly."""
 DETAIL_CHARS_MAX = 200
 """Of what a server sent, as much is repeated in error texts."""
 
@@ -74,6 +76,25 @@ def http_time(value: bytes) -> int | None:
     except (ValueError, KeyError, OverflowError, IndexError, TypeError):
         return None
     return int(seconds) if 0 <= seconds < 1 << 40 else None
+
+
+server_clock = lru_cache(maxsize=64)(http_time)
+"""The same for Date fields, of which many responses have the same."""
+
+
+def may_revalidate(fields: dict[bytes, bytes], etag: str, modified: int | None) -> bool:
+    """Whether what the server says of this content tells it from every later one, so that it may be asked for a
+    newer one only.
+
+    What was modified in the second in which it was fetched may be modified once more in that second; Last-Modified
+    does not show it, nor do entity tags that are made of it (RFC 9110, section 8.8.2.2).
+
+    :param etag, modified: of ``fields``, as far as they are usable.
+    """
+    if b"last-modified" not in fields:
+        return etag != ""
+    now = server_clock(fields.get(b"date", b""))
+    return modified is not None and now is not None and now - modified >= SETTLED_SECONDS
 
 
 def entity_tag(value: bytes) -> str:

@@ -38,6 +38,8 @@ class Fetch(Flat):
         for which it is too late comes back as ``hours-over``.  None: at any time.
     :ivar sent_ms: when this was sent, on the clock of the end that it is sent to, as far as the sender can be sure
         of that clock: from then on the lease counts, however long the order was on its way.  None: from its arrival.
+    :ivar stored: names the content that the cache has; if it is still what ``etag``, ``modified`` and
+        ``stored_bytes`` describe, it need not be fetched.  Empty: it is fetched in any case.
     """
 
     TAG = "fetch"
@@ -54,6 +56,10 @@ class Fetch(Flat):
     attempt: str = ""
     start_seconds: int | None = None
     sent_ms: int | None = None
+    stored: str = ""
+    etag: str = ""
+    modified: int | None = None
+    stored_bytes: int | None = attrs.field(default=None, metadata={"wire": "stored_size"})
 
 
 @attrs.frozen
@@ -168,6 +174,8 @@ class Done(Flat):
     elapsed_ms: int = attrs.field(default=0, metadata={"wire": "ms"})
     machine: int | None = None
     file: int | None = None
+    revalidate: bool = False
+    unchanged: str = ""
 
 
 @attrs.frozen

@@ -345,6 +345,8 @@ TOMBSTONE_UPDATED = (
         "status",
         "charset",
         "etag",
+        "modified",
+        "revalidate",
         "headers",
         "fetched_time",
         "fetched_machineid",

@@ -121,7 +121,7 @@ class QueueStore(RepairStore):
         return self._database.interact(providers_with_work)
 
     def read_ahead(self, cursors: Sequence[Cursor]) -> Deferred[list[Ahead]]:
-        return self._database.interact(read_ahead, list(cursors))
+        return self._database.interact(read_ahead, self._rules, list(cursors))
 
     def provider(self, pid: int) -> Deferred[Provider | None]:
         return self._database.interact(get_provider, pid)

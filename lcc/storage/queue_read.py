@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
+from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, Ahead, Cursor, DeleteOrder, QueueRow, Waiting
+from lcc.storage.queue_stored import with_stored
 from lcc.storage.rows import SELECT_QUEUE, queue_row
 from lcc.storage.transactions import Txn
 
@@ -19,9 +21,9 @@ def providers_with_work(txn: Txn) -> list[Waiting]:
     return [Waiting(*row) for row in txn.query(sql, [FETCH_NOW])]
 
 
-def read_ahead(txn: Txn, cursors: Sequence[Cursor]) -> list[Ahead]:
+def read_ahead(txn: Txn, rules: IQueueRules, cursors: Sequence[Cursor]) -> list[Ahead]:
     """See :meth:`lcc.interfaces.IQueueStore.read_ahead`."""
-    return [_read_one(txn, cursor) for cursor in cursors]
+    return with_stored(txn, rules, [_read_one(txn, cursor) for cursor in cursors])
 
 
 def _read_one(txn: Txn, cursor: Cursor) -> Ahead:

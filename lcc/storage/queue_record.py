@@ -13,9 +13,9 @@ from typing import Any
 import attrs
 
 from lcc.config import QmConfig
-from lcc.errors import Remedy, entry_for
+from lcc.errors import CODES, Remedy, entry_for
 from lcc.interfaces import IQueueRules
-from lcc.model import FETCH_NOW, FetchResult, Outcome, QueueRow, Quota, Recorded
+from lcc.model import FETCH_NOW, FetchResult, Outcome, QueueRow, Quota, Recorded, UrlNotice, content_token
 from lcc.storage.books import Books
 from lcc.storage.overlay import TOMBSTONE_UPDATED
 from lcc.storage.queue_batch import registered_providers
@@ -34,10 +34,9 @@ from lcc.storage.setrows import QueuedSets
 from lcc.storage.transactions import Txn
 
 _CHARSET_CHARS = 255
+_MISMATCH = CODES["mimetype-mismatch"]
 _SEEN = QUEUE_COLUMNS.index("seen")
 _SELECT_CACHE = f"SELECT {', '.join(CACHE_COLUMNS)} FROM lccurl"
-_NAMES = ("furl", "burl", "subtype")
-
 _UPDATED = tuple(column for column in CACHE_COLUMNS if column not in ("urlkey", "pid"))
 
 
@@ -183,7 +182,7 @@ def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
         if row is not None:
             _take_away(work, row)
     elif outcome in (Outcome.STORE, Outcome.STORE_AGAIN):
-        outcome = _store(work, result, row, outcome)
+        outcome = (_confirm if result.unchanged else _store)(work, result, row, outcome)
         if outcome is Outcome.STORE:
             _take_away(work, row)
         elif outcome is Outcome.RETRY:
@@ -244,8 +243,14 @@ def _to_the_end(work: _Work, row: QueueRow, failures: int = 1) -> None:
 def _failed(work: _Work, row: QueueRow, code: int, detail: str = "") -> None:
     work.books.error(row.pid, row.key, row.connseq, code, detail, row.notice, row.generation)
     cached = work.cache.get(row.key)
-    if cached is not None and cached["connseq"] < row.connseq:
+    if cached is None:
+        return
+    if cached["connseq"] < row.connseq:
         cached["connseq"] = row.connseq
+        work.changed[row.key] = None
+    if code == _MISMATCH and cached["revalidate"]:
+        # "Not modified" tells no type: next time, look.
+        cached["revalidate"] = 0
         work.changed[row.key] = None
 
 
@@ -299,7 +304,6 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
     elif _is_current(cached, result) or result.generation <= cached["generation"]:
         _discard_file(work, result)  # came twice, or too late
         return outcome
-    names = {"furl": notice.furl, "burl": notice.burl, "subtype": notice.subtype}
     was_cached = cached["state"] == CACHED
     same = was_cached and work.rules.same_content(result.md5, result.size_bytes, cached["md5"], cached["len"])
     stats = work.books.stats(row.pid)
@@ -312,9 +316,10 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
             if _has_no_file(work, row):
                 _delete_content(work, row)
         return outcome
+    charset = result.charset[:_CHARSET_CHARS]
     if same:
         work.books.delete_file(result.machine, result.file)
-        changed = any(cached[name] != names[name] for name in _NAMES)
+        changed = _named_otherwise(cached, notice) or cached["charset"] != charset
     else:
         if was_cached:
             work.books.delete_file(cached["fetched_machineid"], cached["fetched_fileid"])
@@ -327,17 +332,57 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
             state=CACHED,
             md5=result.md5,
             len=result.size_bytes,
-            mtime=notice.mtime if result.modified is None else result.modified,
             status=result.status,
-            charset=result.charset[:_CHARSET_CHARS],
-            etag=result.etag,
-            headers=result.headers,
             fetched_time=work.now,
             fetched_machineid=result.machine,
             fetched_fileid=result.file,
         )
     cached.update(
-        names,
+        mtime=notice.mtime if result.modified is None else result.modified,
+        charset=charset,
+        etag=result.etag,
+        modified=result.modified,
+        revalidate=int(result.revalidate),
+        headers=result.headers,
+    )
+    _fetched(work, result, row, cached, told, changed)
+    return outcome
+
+
+def _confirm(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) -> Outcome:
+    """The server says that what is stored is unchanged."""
+    cached = work.cache.get(row.key)
+    if outcome is Outcome.STORE_AGAIN:
+        return outcome  # it will be fetched once more, for what was told since
+    if (
+        cached is None
+        or cached["state"] != CACHED
+        or not cached["revalidate"]
+        or result.unchanged != content_token(cached["fetched_machineid"], cached["fetched_fileid"])
+    ):
+        # What it speaks of is gone, or found to be bad since: it has to be fetched after all.
+        return Outcome.RETRY
+    _fetched(work, result, row, cached, told=True, changed=_named_otherwise(cached, row.notice))
+    return outcome
+
+
+def _named_otherwise(cached: dict[str, Any], notice: UrlNotice) -> bool:
+    return (cached["furl"], cached["burl"], cached["subtype"]) != (notice.furl, notice.burl, notice.subtype)
+
+
+def _fetched(
+    work: _Work, result: FetchResult, row: QueueRow, cached: dict[str, Any], told: bool, changed: bool
+) -> None:
+    """The content is the right one: what was told of it, and that it is confirmed.
+
+    :param told: the notice is about this content.
+    :param changed: content users have to see it.
+    """
+    notice = row.notice
+    cached.update(
+        furl=notice.furl,
+        burl=notice.burl,
+        subtype=notice.subtype,
         curl=notice.curl,
         mimetype=notice.mimetype,
         hours=notice.hours,
@@ -353,7 +398,6 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
     if changed:
         cached["change_number"] = work.books.next("change")
     work.changed[row.key] = None
-    return outcome
 
 
 def _save(work: _Work) -> None:

@@ -33,6 +33,8 @@ CACHE_COLUMNS = (
         "status",
         "charset",
         "etag",
+        "modified",
+        "revalidate",
         "headers",
         "fetched_time",
         "fetched_machineid",
@@ -75,9 +77,18 @@ def cached_url(row: Sequence[Any]) -> CachedUrl:
 def empty_cache_row(key: bytes, pid: int) -> dict[str, Any]:
     """Values for every column of ``lccurl``: a tombstone of something that never was in the cache."""
     row: dict[str, Any] = dict.fromkeys(CACHE_COLUMNS, "")
-    row.update(dict.fromkeys(("told_len", "told_mtime", "len", "mtime", "confirmed_time"), None))
+    row.update(dict.fromkeys(("told_len", "told_mtime", "len", "mtime", "modified", "confirmed_time"), None))
     row.update(dict.fromkeys(("fetched_time", "fetched_machineid", "fetched_fileid"), None))
     row.update(
-        urlkey=key, pid=pid, state=DELETED, change_number=0, connseq=0, seen=0, generation=0, source=TOLD, status=0
+        urlkey=key,
+        pid=pid,
+        state=DELETED,
+        change_number=0,
+        connseq=0,
+        seen=0,
+        generation=0,
+        source=TOLD,
+        status=0,
+        revalidate=0,
     )
     return row

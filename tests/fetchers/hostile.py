@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
+
 import attrs
+import brotli
 from fetching import CLOSE, HANG, RESET, reply
 
 OK = b"HTTP/1.1 200 OK\r\n"
+GZIP = gzip.compress(b"hello", mtime=0)
+# Extra field, name, comment, header checksum (RFC 1952, section 2.3).
+_HEAD = b"\x1f\x8b\x08\x1e\0\0\0\0\0\x03" + b"\x04\0ab\0\0" + b"name\0" + b"comment\0"
+GZIP_WITH_NAME = _HEAD + (zlib.crc32(_HEAD) & 0xFFFF).to_bytes(2, "little") + GZIP[10:]
+
+
+def coded(body: bytes, coding: str) -> bytes:
+    """A response in a content coding."""
+    return reply(body, "200 OK", f"Content-Encoding: {coding}")
+
+
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
@@ -49,6 +64,26 @@ GOOD = (
     Case("NUL in the reason, which is dropped", b"HTTP/1.1 200 O\0K\r\nContent-Length: 5\r\n\r\nhello", kept=True),
     Case("empty field", OK + b"X-Empty:\r\nContent-Length: 5\r\n\r\nhello", kept=True),
     Case("identity coding", reply(b"hello", "200 OK", "Content-Encoding: identity"), kept=True),
+    Case("gzip", coded(GZIP, "gzip"), kept=True),
+    Case("gzip, its old name, in capitals", coded(GZIP, " X-GZIP "), kept=True),
+    Case("gzip in two members", coded(gzip.compress(b"he") + gzip.compress(b"llo"), "gzip"), kept=True),
+    Case("gzip with all fields", coded(GZIP_WITH_NAME, "gzip"), kept=True),
+    Case(
+        "gzip in chunks",
+        CHUNKED[:-2] + b"Content-Encoding: gzip\r\n\r\n%x\r\n" % len(GZIP) + GZIP + b"\r\n0\r\n\r\n",
+        kept=True,
+    ),
+    Case("gzip until the connection ends", OK + b"Content-Encoding: gzip\r\n\r\n" + GZIP, CLOSE),
+    Case("deflate, framed", coded(zlib.compress(b"hello"), "deflate"), kept=True),
+    Case("deflate, bare", coded(zlib.compress(b"hello", wbits=-15), "deflate"), kept=True),
+    Case("brotli", coded(brotli.compress(b"hello"), "br"), kept=True),
+    Case("coded, empty", coded(b"", "gzip"), content=b"", kept=True),
+    Case(
+        "a gzip file that is called coded, too",
+        reply(GZIP, "200 OK", "Content-Type: application/x-gzip", "Content-Encoding: gzip"),
+        content=GZIP,
+        kept=True,
+    ),
     Case("an offer to upgrade", reply(b"hello", "200 OK", "Upgrade: h2c", "Connection: upgrade"), kept=True),
 )
 
@@ -130,8 +165,37 @@ BAD = (
     ),
     Case("partial content", reply(b"hello", "206 Partial Content"), HANG, "bad-response"),
     Case("not modified", b"HTTP/1.1 304 Not Modified\r\n\r\n", HANG, "bad-response"),
-    Case("gzip", reply(b"hello", "200 OK", "Content-Encoding: gzip"), HANG, "bad-coding"),
-    Case("brotli and identity", reply(b"hello", "200 OK", "Content-Encoding: identity, br"), HANG, "bad-coding"),
+    Case("compress", coded(b"hello", "compress"), HANG, "bad-coding"),
+    Case("two codings", coded(gzip.compress(GZIP), "gzip, gzip"), HANG, "bad-coding"),
+    Case("two fields of codings", coded(GZIP, "gzip\r\nContent-Encoding: br"), HANG, "bad-coding"),
+    Case("not gzip", coded(b"hello", "gzip"), HANG, "coding-damaged"),
+    Case("not brotli", coded(b"\xff" * 20, "identity, br"), HANG, "coding-damaged"),
+    Case("not zstd", coded(b"hello", "zstd"), HANG, "coding-damaged"),
+    Case("not deflate", coded(b"\xff" * 20, "deflate"), HANG, "coding-damaged"),
+    Case("gzip with a wrong checksum", coded(GZIP[:-8] + b"\0" * 4 + GZIP[-4:], "gzip"), HANG, "coding-damaged"),
+    Case("gzip with a wrong length", coded(GZIP[:-1] + b"\1", "gzip"), HANG, "coding-damaged"),
+    Case("gzip with something behind it", coded(GZIP + b"more", "gzip"), HANG, "coding-damaged"),
+    Case(
+        "deflate with something behind it",
+        coded(zlib.compress(b"hello") + b"more", "deflate"),
+        HANG,
+        "coding-damaged",
+    ),
+    Case("brotli with something behind it", coded(brotli.compress(b"hello") + b"more", "br"), HANG, "coding-damaged"),
+    Case("gzip, cut off", coded(GZIP[:-1], "gzip"), HANG, "early-eof"),
+    Case("gzip, only its first byte", coded(GZIP[:1], "gzip"), HANG, "early-eof"),
+    Case("gzip, cut off in the second member", coded(GZIP + GZIP[:12], "gzip"), HANG, "early-eof"),
+    Case("deflate, only its first byte", coded(zlib.compress(b"hello")[:1], "deflate"), HANG, "early-eof"),
+    Case("brotli, cut off", coded(brotli.compress(b"hello")[:-1], "br"), HANG, "early-eof"),
+    Case(
+        "gzip that ends with the connection, cut off",
+        OK + b"Content-Encoding: gzip\r\n\r\n" + GZIP[:-5],
+        CLOSE,
+        "early-eof",
+    ),
+    Case("gzip bomb", coded(gzip.compress(b"\0" * 1_000_000), "gzip"), HANG, "body-too-long"),
+    Case("deflate bomb", coded(zlib.compress(b"\0" * 1_000_000), "deflate"), HANG, "body-too-long"),
+    Case("brotli bomb", coded(brotli.compress(b"\0" * 100_000_000), "br"), HANG, "body-too-long"),
     Case("redirect to itself", reply(b"", "302 Found", "Location: /again"), HANG, "redirect-loop"),
     Case("redirect outside", reply(b"", "301 Moved", "Location: http://evil.example/"), HANG, "redirect-outside"),
     Case("redirect to a file", reply(b"", "301 Moved", "Location: file:///etc/passwd"), HANG, "scheme-unsupported"),

@@ -21,11 +21,12 @@ from lcc.model import FetchOrder
 
 
 def test_the_request_is_complete_and_one_write() -> None:
-    web = MemoryWeb(attrs.evolve(SMALL, user_agent="LCC test\r\nX-Evil: yes"))
+    web = MemoryWeb(attrs.evolve(SMALL, user_agent="LCC test\r\nX-Evil: yes", contact="me@example.org\r\nX: y"))
     web.fetch("http://127.0.0.1:8080/a%20b?c=d&e#fragment")
     assert web.accept().request() == (
-        b"GET /a%20b?c=d&e HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: LCC testX-Evil: yes\r\nAccept: */*\r\n"
-        b"Accept-Encoding: identity\r\nConnection: keep-alive\r\n\r\n"
+        b"GET /a%20b?c=d&e HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n"
+        b"User-Agent: LCC testX-Evil: yes (+me@example.orgX: y)\r\n"
+        b"Accept-Encoding: gzip, deflate, br, zstd\r\nConnection: keep-alive\r\nAccept: */*\r\n\r\n"
     )
     web.finish()
 

@@ -301,12 +301,12 @@ def test_a_fetch_ends_with_its_lease(bench: Bench) -> None:
 def test_what_the_server_says_is_cut_to_what_the_wire_takes(bench: Bench) -> None:
     bench.order(1)
     bench.fetcher.running[0].succeed(
-        b"x", url="http://site1.example/" + "&" * 50000, etag="e" * 5000, headers="&" * 60000, mimetype="m" * 2000
+        b"x", url="http://site1.example/" + "&" * 50000, etag="e" * 5000, headers="&" * 60000, charset="c" * 2000
     )
     bench.order(2)
     bench.fetcher.running[0].fail(FetchError("bad-response", "<" * 100_000))
     first, second = bench.results
-    assert (first.code, first.etag, first.mimetype, first.headers) == (0, "", "", "")
+    assert (first.code, first.etag, first.charset, first.headers) == (0, "", "", "")
     assert len(second.detail) <= 500
     assert not bench.botm.lost
 

@@ -105,7 +105,7 @@ def test_reading_ahead(big: Queue) -> None:
     for partial in (False, True):
         for place in ((0, 0), (row.psetid, row.seq)):
             cursors = [Cursor(big.pid, *place, 64, partial), Cursor(big.pid + 1, 0, 0, 64, partial)]
-            check(big, lambda txn, cursors=cursors: queue_read.read_ahead(txn, cursors))  # type: ignore[misc]
+            check(big, lambda txn, cursors=cursors: queue_read.read_ahead(txn, big.rules, cursors))  # type: ignore[misc]
 
 
 def test_who_has_work_looks_at_sets_only(big: Queue) -> None:

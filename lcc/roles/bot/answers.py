@@ -6,6 +6,8 @@ one here.
 
 from __future__ import annotations
 
+import attrs
+
 from lcc.errors import CODES, FetchError
 from lcc.model import Fetched
 from lcc.protocols.work import Done, Fetch
@@ -36,12 +38,30 @@ def stored(fetch: Fetch, fetched: Fetched, size_bytes: int, md5: str, elapsed_ms
         headers=fetched.headers,
         wire_bytes=fetched.wire_bytes,
         elapsed_ms=elapsed_ms,
+        revalidate=fetched.revalidate,
     )
     text = done.to_xml()
     if len(text) <= MESSAGE_CHARS:
         return text
     # Escaping has blown the headers up beyond what the wire takes; the rest matters more.
     return stored(fetch, _without_headers(fetched), size_bytes, md5, elapsed_ms)
+
+
+def unchanged(fetch: Fetch, fetched: Fetched, elapsed_ms: int) -> str:
+    """The content that is stored is still the right one."""
+    return Done(
+        number=0,
+        id=fetch.id,
+        pid=fetch.pid,
+        key=fetch.key,
+        generation=fetch.generation,
+        code=0,
+        status=fetched.status,
+        url=fetched.url[:URL_CHARS],
+        wire_bytes=fetched.wire_bytes,
+        elapsed_ms=elapsed_ms,
+        unchanged=fetch.stored,
+    ).to_xml()
 
 
 def failed(fetch: Fetch, error: BaseException | None, elapsed_ms: int, wire_bytes: int = 0) -> str:
@@ -77,13 +97,11 @@ def _whole(text: str) -> str:
 
 
 def _without_headers(fetched: Fetched) -> Fetched:
-    return Fetched(
-        fetched.status,
-        fetched.url[:VALUE_CHARS],
-        _whole(fetched.mimetype),
-        _whole(fetched.charset),
-        fetched.modified,
-        _whole(fetched.etag),
-        "",
-        fetched.wire_bytes,
+    return attrs.evolve(
+        fetched,
+        url=fetched.url[:VALUE_CHARS],
+        mimetype=_whole(fetched.mimetype),
+        charset=_whole(fetched.charset),
+        etag=_whole(fetched.etag),
+        headers="",
     )

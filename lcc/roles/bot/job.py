@@ -10,6 +10,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from lcc.domain.mimetypes import is_expected
 from lcc.errors import FetchError
 from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.model import Fetched, FetchOrder
@@ -71,7 +72,17 @@ class Job:
             if fetcher is None:
                 raise FetchError("scheme-unsupported", fetch.url.partition(":")[0][:40])
             sink = self._sink = sinks(fetch.attempt)
-            order = FetchOrder(fetch.pid, fetch.url, fetch.mimetype, fetch.private, fetch.insecure)
+            order = FetchOrder(
+                fetch.pid,
+                fetch.url,
+                fetch.mimetype,
+                fetch.private,
+                fetch.insecure,
+                bool(fetch.stored),
+                fetch.etag,
+                fetch.modified,
+                fetch.stored_bytes,
+            )
             self._fetching = fetcher.fetch(order, sink, rule(fetch.roots))
         except Exception:
             answer: Deferred[str] = Deferred()
@@ -97,10 +108,17 @@ class Job:
 
     def _fetched(self, fetched: Fetched) -> str:
         self._wire_bytes = fetched.wire_bytes
-        if fetched.status and not 200 <= fetched.status < 300:
-            raise FetchError.from_status(fetched.status)
         sink = self._sink
         assert sink is not None
+        if fetched.unchanged:
+            if not self.fetch.stored:
+                raise FetchError("bad-response", "not modified, but it was not asked that")
+            sink.discard()
+            return answers.unchanged(self.fetch, fetched, self._elapsed_ms())
+        if fetched.status and not 200 <= fetched.status < 300:
+            raise FetchError.from_status(fetched.status)
+        if not is_expected(self.fetch.mimetype, fetched.mimetype):
+            raise FetchError("mimetype-mismatch", f"told {self.fetch.mimetype}, got {fetched.mimetype[:100]}")
         sink.close()
         return answers.stored(self.fetch, fetched, sink.size_bytes, sink.md5, self._elapsed_ms())
 

@@ -87,6 +87,7 @@ PAUSE_FIRST_SECONDS = 5.0
 PAUSE_MAX_SECONDS = 60.0
 _STORE_FAILED = CODES["store-failed"]
 _HOURS_OVER = CODES["hours-over"]
+_ROBOT_ERROR = CODES["robot-error"]
 
 
 class BotMaster:
@@ -319,14 +320,17 @@ class BotMaster:
         """A robot has ended an order."""
         fetch, attempt, code, detail = order.fetch, order.attempt, done.code, done.detail
         file = None
-        if code == 0:
+        unchanged = done.unchanged if code == 0 else ""
+        if unchanged != "" and unchanged != fetch.stored:
+            code, detail, unchanged = _ROBOT_ERROR, "not changed, it says, but it was not asked that", ""
+        if code == 0 and not unchanged:
             try:
                 self._content.accept(attempt, order.file)
                 file = order.file
                 self._pause_seconds = 0.0
             except OSError as error:
                 code, detail = _STORE_FAILED, f"{attempt}: {error}"
-        if code:
+        if file is None:
             self._content.discard(attempt)
             if code == _STORE_FAILED:
                 self._pause(detail)
@@ -354,6 +358,8 @@ class BotMaster:
                 elapsed_ms=done.elapsed_ms,
                 machine=self._settings.machine if ok else None,
                 file=file,
+                revalidate=done.revalidate and ok,
+                unchanged=unchanged,
             )
         )
 
@@ -433,6 +439,10 @@ class BotMaster:
                 order.attempt,
                 start,
                 robot.peer_clock_ms(),
+                fetch.stored,
+                fetch.etag,
+                fetch.modified,
+                fetch.stored_bytes,
             )
         )
         return True

@@ -219,7 +219,7 @@ class Dispatcher:
         if work.machine != machine.number:
             work.machine = machine.number
             self._settle(work.pid, machine.number)
-        key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice = row
+        key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice, stored = row
         self._number += 1
         order_id = f"{self._run}{self._number}"
         self._orders[order_id] = machine.orders[order_id] = Order(
@@ -242,7 +242,8 @@ class Dispatcher:
                 info.insecure,
                 "",
                 None if work.start_by == inf else int(work.start_by - wall),
-                sent_ms=machine.line.peer_clock_ms(),
+                machine.line.peer_clock_ms(),
+                *(stored or ()),
             )
         )
 
@@ -314,6 +315,8 @@ class Dispatcher:
 
 
 def _result(message: Done, machine: Machine) -> FetchResult:
+    if not (message.code or message.unchanged or message.file):
+        raise StreamError("syntax", "neither content nor an error")
     return FetchResult(
         message.pid,
         read_key(message.key, message.pid),
@@ -333,4 +336,6 @@ def _result(message: Done, machine: Machine) -> FetchResult:
         message.elapsed_ms,
         machine.number if message.file is not None else None,
         message.file,
+        message.revalidate,
+        message.unchanged,
     )

@@ -145,6 +145,8 @@ CREATE TABLE IF NOT EXISTS lccurl (
     status INT NOT NULL,                        -- of the fetch
     charset VARCHAR(255) NOT NULL,
     etag MEDIUMTEXT NOT NULL,
+    modified BIGINT,                            -- Last-Modified; NULL: the server said nothing usable
+    revalidate INT NOT NULL,                    -- 1: etag and modified tell whether it has changed; 0: they do not
     headers MEDIUMTEXT NOT NULL,                -- response headers, a JSON list
     fetched_time BIGINT,
     fetched_machineid INT,                      -- where the content is; NULL: it was lost, and is being fetched again

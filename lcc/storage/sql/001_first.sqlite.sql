@@ -145,6 +145,8 @@ CREATE TABLE lccurl (
     status INTEGER NOT NULL,                    -- of the fetch
     charset TEXT NOT NULL,
     etag TEXT NOT NULL,
+    modified INTEGER,                           -- Last-Modified; NULL: the server said nothing usable
+    revalidate INTEGER NOT NULL,                -- 1: etag and modified tell whether it has changed; 0: they do not
     headers TEXT NOT NULL,                      -- response headers, a JSON list
     fetched_time INTEGER,
     fetched_machineid INTEGER,                  -- where the content is; NULL: it was lost, and is being fetched again
