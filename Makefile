@@ -2,6 +2,7 @@
 #
 #   make demo     a whole LCC at work, in a temporary folder; needs no privileges
 #   make test     every test; sets up the virtual environment and, where needed, the programs of MariaDB, nginx and vsftpd
+#   make proof-tree   20,000 pages through a central BOT-M, three machines and nine robots, one of which is killed each second
 #   make check    lint, format, types, news fragment
 #   make wheel    dist/lcc-*.whl
 #   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on)
@@ -15,7 +16,7 @@ STAMPS := $(VENV)/.stamps
 ARGS ?=
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test check demo bench wheel clean
+.PHONY: help run-venv venv system test proof-tree check demo bench wheel clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -54,6 +55,9 @@ system:
 
 test: venv system
 	@$(PY) -m pytest $(ARGS)
+
+proof-tree: venv system
+	@LCC_TREE_PAGES=20000 $(PY) -m pytest -s tests/integration/test_tree.py $(ARGS)
 
 check: venv
 	$(PY) -m ruff check .

@@ -3,14 +3,16 @@
 Run as a program: ``origin.py ROOT LOG DELAY_MS``.  It serves the files below ROOT on a loopback port of the kernel's
 choice, prints that port, and answers each request DELAY_MS after it came.  The first segment of a path names the
 provider.  LOG gets a line of JSON for each request: path, provider, and how many requests of the same provider were
-being answered when it came, itself included.
+being answered when it came, itself included.  A request whose client has closed its connection is over, also when
+that was not noticed yet: its socket is asked.
 """
 
 from __future__ import annotations
 
 import json
+import socket
 import sys
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +33,22 @@ class Origin(Resource):
         self._root = root
         self._log = log.open("a", buffering=1)
         self._delay_seconds = delay_seconds
-        self._active: Counter[str] = Counter()
+        self._active: dict[str, set[Request]] = defaultdict(set)
 
     def render_GET(self, request: Request) -> int:
         path = request.path.decode()
         provider = path.strip("/").split("/")[0]
-        self._active[provider] += 1
-        self._log.write(json.dumps({"path": path, "provider": provider, "active": self._active[provider]}) + "\n")
+        active = 1 + sum(not _is_closed(each) for each in self._active[provider])
+        self._active[provider].add(request)
+        self._log.write(json.dumps({"path": path, "provider": provider, "active": active}) + "\n")
         finished = request.notifyFinish()
-        finished.addBoth(self._ended, provider)
+        finished.addBoth(self._ended, provider, request)
         call = reactor.callLater(self._delay_seconds, self._answer, request, path)  # type: ignore[attr-defined]
         finished.addErrback(lambda _lost: call.cancel() if call.active() else None)
         return NOT_DONE_YET
 
-    def _ended(self, result: Any, provider: str) -> Any:
-        self._active[provider] -= 1
+    def _ended(self, result: Any, provider: str, request: Request) -> Any:
+        self._active[provider].discard(request)
         return result
 
     def _answer(self, request: Request, path: str) -> None:
@@ -59,6 +62,16 @@ class Origin(Resource):
         resource = File(file.path)
         if resource.render_GET(request) is not NOT_DONE_YET:
             request.finish()
+
+
+def _is_closed(request: Request) -> bool:
+    """Whether the client has closed the connection of this request."""
+    try:
+        return not request.channel.transport.socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def main() -> None:

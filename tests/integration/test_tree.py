@@ -1,0 +1,105 @@
+"""Several machines behind a central BOT-M, as real processes, of which random ones are killed every second.
+
+``make test`` fetches some hundred pages so; ``make proof-tree`` fetches 20,000.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from .system import OriginServer, Site, wait_for
+from .tree import Tree
+
+PAGES = int(os.environ.get("LCC_TREE_PAGES", "400"))
+SITES = max(8, PAGES // 500)
+SEED = int(os.environ.get("LCC_TREE_SEED", "0")) or time.time_ns() % 100_000
+KILL_SECONDS = 1.0
+PATIENCE_SECONDS = 120 + PAGES / 4
+PAGE_BYTES_MAX = 30_000
+ANSWER_MS = 150
+"""The origin takes its time, so that two fetches at once would be seen."""
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Iterator[OriginServer]:
+    """The providers' web server."""
+    (tmp_path / "www").mkdir(exist_ok=True)
+    server = OriginServer(tmp_path / "www", tmp_path / "origin.log", ANSWER_MS)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def tree(tmp_path: Path, origin: OriginServer, database_url: str | None) -> Iterator[Tree]:
+    """A central BOT-M, three machines with a BOT-M and three robots each; nothing runs yet."""
+    folder = tmp_path / "lcc"
+    folder.mkdir()
+    tree = Tree(folder, origin, database_url)
+    yield tree
+    tree.stop_all()
+
+
+@pytest.fixture
+def pages(documentation: list[Path], tmp_path: Path) -> Callable[[str, int], None]:
+    """``pages(name, count)``: a provider's folder with so many pages of the documentation, all of them different."""
+    texts = [path for path in documentation if path.stat().st_size <= PAGE_BYTES_MAX]
+
+    def make(name: str, count: int) -> None:
+        folder = tmp_path / "www" / name
+        folder.mkdir(parents=True)
+        for number in range(count):
+            source = texts[number % len(texts)]
+            (folder / f"{number:05d}-{source.name}").write_bytes(source.read_bytes() + f"{name} {number}".encode())
+
+    return make
+
+
+def publish_all(tree: Tree, pages: Callable[[str, int], None]) -> list[Site]:
+    """All sites, registered, their pages told."""
+    for number in range(SITES):
+        pages(f"site{number}", PAGES // SITES)
+    sites = [tree.add_site(f"site{number}") for number in range(SITES)]
+    for site in sites:
+        tree.publish_when_up(site)
+    return sites
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_random_processes_are_killed_every_second(tree: Tree, pages: Callable[[str, int], None]) -> None:
+    random = Random(SEED)
+    print(f"LCC_TREE_SEED={SEED}")
+    tree.start("uns", "qm")
+    sites = publish_all(tree, pages)
+    tree.start(*[name for name in tree.names if name not in ("uns", "qm")])
+    victims = [name for name in tree.names if name != "uns"]
+    killed: list[str] = []
+
+    def fetched() -> int:
+        return len(tree.origin.requests())
+
+    end = time.monotonic() + PATIENCE_SECONDS
+    wait_for("the first pages are fetched", fetched)
+    while int(tree.status()["cache"]["files"]) < SITES * (PAGES // SITES):
+        assert time.monotonic() < end, f"{tree.status()}"
+        victim = random.choice(victims)
+        tree.kill(victim)
+        tree.start(victim)
+        killed.append(victim)
+        time.sleep(KILL_SECONDS)
+    wait_for("the queue is empty", lambda: tree.rows("queue") == [])
+    print(f"{len(killed)} were killed: {' '.join(killed)}; {fetched()} requests for {PAGES} pages")
+    wait_for("all machines are back", lambda: all(machine["ready"] for machine in tree.machine_states()))
+    assert len(killed) >= 5, "too quick to prove anything"
+    files = tree.check_content(sites)
+    orphans = tree.content_files().keys() - files
+    print(f"{len(orphans)} files whose results were lost with their BOT-M")
+    tree.assert_serial()
+    assert {machine for machine, _ in files} == set(tree.machines), "each machine has done its part"
+    for name in tree.names:
+        assert "Traceback" not in tree.log(name), f"{name}: {tree.log(name)[-4000:]}"

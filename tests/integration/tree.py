@@ -1,0 +1,113 @@
+"""An LCC of several machines, each with a home folder of its own, behind a central BOT-M."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from lcc.storage.content import content_path
+
+from .system import BIN, OriginServer, Site, System, files_of, free_port
+
+
+class Tree(System):
+    """One central BOT-M, ``machines`` BOT-Ms behind it, ``robots`` robots at each; all wires are TCP.
+
+    :ivar robot_names: of all robots.
+    """
+
+    def __init__(
+        self, folder: Path, origin: OriginServer, database_url: str | None, machines: int = 3, robots: int = 3
+    ) -> None:
+        self.machines = range(1, machines + 1)
+        self.robot_names = [f"bot{machine}{letter}" for machine in self.machines for letter in "abcdef"[:robots]]
+        queue, central = free_port(), free_port()
+        super().__init__(folder, origin, database_url, f'[qm]\nlisten_botm = "tcp:{queue}:interface=127.0.0.1"\n')
+        self._database_url = database_url or f"sqlite:{folder}/home/lcc.db"
+        self.configs = {"uns": self.config, "qm": self.config}
+        self._configure(
+            "central",
+            f'[botm]\nname = "central"\nserves = "botms"\nlisten = "tcp:{central}:interface=127.0.0.1"\n'
+            f'connect = "tcp:127.0.0.1:{queue}"\n',
+        )
+        for machine in self.machines:
+            port = free_port()
+            self._configure(
+                f"botm{machine}",
+                f'[botm]\nname = "botm{machine}"\nmachine = {machine}\nlisten = "tcp:{port}:interface=127.0.0.1"\n'
+                f'parent = "tcp:127.0.0.1:{central}"\n',
+            )
+            for name in self.robot_names:
+                if name.startswith(f"bot{machine}"):
+                    self._configure(
+                        name,
+                        f'[bot]\nname = "{name}"\nconnect = "tcp:127.0.0.1:{port}"\nconcurrency = 4\n',
+                        f"botm{machine}",
+                    )
+
+    def _configure(self, name: str, text: str, home: str = "") -> None:
+        path = self.configs[name] = self.folder / f"{name}.toml"
+        # lcc-admin works on every machine that reaches the database; SQLite's path is relative to the home folder.
+        path.write_text(f'home = "{home or name}"\n[database]\nurl = "{self._database_url}"\n{text}')
+
+    @property
+    def names(self) -> list[str]:
+        """All processes."""
+        return list(self.configs)
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            role = {"central": "botm"}.get(name, name.rstrip("abcdef").rstrip("0123456789"))
+            with (self.folder / f"{name}.log").open("ab") as log:
+                self.processes[name] = subprocess.Popen(
+                    [sys.executable, BIN / "twistd", "-n", f"lcc-{role}", "--config", str(self.configs[name])],
+                    cwd=self.folder,
+                    stdout=log,
+                    stderr=log,
+                    env=self.environment,
+                )
+
+    def content(self, machine: int) -> Path:
+        """The content folder of a machine."""
+        return self.folder / f"botm{machine}" / "content"
+
+    def content_files(self) -> dict[tuple[int, str], Path]:
+        """Every file that lies in a content folder, by machine and path, attempts included."""
+        found: dict[tuple[int, str], Path] = {}
+        for machine in self.machines:
+            folder = self.content(machine)
+            for path in folder.glob("*/**/*"):
+                if path.is_file():
+                    found[machine, str(path.relative_to(folder))] = path
+        return found
+
+    def check_content(self, sites: list[Site]) -> set[tuple[int, str]]:
+        """Each file of each site is cached exactly once, and its content is that of the origin.
+
+        :returns: machine and path of the content files that belong to it.
+        """
+        files: set[tuple[int, str]] = set()
+        for site in sites:
+            expected = dict(files_of(site.folder))
+            rows = [row for row in self.rows("urls", "--provider", str(site.pid)) if row["state"] == "cached"]
+            assert sorted(row["curl"].removeprefix(site.url) for row in rows) == sorted(expected)
+            for row in rows:
+                where = row["fetched_machineid"], content_path(row["fetched_fileid"])
+                assert where not in files, f"two URLs in one file: {where}"
+                files.add(where)
+                content = (self.content(where[0]) / where[1]).read_bytes()
+                assert hashlib.md5(content).hexdigest() == expected[row["curl"].removeprefix(site.url)]
+        return files
+
+    def machine_states(self) -> list[dict[str, Any]]:
+        """What the queue manager says of the machines."""
+        qm = self.status().get("qm")
+        return list(qm["machines"]) if qm else []
+
+    def status(self) -> dict[str, Any]:
+        """``lcc-admin status --json``."""
+        (status,) = self.rows("status")
+        return status
