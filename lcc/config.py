@@ -270,6 +270,31 @@ class BotConfig:
 
 
 @attrs.frozen
+class CuConfig:
+    """The content user API."""
+
+    listen: str = setting("unix:{home}/cu.sock:mode=600:lockfile=0", "endpoint of the HTTP interface; empty: none")
+    listen_xml: str = setting(
+        "unix:{home}/cu-xml.sock:mode=600:lockfile=0", "endpoint of the XML interface; empty: none"
+    )
+    without_token: str = setting(
+        "",
+        'what those who have no token of "lcc-admin user add" may read: nothing, rows or content; empty: content for '
+        "those who reach a UNIX socket, else nothing",
+    )
+    connections_max: int = setting(500, "connections of content users at once, each interface", minimum=1)
+    idle_timeout: float = setting(
+        300.0,
+        "a content user that asks nothing, or does not read, for this long is dropped",
+        unit="seconds",
+        minimum=1,
+    )
+    wait_max: float = setting(
+        120.0, "how long a content user may wait for the next change", unit="seconds", minimum=0, maximum=3600
+    )
+
+
+@attrs.frozen
 class Config:
     """All of it.
 
@@ -286,6 +311,7 @@ class Config:
     qm: QmConfig = attrs.field(factory=QmConfig)
     botm: BotmConfig = attrs.field(factory=BotmConfig)
     bot: BotConfig = attrs.field(factory=BotConfig)
+    cu: CuConfig = attrs.field(factory=CuConfig)
     source: Path | None = attrs.field(default=None, metadata={"internal": True})
 
     def endpoint(self, text: str) -> str:
@@ -361,6 +387,8 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
         config = attrs.evolve(config, slots=24)
     if config.botm.serves not in ("bots", "botms"):
         faults.append(f"botm.serves = {config.botm.serves!r}: must be 'bots' or 'botms'")
+    if config.cu.without_token not in ("", "nothing", "rows", "content"):
+        faults.append(f"cu.without_token = {config.cu.without_token!r}: must be nothing, rows, content or empty")
     if 0 < config.qm.age_expired < config.qm.age_wanted:
         faults.append("qm.age_expired: content must not expire before it was asked for (qm.age_wanted)")
     home = config.home
@@ -441,8 +469,8 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, fault
 
 
 def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
-    for section in ("uns", "qm", "botm", "bot"):
-        for key in ("listen", "connect", "listen_botm", "content_listen", "parent"):
+    for section in ("uns", "qm", "botm", "bot", "cu"):
+        for key in ("listen", "connect", "listen_botm", "content_listen", "parent", "listen_xml"):
             endpoint = getattr(getattr(config, section), key, "")
             if endpoint:
                 yield f"{section}.{key}", endpoint

@@ -65,3 +65,8 @@ def botm() -> None:
 def bot() -> None:
     """The robot."""
     run("lcc-bot", sys.argv[1:])
+
+
+def cu() -> None:
+    """The content user API."""
+    run("lcc-cu", sys.argv[1:])

@@ -11,7 +11,7 @@ from typing import Any
 from twisted.application.service import MultiService
 
 from lcc.config import Config
-from lcc.services import bot, botm, qm, uns
+from lcc.services import bot, botm, cu, qm, uns
 from lcc.services.common import HomeService, RoleOptions, reactor_or_global
 
 
@@ -27,7 +27,7 @@ def build(config: Config, reactor: Any) -> MultiService:
     """
     everything = MultiService()
     HomeService(config.home).setServiceParent(everything)
-    for role in (qm, botm, bot, uns):
+    for role in (qm, botm, bot, cu, uns):
         role.build(config, reactor).setServiceParent(everything)
     return everything
 

@@ -39,3 +39,28 @@ def as_record(url: CachedUrl, content: Path) -> dict[str, Any]:
         "change": url.change,
         "state": url.state,
     }
+
+
+def user_record(url: CachedUrl) -> dict[str, Any]:
+    """The fields as a content user elsewhere gets them: those of :func:`as_record`, without the path on this machine,
+    and with ``key``, which names the URL in requests for its content."""
+    cached = url.state == CACHED
+    return {
+        "pid": url.pid,
+        "key": url.key.hex(),
+        "curl": url.curl,
+        "furl": url.furl or url.curl,
+        "burl": None if url.burl == NOT_BROWSABLE else url.burl or url.curl,
+        "mimetype": url.mimetype,
+        "subtype": url.subtype,
+        "md5": (url.md5 or None) if cached else None,
+        "len": url.length if cached else None,
+        "mtime": url.mtime if cached else None,
+        "charset": (url.charset or None) if cached else None,
+        "fetched_time": url.fetched_time if cached else None,
+        "confirmed_time": url.confirmed_time if cached else None,
+        "fetched_machineid": url.fetched_machineid if cached else None,
+        "fetched_fileid": url.fetched_fileid if cached else None,
+        "change": url.change,
+        "state": url.state,
+    }

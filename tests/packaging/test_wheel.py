@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROLES = ("lcc", "lcc-uns", "lcc-qm", "lcc-botm", "lcc-bot")
+ROLES = ("lcc", "lcc-uns", "lcc-qm", "lcc-botm", "lcc-bot", "lcc-cu")
 
 
 def run(*command: str | Path, cwd: Path) -> str:

@@ -46,6 +46,17 @@ class Cache:
         }
         self.database.now(_put, row, self.change)
 
+    def fill(self, count: int) -> None:
+        """Cache many pages of provider 1 to 3, at once."""
+        rows = []
+        for number in range(self.change + 1, self.change + 1 + count):
+            pid, curl = 1 + number % 3, f"http://a.example.org/many/{number}"
+            row = empty_cache_row(url_key(pid, curl, "text/html"), pid)
+            row |= {"curl": curl, "mimetype": "text/html", "state": CACHED, "change_number": number}
+            rows.append(list((row | {"md5": f"{number:032x}", "len": 12}).values()))
+        self.change += count
+        self.database.now(_fill, list(row), rows, self.change)
+
     def delete(self, pid: int, curl: str, mimetype: str = "text/html") -> None:
         """Leave a tombstone, as the next change."""
         self.change += 1
@@ -62,3 +73,8 @@ def _put(txn: Txn, row: dict[str, Any], change: int) -> None:
 def _clear(txn: Txn) -> None:
     txn.execute("DELETE FROM lccurl")
     txn.execute("UPDATE counters SET value = 0 WHERE name IN ('change', 'forgotten')")
+
+
+def _fill(txn: Txn, columns: list[str], rows: list[list[Any]], change: int) -> None:
+    txn.insert("lccurl", columns, rows)
+    txn.execute("UPDATE counters SET value = ? WHERE name = 'change'", [change])

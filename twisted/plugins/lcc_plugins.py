@@ -7,3 +7,4 @@ uns = ServiceMaker("LCC UNS", "lcc.services.uns", "LCC update notification serve
 qm = ServiceMaker("LCC QM", "lcc.services.qm", "LCC queue manager.", "lcc-qm")
 botm = ServiceMaker("LCC BOT-M", "lcc.services.botm", "LCC robot multiplexer.", "lcc-botm")
 bot = ServiceMaker("LCC BOT", "lcc.services.bot", "LCC robot.", "lcc-bot")
+cu = ServiceMaker("LCC CU", "lcc.services.cu", "LCC content user API.", "lcc-cu")

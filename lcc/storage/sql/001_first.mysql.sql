@@ -219,6 +219,16 @@ CREATE TABLE IF NOT EXISTS chores (
     progress VARBINARY(1024) NOT NULL           -- where it goes on; empty: at its start
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
+-- Content users that may connect from elsewhere; written by lcc-admin.
+CREATE TABLE IF NOT EXISTS cudb (
+    cuid INT NOT NULL PRIMARY KEY,
+    name VARCHAR(255) NOT NULL,                 -- for people
+    secret VARCHAR(255) NOT NULL,               -- of the token, hashed
+    providers MEDIUMTEXT NOT NULL,              -- ids of the providers that it may see, a JSON list; empty: all
+    content SMALLINT NOT NULL,                  -- 1: rows and content; 0: rows only
+    created BIGINT NOT NULL
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
 -- What the queue manager says of itself every few seconds (lcc.roles.qm.state).  One row.
 CREATE TABLE IF NOT EXISTS qmstate (
     id INT NOT NULL PRIMARY KEY,                -- 1

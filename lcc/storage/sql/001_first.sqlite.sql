@@ -219,6 +219,16 @@ CREATE TABLE chores (
     progress BLOB NOT NULL                      -- where it goes on; empty: at its start
 );
 
+-- Content users that may connect from elsewhere; written by lcc-admin.
+CREATE TABLE cudb (
+    cuid INTEGER NOT NULL PRIMARY KEY,
+    name TEXT NOT NULL,                         -- for people
+    secret TEXT NOT NULL,                       -- of the token, hashed
+    providers TEXT NOT NULL,                    -- ids of the providers that it may see, a JSON list; empty: all
+    content INTEGER NOT NULL,                   -- 1: rows and content; 0: rows only
+    created INTEGER NOT NULL
+);
+
 -- What the queue manager says of itself every few seconds (lcc.roles.qm.state).  One row.
 CREATE TABLE qmstate (
     id INTEGER NOT NULL PRIMARY KEY,            -- 1

@@ -1,0 +1,55 @@
+"""The content user API as a service (``twistd lcc-cu``): only wiring."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from twisted.application.service import MultiService, Service
+
+from lcc.config import Config, unix_socket_path
+from lcc.services.common import HomeService, RoleOptions, reactor_or_global
+from lcc.storage.database import Database, DatabaseService
+from lcc.transport.links import PortService
+from lcc.users.watcher import ChangeWatcher
+from lcc.users.web.site import build_site
+
+
+class Options(RoleOptions):
+    """The options of ``lcc-cu``."""
+
+
+class _AtStop(Service):
+    """Calls something when it is stopped."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def stopService(self) -> None:
+        self._call()
+        super().stopService()
+
+
+def build(config: Config, reactor: Any) -> MultiService:
+    """The services of the content user API; they start in this order and stop in the reverse one."""
+    settings = config.cu
+    database = Database(config.database.url, config.home, reactor, config.database, random=random.Random())
+    watcher = ChangeWatcher(database, reactor)
+    services = MultiService()
+    for service in (HomeService(config.home), DatabaseService(database), _AtStop(watcher.stop)):
+        service.setServiceParent(services)
+    if settings.listen:
+        site = build_site(database, watcher, settings, _without_token(config, settings.listen), reactor)
+        PortService(reactor, config.endpoint(settings.listen), site).setServiceParent(services)
+    return services
+
+
+def _without_token(config: Config, endpoint: str) -> str:
+    """What those may see who reach this endpoint and have no token."""
+    return config.cu.without_token or ("content" if unix_socket_path(config.endpoint(endpoint)) else "nothing")
+
+
+def makeService(options: Options, reactor: Any = None) -> MultiService:
+    """For ``twistd``."""
+    return build(options.config, reactor_or_global(reactor))

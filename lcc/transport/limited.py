@@ -1,0 +1,29 @@
+"""A port that serves no more than so many connections at once."""
+
+from __future__ import annotations
+
+from twisted.internet.interfaces import IAddress, IProtocolFactory
+from twisted.logger import Logger
+from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+
+_log = Logger()
+
+
+class LimitedFactory(WrappingFactory):
+    """Wraps a factory; connections beyond the limit are closed at once.
+
+    :param what: who connects, for the log.
+    """
+
+    noisy = False
+
+    def __init__(self, factory: IProtocolFactory, connections_max: int, what: str) -> None:
+        super().__init__(factory)
+        self._connections_max = connections_max
+        self._what = what
+
+    def buildProtocol(self, addr: IAddress | None) -> ProtocolWrapper | None:  # type: ignore[override]  # None refuses
+        if len(self.protocols) >= self._connections_max:
+            _log.warn("More than {limit} {what}: refusing one more", limit=self._connections_max, what=self._what)
+            return None
+        return super().buildProtocol(addr)

@@ -1,0 +1,92 @@
+"""An answer as a stream of pieces, made page by page in the database's threads.
+
+Only the bytes reach the reactor's thread: making them costs more than anything else here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from lcc.storage.transactions import Txn
+from lcc.users.formats import Format
+from lcc.users.query import Query
+from lcc.users.records import user_record
+from lcc.users.selection import Place, begin, read_page
+
+T = TypeVar("T")
+
+
+class Reads(Protocol):
+    """The database, as far as it is needed here (:class:`lcc.storage.database.Database`)."""
+
+    def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        """Run ``function(txn, *args)`` in a reading thread."""
+
+
+@attrs.frozen
+class Piece:
+    """A part of an answer.
+
+    :ivar data: its bytes; there may be none.
+    :ivar rows: how many rows are in it.
+    :ivar token: to come back with; None: the question was not about changes.
+    :ivar after: where the next one begins; None: this was the last one.
+    """
+
+    data: bytes
+    rows: int
+    token: str | None
+    after: Place | None
+
+
+class Answer:
+    """The rows of an answer, as bytes.
+
+    :param place: where it begins (:func:`lcc.users.selection.begin`).
+    """
+
+    def __init__(self, database: Reads, place: Place, form: Format) -> None:
+        self._database = database
+        self._place: Place | None = place
+        self._form = form
+        self._head = form.head()
+
+    @property
+    def ended(self) -> bool:
+        """All of it was given."""
+        return self._place is None
+
+    def next_piece(self) -> Deferred[Piece]:
+        """The next part, to be called when the one before is there, until ``ended``.
+
+        :raises StartAgain: (as the Deferred's failure) deletions were forgotten meanwhile.
+        :raises StoreUnavailable: (as the Deferred's failure) the database cannot be reached.
+        """
+        assert self._place is not None
+        return self._database.interact(_make_piece, self._place, self._form).addCallback(self._made)
+
+    def _made(self, piece: Piece) -> Piece:
+        head, self._head = self._head, b""
+        self._place = piece.after
+        return attrs.evolve(piece, data=head + piece.data) if head else piece
+
+
+def begin_answer(database: Reads, query: Query, form: Format) -> Deferred[Answer]:
+    """The answer to a question.
+
+    :raises TokenError, StartAgain: (as the Deferred's failure) its token is no good.
+    """
+    return database.interact(begin, query).addCallback(lambda place: Answer(database, place, form))
+
+
+def _make_piece(txn: Txn, place: Place, form: Format) -> Piece:
+    page = read_page(txn, place)
+    data = form.rows(map(user_record, page.rows)) if page.rows else b""
+    token = None if page.token is None else str(page.token)
+    if page.after is None:
+        data += form.end(token)
+    return Piece(data, len(page.rows), token, page.after)

@@ -1,0 +1,139 @@
+"""``/urls`` and ``/changes``: rows as JSON lines, XML or CSV."""
+
+from __future__ import annotations
+
+import attrs
+from twisted.internet.interfaces import IReactorTime
+from twisted.web.http import Request
+
+from lcc.users.access import Access
+from lcc.users.answers import Answer, Piece, Reads, begin_answer
+from lcc.users.formats import FORMATS, Format
+from lcc.users.query import Query, QueryError, parse_query
+from lcc.users.tokens import BEGINNING, parse_token
+from lcc.users.watcher import ChangeWatcher
+from lcc.users.web.replies import Asked
+from lcc.users.web.streaming import Outlet
+
+
+def asked_pairs(request: Request, *others: str) -> tuple[list[tuple[str, str]], dict[str, str]]:
+    """The names and values of a request's query string.
+
+    :param others: names that are no part of the question.
+    :returns: those of the question, and the others.
+    :raises QueryError: they are no UTF-8, or one of the others comes twice.
+    """
+    pairs: list[tuple[str, str]] = []
+    found: dict[str, str] = {}
+    try:
+        for name, values in request.args.items():
+            for value in values:
+                pairs.append((name.decode(), value.decode()))
+    except UnicodeDecodeError:
+        raise QueryError(["the query string is not UTF-8"]) from None
+    for name, value in pairs:
+        if name in others:
+            if name in found:
+                raise QueryError([f"{name}: given twice"])
+            found[name] = value
+    return [pair for pair in pairs if pair[0] not in others], found
+
+
+def scoped(query: Query, access: Access) -> Query:
+    """The question, about what this user may see."""
+    return attrs.evolve(query, selection=query.selection.within(access.providers))
+
+
+class Listing(Asked):
+    """``GET /urls``: what is in the cache now."""
+
+    def prepare(self, request: Request) -> tuple[Query, Format, float]:
+        """What is asked for: the question, the format, how long to wait for something new.
+
+        :raises QueryError: with everything that is wrong.
+        """
+        pairs, others = asked_pairs(request, "format")
+        query = parse_query(pairs)
+        if query.since is not None:
+            raise QueryError(["since: belongs to /changes"])
+        return query, _format(request, others.get("format")), 0.0
+
+    async def answer(self, request: Request, access: Access) -> None:
+        query, form, _ = self.prepare(request)
+        answer = await begin_answer(self.database, scoped(query, access), form)
+        await send(request, form, answer, await answer.next_piece())
+
+
+class Changes(Listing):
+    """``GET /changes``: what has changed since a token; with ``wait``, as soon as there is something.
+
+    :param wait_max_seconds: nobody waits for longer.
+    """
+
+    def __init__(
+        self,
+        database: Reads,
+        without_token: str,
+        watcher: ChangeWatcher,
+        clock: IReactorTime,
+        wait_max_seconds: float,
+    ) -> None:
+        super().__init__(database, without_token)
+        self._watcher = watcher
+        self._clock = clock
+        self._wait_max = wait_max_seconds
+
+    def prepare(self, request: Request) -> tuple[Query, Format, float]:
+        pairs, others = asked_pairs(request, "format", "wait")
+        query = parse_query(pairs)
+        if query.since is None:
+            query = attrs.evolve(query, since=BEGINNING[0])
+        return query, _format(request, others.get("format")), self._seconds(others.get("wait", "0"))
+
+    async def answer(self, request: Request, access: Access) -> None:
+        query, form, wait = self.prepare(request)
+        query = scoped(query, access)
+        until = self._clock.seconds() + wait
+        while True:
+            answer = await begin_answer(self.database, query, form)
+            piece = await answer.next_piece()
+            while not piece.rows and not answer.ended:
+                more = await answer.next_piece()
+                piece = attrs.evolve(more, data=piece.data + more.data)
+            left = until - self._clock.seconds()
+            if piece.rows or left <= 0:
+                break
+            assert piece.token is not None
+            # What was looked at and did not belong to the selection need not be looked at again.
+            query = attrs.evolve(query, since=piece.token)
+            await self._watcher.changed(parse_token(piece.token).number, left)
+        await send(request, form, answer, piece)
+
+    def _seconds(self, text: str) -> float:
+        if not (text.isascii() and text.isdigit() and len(text) < 10):
+            raise QueryError([f"wait: {text[:80]!r} is no number of seconds"])
+        return min(float(text), self._wait_max)
+
+
+async def send(request: Request, form: Format, answer: Answer, piece: Piece) -> None:
+    """Send an answer whose first piece is there."""
+    request.setHeader("content-type", form.media_type)
+    request.setHeader("cache-control", "no-store")
+    outlet = Outlet(request)
+    if request.method != b"HEAD":
+        outlet.write(piece.data)
+        while not answer.ended:
+            await outlet.room()
+            outlet.write((await answer.next_piece()).data)
+    outlet.finish()
+
+
+def _format(request: Request, name: str | None) -> Format:
+    if name is not None:
+        form = FORMATS.get(name)
+        if form is None:
+            raise QueryError([f"format: {name[:80]!r} is none of {', '.join(FORMATS)}"])
+        return form
+    accepted = (request.getHeader("accept") or "").lower()
+    named = [form for form in FORMATS.values() if form.media_type in accepted]
+    return named[0] if named else FORMATS["jsonl"]

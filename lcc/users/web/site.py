@@ -1,0 +1,72 @@
+"""The HTTP interface as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Request, Site
+
+from lcc.config import CuConfig
+from lcc.transport.limited import LimitedFactory
+from lcc.users.answers import Reads
+from lcc.users.watcher import ChangeWatcher
+from lcc.users.web.listings import Changes, Listing
+from lcc.users.web.replies import reply_json
+
+REQUEST_BODY_BYTES = 1024
+"""Nobody has to send a body."""
+
+
+class _Nothing(Resource):
+    """What is not there."""
+
+    isLeaf = True
+
+    def render(self, request: Any) -> bytes | int:
+        reply_json(request, 404, {"error": "there is nothing here; /openapi.json tells what there is"}, {})
+        return NOT_DONE_YET
+
+
+class _Root(Resource):
+    def getChild(self, path: bytes, request: Any) -> Resource:
+        return _Nothing()
+
+
+class _Request(Request):
+    """Without a body to speak of, and without what twisted.web says of itself."""
+
+    def gotLength(self, length: int | None) -> None:
+        if length is not None and length > REQUEST_BODY_BYTES:
+            self.loseConnection()
+            length = 0
+        super().gotLength(length)
+
+    def render(self, resrc: Any) -> None:
+        self.setHeader("server", "LCC")
+        super().render(resrc)
+
+
+class UserSite(Site):
+    """The site."""
+
+    requestFactory = _Request
+    displayTracebacks = False
+    noisy = False
+
+    def log(self, request: Any) -> None:
+        """No access log: what is asked for is nobody's business."""
+
+
+def build_site(
+    database: Reads, watcher: ChangeWatcher, settings: CuConfig, without: str, reactor: Any
+) -> LimitedFactory:
+    """The site with all that it has.
+
+    :param without: what those who have no token may see (:data:`lcc.users.access.WITHOUT_TOKEN`).
+    """
+    root = _Root()
+    root.putChild(b"urls", Listing(database, without))
+    root.putChild(b"changes", Changes(database, without, watcher, reactor, settings.wait_max))
+    site = UserSite(root, timeout=settings.idle_timeout, reactor=reactor)
+    return LimitedFactory(site, settings.connections_max, "content users over HTTP")

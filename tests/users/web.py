@@ -1,0 +1,91 @@
+"""A content user API with a real port, and somebody who asks it from another thread."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import attrs
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThread
+
+from lcc.config import parse_config
+from lcc.services import cu
+from lcc.transport.links import PortService
+from tests.conftest import Backend
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Reply:
+    """What was answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def lines(self) -> list[Any]:
+        """The body as JSON lines."""
+        return [json.loads(line) for line in self.body.splitlines()]
+
+
+class Api:
+    """The services of a content user API.
+
+    :param more: further lines of its section of the configuration.
+    """
+
+    def __init__(self, backend: Backend, more: str = 'without_token = "content"') -> None:
+        text = f"""
+            home = "."
+            [database]
+            url = "{backend.url}"
+            [cu]
+            listen = "tcp:0:interface=127.0.0.1"
+            {more}
+        """
+        self.config = parse_config(text, backend.home)
+        self.services = cu.build(self.config, reactor)
+        self.services.startService()
+        self.port = next(
+            service.bound_port.getHost().port for service in self.services if isinstance(service, PortService)
+        )
+
+    def stop(self) -> Deferred[Any]:
+        return self.services.stopService()  # type: ignore[no-any-return]
+
+    def get(self, path: str, method: str = "GET", **headers: str) -> Deferred[Reply]:
+        return in_thread(self._get, path, method, headers)
+
+    def _get(self, path: str, method: str, headers: dict[str, str]) -> Reply:
+        connection = self.connection()
+        try:
+            connection.request(method, path, headers={name.replace("_", "-"): text for name, text in headers.items()})
+            response = connection.getresponse()
+            return Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+    def connection(self) -> http.client.HTTPConnection:
+        """A connection, for code in another thread."""
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+
+
+def in_thread(function: Callable[..., T], *args: Any) -> Deferred[T]:
+    return deferToThread(function, *args)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if condition():
+            return
+        await deferLater(reactor, 0.01)  # type: ignore[arg-type]  # the reactor is a module
+    raise AssertionError("it never came true")
