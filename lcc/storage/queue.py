@@ -78,6 +78,7 @@ class QueueStore(RepairStore):
         self._opened = Opened()
         self._owed_of_orders = Owed()
         self._owed_of_chores = Owed()
+        self._owed_of_damage = Owed()
 
     def claim(self, now: int) -> Deferred[Claim]:
         def claim(txn: Txn) -> Claim:
@@ -172,9 +173,17 @@ class QueueStore(RepairStore):
         return self._database.interact(content_rows, machine, after, upto, limit)
 
     def fetch_again(self, machine: int, files: Sequence[int], now: int) -> Deferred[Absorbed]:
-        owed = Owed()
-        written = self._write(_fetch_again, self._rules, machine, list(files), now, self._settings, owed)
-        return written.addCallback(lambda _: owed.as_absorbed())
+        # As for sets: what a try that failed may have done all the same is told with the next one.
+        owed = self._owed_of_damage
+
+        def written(_: None) -> Absorbed:
+            if self._owed_of_damage is owed:
+                self._owed_of_damage = Owed()
+            return owed.as_absorbed()
+
+        return self._write(_fetch_again, self._rules, machine, list(files), now, self._settings, owed).addCallback(
+            written
+        )
 
     # Providers.
 

@@ -21,7 +21,20 @@ from lcc.model import CachedUrl, Provider, UrlNotice
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
 from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Set, write_notice
-from lcc.protocols.work import DOWN, Capacity, Delete, Deleted, Done, Fetch, Ready, RecordedUpto, Running
+from lcc.protocols.work import (
+    DOWN,
+    Capacity,
+    Delete,
+    Deleted,
+    Done,
+    Fetch,
+    Intact,
+    Ready,
+    RecordedUpto,
+    Running,
+    Settled,
+    Verify,
+)
 from lcc.protocols.xmlfeed import Start, XmlFeed
 from lcc.roles.qm.engine import QmEngine
 from lcc.storage import cache
@@ -130,7 +143,10 @@ class FakeBotm(Remote):
     :ivar out: orders that came and were not answered.
     :ivar deletes: delete orders that came and were not answered.
     :ivar upto: what the queue manager has acknowledged.
+    :ivar asked, intact: what it said of files that may be lost.
     """
+
+    settled = 0
 
     def __init__(
         self,
@@ -140,6 +156,7 @@ class FakeBotm(Remote):
         capacity: int = 4,
         earlier: FakeBotm | None = None,
         ready: bool = True,
+        suspect: tuple[int, int] = (0, 0),
     ) -> None:
         self.machine = machine
         self.run = run
@@ -150,12 +167,25 @@ class FakeBotm(Remote):
         self.number = 0
         self.file = machine * 1000
         self.kept: list[Done] = []
+        self.asked: list[Verify] = []
+        self.intact: list[int] = []
         if earlier is not None:
             self.out = dict(earlier.out)
             self.number, self.file, self.kept = earlier.number, earlier.file, list(earlier.kept)
         self.running = dict(self.out)
         super().__init__(
-            world, False, Hello(role="botm", name="b", machine=machine, run=run, capacity=capacity), DOWN
+            world,
+            False,
+            Hello(
+                role="botm",
+                name="b",
+                machine=machine,
+                run=run,
+                capacity=capacity,
+                suspect_from=suspect[0],
+                suspect_upto=suspect[1],
+            ),
+            DOWN,
         )
         self.say(*self.kept)
         self.say(*[Running(f.id, f.pid, f.key, f.generation, f.lease_seconds) for f in self.running.values()])
@@ -170,6 +200,12 @@ class FakeBotm(Remote):
             self.seen.append(message)
         elif isinstance(message, Delete):
             self.deletes.append(message)
+        elif isinstance(message, Settled):
+            self.settled += 1
+        elif isinstance(message, Verify):
+            self.asked.append(message)
+        elif isinstance(message, Intact):
+            self.intact.append(message.upto)
         elif isinstance(message, RecordedUpto):
             assert message.number >= self.upto
             self.upto = message.number

@@ -8,12 +8,13 @@ from twisted.internet.defer import Deferred
 
 from lcc.errors import StreamError
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import UP, Capacity, Deleted, Done, Ready, Running
+from lcc.protocols.work import UP, Capacity, Checked, Deleted, Done, Ready, Running
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.qm.deleter import Deleter
 from lcc.roles.qm.dispatcher import Dispatcher
 from lcc.roles.qm.machines import Line, Machine
 from lcc.roles.qm.recorder import Recorder
+from lcc.roles.qm.verifier import Verifier
 
 
 class Working(Protocol):
@@ -22,6 +23,7 @@ class Working(Protocol):
     dispatcher: Dispatcher
     recorder: Recorder
     deleter: Deleter
+    verifier: Verifier
 
     def clock_seconds(self) -> float:
         """The clock that leases are measured on."""
@@ -60,6 +62,8 @@ class Botm:
                     engine.dispatcher.done(machine, message)  # type: ignore[arg-type]  # compared by identity
                 elif isinstance(message, Deleted):
                     engine.deleter.deleted(self._line, message.id)
+                elif isinstance(message, Checked):
+                    engine.verifier.checked(machine, self._line, message)
                 elif isinstance(message, Capacity):
                     machine.capacity = max(0, message.fetches)
                 elif isinstance(message, Running):
@@ -79,3 +83,4 @@ class Botm:
         """It is gone; its orders are still being fetched."""
         self._machine.disconnected(self._line)
         self._engine.deleter.disconnected(self._line)
+        self._engine.verifier.disconnected(self._machine, self._line)

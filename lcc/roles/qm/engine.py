@@ -61,6 +61,7 @@ from lcc.roles.qm.scheduler import Scheduler
 from lcc.roles.qm.state import StateSaver
 from lcc.roles.qm.turns import Turns
 from lcc.roles.qm.upkeep import Upkeep
+from lcc.roles.qm.verifier import Verifier
 from lcc.roles.qm.visitors import BOTM_ONLY, UNS_AND_BOTM, Guest, Visitor, VisitorFactory
 
 _log = Logger()
@@ -111,6 +112,7 @@ class QmEngine:
             self.scheduler, self.recorder, settings.overload, settings.lease, wall_clock, settings.bandwidth_bytes
         )
         self.deleter = Deleter(self, store, self.patience, settings.delete_window)
+        self.verifier = Verifier(self, store, self.patience)
         self.reader = Reader(self, store, self.patience, self.scheduler)
         self.housekeeper = Housekeeper(self, store)
         self.upkeep = Upkeep(self, store, self.patience, settings, random)
@@ -184,6 +186,7 @@ class QmEngine:
         self.upkeep.stop()
         self.housekeeper.stop()
         self.deleter.stop()
+        self.verifier.stop()
         self.reader.stop()
         self.state_saver.stop()
         for visitor in list(self._visitors):
@@ -377,6 +380,7 @@ class QmEngine:
         self.dispatcher.check_leases(now)
         self.upkeep.tick(now)
         self.timekeeper.tick()
+        self.verifier.tick()
         self.deleter.check_stuck(now)
         self.housekeeper.tick(now)
         self.state_saver.tick(now)

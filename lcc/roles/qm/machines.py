@@ -76,11 +76,13 @@ class Machine:
     :ivar reported: ids that it says are running, until it is ready.
     :ivar last_number: the number of the last result of its run that came in.
     :ivar recorded: the number up to which they are on stable storage.
+    :ivar suspect: files that may be lost: from the first to before the second; (0, 0): none.
+    :ivar settled: it was told on this connection that no result of an earlier run waits to be recorded.
     """
 
     __slots__ = (
         *("capacity", "content", "granted", "last_number", "line", "mark", "name", "number", "orders", "ready"),
-        *("recorded", "reported", "run", "via"),
+        *("recorded", "reported", "run", "settled", "suspect", "via"),
     )
 
     def __init__(self, number: int) -> None:
@@ -98,6 +100,8 @@ class Machine:
         self.reported: set[str] = set()
         self.last_number = 0
         self.recorded = 0
+        self.suspect = (0, 0)
+        self.settled = False
 
     def connected(self, line: Line, hello: Hello) -> None:
         """It has connected; an older connection of the same run is dropped.
@@ -120,7 +124,8 @@ class Machine:
         self.via = hello.via if isinstance(hello, MachineHello) else ""
         self.content = hello.content
         self.line = line
-        self.ready = self.granted = False
+        self.ready = self.granted = self.settled = False
+        self.suspect = (hello.suspect_from, hello.suspect_upto)
         self.mark = ("", 0)
         self.capacity = max(0, hello.capacity)
         self.reported.clear()

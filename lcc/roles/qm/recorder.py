@@ -89,6 +89,7 @@ class Recorder:
         self._removed: list[tuple[bytes, int]] = []
         self._closed: list[Closed] = []
         self._in_work = 0
+        self._recording: Sequence[Entry] = ()
         self._work: Deferred[None] | None = None
         self._rooms: list[Deferred[None]] = []
         self._enabled = False
@@ -103,6 +104,14 @@ class Recorder:
     def full(self) -> bool:
         """Give out no more orders."""
         return len(self._line) + len(self._removed) + len(self._closed) > 4 * self._batch
+
+    def holds_earlier(self, reporter: Reporter, run: str) -> bool:
+        """Results of another run than this one are not recorded yet."""
+        return any(
+            entry.reporter is reporter and entry.run != run
+            for entries in (self._recording, self._line)
+            for entry in entries
+        )
 
     def room(self) -> Deferred[None] | None:
         """What a BOT-M's stream waits for; None: there is room."""
@@ -155,7 +164,9 @@ class Recorder:
             removed, self._removed = self._removed[: self._batch], self._removed[self._batch :]
             closed, self._closed = self._closed[: self._batch], self._closed[self._batch :]
             self._in_work = len(entries) + len(removed) + len(closed)
+            self._recording = entries
             await self._record(entries, removed, closed)
+            self._recording = ()
             self._in_work = 0
             if len(line) <= 4 * self._batch:
                 self._make_room()

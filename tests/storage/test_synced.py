@@ -1,0 +1,162 @@
+"""Which content files are on the disk after whatever happened, on real files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.storage.durable import Files
+from lcc.storage.synced import ContentSync, SyncMark, boot_id, mark_at_start, read_mark, sync_file_system
+from tests.conftest import LoggedErrors
+
+
+class Disk:
+    """Syncing, as a test wants it."""
+
+    def __init__(self) -> None:
+        self.synced = 0
+        self.broken = False
+
+    def __call__(self, _: Path) -> None:
+        self.synced += 1
+        if self.broken:
+            self.broken = False  # the kernel reports a fault once
+            raise OSError(5, "Input/output error")
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+Start = Callable[..., ContentSync]
+
+
+@pytest.fixture
+def start(tmp_path: Path, disk: Disk) -> Start:
+    def start(boot: str, names_upto: int) -> ContentSync:
+        sync = ContentSync(tmp_path, boot, disk)
+        sync.open(names_upto)
+        return sync
+
+    return start
+
+
+def test_a_new_folder_has_nothing_to_lose(start: Start) -> None:
+    assert start("boot1", 1).suspect == (0, 0)
+    assert start("boot2", 1).suspect == (0, 0)
+
+
+def test_a_folder_of_which_nothing_is_known_is_suspect(start: Start, tmp_path: Path) -> None:
+    assert start("boot1", 500).suspect == (0, 500)
+    (tmp_path / "synced").write_text("what is this\n")
+    assert start("boot1", 500).suspect == (0, 500)
+
+
+def test_a_process_that_was_killed_loses_nothing(start: Start) -> None:
+    start("boot1", 1).advance(20)
+    assert start("boot1", 100).suspect == (0, 0)
+
+
+def test_after_a_crash_what_is_younger_than_the_mark_is_suspect_until_it_is_verified(start: Start) -> None:
+    start("boot1", 1).advance(20)
+    crashed = start("boot2", 100)
+    assert crashed.suspect == (20, 100)
+    # The mark stays, whatever is synced and however often this is started, until all is verified.
+    crashed.advance(150)
+    assert crashed.suspect == (20, 100)
+    assert start("boot2", 200).suspect == (20, 100)
+    again = start("boot3", 200)
+    assert again.suspect == (20, 200)
+    again.intact(180)
+    assert again.suspect == (0, 0)
+    assert start("boot3", 300).suspect == (0, 0)
+    assert start("boot4", 300).suspect == (180, 300)
+
+
+def test_a_stop_in_order_loses_nothing(start: Start, disk: Disk) -> None:
+    first = start("boot1", 1)
+    first.advance(20)
+    first.close()
+    assert disk.synced == 2
+    second = start("boot2", 100)
+    assert second.suspect == (0, 0)
+    assert start("boot3", 200).suspect == (100, 200)
+
+
+def test_a_stop_before_all_is_verified_forgets_nothing(start: Start) -> None:
+    start("boot1", 1).advance(20)
+    start("boot2", 100).close()
+    assert start("boot2", 150).suspect == (20, 100)
+    start("boot2", 150).close()
+    assert start("boot3", 150).suspect == (20, 150)
+
+
+def test_a_disk_that_failed_once_is_not_trusted_again_before_the_next_boot(
+    start: Start, disk: Disk, logged_errors: LoggedErrors
+) -> None:
+    sync = start("boot1", 1)
+    sync.advance(20)
+    disk.broken = True
+    with pytest.raises(OSError, match="Input/output"):
+        sync.advance(30)
+    for method in (lambda: sync.advance(40), sync.close):
+        with pytest.raises(OSError, match="before"):
+            method()
+    with pytest.raises(OSError, match="before"):
+        start("boot1", 100).close()
+    assert logged_errors.flush("could not write something before")
+    assert start("boot2", 100).suspect == (20, 100)
+
+
+def test_the_mark_moves_only_after_the_sync_and_durably(tmp_path: Path) -> None:
+    steps: list[str] = []
+
+    class Watched(Files):
+        def sync_file(self, path: Path) -> None:
+            steps.append(f"fsync {path.name}")
+
+        def rename(self, source: Path, target: Path) -> None:
+            steps.append(f"rename to {target.name}: {source.read_text().split()[0]}")
+            super().rename(source, target)
+
+        def sync_folder(self, path: Path) -> None:
+            steps.append("fsync the folder")
+
+    sync = ContentSync(tmp_path, "boot1", lambda _: steps.append("syncfs"), Watched())
+    sync.open(1)
+    steps.clear()
+    sync.advance(20)
+    assert steps == ["syncfs", "fsync synced.new", "rename to synced: 20", "fsync the folder"]
+
+
+states = st.sampled_from(["running", "clean", "suspect", "failed"])
+boots = st.sampled_from(["", "boot1", "boot2"])
+
+
+@given(st.integers(0, 50), states, boots, st.integers(0, 50), boots, st.integers(0, 50))
+def test_nothing_that_may_be_lost_is_ever_called_safe(
+    upto: int, state: str, boot: str, suspect_upto: int, now: str, names_upto: int
+) -> None:
+    before = SyncMark(upto, state, boot, suspect_upto if state == "suspect" else 0)
+    assert read_mark(before.to_bytes()) == before
+    mark = mark_at_start(before, now, names_upto)
+    if state == "clean":
+        assert mark.state == "running"
+    elif now and boot == now:
+        assert mark == before
+    else:
+        # Another boot: all from the mark on is suspect.
+        assert mark.upto == upto and (mark.suspect_upto == names_upto or upto >= names_upto)
+
+
+def test_the_real_file_system_and_boot(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    sync_file_system(tmp_path)
+    assert len(boot_id()) == 36
+    with pytest.raises(OSError):
+        sync_file_system(tmp_path / "nowhere")
