@@ -30,3 +30,5 @@ class _Ours:
 
 
 http = _Ours("http", ("http", "https"), "lcc.fetchers.http", "HttpFetcher")
+ftp = _Ours("ftp", ("ftp",), "lcc.fetchers.ftp", "FtpFetcher")
+file = _Ours("file", ("file",), "lcc.fetchers.file", "FileFetcher")
