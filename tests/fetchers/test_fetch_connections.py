@@ -437,7 +437,7 @@ def test_the_connected_peer_is_judged_again() -> None:
 def test_every_scheme_has_its_fetcher() -> None:
     web = MemoryWeb()
     fetchers = build_fetchers(web.reactor, SMALL)
-    assert set(fetchers) == {"http", "https"}
+    assert set(fetchers) == {"http", "https", "ftp", "file"}
     assert fetchers["http"] is fetchers["https"]
     assert IFetcher.providedBy(fetchers["http"])
     assert isinstance(fetchers["http"], HttpFetcher)
