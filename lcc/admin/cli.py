@@ -19,6 +19,7 @@ from lcc.admin.queue import queue_command
 from lcc.admin.repair import rebuild_command, retry_command
 from lcc.admin.status import status_command
 from lcc.admin.urls import urls_command
+from lcc.admin.users import user_group
 from lcc.admin.why import why_command
 
 
@@ -46,6 +47,7 @@ for _command in (
     check_command,
     config_command,
     provider_group,
+    user_group,
     urls_command,
     queue_command,
     status_command,
