@@ -5,7 +5,11 @@ One module for each group of commands; the exit codes are in :mod:`lcc.admin.con
 
 from __future__ import annotations
 
+import os
+import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,7 +27,23 @@ from lcc.admin.users import user_group
 from lcc.admin.why import why_command
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """All commands; a line, not a traceback, where the system does not let them do what they should."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            click.echo(f"Error: {error}", err=True)
+            with suppress(OSError, ValueError):
+                # What is left of the output must not be tried again at the interpreter's end.
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, sys.stdout.fileno())
+                os.close(null)
+            sys.exit(1)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "-c",
     "--config",

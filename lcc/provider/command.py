@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import IO, Any
 
 import click
@@ -30,7 +33,16 @@ def run(command: click.Command, name: str) -> None:
     """Run a command as a console script."""
     global _program
     _program = name
-    command.main(prog_name=name)
+    try:
+        command.main(prog_name=name)
+    except OSError as error:  # what is read or sent has its own words: this is the output
+        click.echo(f"{name}: the output cannot be written: {error.strerror or error}", err=True)
+        with suppress(OSError, ValueError):
+            # What is left of it must not be tried again at the interpreter's end.
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, sys.stdout.fileno())
+            os.close(null)
+        sys.exit(1)
 
 
 def printable(text: str, most: int = 500) -> str:

@@ -86,7 +86,8 @@ def find_command(docroot: bytes, arguments: Sequence[bytes]) -> list[bytes]:
             raise ListingFault(f"{argument.decode()} cannot be used: file2url prints the files itself")
     start = b"./" + docroot if docroot.startswith(b"-") else docroot
     expression = [b"(", *rest, b")"] if rest else []
-    return [b"find", start, *front, *expression, b"-type", b"f", b"-print0"]
+    # -H: a docroot that is a symbolic link is that which it leads to.
+    return [b"find", b"-H", start, *front, *expression, b"-type", b"f", b"-print0"]
 
 
 def found(docroot: bytes, arguments: Sequence[bytes]) -> Iterator[Listed]:
@@ -95,7 +96,7 @@ def found(docroot: bytes, arguments: Sequence[bytes]) -> Iterator[Listed]:
     :raises ListingFault: find cannot be run, or (after the last file) it says that it failed.
     """
     command = find_command(docroot, arguments)
-    start = command[1]
+    start = command[2]
     if not os.path.isdir(docroot):  # noqa: PTH112  (bytes)
         what = "is not a folder" if os.path.lexists(docroot) else "does not exist"
         raise ListingFault(f"--find: {os.fsdecode(docroot)} {what}")

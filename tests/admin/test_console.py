@@ -109,3 +109,17 @@ def test_a_second_one_in_the_same_home_is_refused(tmp_path: Path) -> None:
     assert second.returncode == 1
     assert "another process of this role" in output.splitlines()[-1]
     assert "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["lcc-admin config --defaults", "lcc-admin --version", "file2url test_console.py", "lcccp --help"],
+)
+def test_output_that_cannot_be_written_is_told_in_a_line(command: str) -> None:
+    program, *arguments = command.split()
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [BIN / program, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parent
+        )
+    assert result.returncode == 1
+    assert "No space left on device" in result.stderr and result.stderr.count("\n") == 1

@@ -85,9 +85,9 @@ def test_the_docroot_may_be_named_in_any_way(site: Path, monkeypatch: pytest.Mon
 
 
 def test_what_find_is_told() -> None:
-    assert find_command(b"d", []) == [b"find", b"d", b"-type", b"f", b"-print0"]
+    assert find_command(b"d", []) == [b"find", b"-H", b"d", b"-type", b"f", b"-print0"]
     assert find_command(b"d", [b"-maxdepth", b"2", b"-xdev", b"-name", b"a"]) == [
-        b"find", b"d", b"-maxdepth", b"2", b"-xdev", b"(", b"-name", b"a", b")", b"-type", b"f", b"-print0",
+        b"find", b"-H", b"d", b"-maxdepth", b"2", b"-xdev", b"(", b"-name", b"a", b")", b"-type", b"f", b"-print0",
     ]  # fmt: skip
     with pytest.raises(ListingFault, match="-print"):
         find_command(b"d", [b"-print"])
@@ -100,6 +100,12 @@ def test_a_find_that_fails_gives_no_end_mark(arguments: tuple[str, ...]) -> None
     assert "the stream gets no end mark" in result.stderr
     with pytest.raises(StreamCut):
         list(read_elements(io.BytesIO(result.stdout_bytes), StreamReader()))
+
+
+def test_a_docroot_that_is_a_symbolic_link(site: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(site)
+    assert told(file2url("--find", link)) == told(file2url("--find", site)) != {}
 
 
 def test_a_docroot_that_is_none(site: Path) -> None:
