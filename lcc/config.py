@@ -65,8 +65,9 @@ class UnsConfig:
     connect: str = setting("unix:{home}/qm.sock", "endpoint of the queue manager")
     spool: str = setting("spool", "folder of the spool, relative to home")
     spool_max_bytes: int = setting(
-        1 << 30,
-        "what the spool may hold; at nine tenths of it providers are told to try again later when they connect",
+        8 << 30,
+        "what the spool may hold, each set being counted with 8192 bytes at least (a set of ten million URLs takes "
+        "about 2.7 GB); at nine tenths of it providers are told to try again later when they connect",
         unit="bytes",
         minimum=65536,
     )
@@ -82,6 +83,12 @@ class UnsConfig:
     )
     login_timeout: float = setting(
         30.0, "a provider that has not said who it is after this long is dropped", unit="seconds", minimum=0.1
+    )
+    database_timeout: float = setting(
+        20.0,
+        "a provider whose login waits for this long for an answer of the database is told to try again later",
+        unit="seconds",
+        minimum=0.1,
     )
     connections_max: int = setting(1000, "provider connections at once", minimum=1)
     connections_per_provider: int = setting(8, "connections at once of one provider", minimum=1)

@@ -164,6 +164,11 @@ class SetHeader:
     time: int
     wantid: int = 0
 
+    @property
+    def is_unsolicited(self) -> bool:
+        """A full set that was not asked for."""
+        return self.full and not self.wantid
+
 
 class KeyedNotice(NamedTuple):
     """A notice with its 20-byte key (:data:`KEY_BYTES`)."""

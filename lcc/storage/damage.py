@@ -37,6 +37,9 @@ class DamageList:
             words = self._files.read(self._path).decode("ascii", "replace").split()
         except FileNotFoundError:
             words = []
+        except OSError as error:
+            _log.error("It cannot be read which providers have lost sets: {error}", error=str(error))
+            words = ["?"]
         # A file that cannot be read says that there was damage.
         self._pids = {int(word) if word.isdigit() else UNKNOWN for word in words}
 

@@ -12,6 +12,8 @@ from lcc.storage.durable import Files
 from lcc.storage.epochs import EpochFile
 
 HEADER_BYTES = 512
+CHARGED_BYTES_MIN = 8192
+"""What a set counts for in its spool, at least: one that waits takes memory and a file, however small it is."""
 
 
 class SpoolDamaged(Exception):
@@ -47,6 +49,11 @@ class SpooledSet:
     def size_bytes(self) -> int:
         """Of the whole file."""
         return HEADER_BYTES + self.body_bytes
+
+    @property
+    def charged_bytes(self) -> int:
+        """What it counts for in its spool."""
+        return max(self.size_bytes, CHARGED_BYTES_MIN)
 
     def header_line(self, *, answered: bool) -> bytes:
         """The file's first line."""

@@ -29,12 +29,13 @@ from typing import BinaryIO
 import attrs
 from twisted.logger import Logger
 
+from lcc.errors import SetError
 from lcc.model import SetHeader
-from lcc.storage.damage import DamageList
+from lcc.storage.damage import UNKNOWN, DamageList
 from lcc.storage.durable import FILES, DurableCounter, Files, write_durably
 from lcc.storage.epochs import EpochFile
 from lcc.storage.errorfile import ErrorFile
-from lcc.storage.setfile import HEADER_BYTES, SpoolDamaged, SpooledSet, read_set_header
+from lcc.storage.setfile import CHARGED_BYTES_MIN, HEADER_BYTES, SpoolDamaged, SpooledSet, read_set_header
 
 PIECE_BYTES = 65536
 FULL_SHARE = 0.9
@@ -66,7 +67,7 @@ class Spool:
         self.size_max_bytes = size_max_bytes
         self.files = files
         self.size_bytes = 0
-        """Of all complete and arriving sets."""
+        """What all complete and arriving sets count for."""
         self.epoch = ""
         self.acked = 0
         self.damaged_count = 0
@@ -97,7 +98,7 @@ class Spool:
         found.sort(key=lambda entry: (entry.header.epoch == self.epoch, entry.header.number))
         assert self._numbers is not None
         self._numbers.skip_to(max((entry.header.number for entry in found), default=0) + 1)
-        self.size_bytes = sum(entry.size_bytes for entry in found)
+        self.size_bytes = sum(entry.charged_bytes for entry in found)
         return found
 
     @property
@@ -163,7 +164,7 @@ class Spool:
     def remove(self, entry: SpooledSet) -> None:
         """The set is of no use any more.  A file that cannot be removed is delivered again after a restart, which
         changes nothing."""
-        self.size_bytes -= entry.size_bytes
+        self.size_bytes -= entry.charged_bytes
         try:
             self.files.remove(entry.path)
         except OSError as error:
@@ -171,7 +172,7 @@ class Spool:
 
     def set_aside(self, entry: SpooledSet, why: str) -> None:
         """Move a damaged set to ``damaged/``."""
-        self.size_bytes -= entry.size_bytes
+        self.size_bytes -= entry.charged_bytes
         self._set_aside(entry.path, why)
 
     def acknowledged(self, number: int) -> None:
@@ -221,6 +222,9 @@ class Spool:
             name, _, number = files.read(self.folder / "acked").decode("ascii", "replace").strip().partition(" ")
         except FileNotFoundError:
             name, number = "", ""
+        except OSError as error:  # a hint only
+            _log.error("What was answered last cannot be read: {error}", error=str(error))
+            name, number = "", ""
         self.acked = int(number) if name == self.epoch and number.isdigit() else 0
 
     def _find_sets(self) -> Iterator[SpooledSet]:
@@ -234,6 +238,9 @@ class Spool:
                 self._set_aside(path, str(error))
                 if error.lost_pid is not None:
                     self.damage.add(error.lost_pid)
+            except OSError as error:  # nobody knows whose it was
+                self._set_aside(path, f"it cannot be read ({error})")
+                self.damage.add(UNKNOWN)
 
     def _set_aside(self, path: Path, why: str) -> None:
         self.damaged_count += 1
@@ -272,7 +279,8 @@ class SetWriter:
         self._check = 0
         self._lines: list[str] = []
         self._line_chars = 0
-        self._counted_bytes = 0
+        self._written_bytes = 0
+        self._charged_bytes = 0
         try:
             self._write(b" " * (HEADER_BYTES - 1) + b"\n")
         except BaseException:
@@ -283,6 +291,7 @@ class SetWriter:
         """Take the next element.
 
         :raises SpoolFull: the spool has reached its size.
+        :raises SetError: the set alone would.
         :raises OSError: the disk has.
         """
         self.count += 1
@@ -306,7 +315,7 @@ class SetWriter:
     def complete(self, now: int) -> SpooledSet:
         """The set has arrived: it gets its number and name.  Not yet on stable storage.
 
-        :raises SpoolFull, OSError: as :meth:`add`; the writer is then to be abandoned.
+        :raises SpoolFull, SetError, OSError: as :meth:`add`; the writer is then to be abandoned.
         """
         self.flush()
         number, path = self._spool._next_place()
@@ -317,14 +326,14 @@ class SetWriter:
         files.write(self._file, entry.header_line(answered=False))
         self._file.close()
         files.rename(self._path, path)
-        self._counted_bytes = 0
+        self._charged_bytes = 0
         return entry
 
     def abandon(self) -> None:
         """Nothing of the set is to remain.  May be called after a failure, and twice."""
         self._lines.clear()
-        self._spool.size_bytes -= self._counted_bytes
-        self._counted_bytes = 0
+        self._spool.size_bytes -= self._charged_bytes
+        self._charged_bytes = 0
         self._file.close()
         try:
             self._spool.files.remove(self._path)
@@ -333,8 +342,13 @@ class SetWriter:
 
     def _write(self, data: bytes) -> None:
         spool = self._spool
-        if spool.size_bytes + len(data) > spool.size_max_bytes:
+        written = self._written_bytes + len(data)
+        more = max(written, CHARGED_BYTES_MIN) - self._charged_bytes
+        if written > spool.size_max_bytes:
+            raise SetError("set-too-large", f"more than the {spool.size_max_bytes} bytes that this server can keep")
+        if spool.size_bytes + more > spool.size_max_bytes:
             raise SpoolFull
-        spool.size_bytes += len(data)
-        self._counted_bytes += len(data)
+        spool.size_bytes += more
+        self._charged_bytes += more
+        self._written_bytes = written
         spool.files.write(self._file, data)

@@ -117,7 +117,7 @@ def test_a_second_one_in_the_same_home_is_refused(tmp_path: Path) -> None:
 )
 def test_output_that_cannot_be_written_is_told_in_a_line(command: str) -> None:
     program, *arguments = command.split()
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         result = subprocess.run(
             [BIN / program, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parent
         )

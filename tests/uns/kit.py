@@ -351,7 +351,14 @@ class World:
         cp = self.connect(capacity)
         cp.send(init(pid, password))
         self.pump()
+        if not cp.text and self.held_threads is None:
+            self.wait_for_rejections()
         return cp
+
+    def wait_for_rejections(self) -> None:
+        """Wrong logins are answered after a while."""
+        self.clock.advance(0.5)
+        self.pump()
 
     def send_set(self, name: str, pid: int = 7) -> Cp:
         """Log in and send a partial set of one URL, named ``name``."""

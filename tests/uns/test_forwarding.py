@@ -12,7 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lcc.errors import code
 from lcc.protocols.uns_qm import Absorbed, Set
+from lcc.storage.setfile import CHARGED_BYTES_MIN
 
 from .kit import ROOT, MemoryTransport, RecordingFiles, World, absorbed, codes, partial
 
@@ -163,7 +165,7 @@ def test_restart_with_spooled_sets(world: World) -> None:
     assert len(world.incoming_files()) == 1
     world.restart()
     assert world.incoming_files() == [] and len(world.set_files()) == 3
-    assert world.spool.size_bytes == sum(path.stat().st_size for path in world.folder.glob("*.set"))
+    assert world.spool.size_bytes == 3 * CHARGED_BYTES_MIN
     qm = world.connect_qm()
     assert names(qm) == ["a", "b", "c"] and all(taken.begin.answered for taken in qm.sets)
     world.send_set("d")
@@ -213,14 +215,17 @@ def test_an_answer_out_of_order_drops_the_link(world: World, number: int) -> Non
 
 
 def test_over_the_spool_limit(worlds: Worlds) -> None:
-    world = worlds(spool_max_bytes=65536)
+    world = worlds(spool_max_bytes=655360)
     early = world.login(8)
     count = 0
     while not world.spool.is_full:
         count += 1
-        assert accepted(world.send_set("x" * 2000))
-    assert 10 < count < 40 and world.spool.size_bytes <= 65536
-    early.send(partial(*("y" * 1000 for _ in range(70))))
+        cp = world.login()
+        cp.send(partial(*("x" * 1000 for _ in range(20))))
+        world.pump()
+        assert accepted(cp)
+    assert 10 < count < 40 and world.spool.size_bytes <= 655360
+    early.send(partial(*("y" * 1000 for _ in range(200))))
     world.pump()
     assert codes(early.text) == [1012] and "set_rejected" in early.text
     assert world.incoming_files() == []
@@ -229,6 +234,27 @@ def test_over_the_spool_limit(worlds: Worlds) -> None:
     world.connect_qm()
     assert world.set_files() == [] and world.spool.size_bytes == 0
     assert accepted(world.send_set("z"))
+
+
+def test_small_sets_are_counted_with_what_they_cost(worlds: Worlds) -> None:
+    """However small it is, a set that waits takes memory and a file."""
+    world = worlds(spool_max_bytes=65536)
+    for number in range(8):
+        assert accepted(world.send_set(f"{number}"))
+    assert world.spool.is_full and codes(world.login().text) == [1012]
+    world.restart()
+    assert world.spool.size_bytes == 65536 and codes(world.login().text) == [1012]
+    world.connect_qm()
+    assert world.spool.size_bytes == 0
+
+
+def test_a_set_that_no_spool_would_hold_is_not_told_to_come_again(worlds: Worlds) -> None:
+    world = worlds(spool_max_bytes=65536)
+    cp = world.login()
+    cp.send(partial(*("y" * 1000 for _ in range(200))))
+    world.pump()
+    assert codes(cp.text) == [code("set-too-large")] and "65536 bytes" in cp.text
+    assert world.incoming_files() == [] and world.spool.size_bytes == 0
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,45 @@ def test_an_accepted_set_whose_file_is_damaged(world: World, logged: list[Any], 
     assert connect(world).damage == []
 
 
+def test_a_set_whose_header_cannot_be_read_at_all(
+    world: World, logged: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fails at one place: that is no reason not to start."""
+    for name in "abc":
+        assert accepted(world.send_set(name))
+    works = world.files.open
+
+    def fails(path: Path) -> Any:
+        if path.name == "000000000002.set":
+            raise OSError(errno.EIO, "Input/output error")
+        return works(path)
+
+    monkeypatch.setattr(world.files, "open", fails)
+    world.restart()
+    assert [path.name for path in (world.folder / "damaged").iterdir()] == ["000000000002.set"]
+    assert any(event["log_level"].name == "critical" for event in logged)
+    qm = connect(world)
+    assert names(qm) == ["a", "c"] and qm.damage == [0]
+
+
+@pytest.mark.parametrize(("file", "told"), [("acked", []), ("damage", [0])])
+def test_a_note_that_cannot_be_read(
+    world: World, logged: list[Any], monkeypatch: pytest.MonkeyPatch, file: str, told: list[int]
+) -> None:
+    works = world.files.read
+
+    def fails(path: Path) -> bytes:
+        if path.name == file:
+            raise OSError(errno.EIO, "Input/output error")
+        return works(path)
+
+    assert accepted(world.send_set("a"))
+    monkeypatch.setattr(world.files, "read", fails)
+    world.restart()
+    qm = connect(world)
+    assert names(qm) == ["a"] and qm.damage == told
+
+
 def test_it_is_said_until_it_is_noted(world: World, logged: list[Any]) -> None:
     world.send_set("a", pid=8)
     damage_file(world.folder / "000000000001.set", "content")

@@ -6,18 +6,22 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import fromstring
 
 import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 
+from lcc.errors import StoreUnavailable
 from lcc.protocols.cp_uns_client import init
+from lcc.protocols.uns_qm import Absorbed
 from lcc.storage.passwords import hash_password
 
-from .kit import PASSWORD, ROOT, STATUS, World, codes, partial, url
+from .kit import PASSWORD, ROOT, STATUS, Cp, World, codes, partial, url
 
 CONVERSATION = (
     '<?xml version="1.0"?>\n'
@@ -143,6 +147,78 @@ def test_no_such_provider_and_wrong_password_are_told_alike(world: World, pid: i
     assert cp.transport.closed
 
 
+def test_the_time_of_a_rejection_tells_nothing(world: World) -> None:
+    """Whether there is such a provider, and how its password is kept, cannot be told by when the answer comes."""
+    stored = hash_password("secret", generated=False)
+    world.database.providers[8] = attrs.evolve(world.database.providers[8], password_hash=stored)
+    for seconds in (0.0, 0.1, 0.7):
+        cps = []
+        world.held_threads = []
+        for number, pid in enumerate((7, 8, 99)):
+            cp = world.connect(host=f"192.0.2.{number}")
+            cp.send(init(pid, "wrong"))
+            cps.append(cp)
+        world.pump()
+        assert len(world.held_threads) == 1
+        if seconds < 0.5:
+            world.clock.advance(seconds)
+            world.release_threads()
+            world.clock.advance(0.49 - seconds)
+            world.pump()
+            assert [cp.text for cp in cps] == ["", "", ""]
+            world.clock.advance(0.02)
+        else:
+            world.clock.advance(0.5)
+            world.pump()
+            assert [codes(cp.text) for cp in cps] == [[1010], [], [1010]], "a machine that is overloaded"
+            world.clock.advance(seconds - 0.5)
+            world.release_threads()
+            world.clock.advance(0.3)
+        world.pump()
+        assert [codes(cp.text) for cp in cps] == [[1010]] * 3
+
+
+def test_who_leaves_before_its_rejection_leaves_nothing(world: World) -> None:
+    cp = world.connect()
+    cp.send(init(99, "wrong"))
+    world.pump()
+    cp.lose()
+    world.pump()
+    assert world.clock.getDelayedCalls() == [] and cp.text == ""
+
+
+@pytest.mark.parametrize("question", ["provider", "open_session", "status"])
+def test_a_database_that_does_not_answer(
+    worlds: Callable[..., World], question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = worlds(database_timeout=5)
+    works = getattr(world.database, question)
+    hanging: list[Deferred[Any]] = []
+
+    def hangs(*_: Any) -> Deferred[Any]:
+        hanging.append(Deferred())
+        return hanging[-1]
+
+    monkeypatch.setattr(world.database, question, hangs)
+    cps = []
+    for _ in range(2):
+        cps.append(world.connect())
+        cps[-1].send(init(7, PASSWORD))
+    with capturedLogs() as logged:
+        world.pass_time(4)
+        assert [cp.text for cp in cps] == ["", ""]
+        world.pass_time(2)
+    assert [codes(cp.text) for cp in cps] == [[1012], [1012]] and cps[0].closed
+    assert sum(event["log_level"].name == "warn" for event in logged) == 1
+    late = [works(*((7, "", 1) if question == "open_session" else (7, 1)[: 1 + (question == "status")]))]
+    late[0].chainDeferred(hanging[0])
+    hanging[1].errback(StoreUnavailable("away"))
+    world.pump()
+    assert [codes(cp.text) for cp in cps] == [[1012], [1012]]
+    monkeypatch.setattr(world.database, question, works)
+    assert "init_accepted" in world.login().text
+
+
 def test_the_log_tells_as_whom_somebody_tried(world: World) -> None:
     with capturedLogs() as logged:
         world.login(99, "wrong")
@@ -185,6 +261,7 @@ def test_passwords_tried_all_at_once_are_throttled_as_well(worlds: Callable[...,
     cps = [world.login(7, "wrong") for _ in range(10)]
     assert len(world.held_threads) == 3
     world.release_threads()
+    world.wait_for_rejections()
     assert sorted(code for cp in cps for code in codes(cp.text)) == [1010] * 3 + [1011] * 7
 
 
@@ -309,6 +386,64 @@ def test_a_full_set_over_the_allowance_is_rejected_at_its_tag(world: World) -> N
     world.pump()
     assert cp.transport.closed
     assert codes(world.login().text) == []
+
+
+def test_full_sets_that_the_database_does_not_know_yet_count(world: World) -> None:
+    """However many connections a provider has, and whether a queue manager is there or not."""
+    begin = f'<lococa:set set="full" urlprefix="{ROOT}">'
+    world.database.statuses[7] = attrs.evolve(STATUS, full_sets_left=2)
+
+    def begun() -> Cp:
+        cp = world.login()
+        cp.send(begin)
+        world.pump()
+        return cp
+
+    first, second, third = begun(), begun(), begun()
+    assert [codes(cp.text) for cp in (first, second, third)] == [[], [], [1101]]
+    second.lose()
+    world.pump()
+    second = begun()
+    assert codes(second.text) == []
+    for cp in (first, second):
+        cp.send("</lococa:set>")
+    world.pump()
+    assert "set_accepted" in first.text and "set_accepted" in second.text
+    assert codes(begun().text) == [1101], "they wait in the spool"
+    world.restart()
+    assert codes(begun().text) == [1101]
+    early = world.login()
+    world.connect_qm()
+    early.send(begin)
+    world.pump()
+    assert codes(early.text) == [1101], "it was told that two are left before these were applied"
+    assert codes(begun().text) == [], "what the database says now is all there is"
+
+
+def test_a_full_set_that_is_refused_is_not_counted(world: World) -> None:
+    world.connect_qm(lambda begin: Absorbed(begin.epoch, begin.number, 1105))
+    world.database.statuses[7] = attrs.evolve(STATUS, full_sets_left=1)
+    for _ in range(2):
+        cp = world.login()
+        cp.send(partial("a", kind="full"))
+        world.pump()
+        assert codes(cp.text) == [1105]
+
+
+def test_the_request_that_a_full_set_answers_is_noted(world: World) -> None:
+    qm = world.connect_qm()
+    world.database.statuses[7] = attrs.evolve(STATUS, full_set_wanted="cache-crash", wantid=99)
+    cp = world.login()
+    for kind in ("partial", "full", "full"):
+        cp.send(partial("a", kind=kind))
+    world.pump()
+    assert [taken.begin.wantid for taken in qm.sets] == [0, 99, 0]
+    world.lose_qm()
+    cp = world.login()
+    cp.send(partial("b", kind="full"))
+    world.pump()
+    world.restart()
+    assert [taken.begin.wantid for taken in world.connect_qm().sets] == [99]
 
 
 def test_a_wanted_full_set_is_free_once(world: World) -> None:

@@ -25,27 +25,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import TypeVar
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from lcc.config import UnsConfig
 from lcc.domain.elements import ElementChecker
 from lcc.domain.hours import DAY_SLOTS
 from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.urls import Roots
-from lcc.errors import SetError
+from lcc.errors import SetError, StoreUnavailable
 from lcc.interfaces import IProviderReader, ISessionStore
 from lcc.model import Provider
 from lcc.roles.uns.forwarder import Forwarder, InThread
 from lcc.roles.uns.session import Session
-from lcc.roles.uns.status import Counters
+from lcc.roles.uns.status import Counters, FullSets
 from lcc.roles.uns.throttle import LoginThrottle
 from lcc.storage.spool import Spool
 
 _log = Logger()
+T = TypeVar("T")
 
+_SLOW_LOG_SECONDS = 60.0
 _REFUSED_AT_ONCE = 100
 """Connections over the maximum that are still told why they are refused."""
 
@@ -88,7 +93,11 @@ class Uns(Factory):
         self.in_thread = in_thread
         self.counters = Counters()
         self.throttle = LoginThrottle(settings.failed_logins, settings.login_window)
-        self.forwarder = Forwarder(spool, clock, in_thread, settings.answer_timeout, self.counters, good_hello)
+        self.full_sets = FullSets()
+        self.forwarder = Forwarder(
+            spool, clock, in_thread, settings.answer_timeout, self.counters, self.full_sets, good_hello
+        )
+        self._slow_until = 0.0
         self._patterns = MimePatterns(mimetypes)
         self._slots = slots
         self._open: set[Session] = set()
@@ -127,6 +136,31 @@ class Uns(Factory):
         return Session(self, getattr(addr, "host", ""), refusal).build_stream()
 
     # For the sessions.
+
+    def ask(self, question: Deferred[T]) -> Deferred[T]:
+        """What the database answers, if it does in time.
+
+        :raises StoreUnavailable: (as the Deferred's failure) it does not.
+        """
+        answer: Deferred[T] = Deferred()
+        seconds = self.settings.database_timeout
+
+        def late() -> None:
+            now = self.clock.seconds()
+            if now >= self._slow_until:
+                self._slow_until = now + _SLOW_LOG_SECONDS
+                _log.warn("The database has not answered a login for {seconds} s", seconds=seconds)
+            answer.errback(StoreUnavailable("the database does not answer"))
+
+        timer = self.clock.callLater(seconds, late)
+
+        def answered(result: T | Failure) -> None:
+            if timer.active():
+                timer.cancel()
+                answer.callback(result)
+
+        question.addBoth(answered)
+        return answer
 
     def session_opened(self, session: Session) -> None:
         """A connection begins."""

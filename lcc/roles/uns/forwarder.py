@@ -38,7 +38,7 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import Absorbed, Damage, EndSet
 from lcc.roles.uns.delivery import Delivery, Verdict, disk_fault, opening
 from lcc.roles.uns.link import QmPeer
-from lcc.roles.uns.status import Counters
+from lcc.roles.uns.status import Counters, FullSets
 from lcc.storage.setfile import SpoolDamaged, SpooledSet
 from lcc.storage.spool import PIECE_BYTES, Spool
 
@@ -70,6 +70,7 @@ class Forwarder(Factory):
         in_thread: InThread,
         answer_timeout_seconds: float,
         counters: Counters,
+        full_sets: FullSets,
         good_hello: Callable[[], None],
     ) -> None:
         self._spool = spool
@@ -77,6 +78,7 @@ class Forwarder(Factory):
         self._in_thread = in_thread
         self._answer_timeout_seconds = answer_timeout_seconds
         self._counters = counters
+        self._full_sets = full_sets
         self._good_hello = good_hello
         self._unsent: deque[Delivery] = deque()
         self._outstanding: deque[Delivery] = deque()
@@ -101,6 +103,9 @@ class Forwarder(Factory):
     def load(self, entries: list[SpooledSet]) -> None:
         """Take what an earlier run left."""
         self._unsent.extend(Delivery(entry) for entry in entries)
+        for entry in entries:
+            if entry.header.is_unsolicited:
+                self._full_sets.begun(entry.header.pid)
 
     def deliver(self, entry: SpooledSet) -> Deferred[Verdict | None]:
         """Pass a complete set on, or secure it.
@@ -283,7 +288,13 @@ class Forwarder(Factory):
         delivery.cancel_timer()
         delivery.over = True
         self._spool.remove(delivery.entry)
+        self._no_longer_here(delivery, applied=verdict.code == 0)
         delivery.reply(verdict)
+
+    def _no_longer_here(self, delivery: Delivery, *, applied: bool) -> None:
+        header = delivery.entry.header
+        if header.is_unsolicited:
+            self._full_sets.ended(header.pid, applied=applied)
 
     # Passing on.
 
@@ -397,6 +408,7 @@ class Forwarder(Factory):
         delivery.cancel_timer()
         delivery.over = True
         self._spool.set_aside(delivery.entry, why)
+        self._no_longer_here(delivery, applied=False)
         if delivery.entry.header.answered:
             self._lost(delivery.entry.header.pid)
         delivery.reply(Verdict(code("internal"), "the set could not be stored"))

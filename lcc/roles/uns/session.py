@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _log = Logger()
 
 _LINGER_SECONDS = 30
+_REJECTED_SECONDS = 0.5
+"""A wrong login is answered after this time, or a multiple of it."""
 
 
 class _Rejection(Exception):
@@ -57,12 +59,14 @@ class _Rejection(Exception):
 class _Arriving:
     """The set that is arriving, or whose answer is awaited.
 
+    :ivar unsolicited: it is a full set that was not asked for.
     :ivar writer: None once the set is complete.
     :ivar received: valid elements.
     """
 
     prefix: str
     full: bool
+    unsolicited: bool
     checker: ElementChecker
     writer: SetWriter | None
     elements: int = 0
@@ -199,7 +203,8 @@ class Session:
         if self._refusal:
             raise _Rejection(self._refusal)
         self._check_throttle(init.pid)
-        provider = await uns.providers.provider(init.pid)
+        begun = uns.clock.seconds()
+        provider = await uns.ask(uns.providers.provider(init.pid))
         self._check_throttle(init.pid)  # others may have been tried while this one waited
         now = uns.clock.seconds()
         uns.throttle.tried(init.pid, now)
@@ -210,24 +215,39 @@ class Session:
             right = verify_password(init.password, stored)
         if provider is None or not right:
             uns.throttle.failed(self._address, now)
+            await self._even_out(begun)
             raise _Rejection("access-denied")
         uns.throttle.passed(init.pid, now)
         if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")
-        session = await uns.sessions.open_session(provider.pid, self._address, uns.now())
-        status = await uns.providers.status(provider.pid, uns.settings.errors_shown)
+        session = await uns.ask(uns.sessions.open_session(provider.pid, self._address, uns.now()))
+        full_sets = uns.full_sets.view(provider.pid)
+        status = await uns.ask(uns.providers.status(provider.pid, uns.settings.errors_shown))
         if self._closed:
             return
         if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")  # others came in while this one waited
         self._provider, self._status = provider, status
         self._connseq = session.connseq
-        self._allowance = FullSetAllowance(status)
+        self._allowance = FullSetAllowance(status, full_sets)
         uns.counters.logins_accepted += 1
         uns.session_let_in(self)
         self._stream.send(wire.init_accepted(init.prefix, session, uns.mimetypes, provider, status))
         self._feed.limits = attrs.evolve(SET_LIMITS, document_bytes=uns.settings.set_bytes_max)
         self._next_document()
+
+    def _even_out(self, begun: float) -> Deferred[None]:
+        """Wait until the answer tells nothing by when it comes: hashing takes long for some passwords, and not at all
+        where there is no such provider.
+
+        :param begun: when the login came.
+        """
+        clock = self._uns.clock
+        passed = clock.seconds() - begun
+        evened: Deferred[None] = Deferred()
+        wait = _REJECTED_SECONDS * (passed // _REJECTED_SECONDS + 1) - passed
+        self._login_call = clock.callLater(wait, evened.callback, None)
+        return evened
 
     def _check_throttle(self, pid: int) -> None:
         if self._uns.throttle.is_throttled(pid, self._address, self._uns.clock.seconds()):
@@ -281,7 +301,10 @@ class Session:
         except (LccError, SpoolFull, OSError) as error:
             self._reject_set(*self._reason(error), begin.prefix)
             return
-        self._set = _Arriving(begin.prefix, begin.full, checker, writer)
+        unsolicited = begin.full and not allowance.wanted
+        if unsolicited:
+            uns.full_sets.begun(provider.pid)
+        self._set = _Arriving(begin.prefix, begin.full, unsolicited, checker, writer)
         self._stream.send(wire.set_result_open(begin.prefix))
 
     def _element(self, arriving: _Arriving, attributes: dict[str, str]) -> None:
@@ -309,7 +332,7 @@ class Session:
         assert writer is not None
         try:
             entry = writer.complete(uns.now())
-        except (SpoolFull, OSError) as error:
+        except (SpoolFull, SetError, OSError) as error:
             self._reject_set(*self._reason(error), arriving.prefix)
             return
         arriving.writer = None
@@ -356,6 +379,8 @@ class Session:
                 self._uns.counters.sets_cut_off += 1
             arriving.writer.abandon()
             arriving.writer = None
+            if arriving.unsolicited:
+                self._uns.full_sets.ended(self.pid, applied=False)
 
     def _reason(self, error: Exception) -> tuple[int, str]:
         """Code and text for a set that cannot be taken because of this."""
