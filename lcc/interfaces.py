@@ -6,7 +6,7 @@ process on simulated ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -18,7 +18,6 @@ from lcc.errors import StreamError
 from lcc.model import (
     Absorbed,
     Action,
-    Ahead,
     CachedState,
     CarriedOut,
     Claim,
@@ -37,6 +36,7 @@ from lcc.model import (
     ProviderStatus,
     QueuedState,
     Quota,
+    ReadAhead,
     Recorded,
     Session,
     SetPiece,
@@ -222,9 +222,11 @@ class IQueueStore(IQueueRepair):
         :param after: begin behind this ``(psetid, seq)``: what was opened before and is back already, because its
             hours are closed, is not opened again."""
 
-    def read_ahead(cursors: Sequence[Cursor]) -> Deferred[list[Ahead]]:
-        """The next queue rows of several providers, an Ahead for each cursor in order; with each row what the cache
-        has of it, where a server may confirm that (``QueueRow.stored``)."""
+    def read_ahead(cursors: Sequence[Cursor], unknown: Collection[int] = ()) -> Deferred[ReadAhead]:
+        """The next queue rows of several providers, for each of which there is one cursor; with each row what the
+        cache has of it, where a server may confirm that (``QueueRow.stored``).
+
+        :param unknown: providers that are to be read as well, as by :meth:`provider`."""
 
     def provider(pid: int) -> Deferred[Provider | None]:
         """As :meth:`IProviderReader.provider`, also for one that is being removed."""

@@ -310,6 +310,17 @@ class Ahead(NamedTuple):
     full_left: int = 0
 
 
+class ReadAhead(NamedTuple):
+    """What was read of the queue.
+
+    :ivar aheads: one for each cursor, in order.
+    :ivar providers: those that were asked for, and that there are.
+    """
+
+    aheads: list[Ahead]
+    providers: dict[int, Provider]
+
+
 @attrs.frozen
 class Absorbed:
     """What became of a batch of pieces.

@@ -5,6 +5,7 @@ What lcc-admin changes reaches the queue manager as a row in ``orders``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -67,13 +68,18 @@ def _registered(txn: Txn, pid: int) -> Provider | None:
 
 def get_provider(txn: Txn, pid: int) -> Provider | None:
     """The provider, also one that is being removed; None: there is none of this id."""
-    if not 0 < pid <= PID_MAX:
-        return None
-    row = txn.one(f"{_SELECT} WHERE pid = ?", [pid])
-    if row is None:
-        return None
-    roots = txn.query("SELECT root FROM proots WHERE pid = ? ORDER BY position", [pid])
-    return _provider(row, tuple(root for (root,) in roots))
+    return get_providers(txn, [pid]).get(pid)
+
+
+def get_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Provider]:
+    """Those of these providers that there are, also those that are being removed."""
+    asked = [pid for pid in pids if 0 < pid <= PID_MAX]
+    found = txn.query_in(f"{_SELECT} WHERE pid IN ({{in}})", asked)
+    roots: dict[int, list[tuple[int, str]]] = {row[0]: [] for row in found}
+    for pid, position, root in txn.query_in("SELECT pid, position, root FROM proots WHERE pid IN ({in})", asked):
+        if pid in roots:
+            roots[pid].append((position, root))
+    return {row[0]: _provider(row, tuple(root for _, root in sorted(roots[row[0]]))) for row in found}
 
 
 def list_providers(txn: Txn) -> list[Provider]:

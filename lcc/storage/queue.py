@@ -13,7 +13,7 @@ StoreUnavailable, and the caller comes again with the same; a newer queue manage
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredLock
@@ -23,7 +23,6 @@ from lcc.config import QmConfig
 from lcc.interfaces import IQueueRules, IQueueStore
 from lcc.model import (
     Absorbed,
-    Ahead,
     CarriedOut,
     Claim,
     ContentRow,
@@ -33,6 +32,7 @@ from lcc.model import (
     FetchResult,
     Kept,
     Provider,
+    ReadAhead,
     Recorded,
     SetAnswer,
     SetPiece,
@@ -121,8 +121,8 @@ class QueueStore(RepairStore):
     def providers_with_work(self) -> Deferred[list[Waiting]]:
         return self._database.interact(providers_with_work)
 
-    def read_ahead(self, cursors: Sequence[Cursor]) -> Deferred[list[Ahead]]:
-        return self._database.interact(read_ahead, self._rules, list(cursors))
+    def read_ahead(self, cursors: Sequence[Cursor], unknown: Collection[int] = ()) -> Deferred[ReadAhead]:
+        return self._database.interact(read_ahead, self._rules, list(cursors), list(unknown))
 
     def provider(self, pid: int) -> Deferred[Provider | None]:
         return self._database.interact(get_provider, pid)

@@ -70,7 +70,8 @@ def open_slot(txn: Txn, run: int, slot: int, limit: int, after: tuple[int, int],
     for psetid, pid, priority in sets:
         first = after[1] if psetid == after[0] else -1
         rows = txn.query(
-            "SELECT urlkey, seq FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq > ? ORDER BY seq LIMIT ?",
+            f"SELECT urlkey, seq FROM qdb {txn.by_index('qdb_order')}"
+            " WHERE pid = ? AND slot = ? AND psetid = ? AND seq > ? ORDER BY seq LIMIT ?",
             [pid, slot, psetid, first, left],
         )
         if rows:

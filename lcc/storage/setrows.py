@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import attrs
 from twisted.logger import Logger
@@ -41,13 +41,40 @@ def derived_set(
     return (psetid, slot, pid, priority, connseq, full, first, last, rows, now)
 
 
+_TO_CHANGE = ("firstseq", "lastseq", "nurls")
+
+
 @attrs.define
 class _Set:
+    """As in ``qpsdb``, and what has become of it.
+
+    :ivar known: the columns that stay.
+    """
+
+    known: tuple[int, ...]
     firstseq: int
     lastseq: int
     nurls: int
+    time: int
     removed_upto: int = 0
     changed: bool = False
+
+    @classmethod
+    def of(cls, values: Sequence[int]) -> _Set:
+        """A row of ``qpsdb``."""
+        firstseq, lastseq, nurls, time = values[6:]
+        return cls(tuple(values[:6]), firstseq, lastseq, nurls, time)
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The row."""
+        return (*self.known, self.firstseq, self.lastseq, self.nurls, self.time)
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """``(pid, slot, psetid)``."""
+        psetid, slot, pid = self.known[:3]
+        return (pid, slot, psetid)
 
 
 class QueuedSets:
@@ -59,10 +86,9 @@ class QueuedSets:
     def __init__(self, txn: Txn, sets: Iterable[tuple[int, int]]) -> None:
         self._txn = txn
         wanted = set(sets)
-        sql = "SELECT psetid, slot, firstseq, lastseq, nurls FROM qpsdb WHERE psetid IN ({in})"
+        sql = f"SELECT {', '.join(SET_COLUMNS)} FROM qpsdb WHERE psetid IN ({{in}})"
         rows = txn.query_in(sql, sorted({psetid for psetid, _ in wanted}))
-        self._sets = {(row[0], row[1]): _Set(*row[2:]) for row in rows if (row[0], row[1]) in wanted}
-        self._pids: dict[tuple[int, int], int] = {}
+        self._sets = {(row[0], row[1]): _Set.of(row) for row in rows if (row[0], row[1]) in wanted}
 
     def removed(self, row: QueueRow) -> None:
         """A queue row of a set is taken away."""
@@ -70,14 +96,12 @@ class QueuedSets:
         found.nurls -= 1
         found.removed_upto = max(found.removed_upto, row.seq)
         found.changed = True
-        self._pids[row.psetid, row.slot] = row.pid
 
     def place_at_end(self, row: QueueRow) -> int:
         """A place behind all others, for a row that moves there."""
         found = self._set_of(row)
         found.lastseq = max(found.lastseq, RETRY_SEQ) + 1
         found.changed = True
-        self._pids[row.psetid, row.slot] = row.pid
         return found.lastseq
 
     def _set_of(self, row: QueueRow) -> _Set:
@@ -94,28 +118,31 @@ class QueuedSets:
             last = self._txn.value(sql, [row.pid, row.slot, row.psetid])
             made = derived_set(self._txn, row.pid, row.slot, row.psetid, first, last, count, 0)
             self._txn.upsert("qpsdb", SET_COLUMNS, [made], ("psetid", "slot"))
-            found = self._sets[row.psetid, row.slot] = _Set(first, last, count)
+            found = self._sets[row.psetid, row.slot] = _Set.of(made)
         return found
 
     def save(self) -> None:
         """Write what has changed; a set without rows goes.  Call it when the queue rows are written."""
         txn = self._txn
-        for (psetid, slot), found in sorted(self._sets.items()):
-            if not found.changed:
-                continue
-            if found.nurls <= 0:
-                # Should the count be wrong, the rows are not forgotten.
-                txn.execute(
-                    "DELETE FROM qpsdb WHERE psetid = ? AND slot = ? AND NOT EXISTS"
-                    " (SELECT 1 FROM qdb WHERE qdb.pid = ? AND qdb.slot = ? AND qdb.psetid = ?)",
-                    [psetid, slot, self._pids[psetid, slot], slot, psetid],
-                )
-                continue
-            if found.removed_upto - found.firstseq >= _FIRST_BEHIND:
-                sql = "SELECT MIN(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq >= ?"
-                where = [self._pids[psetid, slot], slot, psetid, found.firstseq]
-                found.firstseq = txn.value(sql, where, found.firstseq)
-            txn.execute(
-                "UPDATE qpsdb SET firstseq = ?, lastseq = ?, nurls = ? WHERE psetid = ? AND slot = ?",
-                [found.firstseq, found.lastseq, found.nurls, psetid, slot],
-            )
+        changed = [found for _, found in sorted(self._sets.items()) if found.changed]
+        left = [found for found in changed if found.nurls > 0]
+        late = [found for found in left if found.removed_upto - found.firstseq >= _FIRST_BEHIND]
+        for place, first in self._first_places(late).items():
+            self._sets[place].firstseq = first
+        txn.upsert("qpsdb", SET_COLUMNS, [found.values for found in left], ("psetid", "slot"), _TO_CHANGE)
+        empty = [found for found in changed if found.nurls <= 0]
+        wrong = self._first_places(empty)  # should the count be wrong, the rows are not forgotten
+        gone: dict[int, list[int]] = {}
+        for _pid, slot, psetid in [found.place for found in empty]:
+            if (psetid, slot) not in wrong:
+                gone.setdefault(slot, []).append(psetid)
+        for slot, psetids in gone.items():
+            txn.execute_in("DELETE FROM qpsdb WHERE slot = ? AND psetid IN ({in})", psetids, [slot])
+
+    def _first_places(self, sets: Iterable[_Set]) -> dict[tuple[int, int], int]:
+        """The first row of each of these sets: (psetid, slot) -> place."""
+        # MIN goes straight to the place; where there is a LIMIT, MariaDB looks at all that is gone from the set.
+        sql = "SELECT ?, ?, MIN(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq >= ?"
+        each = [(*found.known[:2], *found.place, found.firstseq) for found in sets]
+        rows = self._txn.query_each(sql, each)
+        return {(psetid, slot): seq for psetid, slot, seq in rows if seq is not None}

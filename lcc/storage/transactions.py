@@ -47,6 +47,11 @@ class Txn:
         row = self.one(sql, parameters)
         return default if row is None or row[0] is None else row[0]
 
+    def query_each(self, sql: str, each: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT for each of many lists of parameters, all together, in any order; in as few statements
+        as may be.  The SELECT may have an ORDER BY with a LIMIT."""
+        return self.dialect.query_each(self._cursor, sql, each) if each else []
+
     def query_in(
         self, sql: str, values: Iterable[Any], before: Sequence[Any] = (), after: Sequence[Any] = ()
     ) -> list[tuple[Any, ...]]:

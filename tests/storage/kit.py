@@ -153,7 +153,7 @@ class Queue:
 
     def rows(self, pid: int = 0) -> list[QueueRow]:
         """All that is queued, in order."""
-        (ahead,) = result_of(self.store.read_ahead([Cursor(pid or self.pid, 0, 0, 10_000)]))
+        (ahead,), _ = result_of(self.store.read_ahead([Cursor(pid or self.pid, 0, 0, 10_000)]))
         return ahead.rows
 
     def fetched(self, row: QueueRow, content: str = "x", **more: Any) -> FetchResult:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lcc.model import Cursor
-from lcc.storage import checks, chores, queue_read, queue_retry, queue_slots
+from lcc.storage import checks, chores, queue_read, queue_record, queue_retry, queue_slots
 from lcc.storage.books import Books
 from lcc.storage.queue_batch import Owed
 from lcc.storage.transactions import Txn
@@ -24,36 +24,37 @@ BIG = 3000
 NOON = 12 * 3600
 
 
-class Explaining(Txn):
+class ExplainingCursor:
     """Explains each SELECT, UPDATE and DELETE before it is done.
 
     :ivar plans: (statement, table, kind of access, index, rows looked at).
     """
 
-    def __init__(self, txn: Txn) -> None:
-        self.dialect = txn.dialect
-        self._cursor = txn._cursor
+    def __init__(self, cursor: Any) -> None:
         self.plans: list[tuple[str, str, str, str | None, int]] = []
+        self.fetchall = cursor.fetchall
+        self._cursor = cursor
 
-    def query(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
-        self._explain(sql, parameters)
-        return super().query(sql, parameters)
-
-    def one(self, sql: str, parameters: Any = ()) -> tuple[Any, ...] | None:
-        self._explain(sql, parameters)
-        return super().one(sql, parameters)
-
-    def execute(self, sql: str, parameters: Any = ()) -> None:
-        self._explain(sql, parameters)
-        super().execute(sql, parameters)
-
-    def _explain(self, sql: str, parameters: Any) -> None:
-        if sql.split()[0] in ("SELECT", "UPDATE", "DELETE"):
-            self.dialect.execute(self._cursor, f"EXPLAIN {sql}", parameters)
+    def execute(self, sql: str) -> None:
+        if sql.lstrip("(").split()[0] in ("SELECT", "UPDATE", "DELETE"):
+            self._cursor.execute(f"EXPLAIN {sql}")
             for row in self._cursor.fetchall():
                 _id, _kind, table, access, _possible, index, _length, _ref, rows, *_extra = row
                 if table is not None and not table.startswith("<"):
                     self.plans.append((sql, table, access, index, int(rows or 0)))
+        self._cursor.execute(sql)
+
+
+class Explaining(Txn):
+    """A transaction whose statements are explained."""
+
+    def __init__(self, txn: Txn) -> None:
+        self.dialect = txn.dialect
+        self._cursor = ExplainingCursor(txn._cursor)
+
+    @property
+    def plans(self) -> list[tuple[str, str, str, str | None, int]]:
+        return self._cursor.plans
 
 
 @pytest.fixture
@@ -102,10 +103,33 @@ def check(queue: Queue, do: Callable[[Explaining], Any], *, small: tuple[str, ..
 
 def test_reading_ahead(big: Queue) -> None:
     row = big.rows()[len(big.rows()) // 2]
+    pids = [big.pid, big.pid + 1]
     for partial in (False, True):
         for place in ((0, 0), (row.psetid, row.seq)):
             cursors = [Cursor(big.pid, *place, 64, partial), Cursor(big.pid + 1, 0, 0, 64, partial)]
-            check(big, lambda txn, cursors=cursors: queue_read.read_ahead(txn, big.rules, cursors))  # type: ignore[misc]
+
+            def read(txn: Explaining, cursors: list[Cursor] = cursors) -> None:
+                queue_read.read_ahead(txn, big.rules, cursors, pids)
+
+            check(big, read)
+            for sql, table, access, _index, _rows in plans(big, read):
+                # Not "ref": that goes through all of the set that is gone and not purged yet.
+                assert access == "range" or table != "qdb", sql
+
+
+def test_recording(big: Queue) -> None:
+    """Results of many providers; some of their sets are over with them, one goes on behind rows that are gone."""
+    rows = [row for row in big.rows() if not row.delete][:100]
+    rows += [row for pid in range(big.pid + 1, big.pid + 31) for row in big.rows(pid)]
+    assert len({row.pid for row in rows}) == 31
+    results = [big.fetched(row) for row in rows] + [big.failed(row, 503) for row in rows[::7]]
+    check(
+        big,
+        lambda txn: queue_record.record_results(
+            txn, _run(txn), big.rules, results, [], NOON, big.settings, queue_record.Requeued()
+        ),
+        small=("pstats", "pidb"),  # here it is all of these providers
+    )
 
 
 def test_who_has_work_looks_at_sets_only(big: Queue) -> None:

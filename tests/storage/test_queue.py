@@ -513,13 +513,13 @@ def test_reading_ahead_goes_on_where_it_was(queue: Queue) -> None:
         queue.send(connseq, *[notice(f"{connseq}{name}") for name in "abc"])
     names, psetid, seq = [], 0, 0
     while True:
-        (ahead,) = result_of(queue.store.read_ahead([Cursor(queue.pid, psetid, seq, 2)]))
+        (ahead,), _ = result_of(queue.store.read_ahead([Cursor(queue.pid, psetid, seq, 2)]))
         names += [row.notice.curl[-2:] for row in ahead.rows]
         if len(ahead.rows) < 2:
             break
         psetid, seq = ahead.rows[-1].psetid, ahead.rows[-1].seq
     assert names == ["1a", "1b", "1c", "2a", "2b", "2c", "3a", "3b", "3c"]
-    both = result_of(queue.store.read_ahead([Cursor(999, 0, 0, 2), Cursor(queue.pid, 2, 2, 2)]))
+    both, _ = result_of(queue.store.read_ahead([Cursor(999, 0, 0, 2), Cursor(queue.pid, 2, 2, 2)]))
     assert [[row.notice.curl[-2:] for row in ahead.rows] for ahead in both] == [[], ["2c", "3a"]]
 
 

@@ -105,7 +105,7 @@ def test_partial_sets_are_read_by_themselves(queue: Queue) -> None:
 
     def read(psetid: int, seq: int, limit: int, partial: bool) -> tuple[str, int]:
         cursor = Cursor(queue.pid, psetid, seq, limit, partial)
-        (ahead,) = result_of(queue.store.read_ahead([cursor]))
+        (ahead,), _ = result_of(queue.store.read_ahead([cursor]))
         return names(ahead.rows), ahead.full_left
 
     assert read(2, 0, 10, True) == ("deh", 0)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-from twisted.internet.defer import CancelledError, Deferred, FirstError, gatherResults
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from lcc.errors import Busy, code
@@ -118,12 +118,9 @@ class Reader:
         known = self._known
         infos: dict[int, FetchInfo | None] = {cursor.pid: known.get(cursor.pid) for cursor in cursors}
         unknown = [pid for pid, info in infos.items() if info is None]
-        asked: list[Deferred[Any]] = [self._store.read_ahead(cursors), *map(self._store.provider, unknown)]
-        try:
-            aheads, *providers = await gatherResults(asked, consumeErrors=True)
-        except FirstError as error:
-            error.subFailure.raiseException()
-        for pid, provider in zip(unknown, providers, strict=True):
+        aheads, providers = await self._store.read_ahead(cursors, unknown)
+        for pid in unknown:
+            provider = providers.get(pid)
             if provider is None or provider.removed:
                 _log.info("Provider {pid} is gone; its queue is not fetched", pid=pid)
                 self._scheduler.provider_removed(pid)
