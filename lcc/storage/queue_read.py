@@ -23,9 +23,7 @@ def providers_with_work(txn: Txn) -> list[Waiting]:
     return [Waiting(*row) for row in txn.query(sql, [FETCH_NOW])]
 
 
-def read_ahead(
-    txn: Txn, rules: IQueueRules, cursors: Sequence[Cursor], unknown: Sequence[int] = ()
-) -> ReadAhead:
+def read_ahead(txn: Txn, rules: IQueueRules, cursors: Sequence[Cursor], unknown: Sequence[int] = ()) -> ReadAhead:
     """See :meth:`lcc.interfaces.IQueueStore.read_ahead`.
 
     However many cursors there are, these are a few statements: a visit of a provider with few rows costs little more
