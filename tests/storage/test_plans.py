@@ -89,14 +89,17 @@ def plans(queue: Queue, do: Callable[[Explaining], Any]) -> list[tuple[str, str,
     return found
 
 
-def check(queue: Queue, do: Callable[[Explaining], Any], *, small: tuple[str, ...] = ()) -> None:
+def check(
+    queue: Queue, do: Callable[[Explaining], Any], *, small: tuple[str, ...] = (), rare: tuple[str, ...] = ()
+) -> None:
     """No statement goes through a whole table.
 
     :param small: tables with a row or so for each machine or chore.
+    :param rare: statements that may.
     """
     small = (*small, "counters", "chores", "orders", "setspos", "slotsopened")
     for sql, table, access, index, rows in plans(queue, do):
-        if table not in small:
+        if table not in small and sql not in rare:
             assert access in ("const", "eq_ref", "ref", "range", "system"), (sql, table, access, rows)
             assert index is not None, sql
 
@@ -180,7 +183,7 @@ def test_chores(big: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
                 books = _books(big, txn)
                 pages.append(chore.page(books, at, NOON, Owed()))
 
-            check(big, page)
+            check(big, page, rare=("SELECT SUM(nurlproc) FROM pstats",))  # once a day, a row for each provider
             progress = pages[0]
 
 
