@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lcc.config import DEFAULT_MIMETYPES
-from lcc.domain.mimetypes import MimePatterns, normalise_mimetype
+from lcc.domain.mimetypes import MimePatterns, is_expected, normalise_mimetype
 from lcc.errors import UrlError
 
 
@@ -49,3 +49,29 @@ def test_patterns() -> None:
 def test_bad_patterns(pattern: str) -> None:
     with pytest.raises(ValueError, match="no pattern"):
         MimePatterns([pattern])
+
+
+@pytest.mark.parametrize(
+    ("told", "got", "expected"),
+    [
+        ("text/html", "text/html", True),
+        ("text/html", "text/plain", False),
+        ("text/html", "application/xhtml+xml", False),
+        ("application/pdf", "text/html", False),
+        ("image/png", "image/jpeg", False),
+        ("text/html", "", True),
+        ("text/html", "application/octet-stream", True),
+        ("application/octet-stream", "text/html", False),
+        ("", "text/html", True),
+        ("*/*", "image/png", True),
+        ("text/*", "text/css", True),
+        ("text/*", "textual/css", False),
+        ("text/*", "image/png", False),
+        ("text/xml", "application/xml", True),
+        ("application/javascript", "text/javascript", True),
+        ("image/jpg", "image/jpeg", True),
+        ("application/xml", "application/rss+xml", False),
+    ],
+)
+def test_what_comes_against_what_was_told(told: str, got: str, expected: bool) -> None:
+    assert is_expected(told, got) == expected
