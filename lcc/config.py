@@ -289,6 +289,11 @@ class CuConfig:
         'what those who have no token of "lcc-admin user add" may read: nothing, rows or content; empty: content for '
         "those who reach a UNIX socket, else nothing",
     )
+    content: str = setting(
+        "unix:{home}/content.sock",
+        "content port of the (central) BOT-M, where content is read: http://host:port or unix:PATH",
+    )
+    content_connections_max: int = setting(20, "connections to content ports at once", minimum=1, maximum=10_000)
     connections_max: int = setting(500, "connections of content users at once, each interface", minimum=1)
     idle_timeout: float = setting(
         300.0,

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.application.service import MultiService, Service
+from twisted.internet.defer import Deferred
 
 from lcc.config import Config, unix_socket_path
 from lcc.services.common import HomeService, RoleOptions, reactor_or_global
 from lcc.storage.database import Database, DatabaseService
 from lcc.transport.links import PortService
+from lcc.users.content import ContentClient
 from lcc.users.watcher import ChangeWatcher
 from lcc.users.web.site import build_site
 
@@ -23,12 +25,12 @@ class Options(RoleOptions):
 class _AtStop(Service):
     """Calls something when it is stopped."""
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    def __init__(self, call: Callable[[], Deferred[None] | None]) -> None:
         self._call = call
 
-    def stopService(self) -> None:
-        self._call()
+    def stopService(self) -> Deferred[None] | None:
         super().stopService()
+        return self._call()
 
 
 def build(config: Config, reactor: Any) -> MultiService:
@@ -37,10 +39,18 @@ def build(config: Config, reactor: Any) -> MultiService:
     database = Database(config.database.url, config.home, reactor, config.database, random=random.Random())
     watcher = ChangeWatcher(database, reactor)
     services = MultiService()
-    for service in (HomeService(config.home), DatabaseService(database), _AtStop(watcher.stop)):
+    content = ContentClient(
+        reactor, settings.content.replace("{home}", str(config.home)), settings.content_connections_max
+    )
+    for service in (
+        HomeService(config.home),
+        DatabaseService(database),
+        _AtStop(content.close),
+        _AtStop(watcher.stop),
+    ):
         service.setServiceParent(services)
     if settings.listen:
-        site = build_site(database, watcher, settings, _without_token(config, settings.listen), reactor)
+        site = build_site(database, watcher, content, settings, _without_token(config, settings.listen), reactor)
         PortService(reactor, config.endpoint(settings.listen), site).setServiceParent(services)
     return services
 

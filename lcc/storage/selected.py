@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import attrs
 
 from lcc.model import CachedUrl
-from lcc.storage.keyranges import provider_range
+from lcc.storage.keyranges import provider_range, views_range
 from lcc.storage.rows import CACHED, SELECT_USER, cached_url
 from lcc.storage.transactions import Txn
 
@@ -109,6 +109,16 @@ class ChangePage:
     rows: list[CachedUrl]
     after: int
     more: bool
+
+
+def views(txn: Txn, key: bytes) -> list[CachedUrl]:
+    """What is cached of a page: its mime types.
+
+    :param key: of any of them.
+    """
+    low, high = views_range(key)
+    sql = f"{SELECT_USER} WHERE urlkey > ? AND urlkey <= ? AND state = {CACHED} ORDER BY urlkey"
+    return [cached_url(row) for row in txn.query(sql, [low, high])]
 
 
 def page_by_key(txn: Txn, selection: Selection, after: bytes = b"", limit: int | None = None) -> KeyPage:

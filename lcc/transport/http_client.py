@@ -169,6 +169,10 @@ class Answer:
 
     def header(self, name: str) -> str | None:
         """The first value of this header field; None: there is none."""
+        if name.lower() == "content-length":
+            # twisted.web keeps this one apart from the others.
+            length = self._response.length
+            return str(length) if isinstance(length, int) else None
         values = self._response.headers.getRawHeaders(name)
         return values[0] if values else None
 

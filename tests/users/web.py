@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
@@ -14,7 +15,11 @@ from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 
 from lcc.config import parse_config
+from lcc.roles.botm.content_port import ContentPort, content_factory
 from lcc.services import cu
+from lcc.storage.content import AttemptFolder, ContentFolder
+from lcc.storage.durable import DurableCounter
+from lcc.transport.http_client import HttpClient
 from lcc.transport.links import PortService
 from tests.conftest import Backend
 
@@ -35,6 +40,46 @@ class Reply:
     def lines(self) -> list[Any]:
         """The body as JSON lines."""
         return [json.loads(line) for line in self.body.splitlines()]
+
+
+class _Machine:
+    """The BOT-M of machine 1, as far as its content port needs it."""
+
+    machine = 1
+
+    def is_suspect(self, file_id: int) -> bool:
+        return False
+
+    def status(self) -> dict[str, Any]:
+        return {}
+
+
+class ContentHost:
+    """A content folder behind a real content port, on the socket where a content user API looks for it."""
+
+    def __init__(self, home: Path) -> None:
+        self.folder = ContentFolder(home / "content", lambda path: DurableCounter(path, 100))
+        self.folder.open()
+        self._http = HttpClient(reactor, 5, 5.0)
+        clock: Any = reactor
+        port = ContentPort(self.folder, _Machine(), lambda machine: "", self._http, clock, 30.0)
+        self._port = PortService(reactor, f"unix:{home}/content.sock", content_factory(port, clock, 100, 30.0))
+        self._port.startService()
+        self._home = home
+
+    def add(self, data: bytes) -> int:
+        """A new content file; its id."""
+        file_id = self.folder.reserve()
+        attempt = self.folder.attempt(file_id, 1)
+        sink = AttemptFolder(self._home / "content").sink(attempt)
+        sink.write(data)
+        sink.close()
+        self.folder.accept(attempt, file_id)
+        return file_id
+
+    async def stop(self) -> None:
+        await self._port.stopService()
+        await self._http.close()
 
 
 class Api:

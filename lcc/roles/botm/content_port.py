@@ -29,6 +29,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 from zope.interface import implementer
 
+from lcc.domain.ranges import requested_range
 from lcc.interfaces import IContentFolder, IContentReader
 from lcc.transport.http_client import UNIX, Answer, HttpClient, HttpFailed, Watch
 
@@ -36,7 +37,6 @@ _log = Logger()
 
 PIECE_BYTES = 1 << 16
 _PATH = re.compile(rb"/([0-9]{1,10})/([0-9]{1,19})", re.ASCII)
-_RANGE = re.compile(r"bytes=(?:([0-9]{1,19})-([0-9]{0,19})|-([0-9]{1,19}))", re.ASCII)
 _PASSED_DOWN = ("Range", "If-Range", "If-None-Match")
 _PASSED_UP = ("Content-Length", "Content-Range", "Content-Type", "ETag", "Accept-Ranges", "Retry-After")
 RETRY_AFTER_SECONDS = 5
@@ -54,27 +54,6 @@ class Local(Protocol):
 
     def status(self) -> dict[str, Any]:
         """What it holds."""
-
-
-def requested_range(header: str | None, size_bytes: int) -> tuple[int, int] | None:
-    """The part of a file that a ``Range`` header asks for: first byte and length.
-
-    One that makes no sense, or asks for several parts, asks for the whole, as RFC 9110 (14.2) permits.
-
-    :returns: None: there is no such part.
-    """
-    match = None if header is None else _RANGE.fullmatch(header.strip())
-    if match is None:
-        return 0, size_bytes
-    first, last, suffix = match.groups()
-    if suffix is not None:
-        length = min(int(suffix), size_bytes)
-        return (size_bytes - length, length) if length else None
-    start = int(first)
-    end = min(int(last), size_bytes - 1) if last else size_bytes - 1
-    if last and int(last) < start:
-        return 0, size_bytes
-    return (start, end - start + 1) if start < size_bytes else None
 
 
 class ContentPort(Resource):

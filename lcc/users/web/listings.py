@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 from twisted.internet.interfaces import IReactorTime
-from twisted.web.http import Request
+from twisted.web.server import Request
 
 from lcc.users.access import Access
 from lcc.users.answers import Answer, Piece, Reads, begin_answer
@@ -45,7 +45,29 @@ def scoped(query: Query, access: Access) -> Query:
 
 
 class Listing(Asked):
-    """``GET /urls``: what is in the cache now."""
+    """``GET /urls``: what is in the cache now.
+
+    :param stall_seconds: who takes nothing for so long is dropped.
+    """
+
+    def __init__(self, database: Reads, without_token: str, clock: IReactorTime, stall_seconds: float) -> None:
+        super().__init__(database, without_token)
+        self._clock = clock
+        self._stall = stall_seconds
+
+    async def send(self, request: Request, form: Format, answer: Answer, piece: Piece) -> None:
+        """Send an answer whose first piece is there."""
+        request.setHeader("content-type", form.media_type)
+        request.setHeader("cache-control", "no-store")
+        if request.method == b"HEAD":
+            request.finish()
+            return
+        outlet = Outlet(request, self._clock, self._stall)
+        outlet.write(piece.data)
+        while not answer.ended:
+            await outlet.room()
+            outlet.write((await answer.next_piece()).data)
+        outlet.finish()
 
     def prepare(self, request: Request) -> tuple[Query, Format, float]:
         """What is asked for: the question, the format, how long to wait for something new.
@@ -61,7 +83,7 @@ class Listing(Asked):
     async def answer(self, request: Request, access: Access) -> None:
         query, form, _ = self.prepare(request)
         answer = await begin_answer(self.database, scoped(query, access), form)
-        await send(request, form, answer, await answer.next_piece())
+        await self.send(request, form, answer, await answer.next_piece())
 
 
 class Changes(Listing):
@@ -74,13 +96,13 @@ class Changes(Listing):
         self,
         database: Reads,
         without_token: str,
-        watcher: ChangeWatcher,
         clock: IReactorTime,
+        stall_seconds: float,
+        watcher: ChangeWatcher,
         wait_max_seconds: float,
     ) -> None:
-        super().__init__(database, without_token)
+        super().__init__(database, without_token, clock, stall_seconds)
         self._watcher = watcher
-        self._clock = clock
         self._wait_max = wait_max_seconds
 
     def prepare(self, request: Request) -> tuple[Query, Format, float]:
@@ -107,25 +129,12 @@ class Changes(Listing):
             # What was looked at and did not belong to the selection need not be looked at again.
             query = attrs.evolve(query, since=piece.token)
             await self._watcher.changed(parse_token(piece.token).number, left)
-        await send(request, form, answer, piece)
+        await self.send(request, form, answer, piece)
 
     def _seconds(self, text: str) -> float:
         if not (text.isascii() and text.isdigit() and len(text) < 10):
             raise QueryError([f"wait: {text[:80]!r} is no number of seconds"])
         return min(float(text), self._wait_max)
-
-
-async def send(request: Request, form: Format, answer: Answer, piece: Piece) -> None:
-    """Send an answer whose first piece is there."""
-    request.setHeader("content-type", form.media_type)
-    request.setHeader("cache-control", "no-store")
-    outlet = Outlet(request)
-    if request.method != b"HEAD":
-        outlet.write(piece.data)
-        while not answer.ended:
-            await outlet.room()
-            outlet.write((await answer.next_piece()).data)
-    outlet.finish()
 
 
 def _format(request: Request, name: str | None) -> Format:

@@ -9,9 +9,8 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.http import Request
 from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET
+from twisted.web.server import NOT_DONE_YET, Request
 
 from lcc.errors import StoreUnavailable
 from lcc.users.access import Access, AccessDenied, check_access

@@ -10,7 +10,9 @@ from twisted.web.server import NOT_DONE_YET, Request, Site
 from lcc.config import CuConfig
 from lcc.transport.limited import LimitedFactory
 from lcc.users.answers import Reads
+from lcc.users.content import ContentClient
 from lcc.users.watcher import ChangeWatcher
+from lcc.users.web.contents import Contents
 from lcc.users.web.listings import Changes, Listing
 from lcc.users.web.replies import reply_json
 
@@ -59,14 +61,17 @@ class UserSite(Site):
 
 
 def build_site(
-    database: Reads, watcher: ChangeWatcher, settings: CuConfig, without: str, reactor: Any
+    database: Reads, watcher: ChangeWatcher, content: ContentClient, settings: CuConfig, without: str, reactor: Any
 ) -> LimitedFactory:
     """The site with all that it has.
 
+    :param content: reads content files.
     :param without: what those who have no token may see (:data:`lcc.users.access.WITHOUT_TOKEN`).
     """
     root = _Root()
-    root.putChild(b"urls", Listing(database, without))
-    root.putChild(b"changes", Changes(database, without, watcher, reactor, settings.wait_max))
+    stall = settings.idle_timeout
+    root.putChild(b"urls", Listing(database, without, reactor, stall))
+    root.putChild(b"changes", Changes(database, without, reactor, stall, watcher, settings.wait_max))
+    root.putChild(b"content", Contents(database, without, content, reactor, stall))
     site = UserSite(root, timeout=settings.idle_timeout, reactor=reactor)
     return LimitedFactory(site, settings.connections_max, "content users over HTTP")

@@ -1,26 +1,54 @@
-"""Writing a long reply: the next piece is made when the one before has left."""
+"""Writing a long reply: more is made when what there is has left; who does not read is dropped."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IConsumer, IPushProducer, IReactorTime
 from twisted.web.http import Request
 from zope.interface import implementer
 
+from lcc.transport.http_client import Watch
+
 
 @implementer(IPushProducer)
-class Outlet:
-    """The body of a reply, with back-pressure: ``write``, then wait for ``room()``."""
+class _Gate:
+    """What the request asks to pause."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+
+    def pauseProducing(self) -> None:
+        self._outlet.pause()
+
+    def resumeProducing(self) -> None:
+        self._outlet.resume()
+
+    def stopProducing(self) -> None:
+        self._outlet.stop()
+
+
+@implementer(IConsumer)
+class Outlet:
+    """The body of a reply, with back-pressure: ``write``, then wait for ``room()``; or give it to a producer.
+
+    :param stall_seconds: a client that takes nothing for so long while something waits for it is dropped.
+    """
+
+    def __init__(self, request: Request, clock: IReactorTime, stall_seconds: float) -> None:
         self._request = request
+        self._watch = Watch(clock, stall_seconds)
         self._paused = False
         self._waiting: Deferred[None] | None = None
-        request.registerProducer(self, True)
+        self._source: Any = None
+        self._over = False
+        request.notifyFinish().addBoth(lambda _: self.stop())
+        request.registerProducer(_Gate(self), True)
 
     def write(self, data: bytes) -> None:
         """Send the next bytes."""
-        if data:
+        if data and not self._over:
             self._request.write(data)
 
     def room(self) -> Deferred[None]:
@@ -30,22 +58,60 @@ class Outlet:
         self._waiting = Deferred()
         return self._waiting
 
+    def close(self) -> None:
+        """Nothing more comes; the reply itself is not finished by that."""
+        if not self._over:
+            self.stop()
+            self._request.unregisterProducer()
+
     def finish(self) -> None:
         """That was all."""
-        self._request.unregisterProducer()
+        self.close()
         self._request.finish()
 
-    # IPushProducer.
+    # What the request asks for.
 
-    def pauseProducing(self) -> None:
-        self._paused = True
+    def pause(self) -> None:
+        """It cannot take more now."""
+        if not self._paused:
+            self._paused = True
+            self._watch.start(self._abort)
+            if self._source is not None:
+                self._source.pauseProducing()
 
-    def resumeProducing(self) -> None:
+    def resume(self) -> None:
+        """It can again."""
         self._paused = False
+        self._watch.stop()
+        if self._source is not None:
+            self._source.resumeProducing()
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             waiting.callback(None)
 
-    def stopProducing(self) -> None:
-        # The request's own notification cancels whoever writes.
-        self._paused = True
+    def stop(self) -> None:
+        """The client is gone, or has everything."""
+        self._over = True
+        self._watch.stop()
+        if self._source is not None:
+            source, self._source = self._source, None
+            source.stopProducing()
+
+    # IConsumer: what a producer of the body asks for.
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        """From now on this one writes."""
+        self._source = producer
+        if self._over:
+            producer.stopProducing()
+        elif self._paused:
+            producer.pauseProducing()
+
+    def unregisterProducer(self) -> None:
+        """It writes no longer."""
+        self._source = None
+
+    def _abort(self) -> None:
+        channel = self._request.channel
+        if channel is not None:
+            channel.forceAbortClient()

@@ -1,0 +1,139 @@
+"""``/content/KEY``: the content of one URL, as it was fetched.
+
+KEY is the ``key`` of a row.  ``/content?provider=N&curl=URL`` names the URL instead, with ``mimetype`` where the page
+has several views.  The entity tag is the content's md5: it stays the same when the same content is fetched again.
+"""
+
+from __future__ import annotations
+
+import re
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.web.http import CACHED as NOT_MODIFIED
+from twisted.web.server import Request
+
+from lcc.domain.keys import url_key
+from lcc.domain.mimetypes import normalise_mimetype
+from lcc.domain.ranges import requested_range
+from lcc.domain.urls import normalise
+from lcc.errors import UrlError
+from lcc.model import CachedUrl
+from lcc.storage.cache import url
+from lcc.storage.selected import views
+from lcc.users.access import Access
+from lcc.users.answers import Reads
+from lcc.users.content import Content, ContentClient, ContentGone, ContentUnavailable
+from lcc.users.query import QueryError, parse_query
+from lcc.users.records import CACHED
+from lcc.users.web.listings import asked_pairs
+from lcc.users.web.replies import Asked, HttpError
+from lcc.users.web.streaming import Outlet
+
+ATTEMPTS = 3
+"""How often a row is read again whose file has been replaced meanwhile."""
+_KEY = re.compile(rb"[0-9a-f]{40}").fullmatch
+_OCTETS = "application/octet-stream"
+
+
+class Contents(Asked):
+    """All content.
+
+    :param client: reads content files.
+    :param stall_seconds: who takes nothing for so long is dropped.
+    """
+
+    takes_path = True
+
+    def __init__(
+        self, database: Reads, without_token: str, client: ContentClient, clock: IReactorTime, stall_seconds: float
+    ) -> None:
+        super().__init__(database, without_token)
+        self._client = client
+        self._clock = clock
+        self._stall = stall_seconds
+
+    async def answer(self, request: Request, access: Access) -> None:
+        if not access.content:
+            raise HttpError(403, "this token is for rows only")
+        row = await self._row(request)
+        for _ in range(ATTEMPTS):
+            if row is None or not access.sees(row.pid):
+                raise HttpError(404, "there is no such URL")
+            if row.state != CACHED or row.fetched_fileid is None:
+                raise HttpError(410, "it is in the cache no longer")
+            try:
+                return await self._send(request, row)
+            except ContentGone:
+                # Replaced or deleted since the row was read.
+                row = await self.database.interact(url, row.key)
+            except ContentUnavailable as error:
+                raise HttpError(503, f"its content cannot be read now: {error}", retry_after="5") from None
+        raise HttpError(503, "its content is missing, or changes too fast", retry_after="5")
+
+    async def _row(self, request: Request) -> CachedUrl | None:
+        if request.postpath:
+            (key, *rest) = request.postpath
+            if rest or not _KEY(key):
+                raise HttpError(404, "a key is 40 hexadecimal digits, as in the rows")
+            return await self.database.interact(url, bytes.fromhex(key.decode()))
+        pairs, named = asked_pairs(request, "curl")
+        asked = parse_query(pairs).selection
+        if "curl" not in named or asked.providers is None or len(asked.providers) != 1:
+            raise QueryError(["name the URL: /content/KEY, or ?provider=N&curl=URL"])
+        (pid,) = asked.providers
+        try:
+            curl = normalise(named["curl"])
+            mimetypes = [normalise_mimetype(each) for each in asked.mimetypes]
+        except UrlError as error:
+            raise QueryError([f"curl or mimetype: {error}"]) from None
+        key = url_key(pid, curl, "")
+        found = [
+            row
+            for row in await self.database.interact(views, key)
+            if row.curl == curl and (not mimetypes or row.mimetype in mimetypes)
+        ]
+        if len(found) > 1:
+            raise QueryError([f"mimetype: one of {', '.join(row.mimetype for row in found)}"])
+        return found[0] if found else None
+
+    async def _send(self, request: Request, row: CachedUrl) -> None:
+        size = row.length or 0
+        if row.mtime is not None:
+            request.setLastModified(row.mtime)
+        if request.setETag(f'"{row.md5}"'.encode("ascii")) is NOT_MODIFIED:
+            request.finish()
+            return
+        condition = request.getHeader("if-range")
+        wanted = request.getHeader("range") if condition in (None, f'"{row.md5}"') else None
+        part = requested_range(wanted, size)
+        request.setHeader("accept-ranges", "bytes")
+        if part is None:
+            raise HttpError(416, "it is shorter", content_range=f"bytes */{size}")
+        first, length = part
+        content: Content | None = None
+        if request.method != b"HEAD" and length:
+            content = await self._open(row, first, length)
+        if length != size:
+            request.setResponseCode(206)
+            request.setHeader("content-range", f"bytes {first}-{first + length - 1}/{size}")
+        mimetype = row.mimetype or _OCTETS
+        request.setHeader("content-type", f"{mimetype}; charset={row.charset}" if row.charset else mimetype)
+        # It is what strangers wrote: no browser shall take it for a page of this server.
+        request.setHeader("content-security-policy", "sandbox")
+        request.setHeader("x-content-type-options", "nosniff")
+        request.setHeader("content-length", str(length))
+        if content is not None:
+            outlet = Outlet(request, self._clock, self._stall)
+            await content.pipe_to(outlet)
+            outlet.finish()
+        else:
+            request.finish()
+
+    async def _open(self, row: CachedUrl, first: int, length: int) -> Content:
+        machine, file = row.fetched_machineid or 0, row.fetched_fileid or 0
+        whole = length == row.length
+        content = await self._client.open(machine, file, first, None if whole else length)
+        if content.size_bytes != length:
+            content.drop()
+            raise ContentUnavailable("the file is of another length than its row says")
+        return content
