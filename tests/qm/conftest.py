@@ -13,13 +13,19 @@ from .kit import MakeWorld, World
 
 
 @pytest.fixture
-def make_world(tmp_path: Path) -> Iterator[MakeWorld]:
+def hops() -> int:
+    """Central BOT-Ms between the queue manager and each BOT-M; modules whose rules must hold behind them say more."""
+    return 0
+
+
+@pytest.fixture
+def make_world(tmp_path: Path, hops: int) -> Iterator[MakeWorld]:
     worlds: list[World] = []
 
     def make(**settings: Any) -> World:
         folder = tmp_path / str(len(worlds))
         folder.mkdir()
-        worlds.append(World(folder, **settings))
+        worlds.append(World(folder, hops, **settings))
         return worlds[-1]
 
     yield make

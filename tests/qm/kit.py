@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
-from lcc.config import QmConfig
+from lcc.config import BotmConfig, QmConfig
 from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
 from lcc.interfaces import IQueueStore
@@ -36,6 +36,7 @@ from lcc.protocols.work import (
     Verify,
 )
 from lcc.protocols.xmlfeed import Start, XmlFeed
+from lcc.roles.botm.relay import Relay
 from lcc.roles.qm.engine import QmEngine
 from lcc.storage import cache
 from lcc.storage.providers import add_provider
@@ -56,7 +57,8 @@ class Remote:
         self.feed = XmlFeed(INTERNAL_LIMITS)
         self.qm_hello: Hello | None = None
         self.transport = StringTransport()
-        self.stream = world.engine.factory(for_uns).buildProtocol(None)
+        self.behind = hello.role == "botm" and world.hops > 0
+        self.stream: Any = world.port(for_uns, hello)
         self.stream.makeConnection(self.transport)
         self.closed = False
         world.remotes.append(self)
@@ -64,7 +66,9 @@ class Remote:
 
     @property
     def paused(self) -> bool:
-        return self.transport.producerState == "paused"
+        """The queue manager does not read what this end, or the central BOT-M before it, says."""
+        central = self.world.centrals[0].transports[1] if self.behind else None
+        return self.transport.producerState == "paused" or (central is not None and central.producerState == "paused")
 
     def write(self, text: str) -> None:
         if not self.closed:
@@ -249,13 +253,51 @@ class FakeBotm(Remote):
         self.say(Capacity(fetches))
 
 
+class CentralBotm:
+    """A real central BOT-M in front of the queue manager, or of another central one."""
+
+    def __init__(self, world: World, above: CentralBotm | None) -> None:
+        name = "central" if above is None else "row"
+        upper = frozenset(["qm" if above is None else "botm"])
+        self.relay = Relay(BotmConfig(name=name, serves="botms"), world.clock, name, upper)
+        self.transports = StringTransport(), StringTransport()
+        port = world.engine.factory(False) if above is None else above.relay.branch_factory()
+        self.streams: tuple[Any, Any] = self.relay.link_factory(int).buildProtocol(None), port.buildProtocol(None)
+        self.closed = False
+        for stream, transport in reversed(list(zip(self.streams, self.transports, strict=True))):
+            stream.makeConnection(transport)
+
+    def exchange(self) -> bool:
+        """Move what was said on its connection upwards."""
+        moved = False
+        for sender, receiver in ((0, 1), (1, 0)):
+            data = self.transports[sender].value()
+            if data and not self.closed and self.transports[receiver].producerState == "producing":
+                self.transports[sender].clear()
+                self.streams[receiver].dataReceived(data)
+                moved = True
+        if any(transport.disconnecting for transport in self.transports):
+            self.close()
+        return moved
+
+    def close(self) -> None:
+        """Its connection upwards is lost."""
+        if not self.closed:
+            self.closed = True
+            for stream in self.streams:
+                stream.connectionLost(Failure(ConnectionLost()))
+
+
 class World:
     """Everything.
 
+    :param hops: central BOT-Ms between each BOT-M and the queue manager.
     :ivar fetching: provider -> URL, as the web servers see it.
     """
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, hops: int = 0, **settings: Any) -> None:
+        self.hops = hops
+        self.centrals: list[CentralBotm] = []
         self.settings = QmConfig(**({"delete_grace": 0} | settings))
         self.clock = Clock()
         self.random = Random(1)
@@ -271,6 +313,8 @@ class World:
         """A new queue manager on the same database; the old one is killed."""
         for remote in list(self.remotes):
             remote.close(ConnectionDone())
+        for central in self.centrals:
+            central.close()
         if self.engine is not None:
             self.engine.stop()
         if store is None:
@@ -280,6 +324,19 @@ class World:
             store, self.settings, self.clock, self.wall_clock, self.random.random, self._stopped, TIMESLOTS
         )
         self.engine.start()
+
+    def port(self, for_uns: bool, hello: Hello) -> Any:
+        """A new connection for who will say this."""
+        if hello.role != "botm" or not self.hops:
+            return self.engine.factory(for_uns).buildProtocol(None)
+        if not self.centrals or any(central.closed for central in self.centrals):
+            for central in self.centrals:
+                central.close()
+            self.centrals = []
+            for _ in range(self.hops):
+                self.centrals.append(CentralBotm(self, self.centrals[-1] if self.centrals else None))
+                self.settle()
+        return self.centrals[-1].relay.branch_factory().buildProtocol(None)
 
     def wall_clock(self) -> float:
         return NOW + self.clock.seconds()
@@ -291,7 +348,8 @@ class World:
         """Until nothing happens any more at this time."""
         while True:
             self.clock.advance(0)
-            if not sum(remote.exchange() for remote in list(self.remotes)):
+            ends: list[Remote | CentralBotm] = [*self.remotes, *self.centrals]
+            if not sum(end.exchange() for end in ends):
                 return
 
     def advance(self, seconds: float) -> None:
@@ -332,6 +390,8 @@ class World:
     def close(self) -> None:
         for remote in list(self.remotes):
             remote.close(ConnectionDone())
+        for central in reversed(self.centrals):
+            central.close()
         self.engine.stop()
         assert not self.clock.getDelayedCalls(), self.clock.getDelayedCalls()
         self.database.close()

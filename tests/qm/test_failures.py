@@ -14,6 +14,12 @@ from tests.conftest import LoggedErrors
 from .kit import FakeBotm, FakeUns, MakeWorld, World, page, pages
 
 
+@pytest.fixture(params=[0, 1, 2])
+def hops(request: pytest.FixtureRequest) -> int:
+    """Directly, and behind central BOT-Ms."""
+    return int(request.param)
+
+
 def test_a_new_queue_manager_takes_over_running_orders(world: World) -> None:
     uns, botm = FakeUns(world), FakeBotm(world)
     for number in range(1, 5):
@@ -145,6 +151,7 @@ def test_anything_may_break_at_any_time(make_world: MakeWorld, seed: int, slow: 
     assert world.engine.scheduler.taken_count == 0
 
 
+@pytest.mark.parametrize("hops", [0])  # its connections are swapped by hand
 def test_a_newer_queue_manager_stops_the_older(world: World, logged_errors: LoggedErrors) -> None:
     uns, botm = FakeUns(world), FakeBotm(world)
     uns.send_set(1, world.provider(), pages(1, 2))

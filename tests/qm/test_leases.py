@@ -14,6 +14,12 @@ from .kit import NOW, FakeBotm, FakeUns, MakeWorld, World, pages
 LEASE = 100.0
 
 
+@pytest.fixture(params=[0, 1, 2])
+def hops(request: pytest.FixtureRequest) -> int:
+    """Directly, and behind central BOT-Ms."""
+    return int(request.param)
+
+
 @pytest.fixture
 def world(make_world: MakeWorld) -> World:
     return make_world(lease=LEASE)

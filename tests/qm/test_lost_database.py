@@ -19,6 +19,12 @@ from lcc.testing.inline_database import InlineDatabase
 from .kit import FakeBotm, FakeUns, MakeWorld, Remote, World, pages
 
 
+@pytest.fixture(params=[0, 1, 2])
+def hops(request: pytest.FixtureRequest) -> int:
+    """Directly, and behind central BOT-Ms."""
+    return int(request.param)
+
+
 class Uns(FakeUns):
     """A UNS that remembers."""
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lcc.errors import code
 from lcc.model import FETCH_NOW
 
 from .kit import FakeBotm, FakeUns, MakeWorld, World, page, pages
 
 DNS = code("dns-failed")
+
+
+@pytest.fixture(params=[0, 1, 2])
+def hops(request: pytest.FixtureRequest) -> int:
+    """Directly, and behind central BOT-Ms."""
+    return int(request.param)
 
 
 def urls(botm: FakeBotm) -> list[str]:
