@@ -64,11 +64,9 @@ class BranchPeer(Peer):
         self.unread_bytes = 0
 
     def tell(self, text: str) -> None:
-        """Send it this element; a peer that reads nothing for long is dropped."""
+        """Send it this element; if it reads nothing, only so much."""
         stream = self.stream
-        if stream.writable:
-            self.unread_bytes = 0
-        else:
+        if not stream.writable:
             self.unread_bytes += len(text)
             if self.unread_bytes > UNREAD_BYTES_MAX:
                 self.drop("it does not read what is said to it")
@@ -106,6 +104,9 @@ class BranchPeer(Peer):
         finally:
             self._stem.branch_settled(self)
         return None
+
+    def peer_resumed(self) -> None:
+        self.unread_bytes = 0
 
     def peer_lost(self, reason: Failure) -> None:
         self._stem.branch_lost(self)
