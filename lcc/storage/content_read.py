@@ -47,11 +47,14 @@ def fault_of(folder: Path, file: int, size_bytes: int, expected_md5: str, paced:
 
     :param expected_md5: empty: the content is not read.
     :param paced: is told of each piece that was read, in bytes, and may wait.
+    :raises PermissionError: this user may not read it, which says nothing of the file.
     """
     try:
         descriptor = os.open(folder / content_path(file), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):
         return "missing"
+    except PermissionError:
+        raise
     except OSError:
         return "unreadable"
     try:

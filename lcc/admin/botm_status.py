@@ -1,0 +1,84 @@
+"""Asking the BOT-M of this machine what it holds, at its content port."""
+
+from __future__ import annotations
+
+import json
+import socket
+from http.client import HTTPConnection, HTTPException
+
+from attrs import frozen
+from twisted.internet.endpoints import serverFromString
+
+from lcc.config import Config, unix_socket_path
+
+TIMEOUT_SECONDS = 10.0
+STATUS_BYTES_MAX = 16 << 20
+
+
+class NotAsked(Exception):
+    """The BOT-M cannot be asked; says why."""
+
+
+@frozen
+class BotmStatus:
+    """What a BOT-M holds (:meth:`lcc.roles.botm.engine.BotMaster.status`).
+
+    :ivar settled: a file that is in no row of the database, and not in ``files``, never will be in one.
+    :ivar files: of orders, and of results that are not recorded yet.
+    :ivar attempts: that may be being written.
+    """
+
+    machine: int
+    settled: bool
+    files: frozenset[int]
+    attempts: frozenset[str]
+
+
+class _UnixConnection(HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=TIMEOUT_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def ask_botm(config: Config) -> BotmStatus:
+    """What the BOT-M of this configuration holds now.
+
+    :raises NotAsked: it does not run, or has no content port that this host reaches.
+    """
+    connection = _connection(config)
+    try:
+        connection.request("GET", "/status")
+        answer = connection.getresponse()
+        text = answer.read(STATUS_BYTES_MAX)
+        if answer.status != 200:
+            raise NotAsked(f"the BOT-M answers {answer.status}: {text[:200].decode('ascii', 'replace').strip()}")
+        said = json.loads(text)
+        return BotmStatus(
+            int(said["machine"]), bool(said["settled"]), frozenset(said["files"]), frozenset(said["attempts"])
+        )
+    except (OSError, HTTPException) as error:
+        raise NotAsked(f"the BOT-M cannot be asked: {error or type(error).__name__}") from None
+    except (ValueError, KeyError, TypeError):
+        raise NotAsked("what answers at the content port is no BOT-M") from None
+    finally:
+        connection.close()
+
+
+def _connection(config: Config) -> HTTPConnection:
+    text = config.endpoint(config.botm.content_listen)
+    if not text:
+        raise NotAsked("the BOT-M has no content port ([botm] content_listen)")
+    path = unix_socket_path(text)
+    if path:
+        return _UnixConnection(path)
+    endpoint = serverFromString(object(), text)
+    port = getattr(endpoint, "_port", None)
+    if not isinstance(port, int) or text.startswith("ssl"):
+        raise NotAsked(f"lcc-admin cannot ask at {text}")
+    host = str(getattr(endpoint, "_interface", "") or "127.0.0.1")
+    return HTTPConnection({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port, timeout=TIMEOUT_SECONDS)
