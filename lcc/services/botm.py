@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IProtocolFactory
 from twisted.internet.threads import deferToThreadPool
 
 from lcc.config import Config, content_address
-from lcc.roles.botm.content_port import ContentPort, content_factory
+from lcc.roles.botm.content_port import ContentFactory, ContentPort, content_factory
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.relay import Relay
 from lcc.services.common import RoleOptions, reactor_or_global
@@ -60,14 +60,16 @@ class _Relaying(Service):
         super().stopService()
 
 
-class _Asking(Service):
-    """Closes the connections to other content ports at stop."""
+class _Serving(Service):
+    """Ends the connections of and to content ports at stop."""
 
-    def __init__(self, http: HttpClient) -> None:
+    def __init__(self, factory: ContentFactory, http: HttpClient) -> None:
+        self._factory = factory
         self._http = http
 
     def stopService(self) -> Deferred[None]:
         super().stopService()
+        self._factory.drop_all()
         return self._http.close()
 
 
@@ -100,17 +102,17 @@ def build(config: Config, reactor: Any) -> MultiService:
         owned = _Content(content, sync, engine)
         port, link = engine.robot_factory(), engine.link_factory(policy.good_hello)
         content_port = ContentPort(content, engine, lambda _: "", http, reactor, stall_seconds)
+    factory = content_factory(content_port, reactor, settings.content_connections_max, stall_seconds)
     services = MultiService()
     for service in (
         LockService(config.home / "botm.lock"),
         owned,
         PortService(reactor, config.endpoint(settings.listen), port),
         link_service(reactor, config.endpoint(settings.parent or settings.connect), link, policy),
-        _Asking(http),
+        _Serving(factory, http),
     ):
         service.setServiceParent(services)
     if settings.content_listen:
-        factory = content_factory(content_port, reactor, settings.content_connections_max, stall_seconds)
         PortService(reactor, config.endpoint(settings.content_listen), factory).setServiceParent(services)
     return services
 

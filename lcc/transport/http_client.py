@@ -96,13 +96,12 @@ class HttpClient:
             asked = self._agent.request(b"GET", _base(address) + path.encode("ascii"), sent)
             watch.start(asked.cancel)
             response = await asked
-        except CancelledError:
+        except BaseException as error:
             self._slots.release()
             if watch.over:
                 raise HttpFailed(f"{address} did not answer within {self._timeout:g} seconds") from None
-            raise
-        except BaseException as error:
-            self._slots.release()
+            if _is_cancelled(error):
+                raise CancelledError from None
             if isinstance(error, Exception):
                 raise HttpFailed(f"{address}: {_reason(error)}") from error
             raise
@@ -114,6 +113,12 @@ class HttpClient:
         """Close the connections that are kept."""
         closed: Deferred[None] = self._pool.closeCachedConnections()
         return closed
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """It was cancelled, at whatever stage of the request."""
+    reasons = getattr(error, "reasons", ())
+    return isinstance(error, CancelledError) or any(reason.check(CancelledError) for reason in reasons)
 
 
 def _reason(error: Exception) -> str:

@@ -306,8 +306,8 @@ class _ContentSite(Site):
         pass
 
 
-class _Limited(WrappingFactory):
-    """Takes so many connections at once, and no more."""
+class ContentFactory(WrappingFactory):
+    """What listens at the content port: takes so many connections at once, and no more."""
 
     noisy = False
 
@@ -321,11 +321,16 @@ class _Limited(WrappingFactory):
             return None
         return super().buildProtocol(address)
 
+    def drop_all(self) -> None:
+        """End all connections."""
+        for protocol in list(self.protocols):
+            protocol.abortConnection()
+
 
 def content_factory(
     port: ContentPort, clock: IReactorTime, connections_max: int, idle_timeout_seconds: float
-) -> WrappingFactory:
-    """What listens at the content port."""
+) -> ContentFactory:
+    """The factory for the content port."""
     site = _ContentSite(port, _ContentRequest, timeout=idle_timeout_seconds, reactor=clock)
     site.noisy = False
-    return _Limited(site, connections_max)
+    return ContentFactory(site, connections_max)
