@@ -136,7 +136,17 @@ class QmConfig:
     overload_low: float = setting(
         0.8, "UNSes are let in again when both are at or below this part of their limits", minimum=0, maximum=1
     )
-    attempts_max: int = setting(5, "fetches of one URL before a retryable error becomes final", minimum=1)
+    attempts_max: int = setting(7, "fetches of one URL before a retryable error becomes final", minimum=1)
+    retry_initial: float = setting(
+        60.0, "first delay before a URL that failed is tried again", unit="seconds", minimum=0.01
+    )
+    retry_maximum: float = setting(
+        3600.0,
+        "longest delay before a URL that failed is tried again",
+        unit="seconds",
+        minimum=0.01,
+        maximum=30 * 86400,
+    )
     bandwidth_bytes: int = setting(
         0, "for all fetches together, as it travels; 0: without limit", unit="bytes per second", minimum=0
     )

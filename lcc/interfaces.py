@@ -38,6 +38,7 @@ from lcc.model import (
     Quota,
     ReadAhead,
     Recorded,
+    RetryPage,
     Session,
     SetPiece,
     SlotPage,
@@ -118,14 +119,20 @@ class IQueueRules(Interface):
         :param floor: the newest connection that is known to have said something of all URLs that this one belongs
             to (a full set, a deletion of all views)."""
 
-    def outcome(code: int, generation: int, row_fetch: bool | None, row_generation: int, attempts: int) -> Outcome:
+    def outcome(
+        code: int, generation: int, row_fetch: bool | None, row_generation: int, attempts: int, unreached: int = 0
+    ) -> Outcome:
         """What to do about the result of a fetch.
 
         :param code: 0: there is content; else the error.
         :param generation: of the row when it was sent out.
         :param row_fetch: the row is to be fetched; False: its operation is "nothing"; None: there is no row any more.
         :param row_generation: of the row now.
-        :param attempts: fetches of it that have failed before."""
+        :param attempts: fetches of it that have failed before, by an error of the URL.
+        :param unreached: fetches of it before that did not reach its site."""
+
+    def retry_time(attempts: int, key: bytes, now: int) -> float:
+        """When a URL that has failed so often (1: once) is tried again, in seconds since 1970."""
 
     def slot(hours: str, provider_hours: str, timezone: str, now: int) -> int:
         """The time slot of a new queue row: FETCH_NOW, or when it may be fetched next.
@@ -221,6 +228,10 @@ class IQueueStore(IQueueRepair):
 
         :param after: begin behind this ``(psetid, seq)``: what was opened before and is back already, because its
             hours are closed, is not opened again."""
+
+    def open_retries(now: int, limit: int) -> Deferred[RetryPage]:
+        """Move at most ``limit`` rows that waited to be tried again, and are due, to FETCH_NOW, at the end of their
+        sets."""
 
     def read_ahead(cursors: Sequence[Cursor], unknown: Collection[int] = ()) -> Deferred[ReadAhead]:
         """The next queue rows of several providers, for each of which there is one cursor; with each row what the

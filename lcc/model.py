@@ -19,6 +19,20 @@ hash of the normalised mime type; the last four are zero where a deletion names 
 FETCH_NOW = -1
 """The time slot of what may be fetched at any time (seed 002, section 6)."""
 
+RETRY_SLOT_SECONDS = 4
+"""What waits to be tried again stands in slots of this length (those of the seed's "bandwidth-delay" table).  Their
+numbers are below :data:`FETCH_NOW` and come from the time when they end, so they need no period."""
+
+
+def retry_slot(due: float) -> int:
+    """The slot of a row that is to be tried again at this time (seconds since 1970), or up to a slot later."""
+    return FETCH_NOW - 1 + int(-due // RETRY_SLOT_SECONDS)
+
+
+def retry_time(slot: int) -> int:
+    """When the rows of such a slot are due."""
+    return (FETCH_NOW - 1 - slot) * RETRY_SLOT_SECONDS
+
 
 @attrs.frozen
 class Provider:
@@ -229,8 +243,9 @@ class QueueRow(NamedTuple):
     :ivar delete: the row's operation is "nothing": a deletion came after the fetch was queued.
     :ivar generation: grows with every change of the row; a finished fetch removes only the generation it was sent
         out with.
-    :ivar attempts: fetches that have failed.
+    :ivar attempts: fetches that have failed by an error of the URL, since it was told last.
     :ivar stored: what a server may confirm instead of sending it again; None: it is fetched in any case.
+    :ivar unreached: fetches that did not reach its site, since it was told last.
     """
 
     key: bytes
@@ -244,6 +259,7 @@ class QueueRow(NamedTuple):
     attempts: int
     notice: UrlNotice
     stored: Stored | None = None
+    unreached: int = 0
 
 
 class Waiting(NamedTuple):
@@ -284,6 +300,17 @@ class SlotPage(NamedTuple):
 
     earliest: list[tuple[int, int, int, int]]
     upto: tuple[int, int] | None
+
+
+class RetryPage(NamedTuple):
+    """A part of what waited to be tried again, and is due.
+
+    :ivar earliest: as of :class:`SlotPage`.
+    :ivar next_time: when the next rows are due (the past: there are more now); None: nothing waits.
+    """
+
+    earliest: list[tuple[int, int, int, int]]
+    next_time: int | None
 
 
 class Cursor(NamedTuple):
@@ -447,24 +474,27 @@ class Recorded:
     :ivar held: provider -> code, for errors that hold the whole provider back.
     :ivar requeued: provider -> earliest ``(psetid, seq)`` of the rows that went to the end of their set.
     :ivar deletes: there are new rows in ``fsmdb``.
+    :ivar retry_time: when the first of the rows that have to wait to be tried again is due; None: there are none.
     """
 
     again: tuple[QueueRow, ...]
     held: dict[int, int]
     requeued: dict[int, tuple[int, int]]
     deletes: bool
+    retry_time: int | None = None
 
 
 @attrs.frozen
 class CarriedOut:
     """What became of orders of ``lcc-admin``.
 
-    :ivar finished: ``(kind, pid)`` of each order that is carried out, e.g. ``("provider-changed", 7)``; pid 0: all.
+    :ivar finished: ``(kind, pid, code)`` of each order that is carried out, e.g. ``("retry", 7, 503)``; pid 0: all;
+        code 0: any.
     :ivar work: what it did to the queue.
     :ivar more: there is more to do.
     """
 
-    finished: tuple[tuple[str, int], ...]
+    finished: tuple[tuple[str, int, int], ...]
     work: Absorbed
     more: bool
 
@@ -634,9 +664,9 @@ class Outcome(Enum):
     AGAIN = "again"
     """Failed, but the row has changed since; or it was not tried: it stays queued."""
     RETRY = "retry"
-    """The row goes to the end of its set."""
+    """The row goes to the end of its set, and waits for a while."""
     HOLD = "hold"
-    """The row stays where it is; the provider waits."""
+    """The row goes to the end of its set; the provider waits."""
     KEEP = "keep"
     """An error for the provider; the row is done, older content stays."""
     DELETE = "delete"

@@ -16,6 +16,7 @@ def decide(
     row_fetch: bool | None,
     row_generation: int,
     attempts: int,
+    unreached: int,
     attempts_max: int,
     hold_attempts_max: int,
 ) -> Outcome:
@@ -31,7 +32,7 @@ def decide(
         return Outcome.STORE if generation == row_generation else Outcome.STORE_AGAIN
     remedy = entry_for(code).remedy
     if remedy is Remedy.HOLD_PROVIDER:
-        final = generation == row_generation and attempts + 1 >= hold_attempts_max
+        final = generation == row_generation and unreached + 1 >= hold_attempts_max
         return Outcome.KEEP if final else Outcome.HOLD
     if generation != row_generation or remedy is Remedy.WAIT:
         return Outcome.AGAIN

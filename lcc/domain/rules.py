@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 from zope.interface import implementer
 
-from lcc.domain import absorb, outcome, quota, revalidation
+from lcc.config import QmConfig
+from lcc.domain import absorb, outcome, quota, retries, revalidation
 from lcc.domain.timeslots import TimeSlots
 from lcc.interfaces import IQueueRules
 from lcc.model import Action, CachedState, Outcome, QueuedState, Quota, UrlNotice
@@ -19,11 +20,25 @@ class QueueRules:
     :ivar attempts_max: fetches of one URL before a retryable error becomes final.
     :ivar hold_attempts_max: the same for errors of the provider's site.
     :ivar timeslots: the LCC's period.
+    :ivar retry_initial, retry_maximum: the first and the longest delay before a URL is tried again, in seconds.
     """
 
     attempts_max: int
     hold_attempts_max: int = 20
     timeslots: TimeSlots = attrs.field(factory=TimeSlots)
+    retry_initial: float = 60.0
+    retry_maximum: float = 3600.0
+
+    @classmethod
+    def configured(cls, settings: QmConfig, timeslots: TimeSlots) -> QueueRules:
+        """The rules with the settings of a configuration."""
+        return cls(
+            settings.attempts_max,
+            settings.hold_attempts_max,
+            timeslots,
+            settings.retry_initial,
+            settings.retry_maximum,
+        )
 
     def action(
         self, notice: UrlNotice, connseq: int, floor: int, queued: QueuedState | None, cached: CachedState | None
@@ -31,11 +46,19 @@ class QueueRules:
         return absorb.decide(notice, connseq, floor, queued, cached)
 
     def outcome(
-        self, code: int, generation: int, row_fetch: bool | None, row_generation: int, attempts: int
+        self,
+        code: int,
+        generation: int,
+        row_fetch: bool | None,
+        row_generation: int,
+        attempts: int,
+        unreached: int = 0,
     ) -> Outcome:
-        return outcome.decide(
-            code, generation, row_fetch, row_generation, attempts, self.attempts_max, self.hold_attempts_max
-        )
+        limits = (self.attempts_max, self.hold_attempts_max)
+        return outcome.decide(code, generation, row_fetch, row_generation, attempts, unreached, *limits)
+
+    def retry_time(self, attempts: int, key: bytes, now: int) -> float:
+        return now + retries.delay_seconds(attempts, key, self.retry_initial, self.retry_maximum)
 
     def slot(self, hours: str, provider_hours: str, timezone: str, now: int) -> int:
         return self.timeslots.slot(hours, provider_hours, timezone, now)

@@ -43,7 +43,7 @@ def build(config: Config, reactor: Any) -> MultiService:
     chance = random.Random()
     database = Database(config.database.url, config.home, reactor, config.database, random=chance)
     timeslots = TimeSlots(config.slots, config.slot_seconds, config.timezone)
-    store = QueueStore(database, QueueRules(settings.attempts_max, settings.hold_attempts_max, timeslots), settings)
+    store = QueueStore(database, QueueRules.configured(settings, timeslots), settings)
     engine = QmEngine(store, settings, reactor, time.time, chance.random, reactor.stop, timeslots)
     services = MultiService()
     port = PortService(reactor, config.endpoint(settings.listen), engine.factory(for_uns=True))

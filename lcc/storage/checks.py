@@ -19,6 +19,7 @@ from lcc.model import FETCH_NOW
 from lcc.storage.books import Books
 from lcc.storage.keyranges import provider_range
 from lcc.storage.queue_batch import Owed
+from lcc.storage.queue_waits import BEFORE_SLOTS
 from lcc.storage.rows import CACHED, FETCH
 from lcc.storage.setrows import SET_COLUMNS, derived_set
 from lcc.storage.transactions import Txn
@@ -40,7 +41,7 @@ class _Counted(NamedTuple):
     """
 
     pid: int = 0
-    slot: int = -2
+    slot: int = BEFORE_SLOTS
     psetid: int = 0
     before: int = 0
     rows: int = 0
@@ -125,7 +126,7 @@ def _mend_set(books: Books, at: _Counted, now: int, owed: Owed) -> None:
 def check_rows_of_sets(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | None:
     """Each row of ``qpsdb`` has rows in ``qdb``."""
     txn = books.txn
-    psetid, slot = map(int, progress.split()) if progress else (0, -2)
+    psetid, slot = map(int, progress.split()) if progress else (0, BEFORE_SLOTS)
     select = "SELECT psetid, slot, pid FROM qpsdb WHERE"
     rows = txn.query(f"{select} psetid = ? AND slot > ? ORDER BY slot LIMIT ?", [psetid, slot, PAGE_SETS])
     if len(rows) < PAGE_SETS:

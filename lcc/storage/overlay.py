@@ -24,7 +24,7 @@ from lcc.storage.rows import (
     notice_values,
 )
 
-_QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, attempts, len FROM qdb"
+_QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, len FROM qdb"
 _CACHE = (
     "SELECT urlkey, pid, state, connseq, told_md5, told_len, told_mtime, md5, len, mtime,"
     " fetched_machineid, fetched_fileid FROM lccurl"
@@ -41,7 +41,6 @@ class QueueEntry:
     """
 
     __slots__ = (
-        "attempts",
         "changed",
         "generation",
         "key",
@@ -63,7 +62,6 @@ class QueueEntry:
         self.place = place
         self.state = state
         self.generation = generation
-        self.attempts = 0
         self.length: int | None = None
         self.seen: int | None = None
         self.notice: UrlNotice | None = None
@@ -156,11 +154,10 @@ class Overlay:
             views.add(key)
 
     def _add_queue(self, row: tuple[Any, ...]) -> None:
-        key, pid, psetid, slot, seq, operation, generation, connseq, attempts, length = row
+        key, pid, psetid, slot, seq, operation, generation, connseq, length = row
         if key not in self.queue:
             state = QueuedState(operation == FETCH, connseq)
             entry = self.queue[key] = QueueEntry(key, pid, (psetid, slot, seq), state, generation, False)
-            entry.attempts = attempts
             entry.length = length
 
     def _add_cache(self, row: tuple[Any, ...]) -> None:
@@ -225,7 +222,6 @@ class Overlay:
                 stats.nurlproc += 1
             entry.state = QueuedState(True, connseq)
             entry.generation = max(entry.generation + 1, least)
-            entry.attempts = 0
         entry.notice = notice
         entry.length = notice.length
         entry.changed = True
@@ -292,7 +288,7 @@ class Overlay:
             if entry.notice is not None:
                 row = (
                     *(key, entry.pid, *entry.place, FETCH if fetch else NOTHING, entry.generation, connseq),
-                    *(entry.attempts, entry.seen or 0, *notice_values(entry.notice)),
+                    *(0, 0, entry.seen or 0, *notice_values(entry.notice)),  # no fetch of this notice has failed
                 )
                 (new if entry.new else renewed).append(row)
             elif entry.changed or entry.touched:

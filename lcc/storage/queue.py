@@ -34,6 +34,7 @@ from lcc.model import (
     Provider,
     ReadAhead,
     Recorded,
+    RetryPage,
     SetAnswer,
     SetPiece,
     SlotPage,
@@ -54,11 +55,13 @@ from lcc.storage.queue_repair import RepairStore
 from lcc.storage.queue_slots import Opened, delays, open_slot, save_delays, save_slots_opened, slots_opened
 from lcc.storage.queue_state import save_state
 from lcc.storage.queue_sweep import finish_sweep, sweep_page
+from lcc.storage.queue_waits import open_retries
 from lcc.storage.transactions import Txn
 
 T = TypeVar("T")
 
 _ORDERS_AT_ONCE = 20
+_RETRY_SPARE_SECONDS = 60
 
 
 @implementer(IQueueStore)
@@ -76,6 +79,7 @@ class QueueStore(RepairStore):
         self._absorbing = DeferredLock()
         self._owed = Owed()
         self._opened = Opened()
+        self._opened_retries = Opened()
         self._owed_of_orders = Owed()
         self._owed_of_chores = Owed()
         self._owed_of_damage = Owed()
@@ -160,6 +164,16 @@ class QueueStore(RepairStore):
 
         return self._write(open_slot, slot, limit, after, opened).addCallback(told)
 
+    def open_retries(self, now: int, limit: int) -> Deferred[RetryPage]:
+        opened = self._opened_retries
+
+        def told(page: RetryPage) -> RetryPage:
+            opened.earliest.clear()
+            return page
+
+        latest = now + self._settings.retry_maximum + _RETRY_SPARE_SECONDS
+        return self._write(open_retries, now, limit, latest, opened).addCallback(told)
+
     # Files.
 
     def deletes(self, machine: int, after: int, limit: int, now: int) -> Deferred[list[DeleteOrder]]:
@@ -200,7 +214,7 @@ class QueueStore(RepairStore):
 
     async def _carry_out(self, now: int) -> CarriedOut:
         owed = self._owed_of_orders
-        finished: list[tuple[str, int]] = []
+        finished: list[tuple[str, int, int]] = []
         more = True
         for _ in range(_ORDERS_AT_ONCE):
             order = await self._database.interact(next_order)
@@ -208,7 +222,7 @@ class QueueStore(RepairStore):
                 more = False
                 break
             if await self._write(carry_out, self._rules, order, now, self._settings, owed):
-                finished.append((order.kind, order.pid))
+                finished.append((order.kind, order.pid, order.code))
         self._owed_of_orders = Owed()
         return CarriedOut(tuple(finished), owed.as_absorbed(), more)
 

@@ -8,14 +8,25 @@ content came last.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
 from lcc.config import QmConfig
 from lcc.errors import CODES, Remedy, entry_for
 from lcc.interfaces import IQueueRules
-from lcc.model import FETCH_NOW, FetchResult, Outcome, QueueRow, Quota, Recorded, UrlNotice, content_token
+from lcc.model import (
+    FETCH_NOW,
+    FetchResult,
+    Outcome,
+    QueueRow,
+    Quota,
+    Recorded,
+    UrlNotice,
+    content_token,
+    retry_slot,
+    retry_time,
+)
 from lcc.storage.books import Books
 from lcc.storage.overlay import TOMBSTONE_UPDATED
 from lcc.storage.queue_batch import registered_providers
@@ -34,6 +45,7 @@ from lcc.storage.setrows import QueuedSets
 from lcc.storage.transactions import Txn
 
 _CHARSET_CHARS = 255
+_BAD_TEXT_CHARS = 255
 _MISMATCH = CODES["mimetype-mismatch"]
 _SEEN = QUEUE_COLUMNS.index("seen")
 _SELECT_CACHE = f"SELECT {', '.join(CACHE_COLUMNS)} FROM lccurl"
@@ -48,6 +60,13 @@ class Requeued:
     """
 
     rows: dict[bytes, tuple[int, int, int]] = attrs.field(factory=dict)
+
+
+class _Bad(NamedTuple):
+    """Why a row went to the end of its set."""
+
+    code: int
+    text: str
 
 
 @attrs.define
@@ -68,7 +87,7 @@ class _Work:
     cache: dict[bytes, dict[str, Any]]
     sets: QueuedSets
     changed: dict[bytes, None] = attrs.field(factory=dict)
-    moved: dict[bytes, QueueRow] = attrs.field(factory=dict)
+    moved: dict[bytes, tuple[QueueRow, _Bad]] = attrs.field(factory=dict)
     taken: set[bytes] = attrs.field(factory=set)
 
     def pend(self, key: bytes, count: int) -> None:
@@ -106,12 +125,13 @@ def record_results(
     again: dict[bytes, QueueRow] = {}
     held: dict[int, int] = {}
     requeued: dict[int, tuple[int, int]] = {}
+    waiting: list[int] = []
     before = dict(memory.rows)
     for result in results:
         row = work.queue.get(result.key)
         known = before.get(result.key)
         if row is not None and result.code and known == (row.psetid, row.seq, row.generation):
-            _earliest(requeued, row)  # committed by the try before
+            _tell(requeued, waiting, row)  # committed by the try before
             if entry_for(result.code).remedy is Remedy.HOLD_PROVIDER:
                 held[result.pid] = result.code
             continue
@@ -123,7 +143,7 @@ def record_results(
             continue
         if row.key in work.moved and row.generation == result.generation + 1:
             memory.rows[row.key] = (row.psetid, row.seq, row.generation)
-            _earliest(requeued, row)
+            _tell(requeued, waiting, row)
         else:
             again[row.key] = row
     for key, generation in removed:
@@ -148,12 +168,17 @@ def record_results(
         move_rows(txn, psetid, FETCH_NOW, slot, rows)
     books.close()
     left = tuple(row for key, row in again.items() if key in work.queue)
-    return Recorded(left, held, requeued, books.deletes)
+    first = retry_time(max(waiting)) if waiting else None
+    return Recorded(left, held, requeued, books.deletes, first)
 
 
-def _earliest(places: dict[int, tuple[int, int]], row: QueueRow) -> None:
+def _tell(requeued: dict[int, tuple[int, int]], waiting: list[int], row: QueueRow) -> None:
+    """A row is at the end of its set: it can be fetched, or waits in a slot."""
+    if row.slot != FETCH_NOW:
+        waiting.append(row.slot)
+        return
     place = (row.psetid, row.seq)
-    places[row.pid] = min(places.get(row.pid, place), place)
+    requeued[row.pid] = min(requeued.get(row.pid, place), place)
 
 
 def load_quotas(txn: Txn, pids: Iterable[int]) -> dict[int, Quota]:
@@ -176,7 +201,9 @@ def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
     if row is None:
         outcome = work.rules.outcome(result.code, result.generation, None, 0, 0)
     else:
-        outcome = work.rules.outcome(result.code, result.generation, not row.delete, row.generation, row.attempts)
+        outcome = work.rules.outcome(
+            result.code, result.generation, not row.delete, row.generation, row.attempts, row.unreached
+        )
     if row is None or outcome is Outcome.DISCARD:
         _discard_file(work, result)
         if row is not None:
@@ -185,12 +212,13 @@ def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
         outcome = (_confirm if result.unchanged else _store)(work, result, row, outcome)
         if outcome is Outcome.STORE:
             _take_away(work, row)
-        elif outcome is Outcome.RETRY:
-            _to_the_end(work, row, failures=0)
     else:
         _discard_file(work, result)
-        if outcome is Outcome.RETRY or (outcome is Outcome.HOLD and row.generation == result.generation):
-            _to_the_end(work, row)
+        bad = _Bad(result.code, result.detail[:_BAD_TEXT_CHARS])
+        if outcome is Outcome.RETRY:
+            _try_later(work, row._replace(attempts=row.attempts + 1), bad)
+        elif outcome is Outcome.HOLD and row.generation == result.generation:
+            _to_the_end(work, row._replace(unreached=row.unreached + 1), row.slot, bad)
         elif outcome in (Outcome.KEEP, Outcome.DELETE):
             _failed(work, row, result.code, result.detail)
             if outcome is Outcome.DELETE or _has_no_file(work, row):
@@ -234,10 +262,16 @@ def _take_away(work: _Work, row: QueueRow) -> None:
         work.books.stats(row.pid).nurlproc -= 1
 
 
-def _to_the_end(work: _Work, row: QueueRow, failures: int = 1) -> None:
-    seq = work.sets.place_at_end(row)
-    moved = row._replace(seq=seq, generation=row.generation + 1, attempts=row.attempts + failures)
-    work.queue[row.key] = work.moved[row.key] = moved
+def _try_later(work: _Work, row: QueueRow, bad: _Bad) -> None:
+    due = work.rules.retry_time(max(1, row.attempts), row.key, work.now)
+    _to_the_end(work, row, retry_slot(due), bad)
+
+
+def _to_the_end(work: _Work, row: QueueRow, slot: int, bad: _Bad) -> None:
+    seq = work.sets.to_the_end(row, slot, work.books.next("behind"))
+    moved = row._replace(slot=slot, seq=seq, generation=row.generation + 1)
+    work.queue[row.key] = moved
+    work.moved[row.key] = moved, bad
 
 
 def _failed(work: _Work, row: QueueRow, code: int, detail: str = "") -> None:
@@ -310,6 +344,7 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
     if not same and (refused := _over_quota(work, result, cached)):
         _discard_file(work, result)
         if told and _is_arriving(work, row.psetid):
+            _try_later(work, row, _Bad(refused, ""))
             return Outcome.RETRY
         if told:
             _failed(work, row, refused)
@@ -405,9 +440,10 @@ def _save(work: _Work) -> None:
     rows = [tuple(work.cache[key].values()) for key in sorted(work.changed)]
     txn.upsert("lccurl", CACHE_COLUMNS, rows, ("urlkey",), _UPDATED)
     txn.execute_in("DELETE FROM qdb WHERE urlkey IN ({in})", sorted(work.taken))
-    for key, row in sorted(work.moved.items()):
+    for key, (row, bad) in sorted(work.moved.items()):
         txn.execute(
-            "UPDATE qdb SET seq = ?, generation = ?, attempts = ? WHERE urlkey = ?",
-            [row.seq, row.generation, row.attempts, key],
+            "UPDATE qdb SET slot = ?, seq = ?, generation = ?, attempts = ?, unreached = ?,"
+            " bad_code = ?, bad_text = ?, bad_time = ? WHERE urlkey = ?",
+            [row.slot, row.seq, row.generation, row.attempts, row.unreached, *bad, work.now, key],
         )
     work.sets.save()

@@ -137,7 +137,7 @@ def begin_epoch(txn: Txn, run: int, before: str, epoch: str, least_change: int) 
     jumped = [
         (name, max(value, least_change + JUMP) if name == "change" else value)
         for name, value in counters
-        if name in ("change", "psetid", "file_order", "batch")
+        if name in ("change", "psetid", "file_order", "batch", "behind")
     ]
     txn.upsert("counters", ("name", "value"), jumped, ("name",))
     return epoch

@@ -1,4 +1,5 @@
-"""Queueing again what failed for good, from the errors that are kept for the providers (``lcc-admin retry``).
+"""Trying again what failed (``lcc-admin retry``): at once what waits because of an error; and what failed for good,
+from the errors that are kept for the providers.
 
 Only what failed is fetched again: not what has been fetched, deleted or told since, nor what is in the queue anyway.
 """
@@ -13,12 +14,16 @@ from lcc.storage.books import Books, told_again
 from lcc.storage.keyranges import all_views_key
 from lcc.storage.overlay import Overlay
 from lcc.storage.queue_batch import Batch, Owed, Run, registered_providers
+from lcc.storage.queue_waits import BEFORE_SLOTS, hasten_page
 from lcc.storage.rows import CACHED
 from lcc.storage.sets import SetRows
 from lcc.storage.transactions import Txn
 
 PAGE_ROWS = 500
-"""Errors looked at in one transaction."""
+"""Errors, or rows that wait, looked at in one transaction."""
+
+_ERRORS = b"e"
+"""What waits comes first, then the errors that are kept."""
 
 _SELECT = "SELECT pid, number, code, time, urlkey, connseq, generation, notice, sent FROM urlerrs WHERE"
 
@@ -37,14 +42,27 @@ class _Failed(NamedTuple):
 def retry_page(
     books: Books, rules: IQueueRules, pid: int, code: int, progress: bytes, now: int, owed: Owed
 ) -> bytes | None:
-    """Queue the next of them.
+    """Do the next part of it.
 
     :param pid: only this provider's; 0: all.
     :param code: only what failed with this error; 0: all.
     :param progress: where the page before ended; empty: from the start.
     :returns: where the next page begins; None: that was all.
     """
-    begun, after_pid, after_number = map(int, progress.split()) if progress else (now, pid, 0)
+    kind, _, rest = progress.partition(b" ")
+    numbers = [int(number) for number in rest.split()]
+    if kind == _ERRORS:
+        begun, after_pid, after_number = numbers
+        return _errors_page(books, rules, pid, code, (begun, after_pid, after_number), now, owed)
+    begun, slot, psetid, seq = numbers or (now, BEFORE_SLOTS, 0, 0)
+    left = hasten_page(books, pid, code, begun, (slot, psetid, seq), PAGE_ROWS, owed)
+    return b"e %d %d 0" % (begun, pid) if left is None else b"w %d %d %d %d" % (begun, *left)
+
+
+def _errors_page(
+    books: Books, rules: IQueueRules, pid: int, code: int, at: tuple[int, int, int], now: int, owed: Owed
+) -> bytes | None:
+    begun, after_pid, after_number = at
     rows = _next_errors(books.txn, pid, after_pid, after_number)
     failed: dict[bytes, _Failed] = {}
     for owner, _number, error, time, key, connseq, generation, notice, sent in rows:
@@ -53,7 +71,7 @@ def retry_page(
             failed[bytes(key)] = _Failed(owner, bytes(key), connseq, generation, time, told_again(notice, sent))
     if failed:
         _queue(books, rules, list(failed.values()), now, owed)
-    return b"%d %d %d" % (begun, *rows[-1][:2]) if len(rows) == PAGE_ROWS else None
+    return b"e %d %d %d" % (begun, *rows[-1][:2]) if len(rows) == PAGE_ROWS else None
 
 
 def _next_errors(txn: Txn, pid: int, after_pid: int, after_number: int) -> list[tuple[Any, ...]]:

@@ -15,11 +15,12 @@ TOLD = 1
 """``lccurl.source``: the provider named it."""
 
 QUEUE_COLUMNS = (
-    *("urlkey", "pid", "psetid", "slot", "seq", "operation", "generation", "connseq", "attempts", "seen"),
+    *("urlkey", "pid", "psetid", "slot", "seq", "operation", "generation", "connseq"),
+    *("attempts", "unreached", "seen"),
     *("curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime", "hours", "ifabsent", "sent"),
 )
 QUEUE_UPDATED = (
-    *("operation", "generation", "connseq", "attempts", "seen"),
+    *("operation", "generation", "connseq", "attempts", "unreached", "seen"),
     *("curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime", "hours", "ifabsent", "sent"),
 )
 """What a new notice changes in a row that is queued: everything but its place."""
@@ -60,12 +61,13 @@ def notice_values(notice: UrlNotice) -> tuple[Any, ...]:
 
 def queue_row(row: Sequence[Any]) -> QueueRow:
     """A row of :data:`SELECT_QUEUE`."""
-    (key, pid, psetid, slot, seq, operation, generation, connseq, attempts, _seen) = row[:10]
-    (curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, ifabsent, sent) = row[10:]
+    (key, pid, psetid, slot, seq, operation, generation, connseq, attempts, unreached, _seen) = row[:11]
+    (curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, ifabsent, sent) = row[11:]
     notice = UrlNotice(
         curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, False, bool(ifabsent), False, sent
     )
-    return QueueRow(key, pid, psetid, slot, seq, operation == NOTHING, generation, connseq, attempts, notice)
+    nothing = operation == NOTHING
+    return QueueRow(key, pid, psetid, slot, seq, nothing, generation, connseq, attempts, notice, None, unreached)
 
 
 def cached_url(row: Sequence[Any]) -> CachedUrl:

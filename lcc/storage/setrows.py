@@ -13,11 +13,14 @@ from lcc.storage.transactions import Txn
 _log = Logger()
 
 RETRY_SEQ = 1 << 40
-"""Places from here on are those of rows that were sent to the end of their set: behind all that may still arrive."""
+"""Places from here on are those of rows that were sent to the end of their set: behind all that may still arrive.
+They are counted for all sets together (``counters.behind``), so that rows which come back from different time slots
+never meet at one place."""
 
 _FIRST_BEHIND = 32
 """``firstseq`` is moved once it is so many places behind; a restart looks at no more rows that are gone."""
 
+_NO_SEQ = 1 << 62
 _LOOKED_AT = 100
 _COUNTED = 10_000
 
@@ -86,9 +89,11 @@ class QueuedSets:
     def __init__(self, txn: Txn, sets: Iterable[tuple[int, int]]) -> None:
         self._txn = txn
         wanted = set(sets)
-        sql = f"SELECT {', '.join(SET_COLUMNS)} FROM qpsdb WHERE psetid IN ({{in}})"
-        rows = txn.query_in(sql, sorted({psetid for psetid, _ in wanted}))
-        self._sets = {(row[0], row[1]): _Set.of(row) for row in rows if (row[0], row[1]) in wanted}
+        self._sets: dict[tuple[int, int], _Set] = {}
+        for slot in sorted({slot for _, slot in wanted}):
+            sql = f"SELECT {', '.join(SET_COLUMNS)} FROM qpsdb WHERE slot = ? AND psetid IN ({{in}})"
+            psetids = sorted(psetid for psetid, other in wanted if other == slot)
+            self._sets.update({(row[0], slot): _Set.of(row) for row in txn.query_in(sql, psetids, [slot])})
 
     def removed(self, row: QueueRow) -> None:
         """A queue row of a set is taken away."""
@@ -97,12 +102,32 @@ class QueuedSets:
         found.removed_upto = max(found.removed_upto, row.seq)
         found.changed = True
 
-    def place_at_end(self, row: QueueRow) -> int:
-        """A place behind all others, for a row that moves there."""
-        found = self._set_of(row)
-        found.lastseq = max(found.lastseq, RETRY_SEQ) + 1
+    def to_the_end(self, row: QueueRow, slot: int, behind: int) -> int:
+        """A queue row goes to the end of its set, in this time slot.
+
+        :param behind: counts such rows.
+        :returns: its place.
+        """
+        found, seq = self._set_of(row), RETRY_SEQ + behind
+        if slot != row.slot:
+            self.removed(row)
+            found = self._set_in(row.psetid, slot, found)
+            found.firstseq = min(found.firstseq, seq)
+            found.nurls += 1
+        found.lastseq = max(found.lastseq, seq)
         found.changed = True
-        return found.lastseq
+        return seq
+
+    def _set_in(self, psetid: int, slot: int, like: _Set) -> _Set:
+        """The row of a set for another slot."""
+        found = self._sets.get((psetid, slot))
+        if found is None:
+            sql = f"SELECT {', '.join(SET_COLUMNS)} FROM qpsdb WHERE psetid = ? AND slot = ?"
+            row = self._txn.one(sql, [psetid, slot])
+            known = (psetid, slot, *like.known[2:])
+            found = _Set(known, _NO_SEQ, 0, 0, like.time) if row is None else _Set.of(row)
+            self._sets[psetid, slot] = found
+        return found
 
     def _set_of(self, row: QueueRow) -> _Set:
         found = self._sets.get((row.psetid, row.slot))

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from lcc.model import SetHeader
+from lcc.model import FETCH_NOW, SetHeader
 from lcc.storage.books import Books
 from lcc.storage.transactions import Txn
 
@@ -154,8 +154,8 @@ class SetRows:
     def save(self, priorities: Mapping[int, int], now: int) -> None:
         """Make the rows, or add to those that are there."""
         psetids = sorted({psetid for psetid, _ in self._added})
-        sql = "SELECT psetid, slot, firstseq, lastseq, nurls FROM qpsdb WHERE psetid IN ({in})"
-        old = {(row[0], row[1]): row[2:] for row in self._txn.query_in(sql, psetids)}
+        sql = "SELECT psetid, slot, firstseq, lastseq, nurls FROM qpsdb WHERE psetid IN ({in}) AND slot >= ?"
+        old = {(row[0], row[1]): row[2:] for row in self._txn.query_in(sql, psetids, after=[FETCH_NOW])}
         rows = []
         for (psetid, slot), added in sorted(self._added.items(), key=lambda item: item[0]):
             first, last, count = old.get((psetid, slot), (added.first, added.last, 0))

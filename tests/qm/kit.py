@@ -318,7 +318,7 @@ class World:
         if self.engine is not None:
             self.engine.stop()
         if store is None:
-            rules = QueueRules(self.settings.attempts_max, self.settings.hold_attempts_max, TIMESLOTS)
+            rules = QueueRules.configured(self.settings, TIMESLOTS)
             store = QueueStore(self.database, rules, self.settings)
         self.engine = QmEngine(
             store, self.settings, self.clock, self.wall_clock, self.random.random, self._stopped, TIMESLOTS

@@ -28,6 +28,7 @@ from lcc.model import (
     SetHeader,
     SetPiece,
     UrlNotice,
+    retry_time,
 )
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.providers import add_provider, provider_status
@@ -96,9 +97,7 @@ class Queue:
     def __init__(self, database: DirectDatabase, settings: QmConfig | None = None) -> None:
         self.database = database
         self.settings = settings or QmConfig(delete_grace=0)
-        self.rules = QueueRules(
-            self.settings.attempts_max, self.settings.hold_attempts_max, TimeSlots(timezone="UTC")
-        )
+        self.rules = QueueRules.configured(self.settings, TimeSlots(timezone="UTC"))
         self.store = self.another_store()
         self.pid = self.add_provider()
         self.claim()
@@ -181,6 +180,21 @@ class Queue:
             removed = [(row.key, row.generation) for row in rows if row.delete]
             self.record(*[self.fetched(row) for row in rows if not row.delete], removed=removed, now=now)
 
+    def waiting(self) -> dict[str, int]:
+        """What waits to be tried again: the end of its URL -> when it is due."""
+        rows = self.database.query("SELECT curl, slot FROM qdb WHERE pid = ? AND slot < -1", [self.pid])
+        return {curl[12:]: retry_time(slot) for curl, slot in rows}
+
+    def open_retries(self, now: int, limit: int = 100) -> dict[int, tuple[int, int]]:
+        """Open all that is due; gives the earliest place of each provider."""
+        queued: dict[int, tuple[int, int]] = {}
+        while True:
+            page = result_of(self.store.open_retries(now, limit))
+            for pid, psetid, seq, _priority in page.earliest:
+                queued[pid] = min((psetid, seq), queued.get(pid, (psetid, seq)))
+            if page.next_time is None or page.next_time > now:
+                return queued
+
     def keep_house(self, now: int) -> list[Kept]:
         """Do all that is due in the background."""
         done = [result_of(self.store.housekeeping(now))]
@@ -190,7 +204,7 @@ class Queue:
 
     def carry_out(self, now: int = 50) -> CarriedOut:
         """Carry out all orders; gives all that was done."""
-        finished: tuple[tuple[str, int], ...] = ()
+        finished: tuple[tuple[str, int, int], ...] = ()
         queued: dict[int, tuple[int, int]] = {}
         while True:
             done = result_of(self.store.carry_out_orders(now))

@@ -1,8 +1,9 @@
 """Random histories of the store against what the specification says of each URL.
 
 Two UNSes deliver sets piece by piece, out of the order of the connections, from the start again now and then; fetches
-end late, twice, with all kinds of errors; rows wait for their hours; commits get lost.  At any time all that is
-counted is what there is, quotas hold, and no file is lost; at the end each URL is as its last operation says.
+end late, twice, with all kinds of errors; rows wait for their hours, or to be tried again; commits get lost.  At any
+time all that is counted is what there is, quotas hold, and no file is lost; at the end each URL is as its last
+operation says.
 """
 
 from __future__ import annotations
@@ -156,6 +157,10 @@ class History:
     def _open_page(self, slot: int, limit: int, after: tuple[int, int]) -> Any:
         return result_of(self.queue.store.open_slot(slot, limit, after))
 
+    def open_retries(self) -> None:
+        now, limit = self.random.choice((20, 60, 80, 200)), self.random.randint(1, 3)
+        self._insist(lambda: self.queue.open_retries(now, limit))
+
     def close_window(self) -> None:
         rows = [row for row in self.queue.rows() if row.notice.hours][:2]
         closed = [(row.key, row.generation, int(row.notice.hours)) for row in rows]
@@ -182,7 +187,7 @@ class History:
         kind = self.random.random()
         if kind < 0.1:
             return self.queue.failed(row, 1301)
-        if kind < 0.2 and (self.final or row.attempts < 2):
+        if kind < 0.25 and (self.final or row.attempts < 5):
             return self.queue.failed(row, 503)
         if kind < 0.4 and self.final:
             return self.queue.failed(row, self.random.choice((403, 404)))
@@ -214,13 +219,14 @@ class History:
 
     def run(self) -> None:
         steps = [self.deliver, self.send_out, self.send_out, self.come_back, self.take_away]
-        steps += [self.open_slot, self.close_window]
+        steps += [self.open_slot, self.close_window, self.open_retries]
         while any(uns.sets for uns in self.uns):
             self.random.choice(steps)()
             self.check()
         self._insist(lambda: self.queue.record(*[self._result(row) for row in self.outstanding]))
         while self.queue.database.query("SELECT 1 FROM qdb WHERE pid = ? LIMIT 1", [self.queue.pid]):
             self.open_slot()
+            self.queue.open_retries(10_000)
             self.queue.fetch_all()
         self.queue.check_books()
         assert self.queue.stats("nurlproc") == 0

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lcc.config import QmConfig
+from lcc.domain.retries import delay_seconds
 from lcc.errors import code
-from lcc.model import FETCH_NOW, FetchResult, QueueRow, UrlNotice
+from lcc.model import FETCH_NOW, FetchResult, QueueRow, UrlNotice, retry_slot, retry_time
 from lcc.storage.providers import change_provider, get_provider, provider_status
 
 from .kit import DirectDatabase, Queue, notice, result_of
@@ -24,7 +26,8 @@ PATHS = "abcdefgh"
 VIEWS = ("text/html", "text/xml")
 HOURS = ("", "", "", "3", "4-5", "0-23")
 NOON = 12 * 3600
-ATTEMPTS_MAX = 5
+ATTEMPTS_MAX = QmConfig().attempts_max
+FETCHED = 20
 
 View = tuple[str, str]
 SHARED = settings(
@@ -134,7 +137,7 @@ class Model:
             return code("quota-space") if new and space >= self.space_max else 0
         return code("quota-space") if length and space + length > self.space_max else 0
 
-    def fetched(self, view: View, error: int, size: int) -> None:
+    def fetched(self, view: View, key: bytes, error: int, size: int) -> None:
         queued = self.queue[view]
         if not queued.fetch:
             del self.queue[view]
@@ -142,6 +145,7 @@ class Model:
             queued.attempts += 1
             self.behind += 1
             queued.place = (queued.place[0], self.behind)
+            queued.slot = retry_slot(FETCHED + delay_seconds(queued.attempts, key, 60.0, 3600.0))
             if queued.attempts == ATTEMPTS_MAX:
                 self._ended(view, error)
         elif error:
@@ -165,6 +169,11 @@ class Model:
     def open_slot(self, slot: int) -> None:
         for queued in self.queue.values():
             if queued.slot == slot:
+                queued.slot = FETCH_NOW
+
+    def open_retries(self, now: int) -> None:
+        for queued in self.queue.values():
+            if queued.slot < FETCH_NOW and retry_time(queued.slot) <= now:
                 queued.slot = FETCH_NOW
 
     def order(self) -> list[tuple[View, int, bool]]:
@@ -228,16 +237,16 @@ class Walk:
         chosen = self.random.sample(rows, self.random.randint(1, min(3, len(rows))))
         results: list[FetchResult] = []
         for row in chosen:
-            error = self.random.choice((0, 0, 0, 0, 403, 404, 503))
+            error = self.random.choice((0, 0, 0, 403, 404, 503, 503))
             size = self.random.randint(0, 7)
             if row.delete:
                 continue
             results.append(self.queue.failed(row, error) if error else self.queue.fetched(row, "x" * size))
-            self.model.fetched(_view(row), error, size)
+            self.model.fetched(_view(row), row.key, error, size)
         removed = [(row.key, row.generation) for row in chosen if row.delete]
         for row in chosen:
             if row.delete:
-                self.model.fetched(_view(row), 0, 0)
+                self.model.fetched(_view(row), row.key, 0, 0)
         self.queue.record(*results, removed=removed)
 
     def hour(self) -> None:
@@ -247,6 +256,11 @@ class Walk:
             page = result_of(self.queue.store.open_slot(slot, self.random.randint(1, 3), after))
             after = page.upto
         self.model.open_slot(slot)
+
+    def time_passes(self) -> None:
+        now = FETCHED + self.random.choice((10, 50, 60, 120, 4000))
+        self.queue.open_retries(now, self.random.randint(1, 3))
+        self.model.open_retries(now)
 
     def close_window(self) -> None:
         rows = [row for row in self.queue.rows() if row.notice.hours in ("3", "4-5")]
@@ -278,6 +292,7 @@ class Walk:
 
     def run(self, steps: int) -> None:
         does = [self.send, self.fetch, self.fetch, self.fetch, self.hour, self.close_window]
+        does += [self.time_passes]
         for _ in range(steps):
             self.random.choice(does)()
             self.check()

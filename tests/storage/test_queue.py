@@ -336,7 +336,8 @@ def test_a_lost_commit_is_not_counted_twice(queue: Queue) -> None:
     row, other = queue.rows()
     queue.database.lose = 1
     recorded = queue.record(queue.failed(row, 503), queue.failed(other, 404))
-    assert list(recorded.requeued) == [queue.pid] and not recorded.again
+    assert recorded.retry_time == queue.waiting()["a"] and not recorded.again
+    queue.open_retries(1000)
     (retried,) = queue.rows()
     assert retried.attempts == 1
     assert queue.stats("errseq") == 1
@@ -430,13 +431,20 @@ def test_new_content_gets_a_change_number_and_the_old_file_goes(queue: Queue) ->
 
 def test_retryable_errors_go_to_the_end_of_the_set_and_become_final(queue: Queue) -> None:
     queue.send(1, notice("a"), notice("b"))
+    row, other = queue.rows()
     for attempt in range(1, queue.settings.attempts_max):
-        row = next(row for row in queue.rows() if row.notice.curl.endswith("a"))
         recorded = queue.record(queue.failed(row, 503))
+        assert queue.rows() == [other] and recorded.requeued == {}
+        (due,) = queue.waiting().values()
+        assert recorded.retry_time == due
+        queue.check_books()
+        assert queue.open_retries(due - 1) == {} and queue.rows() == [other]
+        (place,) = queue.open_retries(due).values()
         last = queue.rows()[-1]
-        assert (last.notice.curl[-1], last.attempts) == ("a", attempt)
-        assert recorded.requeued == {queue.pid: (last.psetid, last.seq)}
+        assert (last.key, last.attempts, place) == (row.key, attempt, (last.psetid, last.seq))
         assert last.generation > row.generation
+        row = last
+        queue.check_books()
     recorded = queue.record(queue.failed(queue.rows()[-1], 503))
     assert [row.notice.curl[-1] for row in queue.rows()] == ["b"]
     status = queue.database.now(provider_status, queue.pid, 10)
@@ -451,7 +459,7 @@ def test_errors_of_the_site_hold_the_provider(queue: Queue) -> None:
     assert recorded.held == {queue.pid: code("dns-failed")}
     # To the end of its set: one dead host does not stand before the live ones.
     rows = queue.rows()
-    assert [(r.key, r.attempts) for r in rows] == [(other.key, 0), (row.key, 1)]
+    assert [(r.key, r.attempts, r.unreached) for r in rows] == [(other.key, 0, 0), (row.key, 0, 1)]
     assert recorded.requeued == {queue.pid: (rows[1].psetid, rows[1].seq)}
     queue.check_books()
 
@@ -560,7 +568,7 @@ def test_a_provider_is_removed_with_all_it_has(queue: Queue) -> None:
     finished = []
     while (step := result_of(queue.store.carry_out_orders(50))).finished or step.more:
         finished += step.finished
-    assert ("provider-removed", queue.pid) in finished
+    assert ("provider-removed", queue.pid, 0) in finished
     assert queue.database.now(get_provider, queue.pid) is None
     assert not queue.rows() and set(queue.cached().values()) == {"deleted"}
     assert len(queue.files_to_delete()) == 3
@@ -572,7 +580,7 @@ def test_a_changed_provider_is_reported(queue: Queue) -> None:
     provider = queue.database.now(get_provider, queue.pid)
     assert provider is not None
     queue.database.now(change_provider, provider)
-    assert result_of(queue.store.carry_out_orders(5)).finished == (("provider-changed", queue.pid),)
+    assert result_of(queue.store.carry_out_orders(5)).finished == (("provider-changed", queue.pid, 0),)
     assert result_of(queue.store.carry_out_orders(5)).finished == ()
 
 

@@ -26,7 +26,7 @@ def fail(queue: Queue, code: int, *names: str, connseq: int = 1, now: int = 20, 
 def retry(queue: Queue, pid: int = 0, code: int = 0, now: int = 50) -> dict[int, tuple[int, int]]:
     queue.database.now(add_order, RETRY, pid, code)
     done = queue.carry_out(now)
-    assert done.finished[-1] == (RETRY, pid)
+    assert done.finished[-1] == (RETRY, pid, code)
     assert queue.database.query("SELECT * FROM orders") == []
     return done.work.queued
 
@@ -195,7 +195,7 @@ def test_a_full_set_is_wanted_by_order(queue: Queue, monkeypatch: pytest.MonkeyP
     queue.carry_out()
     assert {wanted(pid) for pid in pids} == {"cache-crash"}
     queue.database.now(add_order, WANT_FULL_SET, 999, 0, "x")
-    assert queue.carry_out().finished == ((WANT_FULL_SET, 999),)
+    assert queue.carry_out().finished == ((WANT_FULL_SET, 999, 0),)
 
 
 def test_the_notice_survives_as_it_was(queue: Queue) -> None:

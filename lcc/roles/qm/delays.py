@@ -195,11 +195,14 @@ class Delays:
             record.rate = rate
             self._settle(pid, record, now)
 
-    def try_again(self, pid: int, now: float) -> None:
-        """An operator says that its site can be reached (0: all sites)."""
+    def try_again(self, pid: int, code: int, now: float) -> None:
+        """An operator says that its site can be reached (0: all sites).
+
+        :param code: only if it waits because of this error; 0: of any.
+        """
         for key in [pid] if pid else list(self._records):
             record = self._records.get(key)
-            if record is not None and record.failures:
+            if record is not None and record.failures and code in (0, record.code):
                 record.retry = 0.0
                 record.failures = record.code = 0
                 self._settle(key, record, now)

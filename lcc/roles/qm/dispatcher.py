@@ -219,7 +219,7 @@ class Dispatcher:
         if work.machine != machine.number:
             work.machine = machine.number
             self._settle(work.pid, machine.number)
-        key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice, stored = row
+        key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice, stored, _unreached = row
         self._number += 1
         order_id = f"{self._run}{self._number}"
         self._orders[order_id] = machine.orders[order_id] = Order(

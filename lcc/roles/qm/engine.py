@@ -332,6 +332,8 @@ class QmEngine:
         """Results are recorded."""
         self.results_recorded += len(done)
         self.scheduler.recorded(done, outcome, self._wall_clock())
+        if outcome.retry_time is not None:
+            self.timekeeper.retries.waits(outcome.retry_time)
         if outcome.deletes:
             self.deleter.wake()
         self.pump()
@@ -407,11 +409,11 @@ class QmEngine:
 
     def _orders_carried_out(self, done: CarriedOut) -> None:
         self.absorbed(done.work)
-        for kind, pid in done.finished:
-            _log.debug("Carried out: {kind} {pid}", kind=kind, pid=pid)
+        for kind, pid, error in done.finished:
+            _log.debug("Carried out: {kind} {pid} {error}", kind=kind, pid=pid, error=error)
             if kind == "provider-removed":
                 self.scheduler.provider_removed(pid)
             self.reader.provider_changed(pid)
-            self.timekeeper.order_finished(kind, pid)
+            self.timekeeper.order_finished(kind, pid, error)
         if done.finished:
             self.pump()

@@ -1,4 +1,4 @@
-"""What the clock does to the queue: time slots that begin, delays that are worth saving.
+"""What the clock does to the queue: time slots that begin, what is tried again, delays that are worth saving.
 
 *Slots.*  Each second it is looked whether a slot of the LCC's period has begun; then its rows are moved to "fetch
 now", in bounded pages, and their providers get work.  Up to when that was done is saved, so that slots that began
@@ -14,23 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from lcc.domain.hours import DAY_SLOTS, WEEK_SLOTS
 from lcc.domain.timeslots import TimeSlots
-from lcc.errors import Busy, code
+from lcc.errors import code
 from lcc.interfaces import IQueueStore
 from lcc.model import FetchResult
 from lcc.roles.qm.delays import Delays
 from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.recorder import Entry
+from lcc.roles.qm.retries import RetryKeeper
 from lcc.roles.qm.scheduler import Scheduler
 from lcc.roles.qm.work import fetch_info
+from lcc.roles.qm.worker import Keeping, Worker
 
 _log = Logger()
 
@@ -42,52 +42,7 @@ _SLOTS_MAX = max(DAY_SLOTS, WEEK_SLOTS)
 _NEVER = code("hours-never")
 
 
-class Keeping(Protocol):
-    """What a keeper needs of the engine."""
-
-    started: bool
-
-    def pump(self) -> None:
-        """There may be something to do."""
-
-    def fatal(self, error: Busy) -> None:
-        """A newer queue manager has claimed the database."""
-
-
-class _Worker:
-    """Does one thing at a time, in the background."""
-
-    def __init__(self, engine: Keeping, store: IQueueStore, patience: Patience) -> None:
-        self._engine = engine
-        self._store = store
-        self._patience = patience
-        self._work: Deferred[None] | None = None
-        self._stopped = False
-
-    def _begin(self, work: Callable[[], Deferred[None]], text: str) -> None:
-        if self._work is None and not self._stopped:
-            self._work = work()
-            self._work.addErrback(self._failed, text)
-            self._work.addBoth(self._worked)
-
-    def _failed(self, failure: Failure, text: str) -> None:
-        error = failure.value
-        if isinstance(error, Busy):
-            self._engine.fatal(error)
-        elif not isinstance(error, CancelledError):
-            _log.failure(text, failure=failure)
-
-    def _worked(self, _: object) -> None:
-        self._work = None
-
-    def stop(self) -> None:
-        """End what is going on."""
-        self._stopped = True
-        if self._work is not None:
-            self._work.cancel()
-
-
-class SlotKeeper(_Worker):
+class SlotKeeper(Worker):
     """Opens the slots that have begun."""
 
     def __init__(
@@ -132,7 +87,7 @@ class SlotKeeper(_Worker):
             upto = page.upto
 
 
-class DelayKeeper(_Worker):
+class DelayKeeper(Worker):
     """Saves delays."""
 
     def __init__(self, engine: Keeping, store: IQueueStore, patience: Patience, delays: Delays) -> None:
@@ -172,6 +127,7 @@ class Timekeeper:
         wall_clock: Callable[[], float],
     ) -> None:
         self.slots = SlotKeeper(engine, store, patience, scheduler, timeslots)
+        self.retries = RetryKeeper(engine, store, patience, scheduler)
         self.delays = DelayKeeper(engine, store, patience, scheduler.delays)
         self._engine = engine
         self._store = store
@@ -194,6 +150,7 @@ class Timekeeper:
         now = self._wall_clock()
         self._scheduler.release(now)
         self.slots.look(now)
+        self.retries.look(now)
         self.delays.save(now)
 
     def pumping(self) -> None:
@@ -234,15 +191,16 @@ class Timekeeper:
             for row in rows
         ]
 
-    def order_finished(self, kind: str, pid: int) -> None:
+    def order_finished(self, kind: str, pid: int, error: int) -> None:
         """Something that ``lcc-admin`` ordered is done.
 
         :param pid: the provider; 0: all.
+        :param error: the code that it was about; 0: all.
         """
         if kind == "provider-changed":
             self._provider_changed(pid)
         elif kind == "retry":
-            self._scheduler.delays.try_again(pid, self._wall_clock())
+            self._scheduler.delays.try_again(pid, error, self._wall_clock())
 
     def _provider_changed(self, pid: int) -> None:
         """Its limits hold at once, also where it only waits."""
@@ -264,6 +222,7 @@ class Timekeeper:
             self._alarm.cancel()
             self._alarm = None
         self.slots.stop()
+        self.retries.stop()
         self.delays.stop()
         for lookup in list(self._lookups):
             lookup.cancel()

@@ -66,12 +66,13 @@ CREATE TABLE IF NOT EXISTS qdb (
     urlkey BINARY(20) NOT NULL PRIMARY KEY,
     pid INT NOT NULL,
     psetid BIGINT NOT NULL,                     -- its set, in the order of the sets
-    slot SMALLINT NOT NULL,                     -- time slot; -1: any time
+    slot INT NOT NULL,                          -- time slot; -1: any time; below: tried again later (lcc.model.retry_time)
     seq BIGINT NOT NULL,                        -- its place in the set
     operation SMALLINT NOT NULL,                -- 1: fetch; 0: nothing (deleted since)
     generation BIGINT NOT NULL,                 -- grows with each change of the row
     connseq BIGINT NOT NULL,                    -- connection of its last operation
-    attempts INT NOT NULL,                      -- fetches that have failed
+    attempts INT NOT NULL,                      -- fetches that have failed since it was told, by an error of the URL
+    unreached INT NOT NULL,                     -- fetches that have not reached its site since then
     seen BIGINT NOT NULL,                       -- psetid of the last full set that named it
     curl MEDIUMTEXT NOT NULL,                   -- conceptual URL
     furl MEDIUMTEXT NOT NULL,                   -- fetch URL; empty: curl
@@ -84,13 +85,16 @@ CREATE TABLE IF NOT EXISTS qdb (
     hours MEDIUMTEXT NOT NULL,                  -- as sent
     ifabsent SMALLINT NOT NULL,
     sent MEDIUMTEXT NOT NULL,                   -- the element's attributes as sent, a JSON list
+    bad_code INT NOT NULL DEFAULT 0,            -- the last error that let it be tried again; 0: there was none
+    bad_text VARCHAR(255) NOT NULL DEFAULT '',  -- what exactly happened
+    bad_time BIGINT NOT NULL DEFAULT 0,         -- and when
     INDEX qdb_order (pid, slot, psetid, seq)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- The sets that have rows in the queue.  Can be rebuilt from qdb alone.
 CREATE TABLE IF NOT EXISTS qpsdb (
     psetid BIGINT NOT NULL,
-    slot SMALLINT NOT NULL,
+    slot INT NOT NULL,
     pid INT NOT NULL,
     pri SMALLINT NOT NULL,                      -- the provider's priority when the set came
     connseq BIGINT NOT NULL,
@@ -195,11 +199,11 @@ CREATE TABLE IF NOT EXISTS machines (
 
 -- Counters of the queue manager.
 CREATE TABLE IF NOT EXISTS counters (
-    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- change, psetid, file_order, batch, qm_run, forgotten, queued
+    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- change, psetid, file_order, batch, behind, qm_run, forgotten, queued
     value BIGINT NOT NULL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
-INSERT IGNORE INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('qm_run', 0),
-    ('forgotten', 0), ('queued', 0);
+INSERT IGNORE INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('behind', 0),
+    ('qm_run', 0), ('forgotten', 0), ('queued', 0);
 
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE IF NOT EXISTS orders (

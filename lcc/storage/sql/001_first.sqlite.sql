@@ -66,12 +66,13 @@ CREATE TABLE qdb (
     urlkey BLOB NOT NULL PRIMARY KEY,
     pid INTEGER NOT NULL,
     psetid INTEGER NOT NULL,                    -- its set, in the order of the sets
-    slot INTEGER NOT NULL,                      -- time slot; -1: any time
+    slot INTEGER NOT NULL,                      -- time slot; -1: any time; below: tried again later (lcc.model.retry_time)
     seq INTEGER NOT NULL,                       -- its place in the set
     operation INTEGER NOT NULL,                 -- 1: fetch; 0: nothing (deleted since)
     generation INTEGER NOT NULL,                -- grows with each change of the row
     connseq INTEGER NOT NULL,                   -- connection of its last operation
-    attempts INTEGER NOT NULL,                  -- fetches that have failed
+    attempts INTEGER NOT NULL,                  -- fetches that have failed since it was told, by an error of the URL
+    unreached INTEGER NOT NULL,                 -- fetches that have not reached its site since then
     seen INTEGER NOT NULL,                      -- psetid of the last full set that named it
     curl TEXT NOT NULL,                         -- conceptual URL
     furl TEXT NOT NULL,                         -- fetch URL; empty: curl
@@ -83,7 +84,10 @@ CREATE TABLE qdb (
     mtime INTEGER,                              -- told
     hours TEXT NOT NULL,                        -- as sent
     ifabsent INTEGER NOT NULL,
-    sent TEXT NOT NULL                          -- the element's attributes as sent, a JSON list
+    sent TEXT NOT NULL,                         -- the element's attributes as sent, a JSON list
+    bad_code INTEGER NOT NULL DEFAULT 0,        -- the last error that let it be tried again; 0: there was none
+    bad_text TEXT NOT NULL DEFAULT '',          -- what exactly happened
+    bad_time INTEGER NOT NULL DEFAULT 0         -- and when
 );
 CREATE INDEX qdb_order ON qdb (pid, slot, psetid, seq);
 
@@ -195,11 +199,11 @@ CREATE TABLE machines (
 
 -- Counters of the queue manager.
 CREATE TABLE counters (
-    name TEXT NOT NULL PRIMARY KEY,             -- change, psetid, file_order, batch, qm_run, forgotten, queued
+    name TEXT NOT NULL PRIMARY KEY,             -- change, psetid, file_order, batch, behind, qm_run, forgotten, queued
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('qm_run', 0),
-    ('forgotten', 0), ('queued', 0);
+INSERT INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('behind', 0),
+    ('qm_run', 0), ('forgotten', 0), ('queued', 0);
 
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE orders (
