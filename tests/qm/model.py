@@ -8,7 +8,7 @@ from typing import Any
 from lcc.domain import bandwidth
 from lcc.domain.timeslots import TimeSlots
 from lcc.errors import code
-from lcc.model import FETCH_NOW, Ahead, Cursor, QueueRow, Recorded, UrlNotice, Waiting
+from lcc.model import FETCH_NOW, Ahead, Cursor, QueueRow, Recorded, UrlNotice, Waiting, retry_slot, retry_time
 from lcc.roles.qm.delays import SITE, Delays
 from lcc.roles.qm.scheduler import Scheduler
 from lcc.roles.qm.turns import Turns
@@ -109,13 +109,11 @@ class ModelStore:
                 self.fresh.add(row.key)
             elif result == DNS:
                 held[row.pid] = result
-                self.fresh.add(row.key)
-            elif result == RETRY and now.attempts < 3:
-                last = max(r.seq for r in self.rows.values() if r.pid == row.pid and r.psetid == row.psetid)
-                self.rows[row.key] = now._replace(seq=last + 1, attempts=now.attempts + 1)
-                place = (row.psetid, last + 1)
+                place = self._to_the_end(now)
                 requeued[row.pid] = min(place, requeued.get(row.pid, place))
-                self.fresh.add(row.key)
+            elif result == RETRY and now.attempts < 3:
+                slot = retry_slot(self.now + 20.0 * 2**now.attempts)
+                self._to_the_end(now, slot=slot, attempts=now.attempts + 1)
             else:
                 del self.rows[row.key]
         for key, generation in removed:
@@ -130,6 +128,12 @@ class ModelStore:
             else:
                 self.rows[key] = now._replace(slot=slot)
         self.news.append(("recorded", (keys, Recorded(tuple(again), held, requeued, False))))
+
+    def _to_the_end(self, row: QueueRow, **changes: Any) -> tuple[int, int]:
+        last = max(r.seq for r in self.rows.values() if r.pid == row.pid and r.psetid == row.psetid)
+        self.rows[row.key] = row._replace(seq=last + 1, generation=row.generation + 1, **changes)
+        self.fresh.add(row.key)
+        return row.psetid, last + 1
 
     def _take_away(self, key: bytes, generation: int, again: list[QueueRow]) -> None:
         now = self.rows.get(key)
@@ -260,15 +264,19 @@ class ModelStore:
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
         self.subject.release(self.now)
+        self._open([row for row in self.rows.values() if row.slot < FETCH_NOW and retry_time(row.slot) <= self.now])
 
     def open_slots(self) -> None:
         """The slots that have begun."""
         for slot in SLOTS.begun(self.slot_time, self.now):
-            for row in [row for row in self.rows.values() if row.slot == slot]:
-                self.rows[row.key] = row._replace(slot=FETCH_NOW)
-                self.fresh.add(row.key)
-                self.news.append(("opened", (row.pid, (row.psetid, row.seq), set(), {row.key})))
+            self._open([row for row in self.rows.values() if row.slot == slot])
         self.slot_time = self.now
+
+    def _open(self, rows: list[QueueRow]) -> None:
+        for row in rows:
+            self.rows[row.key] = row._replace(slot=FETCH_NOW)
+            self.fresh.add(row.key)
+            self.news.append(("opened", (row.pid, (row.psetid, row.seq), set(), {row.key})))
 
     def drain(self) -> None:
         """Everything goes well from now on."""

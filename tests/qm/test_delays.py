@@ -37,7 +37,7 @@ def test_a_change_of_limits_leaves_an_error_of_the_site() -> None:
     subject.site_error(1, DNS, NOW)
     subject.limits_changed(1, 1000, NOW)
     assert subject.until(1) == NOW + 10
-    subject.try_again(1, NOW)
+    subject.try_again(1, 0, NOW)
     assert subject.release(NOW + 1) == [1]
 
 
@@ -46,7 +46,7 @@ def test_all_sites_may_be_tried_again() -> None:
     subject.site_error(1, DNS, NOW)
     subject.site_error(2, DNS, NOW)
     subject.charge(3, 1000, 1, NOW)
-    subject.try_again(0, NOW + 1)
+    subject.try_again(0, 0, NOW + 1)
     assert sorted(subject.release(NOW + 2)) == [1, 2]
 
 

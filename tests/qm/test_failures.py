@@ -67,6 +67,9 @@ def test_results_of_an_earlier_run_are_not_fetched_again(world: World) -> None:
     assert world.count("qdb") == 0 and world.cached_count == 5
 
 
+RETRY = {"retry_initial": 1.0, "retry_maximum": 2.0}
+
+
 @pytest.mark.parametrize("slow", [False, True])
 @pytest.mark.parametrize("seed", range(20))
 def test_anything_may_break_at_any_time(make_world: MakeWorld, seed: int, slow: bool) -> None:
@@ -75,7 +78,9 @@ def test_anything_may_break_at_any_time(make_world: MakeWorld, seed: int, slow: 
     :param slow: the database answers later, reads in any order.
     """
     random = Random(seed)
-    world = make_world(absorb_batch=3, record_batch=4, read_ahead=3, lease=60.0, hold_initial=1.0, hold_maximum=2.0)
+    world = make_world(
+        absorb_batch=3, record_batch=4, read_ahead=3, lease=60.0, hold_initial=1.0, hold_maximum=2.0, **RETRY
+    )
     pids = [world.provider() for _ in range(3)]
     uns, botm = FakeUns(world), FakeBotm(world)
     sets: list[tuple[int, list[tuple[int, bool]]]] = []
@@ -218,7 +223,7 @@ def test_results_that_cannot_be_used(world: World, logged_errors: LoggedErrors) 
     botm.done(second, modified=1 << 66)  # no database has such numbers
     assert logged_errors.flush("cannot be used")
     assert logged_errors.flush("cannot be recorded")
-    world.advance(1)
+    world.advance(65)
     botm.finish_all()
     assert botm.upto == botm.number
     assert world.count("qdb") == 0 and world.cached_count == 4

@@ -116,7 +116,7 @@ def test_bandwidth_of_a_provider(world: World) -> None:
     assert not botm.out
     world.clock.advance(0.11)
     world.settle()
-    botm.done(only(botm), 503, wire_bytes=700)  # failures count, too
+    botm.done(only(botm), 404, wire_bytes=700)  # failures count, too
     world.clock.advance(0.69)
     world.settle()
     assert not botm.out

@@ -239,7 +239,11 @@ def test_errors_of_urls(world: World) -> None:
     uns.send_set(1, pid, pages(1, 2, 3))
     for answer in (503, 404, 0):
         botm.done(next(iter(botm.out.values())), answer)
-    assert urls(botm) == ["1.html", "2.html", "3.html", "1.html"]  # to the end of its set
+    assert not botm.out
+    world.advance(44)
+    assert not botm.out
+    world.advance(21)
+    assert urls(botm) == ["1.html", "2.html", "3.html", "1.html"]
     botm.finish_all()
     assert world.cached_count == 2 and world.count("urlerrs") == 1
 
