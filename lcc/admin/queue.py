@@ -12,7 +12,7 @@ import click
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import PID, ROWS
-from lcc.model import FETCH_NOW, QueueRow
+from lcc.model import FETCH_NOW, QueueRow, retry_time
 from lcc.storage.cache import QueueSet, queue_rows, queue_sets
 from lcc.storage.database import BlockingDatabase
 from lcc.users.records import NOT_BROWSABLE
@@ -26,6 +26,7 @@ _SET_COLUMNS = (
     Column("full", 4),
     Column("queued", 9, "number"),
     Column("time", 19, "time", title="received (UTC)"),
+    Column("next_try", 19, "time", title="tried again (UTC)"),
 )
 _URL_COLUMNS = (
     Column("psetid", 8, "number"),
@@ -33,6 +34,7 @@ _URL_COLUMNS = (
     Column("pid", 5, "number"),
     Column("operation", 9),
     Column("attempts", 8, "number"),
+    Column("next_try", 19, "time", title="tried again (UTC)"),
     Column("mimetype", 21),
     Column("curl"),
 )
@@ -58,7 +60,7 @@ def _sets(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any
     after = (0, FETCH_NOW)
     while True:
         page: list[QueueSet] = database.interact(queue_sets, pid, after, PAGE_ROWS)
-        yield from map(attrs.asdict, page)
+        yield from (attrs.asdict(each) | _slot(each.slot) for each in page)
         if len(page) < PAGE_ROWS:
             return
         after = (page[-1].psetid, page[-1].slot)
@@ -74,16 +76,23 @@ def _urls(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any
         after = page[-1].key
 
 
+def _slot(slot: int) -> dict[str, Any]:
+    """The time slot, or until when it waits after an error."""
+    waits = slot < FETCH_NOW
+    return {"slot": None if waits else slot, "next_try": retry_time(slot) if waits else None}
+
+
 def _as_record(row: QueueRow) -> dict[str, Any]:
     notice = row.notice
     return {
         "psetid": row.psetid,
-        "slot": row.slot,
+        **_slot(row.slot),
         "seq": row.seq,
         "pid": row.pid,
         # A deletion that came after a fetch was queued leaves nothing to do at the row's turn.
         "operation": "nothing" if row.delete else "fetch",
         "attempts": row.attempts,
+        "unreached": row.unreached,
         "curl": notice.curl,
         "furl": notice.furl or notice.curl,
         "burl": None if notice.burl == NOT_BROWSABLE else notice.burl or notice.curl,

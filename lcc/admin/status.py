@@ -45,6 +45,7 @@ def status_command(admin: Admin, as_json: bool) -> None:
         "providers": {"registered": figures.providers, "removing": figures.removing},
         "cache": {"files": figures.files, "space": figures.space_bytes, "change": figures.change},
         "queue": [attrs.asdict(waiting) for waiting in figures.queue],
+        "next_retry": figures.next_retry,
         "oldest": None if figures.oldest is None else attrs.asdict(figures.oldest),
         "busiest": [{"pid": pid, "queued": queued} for pid, queued in figures.busiest],
         "delayed": reasons,
@@ -150,6 +151,10 @@ def _queue(answer: dict[str, Any]) -> Lines:
 
 
 def _waiting(answer: dict[str, Any]) -> Lines:
+    if answer["next_retry"] is not None:
+        urls = sum(waiting["retrying"] for waiting in answer["queue"])
+        wait = duration(answer["next_retry"] - answer["time"])
+        yield "tried again", f"{urls:,} URLs wait after an error, the first of them for {wait}"
     delayed = ", ".join(f"{count:,} by {reason}" for reason, count in answer["delayed"].items())
     if delayed:
         yield "delayed", f"providers: {delayed}"

@@ -16,7 +16,7 @@ from lcc.domain.keys import url_key
 from lcc.domain.timeslots import TimeSlots
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
-from lcc.model import FETCH_NOW, QueueRow
+from lcc.model import FETCH_NOW, QueueRow, retry_time
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.inspect import (
     Count,
@@ -24,6 +24,7 @@ from lcc.storage.inspect import (
     curls_fetched_from,
     delays_of,
     errors_of,
+    last_error,
     owners,
     place,
     sets_of_others,
@@ -151,6 +152,7 @@ def _queued(
     if own is not None:
         higher, earlier = database.interact(sets_of_others, own, COUNT_MAX)
     order = live.fetching(row.key)
+    error = database.interact(last_error, row)
     return {
         "operation": "nothing" if row.delete else "fetch",
         "furl": row.notice.furl or row.notice.curl,
@@ -159,11 +161,15 @@ def _queued(
         "full_set": own is not None and own.full,
         "priority": None if own is None else own.priority,
         "received_time": None if own is None else own.time,
-        "slot": None if row.slot == FETCH_NOW else row.slot,
+        "slot": None if row.slot <= FETCH_NOW else row.slot,
         "hours": row.notice.hours,
         "opens": _opening(config, row.notice.hours, hours, zone, now),
         "attempts": row.attempts,
         "attempts_max": config.qm.attempts_max,
+        "unreached": row.unreached,
+        "unreached_max": config.qm.hold_attempts_max,
+        "last_error": None if error is None else error._asdict(),
+        "next_try": retry_time(row.slot) if row.slot < FETCH_NOW else None,
         "fetching_on": None if order is None else order["machine"],
         "before_in_set": _count(stands.in_set),
         "sets_before": _count(stands.sets),

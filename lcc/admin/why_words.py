@@ -87,10 +87,10 @@ def _queued(answer: Record, provider: Record, row: Record) -> Iterator[str]:
     else:
         yield f"queued, to be fetched from {row['furl']}"
     yield _set(row)
-    if row["attempts"]:
-        yield f"{row['attempts']} of {row['attempts_max']} attempts have failed, so it went to the end of its set"
-    yield f"behind {_before(row)}"
-    yield _others(row)
+    yield from _failures(row)
+    if row["next_try"] is None:
+        yield f"behind {_before(row)}"
+        yield _others(row)
     waits = list(_waits(answer, provider, row))
     yield from (f"waits: {reason}" for reason in waits)
     if not waits:
@@ -103,6 +103,19 @@ def _set(row: Record) -> str:
     kind = "full" if row["full_set"] else "partial"
     received = time(row["received_time"])
     return f"in set {row['psetid']} ({kind}, priority {row['priority']}), which came {received}"
+
+
+def _failures(row: Record) -> Iterator[str]:
+    if row["attempts"]:
+        yield f"{row['attempts']} of {row['attempts_max']} attempts have failed"
+    if row["unreached"]:
+        yield f"{row['unreached']} of {row['unreached_max']} attempts have not reached its site"
+    error = row["last_error"]
+    if error is not None:
+        text = entry_for(error["code"]).text
+        detail = f": {error['text']}" if error["text"] else ""
+        yield f"the last error was {error['code']} ({text}), {time(error['time'])}{detail}"
+        yield "so it went to the end of its set"
 
 
 def _before(row: Record) -> str:
@@ -131,6 +144,8 @@ def _waits(answer: Record, provider: Record, row: Record) -> Iterator[str]:
         yield f"{whose}; the next begin {until(row['opens'], now)}{slot}"
     elif row["slot"] is not None:
         yield f"in slot {row['slot']}, which has begun: the queue manager is about to take it in"
+    if row["next_try"] is not None:
+        yield f"after that error; next try {until(row['next_try'], now)}"
     for delay in provider["delays"]:
         whose = "this provider" if delay["pid"] else "the whole LCC"
         why = delay["reason"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lcc.model import CachedUrl, Delay, QueueRow, StoredError
+from lcc.model import FETCH_NOW, CachedUrl, Delay, QueueRow, StoredError
 from lcc.storage.cache import QueueSet
 from lcc.storage.keyranges import provider_range, views_range
 from lcc.storage.rows import SELECT_QUEUE, SELECT_USER, cached_url, queue_row
@@ -48,6 +48,14 @@ class View(NamedTuple):
     queued: QueueRow | None
     cached: CachedUrl | None
     told: tuple[str, int | None, int | None] = ("", None, None)
+
+
+class LastError(NamedTuple):
+    """Why a row that is queued went to the end of its set."""
+
+    code: int
+    text: str
+    time: int
 
 
 class Place(NamedTuple):
@@ -132,6 +140,14 @@ def place(txn: Txn, row: QueueRow, limit: int) -> Place:
     more = len(before) > SETS_MAX
     rows = Count(sum(before[:SETS_MAX]), more)
     return Place(None if own is None else _queue_set(own), in_set, Count(min(len(before), SETS_MAX), more), rows)
+
+
+def last_error(txn: Txn, row: QueueRow) -> LastError | None:
+    """The last error that let this row be tried again; None: no fetch has failed since it was told."""
+    if not (row.attempts or row.unreached or row.slot < FETCH_NOW):
+        return None
+    found = txn.one("SELECT bad_code, bad_text, bad_time FROM qdb WHERE urlkey = ?", [row.key])
+    return LastError(*found) if found is not None and found[0] else None
 
 
 def sets_of_others(txn: Txn, queue_set: QueueSet, limit: int) -> tuple[Count, Count]:

@@ -12,6 +12,7 @@ import attrs
 from lcc.model import FETCH_NOW
 from lcc.storage.cache import current_change, database_epoch
 from lcc.storage.inspect import Count, count_rows
+from lcc.storage.queue_waits import next_retry
 from lcc.storage.transactions import Txn
 
 
@@ -20,6 +21,7 @@ class Waiting:
     """Sets of one priority that have rows in the queue.
 
     :ivar later: of ``urls``, those that wait for a time slot.
+    :ivar retrying: those that wait to be tried again after an error.
     """
 
     priority: int
@@ -27,6 +29,7 @@ class Waiting:
     sets: int
     urls: int
     later: int
+    retrying: int
 
 
 @attrs.frozen
@@ -46,6 +49,7 @@ class Overview:
     :ivar providers: registered; ``removing``: of them, those being removed.
     :ivar errors: of fetches that providers were not told yet, or whose telling is not confirmed; the exact count.
     :ivar busiest: ``(pid, urls to fetch)``.
+    :ivar next_retry: when the first URL that waits to be tried again after an error is due; None: none waits.
     :ivar wanted: reason -> providers that are asked for a full set.
     :ivar codes: error code -> how many errors with it are kept.
     :ivar codes_more: there are more errors than were looked at.
@@ -64,6 +68,7 @@ class Overview:
     queue: tuple[Waiting, ...]
     oldest: Oldest | None
     busiest: tuple[tuple[int, int], ...]
+    next_retry: int | None
     wanted: dict[str, int]
     codes: dict[int, int]
     codes_more: bool
@@ -83,7 +88,10 @@ def overview(txn: Txn, top: int, limit: int) -> Overview:
         "SELECT COALESCE(SUM(files_used), 0), COALESCE(SUM(space_used), 0),"
         " COALESCE(SUM(errseq - errcleared), 0) FROM pstats",
     )
-    oldest = txn.one("SELECT psetid, pid, nurls, time FROM qpsdb ORDER BY psetid, slot LIMIT 1")
+    oldest = txn.one(
+        "SELECT psetid, MIN(pid), SUM(nurls), MIN(time) FROM qpsdb"
+        " WHERE psetid = (SELECT MIN(psetid) FROM qpsdb) GROUP BY psetid"
+    )
     busiest = txn.query(
         "SELECT pid, nurlproc FROM pstats WHERE nurlproc > 0 ORDER BY nurlproc DESC, pid LIMIT ?", [top]
     )
@@ -101,8 +109,9 @@ def overview(txn: Txn, top: int, limit: int) -> Overview:
         space_bytes=int(space),
         errors=int(errors),
         queue=tuple(_waiting(txn)),
-        oldest=None if oldest is None else Oldest(*oldest),
+        oldest=None if oldest is None else Oldest(*map(int, oldest)),
         busiest=tuple((pid, count) for pid, count in busiest),
+        next_retry=next_retry(txn),
         wanted=dict(
             txn.query(
                 "SELECT wantfullset, COUNT(*) FROM pstats WHERE wantfullset <> '' GROUP BY wantfullset"
@@ -124,9 +133,10 @@ def _row(txn: Txn, sql: str) -> tuple[Any, ...]:
 
 def _waiting(txn: Txn) -> list[Waiting]:
     rows = txn.query(
-        "SELECT pri, COUNT(DISTINCT pid), COUNT(*), SUM(nurls), SUM(CASE WHEN slot <> ? THEN nurls ELSE 0 END)"
+        "SELECT pri, COUNT(DISTINCT pid), COUNT(DISTINCT psetid), SUM(nurls),"
+        " SUM(CASE WHEN slot > ? THEN nurls ELSE 0 END), SUM(CASE WHEN slot < ? THEN nurls ELSE 0 END)"
         " FROM qpsdb GROUP BY pri ORDER BY pri DESC",
-        [FETCH_NOW],
+        [FETCH_NOW, FETCH_NOW],
     )
     return [Waiting(*map(int, row)) for row in rows]
 

@@ -66,6 +66,7 @@ def test_status_of_a_busy_one(site: Site) -> None:
     site.queue.send(1, notice("x"), notice("late"), now=NOW - 300)
     late = site.queue.rows()[1]
     result_of(site.queue.store.record([], [], NOW, [(late.key, late.generation, 1)]))
+    site.queue.record(site.queue.failed(site.queue.rows()[0], 503), now=NOW)
     site.queue.pid = third = site.queue.add_provider()
     fail_with(site, 404, 404, 403)
     site.queue.send(9, notice("c"))
@@ -82,7 +83,8 @@ def test_status_of_a_busy_one(site: Site) -> None:
     (answer,) = site.lcc.rows("status")
     assert answer["alive"] and answer["age"] == 2 and answer["trouble"] == ""
     assert answer["providers"] == {"registered": 3, "removing": 1}
-    assert answer["queue"] == [{"priority": 1, "providers": 2, "sets": 3, "urls": 7, "later": 1}]
+    assert answer["queue"] == [{"priority": 1, "providers": 2, "sets": 2, "urls": 7, "later": 1, "retrying": 1}]
+    assert NOW + 40 < answer["next_retry"] <= NOW + 64
     assert answer["oldest"] == {"psetid": 1, "pid": first, "urls": 5, "time": NOW - 600}
     assert answer["busiest"] == [{"pid": first, "queued": 5}, {"pid": second, "queued": 2}]
     assert answer["delayed"] == {"bandwidth": 1, "site-error": 1}
@@ -94,12 +96,13 @@ def test_status_of_a_busy_one(site: Site) -> None:
     assert answer["deletes"] == [{"machine": 1, "number": 1, "more": False}]
     screen = site.lcc.admin("status").stdout
     for said in (
+        "1 URLs wait after an error, the first of them for ",
         "run 1 is alive; heard of 2 seconds ago",
         "port for UNSes: open",
         "uns; 1,200 elements wait to be taken in",
         "machine 1 (rack1 via central, row2): connected, robots for 8 fetches at once, 3 orders out",
         "12.5 fetches/s, 0.4 sets/s",
-        "priority 1: 7 URLs, 1 of them in time slots in 3 sets of 2 providers",
+        "priority 1: 7 URLs, 1 of them in time slots in 2 sets of 2 providers",
         "1 of provider 1, came 2023-11-14 22:03:20 UTC (10 minutes ago), 5 URLs left",
         "provider 1: 5, provider 2: 2",
         "provider 1: site-error 1303 (no connection could be made in time), 2 in a row, for 10 minutes",

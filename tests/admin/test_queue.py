@@ -25,7 +25,7 @@ def fill(txn: Txn) -> None:
                 "operation": seq % 2,
             }
             place = {"pid": pid, "psetid": psetid, "slot": -1, "seq": seq, "len": None, "mtime": None}
-            numbers = dict.fromkeys(("generation", "connseq", "attempts", "seen", "ifabsent"), 0)
+            numbers = dict.fromkeys(("generation", "connseq", "attempts", "unreached", "seen", "ifabsent"), 0)
             row = {**dict.fromkeys(QUEUE_COLUMNS, ""), **numbers, **place, **own}
             txn.insert("qdb", list(row), [tuple(row.values())])
 
@@ -42,7 +42,7 @@ def test_sets(filled: Lcc) -> None:
     assert [row["psetid"] for row in rows] == [1, 2, 3]
     assert rows[2] == {
         "psetid": 3, "slot": -1, "pid": 1, "priority": 0, "connseq": 1, "full": True, "queued": 2,
-        "time": 1_700_000_000,
+        "time": 1_700_000_000, "next_try": None,
     }  # fmt: skip
     assert [row["psetid"] for row in filled.rows("queue", "--provider", "1")] == [1, 3]
     assert filled.rows("queue", "--limit", "1") == rows[:1]

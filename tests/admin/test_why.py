@@ -129,9 +129,26 @@ def test_deleted_while_it_is_queued(site: Site) -> None:
 
 def test_attempts_that_failed(site: Site) -> None:
     site.queue.send(1, notice("a"), notice("b"))
-    site.queue.record(site.queue.failed(site.queue.rows()[0], 503))
-    assert site.view("a")["queued"]["attempts"] == 1
-    assert "1 of 5 attempts have failed, so it went to the end of its set" in site.words("a")
+    site.queue.record(site.queue.failed(site.queue.rows()[0], 503, "overloaded"), now=NOW - 10)
+    queued = site.view("a")["queued"]
+    assert (queued["attempts"], queued["unreached"], queued["slot"]) == (1, 0, None)
+    assert queued["last_error"] == {"code": 503, "text": "overloaded", "time": NOW - 10}
+    assert NOW + 30 < queued["next_try"] <= NOW + 54
+    words = site.words("a")
+    assert "1 of 7 attempts have failed" in words and "not reached" not in words and "behind" not in words
+    assert "the last error was 503 (Service Unavailable), 2023-11-14 22:13:10 UTC: overloaded\n" in words
+    assert "waits: after that error; next try at 2023-11-14 22:1" in words
+    site.queue.open_retries(queued["next_try"])
+    site.queue.record(site.queue.failed(site.queue.rows()[1], 1301), now=NOW + 60)
+    queued = site.view("a")["queued"]
+    assert (queued["attempts"], queued["unreached"], queued["next_try"]) == (1, 1, None)
+    words = site.words("a")
+    assert "1 of 20 attempts have not reached its site" in words and "behind 1 row of its set" in words
+    assert "the last error was 1301" in words and "next try" not in words
+    # What is told anew begins anew.
+    site.queue.send(2, notice("a"), now=NOW + 70)
+    queued = site.view("a")["queued"]
+    assert (queued["attempts"], queued["unreached"], queued["last_error"]) == (0, 0, None)
 
 
 def test_errors_and_quotas(site: Site) -> None:

@@ -27,7 +27,7 @@ def lose(request: Any, queue: Queue) -> Any:
         queue.database.now(note_damaged, 1, files)
         queue.database.now(add_order, FETCH_AGAIN)
         done = queue.carry_out(50)
-        assert done.finished[-1] == (FETCH_AGAIN, 0)
+        assert done.finished[-1] == (FETCH_AGAIN, 0, 0)
         assert queue.database.query("SELECT * FROM damaged") == []
         return done.work.queued
 
