@@ -23,6 +23,8 @@ from lcc.transport.http_client import HttpClient
 from lcc.transport.links import PortService
 from tests.conftest import Backend
 
+from .described import check_reply
+
 T = TypeVar("T")
 
 
@@ -115,7 +117,9 @@ class Api:
         try:
             connection.request(method, path, headers={name.replace("_", "-"): text for name, text in headers.items()})
             response = connection.getresponse()
-            return Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+            reply = Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+            check_reply(path, method, reply.status, reply.headers.get("content-type", ""), reply.body)
+            return reply
         finally:
             connection.close()
 

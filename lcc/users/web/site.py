@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 from twisted.web.resource import Resource
@@ -14,6 +15,7 @@ from lcc.users.content import ContentClient
 from lcc.users.watcher import ChangeWatcher
 from lcc.users.web.contents import Contents
 from lcc.users.web.listings import Changes, Listing
+from lcc.users.web.openapi import OpenApi
 from lcc.users.web.replies import reply_json
 
 REQUEST_BODY_BYTES = 1024
@@ -74,4 +76,5 @@ def build_site(
     root.putChild(b"changes", Changes(database, without, reactor, stall, watcher, settings.wait_max))
     root.putChild(b"content", Contents(database, without, content, reactor, stall))
     site = UserSite(root, timeout=settings.idle_timeout, reactor=reactor)
+    root.putChild(b"openapi.json", OpenApi(version("lcc")))
     return LimitedFactory(site, settings.connections_max, "content users over HTTP")
