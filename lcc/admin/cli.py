@@ -22,6 +22,7 @@ from lcc.admin.initialise import init_command
 from lcc.admin.providers import provider_group
 from lcc.admin.queue import queue_command
 from lcc.admin.repair import rebuild_command, retry_command
+from lcc.admin.show import show_command
 from lcc.admin.status import status_command
 from lcc.admin.urls import urls_command
 from lcc.admin.users import user_group
@@ -70,6 +71,7 @@ for _command in (
     provider_group,
     user_group,
     urls_command,
+    show_command,
     queue_command,
     status_command,
     why_command,

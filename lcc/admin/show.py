@@ -1,0 +1,165 @@
+"""``lcc-admin show``: a row of the cache, and its content."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+from twisted.internet.interfaces import IConsumer
+from twisted.internet.task import react
+from zope.interface import implementer
+
+from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.values import PID
+from lcc.domain.keys import url_key
+from lcc.domain.mimetypes import normalise_mimetype
+from lcc.domain.urls import normalise
+from lcc.errors import UrlError
+from lcc.model import CachedUrl
+from lcc.storage.database import BlockingDatabase
+from lcc.storage.inspect import owners
+from lcc.storage.selected import views
+from lcc.users.content import ContentClient, ContentGone, ContentUnavailable
+from lcc.users.records import user_record
+
+_TIMES = frozenset(["mtime", "fetched_time", "confirmed_time"])
+
+
+@click.command("show")
+@click.argument("url")
+@click.option("--provider", "pid", type=PID, help="This provider's.")
+@click.option("--mimetype", help="This view of it.")
+@click.option("-o", "--output", type=click.Path(allow_dash=True), help="Write the content there; -: standard output.")
+@click.option("--rows-only", is_flag=True, help="No content.")
+@click.option("--json", "as_json", is_flag=True, help="The row as a JSON object, with the response headers.")
+@pass_admin
+def show_command(
+    admin: Admin, url: str, pid: int | None, mimetype: str | None, output: str | None, rows_only: bool, as_json: bool
+) -> None:
+    """Show what the cache has of a URL: its row, and its content.
+
+    URL is the conceptual URL.  Content that is no text is not written to a terminal; --output takes it.
+    """
+    row = _choose(admin, url, pid, mimetype)
+    to_stdout = output == "-"
+    record = user_record(row) | {"status": row.status, "etag": row.etag, "headers": _headers(row.headers)}
+    _print_row(record, as_json, err=to_stdout)
+    if rows_only:
+        return
+    if row.fetched_fileid is None or row.fetched_machineid is None:
+        raise Failed("it has no content")
+    if output is None and (as_json or (sys.stdout.isatty() and not row.mimetype.startswith("text/"))):
+        return
+    port = admin.config.cu.content.replace("{home}", str(admin.config.home))
+    if output is None or to_stdout:
+        if output is None:
+            click.echo()
+        _copy(port, row.fetched_machineid, row.fetched_fileid, sys.stdout.buffer)
+        return
+    try:
+        with Path(output).open("wb") as file:
+            _copy(port, row.fetched_machineid, row.fetched_fileid, file)
+    except OSError as error:
+        raise Failed(f"{output}: {error.strerror or error}") from None
+
+
+def _choose(admin: Admin, url: str, pid: int | None, mimetype: str | None) -> CachedUrl:
+    try:
+        name = normalise(url)
+        wanted = None if mimetype is None else normalise_mimetype(mimetype)
+    except UrlError as error:
+        raise click.BadParameter(str(error)) from None
+    with admin.database() as database:
+        found = [row for row in _cached(database, name, pid) if wanted in (None, row.mimetype)]
+    if not found:
+        raise Failed(f"{name} is not in the cache; lcc-admin why {name} tells more")
+    if len(found) > 1:
+        choices = ", ".join(f"--provider {row.pid} --mimetype {row.mimetype}" for row in found)
+        raise Failed(f"it is there more than once; choose one of: {choices}")
+    return found[0]
+
+
+def _cached(database: BlockingDatabase, name: str, pid: int | None) -> list[CachedUrl]:
+    pids = [owner.pid for owner in database.interact(owners, name)] if pid is None else [pid]
+    return [row for each in pids for row in database.interact(views, url_key(each, name, "")) if row.curl == name]
+
+
+def _headers(text: str) -> list[list[str]]:
+    """The response headers as name and value."""
+    flat = json.loads(text) if text else []
+    return [list(pair) for pair in zip(flat[::2], flat[1::2], strict=True)]
+
+
+def _print_row(record: dict[str, Any], as_json: bool, err: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(record), err=err)
+        return
+    headers = record.pop("headers")
+    for name, value in record.items():
+        if value is not None and value != "":
+            text = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC" if name in _TIMES else value
+            click.echo(f"{name + ':':19}{text}", err=err)
+    for name, value in headers:
+        click.echo(f"{'header:':19}{name}: {value}", err=err)
+
+
+@implementer(IConsumer)
+class _ToFile:
+    """Takes a body and writes it; the first write that fails ends it.
+
+    :ivar error: of that write.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._producer: Any = None
+        self.error: OSError | None = None
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        self._producer = producer
+
+    def unregisterProducer(self) -> None:
+        self._producer = None
+
+    def write(self, data: bytes) -> None:
+        if self.error is None:
+            try:
+                self._file.write(data)
+            except OSError as error:
+                self.error = error
+                self._producer.stopProducing()
+
+
+def _copy(port: str, machine: int, file_id: int, file: BinaryIO) -> None:
+    """
+    :raises Failed: the content cannot be read.
+    :raises OSError: it cannot be written.
+    """
+    sink = _ToFile(file)
+    failed: list[str] = []
+
+    async def copy(reactor: Any) -> None:
+        client = ContentClient(reactor, port)
+        try:
+            content = await client.open(machine, file_id)
+            await content.pipe_to(sink)
+        except (ContentGone, ContentUnavailable) as error:
+            if sink.error is None:
+                failed.append(f"its content cannot be read: {error}")
+        finally:
+            await client.close()
+
+    try:
+        react(copy)
+    except SystemExit as ended:
+        if ended.code:
+            raise
+    if failed:
+        raise Failed(failed[0])
+    if sink.error is not None:
+        raise sink.error
+    file.flush()
