@@ -141,6 +141,32 @@ def test_the_connection_is_lost_while_absorbing(make_world: MakeWorld) -> None:
     assert answers(again) == [(1, 0)] and world.count("qdb") == 5
 
 
+def test_a_full_set_whose_connection_is_cut_at_any_byte_deletes_nothing(make_world: MakeWorld) -> None:
+    world = make_world(absorb_batch=2)
+    pid = world.provider()
+    uns, botm = FakeUns(world), FakeBotm(world)
+    uns.send_set(1, pid, pages(1, 2, 3))
+    botm.finish_all()
+    uns.send_set(2, pid, pages(2, 4))
+    before = world.cached(pid)
+    assert len(before) == 3
+    text = uns.set_text(3, pid, pages(1, 5, 6, 7, 8), full=True, answered=True)
+    for cut in range(len(text)):
+        uns.close()
+        uns = FakeUns(world)
+        uns.write(text[:cut])
+        assert uns.answers == [] and world.cached(pid) == before
+        assert world.count("qdb", "operation = 0") == world.count("fsmdb") == 0
+    uns.close()
+    uns = FakeUns(world)
+    uns.write(text)
+    assert answers(uns) == [(3, 0)]
+    assert list(world.cached(pid)) == [page(1).curl]
+    assert world.count("qdb", "operation = 0") == 2, "what was queued, and is not named either"
+    botm.finish_all()
+    assert sorted(world.cached(pid)) == [page(number).curl for number in (1, 5, 6, 7, 8)]
+
+
 @pytest.mark.parametrize("size", [1, 5])
 @pytest.mark.parametrize("answered", [False, True])
 def test_a_damaged_set_is_refused_in_its_turn(
