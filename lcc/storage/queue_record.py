@@ -344,7 +344,8 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
     if not same and (refused := _over_quota(work, result, cached)):
         _discard_file(work, result)
         if told and _is_arriving(work, row.psetid):
-            _try_later(work, row, _Bad(refused, ""))
+            # Longer each time: should the rest of the set never come, the site must not pay for it.
+            _try_later(work, row._replace(attempts=row.attempts + 1), _Bad(refused, ""))
             return Outcome.RETRY
         if told:
             _failed(work, row, refused)
