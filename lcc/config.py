@@ -255,7 +255,13 @@ class BotConfig:
 
     name: str = setting("bot", "names this robot in logs")
     connect: str = setting("unix:{home}/botm.sock", "endpoint of the BOT-M")
-    listen: str = setting("", "for the listening robot, which is not built yet: has no effect")
+    listen: str = setting(
+        "tcp:9190:interface=127.0.0.1",
+        "endpoint of the listening robot (lcc-bot --listen); whoever reaches it has URLs fetched, without a password",
+    )
+    listen_files: str = setting(
+        "fetched", "folder for the files that are named to the listening robot, relative to home"
+    )
     concurrency: int = setting(32, "fetches at once", minimum=1, maximum=4096)
     content: str = setting("content", "folder of the content files (the BOT-M's), relative to home")
     user_agent: str = setting("LCC/0.1", "the User-Agent; contact is added to it")

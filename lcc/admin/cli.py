@@ -17,6 +17,7 @@ from lcc.admin.checking import check_command
 from lcc.admin.configuration import config_command
 from lcc.admin.context import Admin
 from lcc.admin.errors import errors_command
+from lcc.admin.fetch import fetch_command
 from lcc.admin.fsck import fsck_command
 from lcc.admin.initialise import init_command
 from lcc.admin.providers import provider_group
@@ -76,6 +77,7 @@ for _command in (
     status_command,
     why_command,
     errors_command,
+    fetch_command,
     retry_command,
     rebuild_command,
     fsck_command,

@@ -182,6 +182,12 @@ def scheme_of(normalised_url: str) -> str:
     return normalised_url.partition(":")[0]
 
 
+def site_of(normalised_url: str) -> str:
+    """The root of all that its host and port have."""
+    scheme, _, rest = normalised_url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}/"
+
+
 class Roots:
     """The roots of a provider.
 
