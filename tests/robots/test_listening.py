@@ -63,7 +63,7 @@ class Listening:
                 [BIN / "lcc-bot", "--listen", "--config", configuration], cwd=folder, stdout=log, stderr=log
             )
         end = time.monotonic() + PATIENCE_SECONDS
-        while not self.socket.exists():
+        while "starting on" not in self.log():  # its socket is there before it can be connected to
             assert self._process.poll() is None and time.monotonic() < end, self.log()
             time.sleep(0.05)
 
