@@ -63,7 +63,7 @@ class Listening:
                 [BIN / "lcc-bot", "--listen", "--config", configuration], cwd=folder, stdout=log, stderr=log
             )
         end = time.monotonic() + PATIENCE_SECONDS
-        while "starting on" not in self.log():  # its socket is there before it can be connected to
+        while not self.socket.exists():
             assert self._process.poll() is None and time.monotonic() < end, self.log()
             time.sleep(0.05)
 
@@ -85,7 +85,10 @@ class Person:
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(PATIENCE_SECONDS)
-        self._socket.connect(str(path))
+        end = time.monotonic() + PATIENCE_SECONDS
+        while self._socket.connect_ex(str(path)):  # a socket is there a moment before it can be connected to
+            assert time.monotonic() < end
+            time.sleep(0.02)
         self._unread = ""
 
     def __enter__(self) -> Person:
