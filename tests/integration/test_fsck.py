@@ -21,13 +21,24 @@ from lcc.storage.transactions import Txn
 from .system import BIN, ROLES, OriginServer, Site, System, wait_for
 
 LayOut = Callable[[str, int], Path]
-SITES = 3
-PAGES = 40
+SITES = 6
+PAGES = 30
+ANSWER_MS = 60
+"""The origin takes its time, so that there is always something to be cut off."""
 CHECKS_MIN = 5
 KILLS_MIN = 7
 SEED = time.time_ns() % 100_000
 
 ROW_FAULTS = frozenset(["missing", "length", "hash", "unreadable", "beyond"])
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Iterator[OriginServer]:
+    """The providers' web server."""
+    (tmp_path / "www").mkdir(exist_ok=True)
+    server = OriginServer(tmp_path / "www", tmp_path / "origin.log", ANSWER_MS)
+    yield server
+    server.stop()
 
 
 @pytest.fixture

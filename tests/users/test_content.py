@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from http.client import HTTPResponse
 from pathlib import Path
@@ -397,6 +400,18 @@ def test_a_machine_that_names_the_central_ones_own_socket_is_not_asked_in_circle
             break
         yield deferLater(host.reactor, 0.05)
     assert answer.status == 502
+
+
+@pytest_twisted.inlineCallbacks
+def test_the_program_in_the_documentation(host: Host) -> Any:
+    text = (Path(__file__).parents[2] / "doc" / "content.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    config = host.start("one", "machine = 3\n")
+    put(config, 7, b"0123456789abcdef")
+    for file, said in (("7", "16 bytes, beginning with b'0123456789'\n"), ("8", "read its row again")):
+        command = [sys.executable, "-c", program, f"unix:{config.home}/content.sock", "3", file]
+        done = yield deferToThread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
+        assert said in done.stdout, done.stderr
 
 
 class Says(Protocol):
