@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -71,6 +72,10 @@ class Stats:
             if not (self.wantfullset in _AGES and reason in _AGES):
                 self.wantid = secrets.randbits(62) | 1
             self.wantfullset = reason[:_REASON_CHARS]
+
+
+_values: Callable[[Stats], tuple[Any, ...]] = attrgetter(*_STATS)
+_NO_STATS = _values(Stats())
 
 
 def _severity(reason: str) -> int:
@@ -174,17 +179,31 @@ class Books:
         """Write what has changed."""
         self.txn.insert("fsmdb", ("id", "machine", "file", "not_before"), self._files)
         self._save_errors()
-        changed = []
-        for pid, stats in sorted(self._stats.items()):
-            values = tuple(getattr(stats, name) for name in _STATS)
-            if values != self._stats_before[pid] and (self._stats_before[pid] or stats != Stats()):
-                changed.append((pid, *values))
-                queued = self._stats_before[pid][_NURLPROC] if self._stats_before[pid] else 0
-                self._counters["queued"] += stats.nurlproc - queued
-        self.txn.upsert("pstats", ("pid", *_STATS), changed, ("pid",))
+        self._save_stats()
         before = self._counters_before
         counters = [(name, value) for name, value in self._counters.items() if value != before[name]]
         self.txn.upsert("counters", ("name", "value"), counters, ("name",))
+
+    def _save_stats(self) -> None:
+        new: list[tuple[Any, ...]] = []
+        changed: list[tuple[int, tuple[Any, ...]]] = []
+        columns: set[int] = set()
+        for pid, stats in sorted(self._stats.items()):
+            before, values = self._stats_before[pid], _values(stats)
+            if values == (before or _NO_STATS):
+                continue
+            self._counters["queued"] += values[_NURLPROC] - (before or _NO_STATS)[_NURLPROC]
+            if before:
+                changed.append((pid, values))
+                columns.update([column for column, value in enumerate(values) if value != before[column]])
+            else:
+                new.append((pid, *values))
+        self.txn.upsert("pstats", ("pid", *_STATS), new, ("pid",))
+        # A batch of results touches many providers, and few of the columns.
+        written = sorted(columns)
+        names = [_STATS[column] for column in written]
+        rows = [(pid, *[values[column] for column in written]) for pid, values in changed]
+        self.txn.upsert("pstats", ("pid", *names), rows, ("pid",))
 
     def _save_errors(self) -> None:
         for pid, rows in sorted(self._errors.items()):

@@ -187,7 +187,7 @@ class MysqlDialect(Dialect):
 
     name = "mysql"
     driver = "pymysql"
-    values_max = 1000
+    values_max = 900  # MariaDB puts lists of 1000 and more into a temporary table
     for_update = " FOR UPDATE"
 
     ROWS_MAX = 1000

@@ -64,6 +64,37 @@ def test_the_order_of_sets_decides_who_is_next() -> None:
     assert [cursor.pid for cursor in subject.wants_read_ahead(10)] == [4, 7]
 
 
+def fetch_one(subject: Scheduler, rows: list[QueueRow]) -> int:
+    """Fetch what is next; gives its provider."""
+    read_all(subject, rows)
+    work = subject.take(NOW)
+    assert work is not None and work.row is not None
+    key = work.row.key
+    rows.remove(work.row)
+    subject.finished(work.pid, key, 0, 0, NOW)
+    subject.recorded([(key, 1)], NOTHING, NOW)
+    return work.pid
+
+
+def test_in_the_middle_of_its_turn_a_provider_goes_on() -> None:
+    subject = scheduler(quantum_urls=2)
+    load(subject, (1, 1), (2, 2), (3, 3))
+    subject.fill(3)
+    rows = [row_of(pid, pid, seq) for pid in (1, 2, 3) for seq in range(1, 6)]
+    assert [fetch_one(subject, rows) for _ in range(15)] == [1, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3, 1, 2, 3]
+
+
+def test_a_higher_priority_takes_the_place_of_one_whose_turn_has_not_begun() -> None:
+    subject = scheduler()
+    load(subject, (1, 1), (2, 2))
+    subject.fill(2)
+    rows = [row_of(pid, pid, seq) for pid in (1, 2) for seq in (1, 2)]
+    assert fetch_one(subject, rows) == 1
+    subject.work_arrived(3, 3, 1, 2)
+    subject.fill(2)
+    assert subject.active(1) is not None and subject.active(2) is None and subject.active(3) is not None
+
+
 def test_a_provider_with_nothing_left_is_forgotten() -> None:
     subject = scheduler()
     rows = [row_of(1, 1, 1)]

@@ -141,7 +141,7 @@ class Scheduler(ReadAhead):
                 lowest = next((level for level in range(top) if idle[level]), None)
                 if lowest is None or wanted <= 0:
                     return
-                self._give_up(next(reversed(idle[lowest].values())))
+                self._give_up(self._last_in_line(idle[lowest]))
                 places += 1
             turn = turns.next()
             assert turn is not None
@@ -150,6 +150,10 @@ class Scheduler(ReadAhead):
                 continue
             self._activate(turn.pid, turn.order, turn.priority)
             places -= 1
+
+    def _last_in_line(self, idle: dict[int, ProviderWork]) -> ProviderWork:
+        newest_first = reversed(idle.values())
+        return next((work for work in newest_first if not work.served), next(reversed(idle.values())))
 
     def take(self, now: float) -> ProviderWork | None:
         """Hand out the next row: it stands in the provider's ``row``.  None: there is nothing to send now."""
@@ -380,7 +384,9 @@ class Scheduler(ReadAhead):
             self._idle[priority][pid] = work
             if work.has_rows and not work.in_line:
                 work.in_line = True
-                self._lines[priority].append(work)
+                line = self._lines[priority]
+                # In the middle of its turn it goes on: its connections are open, its rows of the tables at hand.
+                (line.appendleft if work.served else line.append)(work)
         self._settle_reading(work)
 
     def _may_have_to_yield(self, work: ProviderWork) -> bool:
