@@ -18,7 +18,9 @@ from lcc.config import parse_config
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "doc").glob("*.md"))]
-OURS = frozenset({"file2url", "lcccpstate", "lcccp", "lcc-admin", "lcc", "lcc-uns", "lcc-qm", "lcc-botm", "lcc-bot", "lcc-cu"})
+OURS = frozenset(
+    {"file2url", "lcccpstate", "lcccp", "lcc-admin", "lcc", "lcc-uns", "lcc-qm", "lcc-botm", "lcc-bot", "lcc-cu"}
+)
 GROUPS = {"lcc-admin": {"provider", "user"}}
 """Tools whose first argument is a command, and which of these are groups of commands."""
 
