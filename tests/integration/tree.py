@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from lcc.storage.content import content_path
 
-from .system import BIN, OriginServer, Site, System, files_of, free_port
+from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, files_of, free_port
 
 
 class Tree(System):
@@ -25,7 +26,9 @@ class Tree(System):
         self.machines = range(1, machines + 1)
         self.robot_names = [f"bot{machine}{letter}" for machine in self.machines for letter in "abcdef"[:robots]]
         queue, central = free_port(), free_port()
-        super().__init__(folder, origin, database_url, f'[qm]\nlisten_botm = "tcp:{queue}:interface=127.0.0.1"\n')
+        super().__init__(
+            folder, origin, database_url, f'[qm]\nlisten_botm = "tcp:{queue}:interface=127.0.0.1"\ndelete_grace = 1\n'
+        )
         self._database_url = database_url or f"sqlite:{folder}/home/lcc.db"
         self.configs = {"uns": self.config, "qm": self.config}
         self._configure(
@@ -101,6 +104,20 @@ class Tree(System):
                 content = (self.content(where[0]) / where[1]).read_bytes()
                 assert hashlib.md5(content).hexdigest() == expected[row["curl"].removeprefix(site.url)]
         return files
+
+    def fsck(self, machine: int, *options: str) -> dict[str, int]:
+        """Run ``lcc-admin fsck`` on a machine; gives how many faults of each kind it found."""
+        result = subprocess.run(
+            [BIN / "lcc-admin", "--config", str(self.configs[f"botm{machine}"]), "fsck", "--json", *options],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        lines = [json.loads(line) for line in result.stdout.splitlines()]
+        assert lines and lines[-1]["summary"]["trouble"] == "", f"{result.stdout[-2000:]}{result.stderr}"
+        return {kind: count for kind, count in lines[-1]["summary"]["found"].items() if count}
 
     def machine_states(self) -> list[dict[str, Any]]:
         """What the queue manager says of the machines."""

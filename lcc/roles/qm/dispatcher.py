@@ -221,6 +221,7 @@ class Dispatcher:
             self._settle(work.pid, machine.number)
         key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice, stored, _unreached = row
         self._number += 1
+        machine.given += 1
         order_id = f"{self._run}{self._number}"
         self._orders[order_id] = machine.orders[order_id] = Order(
             order_id, pid, key, generation, (psetid, seq), now + self._lease, machine
@@ -264,7 +265,8 @@ class Dispatcher:
             return next(iter(machines.values()))
         return max(
             (machine for machine in machines.values() if machine.granted),
-            key=lambda machine: machine.capacity * self._overload - len(machine.orders),
+            # Of equals the one that got least, so that content is spread when there is little to do.
+            key=lambda machine: (machine.capacity * self._overload - len(machine.orders), -machine.given),
         )
 
     # What does not come back.

@@ -73,6 +73,7 @@ class Machine:
     :ivar mark: how far the database had come when it was told last.
     :ivar capacity: fetches that its robots do at once.
     :ivar orders: those that are out there.
+    :ivar given: how many orders it ever got.
     :ivar reported: ids that it says are running, until it is ready.
     :ivar last_number: the number of the last result of its run that came in.
     :ivar recorded: the number up to which they are on stable storage.
@@ -81,7 +82,19 @@ class Machine:
     """
 
     __slots__ = (
-        *("capacity", "content", "granted", "last_number", "line", "mark", "name", "number", "orders", "ready"),
+        *(
+            "capacity",
+            "content",
+            "given",
+            "granted",
+            "last_number",
+            "line",
+            "mark",
+            "name",
+            "number",
+            "orders",
+            "ready",
+        ),
         *("recorded", "reported", "run", "settled", "suspect", "via"),
     )
 
@@ -97,6 +110,7 @@ class Machine:
         self.mark: tuple[str, int] = ("", 0)
         self.capacity = 0
         self.orders: dict[str, Order] = {}
+        self.given = 0
         self.reported: set[str] = set()
         self.last_number = 0
         self.recorded = 0

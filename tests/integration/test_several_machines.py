@@ -1,0 +1,141 @@
+"""What doc/operating.md says of several machines, done: its files, its commands, its hosts on loopback addresses.
+
+Changed is only what would meet others on this machine: paths, ports, and the database's URL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from lcc.storage.content_names import content_path
+
+from .system import BIN, OriginServer, free_port, wait_for
+
+TEXT = (Path(__file__).parents[2] / "doc" / "operating.md").read_text(encoding="utf-8")
+SECTION = TEXT[TEXT.index("## Several machines") : TEXT.index("## Providers")]
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", SECTION, re.DOTALL)
+DATABASE = "mysql://lcc:password@10.0.0.1:3306/lcc"
+
+
+class Hosts:
+    """The hosts of that page: a folder and a loopback address each."""
+
+    def __init__(self, folder: Path, database_url: str) -> None:
+        self.folder = folder
+        self.database_url = database_url
+        self.environment = dict(os.environ, PATH=f"{BIN}:{os.environ['PATH']}")
+        self.ports = {port: str(free_port()) for port in ("9100", "9200", "9300")}
+        self.uns_port = free_port()
+        self.commands = {
+            match[1]: text for kind, text in BLOCKS if kind == "sh" and (match := re.match(r"# ([\d.]+)\n", text))
+        }
+        for kind, text in BLOCKS:
+            if kind == "toml":
+                host, name = re.match(r"# ([\d.]+): (\S+)\n", text).groups()  # type: ignore[union-attr]
+                self._write(host, name, text)
+                if host == "10.0.0.2":
+                    third = (
+                        text.replace(host, "10.0.0.3").replace("rack2", "rack3").replace("machine = 2", "machine = 3")
+                    )
+                    self._write("10.0.0.3", name, third)
+        self.commands["10.0.0.3"] = self.commands["10.0.0.2"]
+        with (self.of("10.0.0.1") / "lcc.toml").open("a") as config:
+            config.write(f'[uns]\nlisten = "tcp:{self.uns_port}:interface=127.0.0.1"\n')
+
+    def of(self, host: str) -> Path:
+        """Where the commands of a host are run."""
+        folder = self.folder / host.rpartition(".")[2]
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def _write(self, host: str, name: str, text: str) -> None:
+        text = text.replace(DATABASE, self.database_url).replace("10.0.0.", "127.0.0.")
+        text = text.replace('"/var/lib/', f'"{self.of(host)}/')
+        text = re.sub(r"\b9[123]00\b", lambda match: self.ports[match[0]], text)
+        (self.of(host) / name).write_text(text)
+
+    def run(self, host: str, command: str) -> str:
+        """Run these commands there."""
+        result = subprocess.run(
+            ["bash", "-ec", command],
+            cwd=self.of(host),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert result.returncode == 0, f"{command}: {result.stdout}{result.stderr}"
+        return result.stdout
+
+    def stop(self) -> None:
+        """End what was started, by the process ids that it wrote."""
+        for file in self.folder.glob("*/*.pid"):
+            with suppress(ProcessLookupError):
+                os.kill(int(file.read_text()), signal.SIGKILL)
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Hosts]:
+    """All of them, with nothing running yet."""
+    folder = tmp_path / "hosts"
+    folder.mkdir()
+    hosts = Hosts(folder, str(request.getfixturevalue("mariadb").new_database()))
+    yield hosts
+    hosts.stop()
+
+
+def test_the_page_is_true(hosts: Hosts, origin: OriginServer) -> None:
+    for host, commands in hosts.commands.items():
+        hosts.run(host, commands)
+    status = wait_for(
+        "both machines are connected",
+        lambda: (
+            (text := hosts.run("10.0.0.3", "lcc-admin status")).count("via central): connected, robots") == 2 and text
+        ),
+    )
+    said = next(text for kind, text in BLOCKS if not kind)
+    for line in said.splitlines():
+        assert line in status
+    bodies: dict[str, str] = {}
+    for number in range(8):
+        folder = origin.root / f"site{number}"
+        folder.mkdir()
+        for page in range(4):
+            body = f"<p>page {page} of site {number}</p>"
+            (folder / f"{page}.html").write_text(body)
+            bodies[f"{origin.url(f'site{number}')}{page}.html"] = hashlib.md5(body.encode()).hexdigest()
+    for number in range(8):
+        root = origin.url(f"site{number}")
+        added = json.loads(hosts.run("10.0.0.1", f"lcc-admin provider add --root {root} --allow-private --json"))
+        hosts.run(
+            "10.0.0.1",
+            f"file2url --find {origin.root}/site{number} -type f | lcccpstate --statefile=state{number}"
+            f" | LCC_PASSWORD={added['password']} lcccp --uns=127.0.0.1:{hosts.uns_port} --pid={added['pid']}"
+            f" --urlprefix={root}",
+        )
+    rows = wait_for("all is cached", lambda: cached(hosts, len(bodies)))
+    for row in rows:
+        content = (
+            hosts.of(f"10.0.0.{row['fetched_machineid']}") / "lcc" / "content" / content_path(row["fetched_fileid"])
+        )
+        assert hashlib.md5(content.read_bytes()).hexdigest() == bodies[row["curl"]]
+    assert {row["fetched_machineid"] for row in rows} == {2, 3}
+    machines = [(row["curl"].rpartition("/")[0], row["fetched_machineid"]) for row in rows]
+    assert len(set(machines)) == 8, "the URLs of a provider were fetched by one machine"
+
+
+def cached(hosts: Hosts, count: int) -> list[dict[str, object]] | None:
+    rows = [json.loads(line) for line in hosts.run("10.0.0.2", "lcc-admin urls --json").splitlines()]
+    rows = [row for row in rows if row.get("state") == "cached"]
+    return rows if len(rows) == count else None
