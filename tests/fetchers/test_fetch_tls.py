@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +9,6 @@ import attrs
 import pytest
 import pytest_twisted
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 from fetching import CLOSE, CUT, HANG, SMALL, Outcome, ScriptedServer, Sink, collect, reply, stay
 from OpenSSL import SSL
 from twisted.internet import reactor as global_reactor
@@ -24,60 +18,18 @@ from zope.interface import implementer
 from lcc.config import BotConfig
 from lcc.fetchers.http import HttpFetcher
 from lcc.model import FetchOrder
+from tests import certificates
 
 reactor: Any = global_reactor
-NOW = datetime.datetime.now(datetime.UTC)
-DAY = datetime.timedelta(days=1)
 REAL = attrs.evolve(SMALL, connect_timeout=30.0, deadline=60.0, idle_timeout=20.0, keepalive=20.0)
 
 
-def subject(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-class Authority:
-    """A certificate authority."""
-
-    def __init__(self) -> None:
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.certificate = (
-            x509.CertificateBuilder()
-            .subject_name(subject("Test CA"))
-            .issuer_name(subject("Test CA"))
-            .public_key(self.key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(NOW - 100 * DAY)
-            .not_valid_after(NOW + DAY)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self.key.public_key()), critical=False)
-            .sign(self.key, hashes.SHA256())
-        )
-
-    def pem(self) -> bytes:
-        return self.certificate.public_bytes(Encoding.PEM)
+class Authority(certificates.Authority):
+    """Makes whole TLS servers."""
 
     def server(self, *names: str, expired: bool = False) -> ServerTls:
         """A certificate for these names and addresses, with its key."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        found: list[x509.GeneralName] = []
-        for name in names:
-            try:
-                found.append(x509.IPAddress(ipaddress.ip_address(name)))
-            except ValueError:
-                found.append(x509.DNSName(name))
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(subject(names[0]))
-            .issuer_name(self.certificate.subject)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(NOW - 50 * DAY)
-            .not_valid_after(NOW - DAY if expired else NOW + DAY)
-            .add_extension(x509.SubjectAlternativeName(found), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
-            .sign(self.key, hashes.SHA256())
-        )
-        return ServerTls(key, certificate)
+        return ServerTls(*self.issue(*names, expired=expired))
 
 
 @implementer(IOpenSSLServerConnectionCreator)
