@@ -397,6 +397,7 @@ def _confirm(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) 
         or result.unchanged != content_token(cached["fetched_machineid"], cached["fetched_fileid"])
     ):
         # What it speaks of is gone, or found to be bad since: it has to be fetched after all.
+        _to_the_end(work, row, row.slot, _Bad(0, ""))
         return Outcome.RETRY
     _fetched(work, result, row, cached, told=True, changed=_named_otherwise(cached, row.notice))
     return outcome

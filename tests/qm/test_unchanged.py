@@ -67,12 +67,11 @@ def test_neither_content_nor_unchanged_is_the_robots_error(world: World, logged_
     pid = world.provider()
     uns, botm = FakeUns(world), FakeBotm(world)
     uns.send_set(1, pid, [page(1)])
-    for _ in range(world.settings.attempts_max):
-        botm.done(the_order(botm), machine=None, file=None)
-    assert not botm.out
-    errors = world.database.now(lambda txn: txn.query("SELECT code FROM urlerrs"))
-    assert errors == [(CODES["robot-error"],)]
-    assert len(logged_errors.flush("cannot be used")) == world.settings.attempts_max
+    botm.done(the_order(botm), machine=None, file=None)
+    assert not botm.out and world.cached(pid) == {}
+    queued = world.database.now(lambda txn: txn.query("SELECT bad_code, attempts FROM qdb"))
+    assert queued == [(CODES["robot-error"], 1)]
+    assert len(logged_errors.flush("cannot be used")) == 1
 
 
 def test_a_queue_manager_that_starts_between_order_and_answer(world: World) -> None:
