@@ -13,12 +13,12 @@ import pytest_twisted
 from fetching import Outcome, Sink, collect, stay
 from twisted.internet import reactor as global_reactor
 from twisted.internet.task import deferLater
-from vsftpd import PrivateVsftpd
 
 from lcc.config import BotConfig
 from lcc.errors import CODES
 from lcc.fetchers.ftp import FtpFetcher
 from lcc.model import FetchOrder, FetchStep
+from tests.vsftpd import PrivateVsftpd
 
 reactor: Any = global_reactor
 PATIENT = BotConfig(connect_timeout=30.0, idle_timeout=30.0, deadline=90.0, keepalive=30.0, contact="bot@lcc.example")

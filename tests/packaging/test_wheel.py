@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import configparser
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -13,12 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.third_party import answer_for, finger_server, write_plugin
+
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ("lcc", "lcc-uns", "lcc-qm", "lcc-botm", "lcc-bot", "lcc-cu")
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def run(*command: str | Path, cwd: Path, extra: dict[str, str] | None = None) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LCC"))}
+    environment.update(extra or {})
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -98,3 +103,37 @@ def test_it_sets_up_an_lcc(installed: Path, tmp_path: Path) -> None:
     assert (tmp_path / "lcc.toml").exists()
     assert (tmp_path / "lcc-home" / "lcc.db").exists()
     assert run(installed / "lcc-admin", "provider", "list", "--json", cwd=tmp_path) == ""
+
+
+def test_it_fetches_with_the_plugin_of_a_third_party(installed: Path, tmp_path: Path) -> None:
+    """The one of doc/fetchers.md, first from a folder on the path, then as a package that pip installs."""
+    add = (installed / "lcc-admin", "provider", "add", "--root", "finger://localhost/")
+    run(installed / "lcc-admin", "init", cwd=tmp_path)
+    refused = subprocess.run(add, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert refused.returncode == 2 and "file, ftp, http, https" in " ".join(refused.stderr.split())
+    write_plugin(tmp_path / "theirs")
+    with finger_server() as port:
+        fetch = (installed / "lcc-admin", "fetch", "--allow-private", "--json", f"finger://127.0.0.1:{port}/anne")
+        folder = {"PYTHONPATH": str(tmp_path / "theirs")}
+        assert json.loads(run(*fetch, cwd=tmp_path, extra=folder))["size"] == len(answer_for("anne"))
+
+        built = tmp_path / "built"
+        build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", built, tmp_path / "theirs")
+        run(*build, cwd=tmp_path)
+        (wheel,) = built.glob("lcc_finger-*.whl")
+        pip = (sys.executable, "-m", "pip", "--python", installed / "python")
+        run(*pip, "install", "--no-deps", "--no-index", "-q", wheel, cwd=tmp_path)
+        try:
+            told = json.loads(run(*fetch, cwd=tmp_path))
+            run(*add, cwd=tmp_path)
+        finally:
+            run(*pip, "uninstall", "-y", "-q", "lcc-finger", cwd=tmp_path)
+    assert (told["code"], told["mimetype"]) == (0, "text/plain")
+    assert told["md5"] == hashlib.md5(answer_for("anne")).hexdigest()
+    # Ours are still there.
+    assert json.loads(run(installed / "lcc-admin", "provider", "list", "--json", cwd=tmp_path))["pid"] == 1
+    assert "finger" not in run(installed / "python", "-c", SCHEMES, cwd=tmp_path)
+    assert "http" in run(installed / "python", "-c", SCHEMES, cwd=tmp_path)
+
+
+SCHEMES = "from lcc.fetchers.registry import schemes_fetched; print(schemes_fetched(()))"
