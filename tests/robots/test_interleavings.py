@@ -83,13 +83,15 @@ class QueuePeer(FakePeer):
     """The queue manager's end of a connection.
 
     :ivar shared: it is that of a central BOT-M.
+    :ivar machine: to whom everything is said then.
     """
 
     shared = False
+    machine = MACHINE
 
     def say(self, message: Flat) -> None:
         if self.shared:
-            self.stream.send(addressed(message, MACHINE))
+            self.stream.send(addressed(message, self.machine))
         else:
             super().say(message)
 
