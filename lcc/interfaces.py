@@ -247,12 +247,14 @@ class IQueueStore(IQueueRepair):
         removed: Sequence[tuple[bytes, int]],
         now: int,
         closed: Sequence[tuple[bytes, int, int]] = (),
+        delays: Sequence[Delay] = (),
     ) -> Deferred[Recorded]:
         """Record finished fetches, in one transaction; a result that comes twice is recorded once.
 
         :param removed: ``(key, generation)`` of rows whose operation is "nothing", reached and to be taken away.
         :param closed: ``(key, generation, slot)`` of rows that were reached when their hours had closed: they go to
-            that time slot; those whose generation has moved on stay, and come back in ``again``."""
+            that time slot; those whose generation has moved on stay, and come back in ``again``.
+        :param delays: saved as by :meth:`save_delays`, so that no debt is forgotten that the results have made."""
 
     def deletes(machine: int, after: int, limit: int, now: int) -> Deferred[list[DeleteOrder]]:
         """Delete orders of this machine with ``id > after`` that are due, in order of id, at most ``limit``.  They

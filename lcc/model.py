@@ -282,6 +282,8 @@ class Delay(NamedTuple):
     :ivar code: the error, for ``site-error``.
     :ivar failures: errors of its site in a row; they make the next delay longer.  A delay with neither time nor
         failures is none: it is forgotten.
+    :ivar owed_time: when what it has fetched is paid for; 0: it is.  It may wait longer, for another reason.
+    :ivar rate: bytes per second, that ``owed_time`` was reckoned with.
     """
 
     pid: int
@@ -289,6 +291,8 @@ class Delay(NamedTuple):
     reason: str
     code: int = 0
     failures: int = 0
+    owed_time: float = 0.0
+    rate: int = 0
 
 
 class SlotPage(NamedTuple):

@@ -24,7 +24,12 @@ def charge(allowed: float, now: float, wire_bytes: int, rate: int | None) -> flo
 
 
 def changed(allowed: float, now: float, rate: int | None, new_rate: int | None) -> float:
-    """The account after the rate was changed: the bytes that are owed stay, their price is the new one."""
-    if not rate or not new_rate or allowed <= now:
+    """The account after the rate was changed: the bytes that are owed stay, their price is the new one.
+
+    :param rate: the one before; None or 0: it is not known, and what is owed stays as it is.
+    """
+    if not new_rate or allowed <= now:
         return 0.0
+    if not rate:
+        return allowed
     return now + (allowed - now) * rate / new_rate

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from lcc.model import FETCH_NOW, CachedUrl, Delay, QueueRow, StoredError
 from lcc.storage.cache import QueueSet
 from lcc.storage.keyranges import provider_range, views_range
+from lcc.storage.queue_slots import DELAY_COLUMNS
 from lcc.storage.rows import SELECT_QUEUE, SELECT_USER, cached_url, queue_row
 from lcc.storage.transactions import Txn
 
@@ -205,7 +206,7 @@ def _queue_set(row: tuple[object, ...]) -> QueueSet:
     return QueueSet(psetid, slot, pid, priority, connseq, bool(full), queued, time)  # type: ignore[arg-type]
 
 
-_SELECT_DELAYS = "SELECT pid, until_time, reason, code, failures FROM pdelays"
+_SELECT_DELAYS = f"SELECT {', '.join(DELAY_COLUMNS)} FROM pdelays"
 
 
 def delays_of(txn: Txn, pid: int, now: float) -> list[Delay]:

@@ -137,8 +137,9 @@ class QueueStore(RepairStore):
         removed: Sequence[tuple[bytes, int]],
         now: int,
         closed: Sequence[tuple[bytes, int, int]] = (),
+        delays: Sequence[Delay] = (),
     ) -> Deferred[Recorded]:
-        arguments = (list(results), list(removed), now, self._settings, Requeued(), list(closed))
+        arguments = (list(results), list(removed), now, self._settings, Requeued(), list(closed), list(delays))
         return self._write(record_results, self._rules, *arguments)
 
     # Delays and slots.

@@ -17,6 +17,7 @@ from lcc.errors import CODES, Remedy, entry_for
 from lcc.interfaces import IQueueRules
 from lcc.model import (
     FETCH_NOW,
+    Delay,
     FetchResult,
     Outcome,
     QueueRow,
@@ -30,7 +31,7 @@ from lcc.model import (
 from lcc.storage.books import Books
 from lcc.storage.overlay import TOMBSTONE_UPDATED
 from lcc.storage.queue_batch import registered_providers
-from lcc.storage.queue_slots import move_rows
+from lcc.storage.queue_slots import move_rows, write_delays
 from lcc.storage.rows import (
     CACHE_COLUMNS,
     CACHED,
@@ -107,10 +108,13 @@ def record_results(
     settings: QmConfig,
     memory: Requeued,
     closed: Sequence[tuple[bytes, int, int]] = (),
+    delays: Sequence[Delay] = (),
 ) -> Recorded:
     """Record results, take away rows that do "nothing", send rows back to their slots (see
     :meth:`lcc.interfaces.IQueueStore.record`)."""
     books = Books(txn, run, now, settings)
+    if delays:
+        write_delays(txn, delays)
     keys = sorted({result.key for result in results} | {key for key, _ in removed} | {row[0] for row in closed})
     found = txn.query_in(f"{SELECT_QUEUE} WHERE urlkey IN ({{in}})", keys)
     queue = {row[0]: queue_row(row) for row in found}

@@ -12,7 +12,7 @@ from lcc.storage.transactions import Txn
 
 _SETS_AT_ONCE = 200
 _COLUMNS = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
-_DELAY = ("pid", "until_time", "reason", "code", "failures")
+DELAY_COLUMNS = ("pid", "until_time", "reason", "code", "failures", "owed_time", "rate")
 
 
 def move_rows(txn: Txn, psetid: int, source: int, target: int, rows: Sequence[tuple[bytes, int]]) -> None:
@@ -89,16 +89,21 @@ def open_slot(txn: Txn, run: int, slot: int, limit: int, after: tuple[int, int],
 
 def delays(txn: Txn) -> list[Delay]:
     """See :meth:`lcc.interfaces.IQueueStore.delays`."""
-    return [Delay(*row) for row in txn.query(f"SELECT {', '.join(_DELAY)} FROM pdelays ORDER BY pid")]
+    return [Delay(*row) for row in txn.query(f"SELECT {', '.join(DELAY_COLUMNS)} FROM pdelays ORDER BY pid")]
 
 
 def save_delays(txn: Txn, run: int, saved: Sequence[Delay]) -> None:
     """See :meth:`lcc.interfaces.IQueueStore.save_delays`."""
     Books(txn, run)
+    write_delays(txn, saved)
+
+
+def write_delays(txn: Txn, saved: Sequence[Delay]) -> None:
+    """As :func:`save_delays`, in a transaction that has checked who writes."""
     rows = [tuple(delay) for delay in saved if delay.until_time or delay.failures]
     gone = sorted({delay.pid for delay in saved} - {row[0] for row in rows})
     txn.execute_in("DELETE FROM pdelays WHERE pid IN ({in})", gone)
-    txn.upsert("pdelays", _DELAY, rows, ("pid",))
+    txn.upsert("pdelays", DELAY_COLUMNS, rows, ("pid",))
 
 
 def slots_opened(txn: Txn) -> tuple[float, str]:

@@ -73,4 +73,5 @@ def test_debts_add_up() -> None:
 
 def test_a_new_rate_is_the_price_of_what_is_owed() -> None:
     assert changed(110.0, 100.0, 10, 100) == 101.0
+    assert changed(110.0, 100.0, None, 100) == 110.0
     assert changed(110.0, 100.0, 10, None) == changed(90.0, 100.0, 10, 5) == 0.0

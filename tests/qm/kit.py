@@ -295,6 +295,9 @@ class World:
     :ivar fetching: provider -> URL, as the web servers see it.
     """
 
+    begin: float = NOW
+    timeslots = TIMESLOTS
+
     def __init__(self, folder: Path, hops: int = 0, **settings: Any) -> None:
         self.hops = hops
         self.centrals: list[CentralBotm] = []
@@ -318,10 +321,10 @@ class World:
         if self.engine is not None:
             self.engine.stop()
         if store is None:
-            rules = QueueRules.configured(self.settings, TIMESLOTS)
+            rules = QueueRules.configured(self.settings, self.timeslots)
             store = QueueStore(self.database, rules, self.settings)
         self.engine = QmEngine(
-            store, self.settings, self.clock, self.wall_clock, self.random.random, self._stopped, TIMESLOTS
+            store, self.settings, self.clock, self.wall_clock, self.random.random, self._stopped, self.timeslots
         )
         self.engine.start()
 
@@ -339,7 +342,7 @@ class World:
         return self.centrals[-1].relay.branch_factory().buildProtocol(None)
 
     def wall_clock(self) -> float:
-        return NOW + self.clock.seconds()
+        return self.begin + self.clock.seconds()
 
     def _stopped(self) -> None:
         self.stopped += 1

@@ -56,7 +56,8 @@ def test_what_is_worth_saving() -> None:
     subject.charge(2, 5000, 100, NOW)
     subject.site_error(3, DNS, NOW)
     assert subject.urgent
-    assert subject.to_save(NOW) == [Delay(2, NOW + 50, BANDWIDTH), Delay(3, NOW + 10, SITE_ERROR, DNS, 1)]
+    owing = Delay(2, NOW + 50, BANDWIDTH, owed_time=NOW + 50, rate=100)
+    assert subject.to_save(NOW) == [owing, Delay(3, NOW + 10, SITE_ERROR, DNS, 1)]
     assert subject.to_save(NOW) == [] and not subject.urgent
     subject.release(NOW + 20)
     assert subject.to_save(NOW + 20) == [Delay(3, 0.0, "", DNS, 1)]
@@ -79,12 +80,30 @@ def test_what_was_not_saved_is_saved_again() -> None:
 
 def test_a_restart_goes_on_where_it_was() -> None:
     subject = delays()
-    saved = [Delay(0, NOW + 5, BANDWIDTH), Delay(2, NOW + 50, HOURS), Delay(3, NOW + 40, SITE_ERROR, DNS, 3)]
+    saved = [
+        Delay(0, NOW + 5, BANDWIDTH, owed_time=NOW + 5),
+        Delay(2, NOW + 50, HOURS),
+        Delay(3, NOW + 40, SITE_ERROR, DNS, 3),
+    ]
     subject.load([*saved, Delay(4, 0.0, "", DNS, 2)], 86400.0, NOW)
     assert [subject.until(pid) - NOW for pid in (0, 2, 3, 4)] == [5, 50, 40, -NOW]
     assert subject.site_error(4, DNS, NOW) == 40.0
     assert subject.release(NOW + 60) == [0, 3, 4, 2]
     assert subject.site_error(3, DNS, NOW + 60) == 80.0
+
+
+def test_a_debt_is_saved_beside_a_longer_delay() -> None:
+    before = delays()
+    before.charge(1, 5000, 100, NOW)
+    before.charge(1, 0, 100, NOW)
+    before.closed(1, NOW + 3600, NOW)
+    subject = delays()
+    subject.load(before.to_save(NOW), 86400.0, NOW + 1)
+    assert subject.until(1) == NOW + 3600
+    subject.limits_changed(1, 200, NOW + 10)  # the hours are open now, and what is owed has half the price
+    assert subject.until(1) == NOW + 10 + 20
+    subject.limits_changed(1, None, NOW + 11)
+    assert subject.release(NOW + 12) == [1]
 
 
 def test_a_clock_that_was_wrong_holds_nobody_for_years() -> None:

@@ -31,7 +31,7 @@ BANDWIDTH, HOURS, SITE_ERROR = "bandwidth", "hours", "site-error"
 _SAVED_SECONDS = 1.0
 """What ends sooner is not saved: no restart is so quick."""
 _URGENT_SECONDS = 10.0
-_BANDWIDTH_CAP_SECONDS = 7 * 86400.0
+_BANDWIDTH_CAP_SECONDS = 90 * 86400.0
 _SET_BACK_SECONDS = 1.0
 
 
@@ -137,6 +137,11 @@ class Delays:
             heappop(heap)
         return None
 
+    @property
+    def changed(self) -> bool:
+        """Something has changed that may be worth saving."""
+        return bool(self._dirty)
+
     # Delays begin.
 
     def charge(self, pid: int, wire_bytes: int, rate: int | None, now: float) -> None:
@@ -232,8 +237,7 @@ class Delays:
                 record.retry = until
             elif delay.reason == HOURS:
                 record.hours = until
-            else:
-                record.owed = until
+            record.owed, record.rate = min(delay.owed_time, now + _BANDWIDTH_CAP_SECONDS), delay.rate
             self._settle(delay.pid, record, now)
 
     def to_save(self, now: float) -> list[Delay]:
@@ -245,7 +249,8 @@ class Delays:
         for pid in sorted(self._dirty):
             record = self._records.get(pid)
             if record is not None and (record.until - now > _SAVED_SECONDS or record.failures):
-                rows.append(Delay(pid, record.until, record.reason, record.code, record.failures))
+                owed, rate = (record.owed, record.rate or 0) if record.owed > now else (0.0, 0)
+                rows.append(Delay(pid, record.until, record.reason, record.code, record.failures, owed, rate))
                 self._saved.add(pid)
             elif pid in self._saved:
                 rows.append(Delay(pid, 0.0, ""))

@@ -59,7 +59,7 @@ def read_key(text: str, pid: int) -> bytes:
 class Dispatcher:
     """All orders that are out.
 
-    :param overload: orders at a BOT-M, as a multiple of its capacity.
+    :param overload: orders at a BOT-M, as a multiple of its capacity (not with a ``site_rate``).
     :param lease_seconds: how long an order may take.
     :param wall_clock: seconds since 1970, for what the scheduler decides.
     :param site_rate: bytes per second for all fetches together; 0: without limit.
@@ -82,7 +82,8 @@ class Dispatcher:
         self.orders_too_late = 0
         self._scheduler = scheduler
         self._recorder = recorder
-        self._overload = overload
+        # What waits at a BOT-M would begin while the site has not paid.
+        self._overload = 1.0 if site_rate else overload
         self._lease = lease_seconds
         self._wall_clock = wall_clock
         self._site_rate = site_rate

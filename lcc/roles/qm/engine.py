@@ -42,7 +42,7 @@ from lcc.config import QmConfig
 from lcc.domain.timeslots import TimeSlots
 from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
-from lcc.model import Absorbed, CarriedOut, Recorded
+from lcc.model import Absorbed, CarriedOut, Delay, Recorded
 from lcc.protocols.hello import Hello
 from lcc.roles.qm.absorber import Absorber
 from lcc.roles.qm.botms import Botm
@@ -106,7 +106,16 @@ class QmEngine:
             settings.quantum_bytes,
             settings.hours_margin,
         )
-        self.timekeeper = Timekeeper(self, store, self.patience, self.scheduler, self.timeslots, clock, wall_clock)
+        self.timekeeper = Timekeeper(
+            self,
+            store,
+            self.patience,
+            self.scheduler,
+            self.timeslots,
+            clock,
+            wall_clock,
+            settings.bandwidth_bytes,
+        )
         self.recorder = Recorder(self, store, self.patience, settings.record_batch)
         self.dispatcher = Dispatcher(
             self.scheduler, self.recorder, settings.overload, settings.lease, wall_clock, settings.bandwidth_bytes
@@ -327,6 +336,10 @@ class QmEngine:
     def slots_now(self, closed: Sequence[Closed]) -> list[tuple[bytes, int, int]]:
         """The slots that these rows go to now."""
         return self.scheduler.gate.slots_of(closed, self._wall_clock())
+
+    def with_delays(self, write: Callable[[list[Delay]], Deferred[Recorded]]) -> Deferred[Recorded]:
+        """Write, together with the delays that have changed."""
+        return self.timekeeper.delays.saved_with(write)
 
     def recorded(self, done: list[tuple[bytes, int]], outcome: Recorded) -> None:
         """Results are recorded."""

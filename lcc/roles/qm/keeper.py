@@ -6,14 +6,16 @@ while no queue manager ran are opened by the next one; and so is what the slots'
 of the period or of the LCC's time zone all of them are opened (rows whose hours are closed then go back to the right
 slot as they are reached).
 
-*Delays.*  What has changed is saved once a second; a long delay with the next round of work.  A database that is away
-is tried again; until then they stand in memory.
+*Delays.*  What the results of fetches have cost is saved in the transaction that records them, so that no debt is
+forgotten whenever the process is killed.  What changes otherwise is saved once a second; a long delay with the next
+round of work.  A database that is away is tried again; until then they stand in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -23,8 +25,8 @@ from lcc.domain.hours import DAY_SLOTS, WEEK_SLOTS
 from lcc.domain.timeslots import TimeSlots
 from lcc.errors import code
 from lcc.interfaces import IQueueStore
-from lcc.model import FetchResult
-from lcc.roles.qm.delays import Delays
+from lcc.model import Delay, FetchResult
+from lcc.roles.qm.delays import SITE, Delays
 from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.recorder import Entry
 from lcc.roles.qm.retries import RetryKeeper
@@ -40,6 +42,7 @@ _SLOTS_MAX = max(DAY_SLOTS, WEEK_SLOTS)
 
 
 _NEVER = code("hours-never")
+T = TypeVar("T")
 
 
 class SlotKeeper(Worker):
@@ -90,30 +93,45 @@ class SlotKeeper(Worker):
 class DelayKeeper(Worker):
     """Saves delays."""
 
-    def __init__(self, engine: Keeping, store: IQueueStore, patience: Patience, delays: Delays) -> None:
+    def __init__(
+        self,
+        engine: Keeping,
+        store: IQueueStore,
+        patience: Patience,
+        delays: Delays,
+        wall_clock: Callable[[], float],
+    ) -> None:
         super().__init__(engine, store, patience)
         self._delays = delays
+        self._wall_clock = wall_clock
 
-    def save(self, now: float) -> None:
+    def save(self) -> None:
         """Save what has changed, if nothing is being saved."""
-        if self._work is None:
-            self._begin(lambda: Deferred.fromCoroutine(self._save(now)), "Delays cannot be saved")
+        if self._work is None and self._delays.changed:
+            self._begin(lambda: Deferred.fromCoroutine(self._save()), "Delays cannot be saved")
 
-    async def _save(self, now: float) -> None:
-        rows = self._delays.to_save(now)
-        if not rows:
-            return
-        try:
-            await self._patience.ask("saving delays", partial(self._store.save_delays, rows))
-        except BaseException:
+    async def _save(self) -> None:
+        await self._patience.ask("saving delays", lambda: self.saved_with(self._store.save_delays))
+
+    def saved_with(self, write: Callable[[list[Delay]], Deferred[T]]) -> Deferred[T]:
+        """Have what has changed saved by this write.  If it fails, it has changed still.
+
+        Each try must come here: what is written last must be what was asked last.
+        """
+        rows = self._delays.to_save(self._wall_clock())
+
+        def failed(failure: Failure) -> Failure:
             self._delays.not_saved(rows)
-            raise
+            return failure
+
+        return write(rows).addErrback(failed)
 
 
 class Timekeeper:
     """All of this for the engine, and its one alarm: when the first delay ends.
 
     :param wall_clock: seconds since 1970.
+    :param site_rate: bytes per second for all fetches together; 0: without limit.
     """
 
     def __init__(
@@ -125,10 +143,11 @@ class Timekeeper:
         timeslots: TimeSlots,
         clock: IReactorTime,
         wall_clock: Callable[[], float],
+        site_rate: int = 0,
     ) -> None:
         self.slots = SlotKeeper(engine, store, patience, scheduler, timeslots)
         self.retries = RetryKeeper(engine, store, patience, scheduler)
-        self.delays = DelayKeeper(engine, store, patience, scheduler.delays)
+        self.delays = DelayKeeper(engine, store, patience, scheduler.delays, wall_clock)
         self._engine = engine
         self._store = store
         self._patience = patience
@@ -136,6 +155,7 @@ class Timekeeper:
         self._period_seconds = float(timeslots.period_seconds)
         self._clock = clock
         self._wall_clock = wall_clock
+        self._site_rate = site_rate
         self._alarm: IDelayedCall | None = None
         self._alarm_time = 0.0
         self._lookups: set[Deferred[None]] = set()
@@ -143,7 +163,9 @@ class Timekeeper:
     async def starting(self) -> None:
         """Load what was saved."""
         saved = await self._patience.ask("loading delays", self._store.delays)
-        self._scheduler.delays.load(saved, self._period_seconds, self._wall_clock())
+        delays, now = self._scheduler.delays, self._wall_clock()
+        delays.load(saved, self._period_seconds, now)
+        delays.limits_changed(SITE, self._site_rate or None, now)
 
     def tick(self) -> None:
         """A second has passed."""
@@ -151,7 +173,7 @@ class Timekeeper:
         self._scheduler.release(now)
         self.slots.look(now)
         self.retries.look(now)
-        self.delays.save(now)
+        self.delays.save()
 
     def pumping(self) -> None:
         """The engine is about to see what can be sent."""
@@ -161,7 +183,7 @@ class Timekeeper:
         """It has sent it."""
         delays = self._scheduler.delays
         if delays.urgent:
-            self.delays.save(self._wall_clock())
+            self.delays.save()
         end = delays.next_end
         if self._alarm is not None and end == self._alarm_time:
             return

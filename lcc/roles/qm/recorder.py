@@ -16,7 +16,8 @@ line keeps its order, that is the last number of it in the batch.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -24,7 +25,7 @@ from twisted.logger import Logger
 
 from lcc.errors import Busy, code
 from lcc.interfaces import IQueueStore
-from lcc.model import FetchResult, Recorded
+from lcc.model import Delay, FetchResult, Recorded
 from lcc.roles.qm.gate import Closed
 from lcc.roles.qm.patience import Patience
 
@@ -54,6 +55,9 @@ class Recording(Protocol):
 
     def slots_now(self, closed: Sequence[Closed]) -> list[tuple[bytes, int, int]]:
         """The same as ``(key, generation, slot)``, with the slots that come next now."""
+
+    def with_delays(self, write: Callable[[list[Delay]], Deferred[Recorded]]) -> Deferred[Recorded]:
+        """Write, together with the delays that have changed."""
 
     def fatal(self, error: Busy) -> None:
         """A newer queue manager has claimed the database."""
@@ -215,11 +219,21 @@ class Recorder:
         try:
             return await self._patience.ask(
                 "recording results",
-                lambda: self._store.record(results, removed, self._engine.now(), self._engine.slots_now(closed)),
+                lambda: self._engine.with_delays(partial(self._ask_once, results, removed, closed)),
             )
         except Busy as error:
             self._engine.fatal(error)
             raise CancelledError from None
+
+    def _ask_once(
+        self,
+        results: list[FetchResult],
+        removed: list[tuple[bytes, int]],
+        closed: list[Closed],
+        delays: list[Delay],
+    ) -> Deferred[Recorded]:
+        engine = self._engine
+        return self._store.record(results, removed, engine.now(), engine.slots_now(closed), delays)
 
     async def _one_by_one(
         self, entries: Sequence[Entry], removed: list[tuple[bytes, int]], closed: list[Closed]

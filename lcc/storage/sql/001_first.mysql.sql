@@ -114,7 +114,9 @@ CREATE TABLE IF NOT EXISTS pdelays (
     until_time DOUBLE NOT NULL,                 -- 0: it does not wait now, but its failures are remembered
     reason VARCHAR(16) NOT NULL,                -- bandwidth, hours, site-error
     code INT NOT NULL,                          -- the error, for site-error
-    failures INT NOT NULL                       -- errors of its site in a row
+    failures INT NOT NULL,                      -- errors of its site in a row
+    owed_time DOUBLE NOT NULL,                  -- when what was fetched is paid for; 0: it is
+    rate BIGINT NOT NULL                        -- bytes per second, that owed_time was reckoned with
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- Time slots that began up to this time are opened.  One row.

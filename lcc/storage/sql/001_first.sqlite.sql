@@ -114,7 +114,9 @@ CREATE TABLE pdelays (
     until_time DOUBLE NOT NULL,                 -- 0: it does not wait now, but its failures are remembered
     reason TEXT NOT NULL,                       -- bandwidth, hours, site-error
     code INTEGER NOT NULL,                      -- the error, for site-error
-    failures INTEGER NOT NULL                   -- errors of its site in a row
+    failures INTEGER NOT NULL,                  -- errors of its site in a row
+    owed_time DOUBLE NOT NULL,                  -- when what was fetched is paid for; 0: it is
+    rate INTEGER NOT NULL                       -- bytes per second, that owed_time was reckoned with
 );
 
 -- Time slots that began up to this time are opened.  One row.
