@@ -20,6 +20,7 @@ from typing import TypeVar
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from lcc.domain.hours import DAY_SLOTS, WEEK_SLOTS
 from lcc.domain.timeslots import TimeSlots
