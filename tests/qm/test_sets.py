@@ -265,3 +265,15 @@ def test_stopping_cancels_everything(world: World) -> None:
     assert uns.closed
     world.database.let_go()
     assert not uns.answers
+
+
+def test_a_row_that_does_nothing_goes_when_nothing_else_is_queued(world: World) -> None:
+    pid = world.provider()
+    uns = FakeUns(world)
+    uns.send_set(1, pid, [page(1)])
+    uns.send_set(2, pid, [page(1, delete=True)])
+    assert world.count("qdb", "operation = 0") == 1
+    world.start()
+    FakeBotm(world)
+    world.advance(3)
+    assert world.count("qdb") == world.count("qpsdb") == 0

@@ -293,6 +293,11 @@ class QmEngine:
         """All machines whose BOT-Ms have connected."""
         return list(self.dispatcher.machines.values())
 
+    @property
+    def has_rows(self) -> bool:
+        """Rows of the queue are about to be given out, or taken away."""
+        return self.scheduler.active_count > 0
+
     def botm_ready(self, machine: Machine) -> None:
         """A BOT-M has said what is still running there."""
         self.upkeep.botm_ready(machine)

@@ -43,6 +43,10 @@ class Engine(Protocol):
     def machine_list(self) -> Iterable[Machine]:
         """All machines that have connected."""
 
+    @property
+    def has_rows(self) -> bool:
+        """Rows of the queue are about to be given out, or taken away."""
+
 
 class Upkeep:
     """All of it."""
@@ -60,7 +64,11 @@ class Upkeep:
         self._patience = patience
         self.intake = Intake(engine, store, settings)
         self.repair = Repair(engine, store, patience, random)
-        self.leases = Leases(engine, store, settings.lease, lambda: self.intake.queue_rows > 0)
+        self.leases = Leases(engine, store, settings.lease, self._has_work)
+
+    def _has_work(self) -> bool:
+        # Rows that do "nothing" are not counted, but are taken away only where orders may be given out.
+        return self.intake.queue_rows > 0 or self._engine.has_rows
 
     async def starting(self) -> None:
         """Before anything is taken in or given out."""
