@@ -72,7 +72,10 @@ def _cached(answer: Record, row: Record) -> Iterator[str]:
         ago = duration(answer["time"] - confirmed)
         line += f", confirmed {time(confirmed)} ({ago} ago)" if confirmed != row["fetched_time"] else f" ({ago} ago)"
     yield line
-    yield f"in {row['path'] or 'no file'} on machine {row['fetched_machineid']} (file {row['fetched_fileid']})"
+    if row["fetched_fileid"] is None:
+        yield "its content file was lost, and is being fetched again"
+    else:
+        yield f"in {row['path']} on machine {row['fetched_machineid']} (file {row['fetched_fileid']})"
     yield f"{row['len']} bytes, md5 {row['md5'] or 'unknown'}, status {row['status']}, change {row['change']}"
     told = [f"{name} {row[f'told_{name}']}" for name in ("md5", "len", "mtime") if row[f"told_{name}"] is not None]
     yield f"the provider told {', '.join(told)}" if told else "the provider told neither md5, nor length, nor time"

@@ -243,6 +243,19 @@ def test_content_is_replaced_and_deleted_at_any_moment(machine: Machine, at: int
     assert machine.kinds() == [("orphan", 50)]
 
 
+def test_content_that_goes_while_other_content_is_read(machine: Machine) -> None:
+    machine.fill(1, 2, 3)
+    check = machine.check()
+
+    def reading(_: int) -> None:
+        if not machine.queue.rows():
+            machine.queue.send(2, notice("2", delete=True), notice("3", delete=True), notice("new"))
+            machine.files_to_delete()
+
+    check.pace = reading
+    assert list(check.run()) == [] and not (machine.folder / content_path(2)).exists()
+
+
 def test_without_the_botms_word_nothing_is_an_orphan(machine: Machine) -> None:
     machine.write(7, b"x")
     machine.attempt("00000000000b.1")

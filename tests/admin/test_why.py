@@ -248,3 +248,12 @@ def test_a_set_that_is_missing(site: Site) -> None:
     site.queue.send(1, notice("a"))
     site.queue.database.now(lambda txn: txn.execute("DELETE FROM qpsdb"))
     assert "is missing in the table of sets: run lcc-admin rebuild" in site.words("a")
+
+
+def test_content_that_was_lost(site: Site) -> None:
+    site.queue.send(1, notice("a", "1"))
+    site.queue.record(site.queue.fetched(site.queue.rows()[0]))
+    result_of(site.queue.store.fetch_again(1, [1], NOW))
+    words = site.words("a")
+    assert "its content file was lost, and is being fetched again" in words
+    assert "None" not in words

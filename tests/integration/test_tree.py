@@ -107,6 +107,7 @@ def test_random_processes_are_killed_every_second(tree: Tree, pages: Callable[[s
     tree.assert_serial()
     assert len(killed) >= 5, "too quick to prove anything"
     for machine in tree.machines:
+        wait_for("orphans can be told", lambda machine=machine: "undecided" not in tree.fsck(machine))  # type: ignore[misc]
         found = tree.fsck(machine, "--repair")
         print(f"fsck of machine {machine}: {found}")
         assert not found.keys() - {"orphan", "leftover"}, "content was lost"

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lcc.storage.content import content_path
+from lcc.storage.content_names import content_path
 
 from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, files_of, free_port
 

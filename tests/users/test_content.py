@@ -26,7 +26,7 @@ from lcc.admin.botm_status import BotmStatus, NotAsked, _connection, ask_botm
 from lcc.config import Config, parse_config
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import UP, Checked, Intact, Ready, Settled, Verify
+from lcc.protocols.work import UP, Checked, Intact, MachineHello, Ready, Settled, Verify, addressed
 from lcc.services import botm
 from lcc.storage.content_names import content_path
 from lcc.transport.links import PortService
@@ -386,6 +386,29 @@ def test_through_a_central_botm(host: Host, logged_errors: LoggedErrors) -> Any:
     assert client._known == {}
     assert relay.running and far.botm.machine == 4
     yield client.close()
+
+
+@pytest_twisted.inlineCallbacks
+def test_a_machine_behind_a_central_botm_is_verified_too(host: Host) -> Any:
+    central = host.start("central", 'serves = "botms"\n')
+    yield host.wait(lambda: host.qm.peers)
+    config = host.config("near")
+    folder = config.under_home("content")
+    folder.mkdir()
+    (folder / "counter").write_text("100\n")
+    (folder / "synced").write_text("50 running another-boot 0\n")
+    put(config, 60, b"abc")
+    host.start("near", f'parent = "unix:{central.home}/botm.sock"\nmachine = 3\n')
+    yield host.wait(lambda: any(isinstance(message, Ready) for message in host.qm.heard))
+    (machine,) = [message for message in host.qm.heard if isinstance(message, MachineHello)]
+    assert (machine.machine, machine.suspect_from, machine.suspect_upto) == (3, 50, 100)
+    peer = host.qm.peers[0]
+    for message in (Settled(), Verify(60, 3, "900150983cd24fb0d6963f7d28e17f72"), Intact(100)):
+        peer.raw(addressed(message, 3))
+    yield host.wait(lambda: Checked(60, True) in host.qm.heard)
+    yield host.wait(lambda: "running" in (folder / "synced").read_text())
+    status = yield deferToThread(ask_botm, host.config("near", "machine = 3\n"))
+    assert status.settled
 
 
 @pytest_twisted.inlineCallbacks
