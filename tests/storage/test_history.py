@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from lcc.errors import StoreUnavailable
 from lcc.model import FetchResult, QueueRow, SetHeader, SetPiece, UrlNotice
+from lcc.storage import queue_sweep
 from lcc.storage.providers import change_provider, get_provider
 
 from .kit import DirectDatabase, Queue, notice, result_of
@@ -238,6 +239,12 @@ class History:
 def _run(queue: Queue, seed: int) -> None:
     for final in (False, True):
         History(queue, Random(seed), final).run()
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a full set does not name is deleted in many steps, between which anything may fail."""
+    monkeypatch.setattr(queue_sweep, "PAGE_ROWS", 2)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from lcc.config import QmConfig
 from lcc.domain.retries import delay_seconds
 from lcc.errors import code
 from lcc.model import FETCH_NOW, FetchResult, QueueRow, UrlNotice, retry_slot, retry_time
+from lcc.storage import queue_sweep
 from lcc.storage.providers import change_provider, get_provider, provider_status
 
 from .kit import DirectDatabase, Queue, notice, result_of
@@ -300,6 +301,12 @@ class Walk:
 
 def _view(row: QueueRow) -> View:
     return row.notice.curl, row.notice.mimetype
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a full set does not name is deleted in many steps, between which anything may fail."""
+    monkeypatch.setattr(queue_sweep, "PAGE_ROWS", 2)
 
 
 @pytest.fixture
