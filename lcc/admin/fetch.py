@@ -16,7 +16,7 @@ from lcc.admin.values import PID
 from lcc.config import BotConfig
 from lcc.domain.urls import Roots, normalise, scheme_of, site_of
 from lcc.errors import ConfigError, FetchError, UrlError
-from lcc.fetchers.registry import build_fetchers
+from lcc.fetchers.registry import build_fetchers, choose_plugins
 from lcc.interfaces import IWatchedFetcher
 from lcc.model import Fetched, FetchOrder, FetchStep, Provider
 from lcc.roles.bot.redirects import Redirects
@@ -125,6 +125,10 @@ def _provider(admin: Admin, pid: int) -> Provider:
 
 def _fetch(settings: BotConfig, order: FetchOrder, roots: str, sink: MeasuringSink) -> Account:
     account = Account(sink)
+    try:
+        choose_plugins(settings.fetchers)
+    except ConfigError as error:
+        raise Failed(str(error)) from None
 
     async def run(reactor: Any) -> None:
         fetchers = build_fetchers(reactor, settings)
@@ -138,6 +142,8 @@ def _fetch(settings: BotConfig, order: FetchOrder, roots: str, sink: MeasuringSi
             account.fetched = await fetcher.fetch(order, sink, Redirects().rule(roots))
         except FetchError as error:
             account.error = error
+        except OSError as error:
+            account.error = FetchError("store-failed", str(error))
         except CancelledError:
             account.error = FetchError("robot-error", "interrupted")
         account.ended = reactor.seconds()
@@ -146,8 +152,6 @@ def _fetch(settings: BotConfig, order: FetchOrder, roots: str, sink: MeasuringSi
 
     try:
         react(run)
-    except ConfigError as error:
-        raise Failed(str(error)) from None
     except SystemExit as ended:
         if ended.code:
             raise

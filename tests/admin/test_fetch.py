@@ -95,6 +95,10 @@ def test_errors_have_their_code(site: str, tmp_path: Path) -> None:
     assert "Invalid value for URL" in fetch(tmp_path, "www.example.org", expect=2).stderr
     assert "there is no LCC here" in fetch(tmp_path, "--provider", "1", f"{site}/new", expect=4).stderr
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "lcc.toml").write_text('[bot]\nfetchers = ["gopher"]\n')
+    assert fetch(tmp_path, f"{site}/new", expect=1).stderr == (
+        "Error: bot.fetchers: there is no fetcher 'gopher'; there are file, ftp, http\n"
+    )
 
 
 def test_the_content_may_be_kept(site: str, tmp_path: Path) -> None:

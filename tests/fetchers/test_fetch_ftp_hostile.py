@@ -132,6 +132,29 @@ async def test_a_server_that_speaks_while_nobody_asks_is_left() -> None:
     await ftp.close()
 
 
+class _Forgetful(ScriptedFtp):
+    """Cuts a kept connection when it is used again; a new one works."""
+
+    def buildProtocol(self, address: Any) -> Any:
+        self.answers.update(MDTM="213 20240102030405")
+        return super().buildProtocol(address)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_kept_connection_that_is_cut_when_it_is_used_is_replaced_once() -> None:
+    server = _Forgetful()
+    ftp = Ftp(server)
+    assert (await ftp.fetch()).content == b"hello"
+    server.answers["MDTM"] = "CUT"
+    assert (await ftp.fetch()).content == b"hello"
+    assert server.controls == 2
+    # One that has answered is not: nobody knows what it has done.
+    server.answers["SIZE"] = "CUT"
+    assert (await ftp.fetch()).error == "early-eof"
+    assert server.controls == 2
+    await ftp.close()
+
+
 @pytest_twisted.ensureDeferred
 async def test_a_kept_connection_is_closed_after_its_time() -> None:
     ftp = Ftp(ScriptedFtp(), keepalive=0.1)

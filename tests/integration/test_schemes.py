@@ -73,6 +73,16 @@ class Provider:
 
         wait_for("the set is accepted", accepted)
 
+    def tell(self, element: str) -> None:
+        """Tell one element, with nothing remembered."""
+        command = (
+            f"printf '%s' '{element}' | {BIN}/lcccpstate --no-end-mark --statefile={self.system.folder}/new.state"
+            f" | {BIN}/lcccp --uns=127.0.0.1:{self.system.port} --pid={self.pid} --urlprefix={self.root}"
+        )
+        (self.system.folder / "new.state").unlink(missing_ok=True)
+        environment = dict(self.system.environment, LCC_PASSWORD=self._password)
+        subprocess.run(["bash", "-c", command], env=environment, timeout=60, check=True, capture_output=True)
+
     def rows(self) -> dict[str, dict[str, Any]]:
         """What is cached, by name."""
         lines = admin(self.system, "urls", "--provider", str(self.pid), "--json").splitlines()
@@ -114,8 +124,19 @@ def test_every_scheme_is_published_fetched_and_confirmed(system: System, tmp_pat
         assert of_file["a.txt"]["len"] == 500_000
         assert of_finger["anne"]["mimetype"] == "text/plain"
 
-        # A new time, and the same content: told anew, asked for anew, and nothing but the changed file travels.
-        downloads = ftp.log().count("OK DOWNLOAD")
+        # Told that it has changed, and it has not: it is asked for, and does not travel.
+        downloads, asked = ftp.log().count("OK DOWNLOAD"), ftp.log().count('"MDTM pub/a.txt"')
+        before = {provider.pid: provider.rows()["a.txt"] for provider in providers[:2]}
+        for provider in providers[:2]:
+            provider.tell('<url c="a.txt" m="text/plain" mtime="1700000500"/>')
+        wait_for("it was asked for", lambda: ftp.log().count('"MDTM pub/a.txt"') == asked + 1)
+        wait_for("the queue is empty", lambda: not admin(system, "queue", "--urls", "--json").strip())
+        for provider in providers[:2]:
+            now = provider.rows()["a.txt"]
+            for field in ("change", "md5", "fetched_fileid"):
+                assert now[field] == before[provider.pid][field]
+
+        # What has changed is all that travels.
         ftp.put("pub/b.txt", b"changed", modified=1_700_000_100)
         (tmp_path / "pages" / "b.txt").write_bytes(b"changed")
         for provider in providers[:2]:
