@@ -114,11 +114,9 @@ def describe_tls(transport: Any) -> str:
     """Protocol, cipher and the server's certificate of a connection, for a person."""
     handle = transport.getHandle()
     texts = [handle.get_protocol_version_name(), handle.get_cipher_name() or "no cipher"]
-    if handle.session_reused():
-        texts.append("session resumed")
-    certificate = handle.get_peer_certificate()
-    if certificate is not None:
-        until = (certificate.get_notAfter() or b"").decode("ascii", "replace")
-        names = (certificate.get_subject().CN, certificate.get_issuer().CN)
-        texts.append(f"certificate {names[0]!a} by {names[1]!a} until {until}")
+    wrapped = handle.get_peer_certificate()
+    if wrapped is not None:
+        certificate = wrapped.to_cryptography()
+        names = [name.rfc4514_string() for name in (certificate.subject, certificate.issuer)]
+        texts.append(f"certificate of {names[0]!a} by {names[1]!a}, until {certificate.not_valid_after_utc:%Y-%m-%d}")
     return ", ".join(texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from zope.interface import implementer
 
 from lcc.config import BotConfig
 from lcc.fetchers.http import HttpFetcher
-from lcc.model import FetchOrder
+from lcc.model import FetchOrder, FetchStep
 from tests import certificates
 
 reactor: Any = global_reactor
@@ -217,3 +218,20 @@ async def test_authorities_that_cannot_be_read(authority: Authority, tmp_path: P
         assert outcome.failure is not None
         assert "extra_roots" in outcome.failure.text
         await web.close()
+
+
+@pytest_twisted.ensureDeferred
+async def test_who_looks_on_sees_name_connection_and_certificate(authority: Authority, trusting: BotConfig) -> None:
+    web = SecureWeb(authority.server("localhost"), trusting)
+    steps: list[FetchStep] = []
+    web.fetcher.watch(steps.append)
+    for _ in range(2):
+        assert (await web.fetch()).content == b"hello"
+    names = [step.name for step in steps]
+    assert names[:6] == ["resolved", "connected", "secured", "request", "first-byte", "response"]
+    assert names[6:] == ["reused", "request", "first-byte", "response"]
+    assert steps[0].detail.startswith("localhost: ") and "127.0.0.1" in steps[0].detail
+    tls = r"TLSv1\.[23], \S+, certificate of '[^']*' by '[^']+', until [0-9]{4}-[0-9]{2}-[0-9]{2}"
+    assert re.fullmatch(tls, steps[2].detail)
+    assert [step.seconds for step in steps] == sorted(step.seconds for step in steps)
+    await web.close()
