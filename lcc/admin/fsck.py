@@ -30,7 +30,6 @@ from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.repair import tell_when
 from lcc.model import ContentRow
 from lcc.storage.content_check import (
-    COUNTER,
     Leaf,
     attempts,
     known_of,
@@ -44,6 +43,7 @@ from lcc.storage.content_check import (
 from lcc.storage.content_names import content_path
 from lcc.storage.content_read import fault_of
 from lcc.storage.database import BlockingDatabase
+from lcc.storage.synced import SYNCED
 
 PAGE_ROWS = 1000
 ORDER_FILES = 500
@@ -234,8 +234,8 @@ def fsck_command(
     folder = config.under_home(config.botm.content)
     if not folder.is_dir():
         raise Failed(f"there is no content folder {folder}")
-    if not names_upto(folder):
-        raise Failed(f"{folder} has no readable file {COUNTER}: no BOT-M has ever used it, or it is not mounted")
+    if not (folder / SYNCED).is_file():
+        raise Failed(f"{folder} has no file {SYNCED!r}: no BOT-M has ever used it, or it is not mounted")
     pace = Pace(rate or config.botm.verify_bytes, time.monotonic, time.sleep)
     listing = Listing(_COLUMNS, as_json)
     counts: dict[str, int] = {}

@@ -90,9 +90,12 @@ def _names(folder: Path) -> list[str]:
 
 
 def names_upto(folder: Path) -> int:
-    """File ids from this one on were never given out; 0: that is not known."""
+    """File ids from this one on were never given out, as far as the BOT-M would know if it were started now; 0: that
+    is not known."""
     try:
         text = (folder / COUNTER).read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return 1  # no name was given out yet, or the counter is lost
     except (OSError, ValueError):
         return 0
     return int(text) if text.isdigit() else 0

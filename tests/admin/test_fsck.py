@@ -159,6 +159,8 @@ def test_a_counter_that_has_gone_back(machine: Machine) -> None:
     machine.fill(5, 99)
     (machine.folder / "counter").write_text("50\n")
     assert machine.kinds() == [("beyond", 99)]
+    (machine.folder / "counter").unlink()
+    assert machine.kinds() == [("beyond", 5), ("beyond", 99)]
 
 
 # Beside a working LCC.
@@ -353,7 +355,7 @@ def test_what_cannot_be_repaired_is_said(machine: Machine, command: Command) -> 
 
 def test_a_folder_that_is_not_there_is_not_taken_for_an_empty_one(machine: Machine, command: Command) -> None:
     machine.fill(5)
-    (machine.folder / "counter").unlink()
+    (machine.folder / "synced").unlink()
     assert "not mounted" in command("--repair", code=1).stderr
     machine.folder.rename(machine.folder.with_name("elsewhere"))
     assert "no content folder" in command("--repair", code=1).stderr
