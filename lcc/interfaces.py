@@ -184,6 +184,9 @@ class IQueueRepair(Interface):
         :param least_change: the number of a change that is known to have been made.
         :returns: the epoch that is current then (not ``epoch``, if this was done before)."""
 
+    def names_used(machine: int) -> Deferred[int]:
+        """No file id above this one is known to have been given out on this machine."""
+
     def machines() -> Deferred[list[MachineState]]:
         """The machines that are known."""
 
@@ -333,6 +336,9 @@ class IContentFolder(Interface):
 
     def remember(epoch: str, change: int) -> None:
         """The database has come so far; OSError when it cannot be kept."""
+
+    def skip_names(upto: int) -> None:
+        """Give out no file id below this one; durable on return.  OSError when that cannot be kept."""
 
     def reserve() -> int:
         """A file id that was never given before; OSError when no more can be reserved for now."""

@@ -6,6 +6,7 @@ The lower end connects to the upper one.  Each end opens one root element whose 
           <delete …/>       remove this file (to BOT-Ms)
           <recorded …/>     results up to this number need not be kept any longer
           <mark …/>         how far the database has come (to BOT-Ms)
+          <names …/>        give out no file ids below this one (to BOT-Ms)
           <settled/>        no result of an earlier run waits to be recorded (to BOT-Ms)
           <verify …/>       say whether this file is as it must be (to BOT-Ms)
           <intact …/>       files up to this one were verified (to BOT-Ms)
@@ -91,6 +92,15 @@ class Mark(Flat):
     TAG = "mark"
     epoch: str
     change: int
+
+
+@attrs.frozen
+class Names(Flat):
+    """Files with ids below this one may be known to the database: give none of these out any longer.  (The content
+    folder was lost, or put back from a backup.)"""
+
+    TAG = "names"
+    upto: int
 
 
 @attrs.frozen
@@ -234,7 +244,7 @@ class Drop(Flat):
     machine: int
 
 
-DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Settled, Verify, Intact, Drop, Ping)
+DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Names, Settled, Verify, Intact, Drop, Ping)
 UP = Vocabulary(Running, Ready, Capacity, Done, Deleted, Checked, MachineHello, Gone, Ping)
 
 

@@ -84,6 +84,9 @@ DISK = Disk()
 class Counter(Protocol):
     """What a content folder needs of its counter (:class:`lcc.storage.durable.DurableCounter` has it)."""
 
+    def skip_to(self, number: int) -> None:
+        """Give only numbers from this one on."""
+
     @property
     def reserved_upto(self) -> int:
         """No number from this one on has ever been given."""
@@ -146,6 +149,13 @@ class ContentFolder:
     def names_upto(self) -> int:
         """File ids from this one on were never given out."""
         return self._opened().reserved_upto
+
+    def skip_names(self, upto: int) -> None:
+        """Give out no file id below this one.
+
+        :raises OSError: that cannot be kept.
+        """
+        self._opened().skip_to(upto)
 
     @property
     def next_name(self) -> int:

@@ -67,6 +67,9 @@ class RepairStore:
     def begin_epoch(self, before: str, epoch: str, least_change: int) -> Deferred[str]:
         return self._write(begin_epoch, before, epoch, least_change)
 
+    def names_used(self, machine: int) -> Deferred[int]:
+        return self._database.interact(names_used, machine)
+
     def machines(self) -> Deferred[list[MachineState]]:
         return self._database.interact(machines)
 
@@ -141,6 +144,16 @@ def begin_epoch(txn: Txn, run: int, before: str, epoch: str, least_change: int) 
     ]
     txn.upsert("counters", ("name", "value"), jumped, ("name",))
     return epoch
+
+
+def names_used(txn: Txn, machine: int) -> int:
+    """See :meth:`lcc.interfaces.IQueueRepair.names_used`."""
+    # Each is the last entry of an index.
+    return max(
+        int(txn.value("SELECT MAX(fetched_fileid) FROM lccurl WHERE fetched_machineid = ?", [machine], 0)),
+        int(txn.value("SELECT MAX(file) FROM fsmdb WHERE machine = ?", [machine], 0)),
+        int(txn.value("SELECT names_upto FROM machines WHERE machine = ?", [machine], 0)) - 1,
+    )
 
 
 def machines(txn: Txn) -> list[MachineState]:

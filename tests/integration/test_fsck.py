@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import threading
 import time
@@ -291,3 +292,23 @@ def test_a_crash_of_the_machine(system: System, lay_out: LayOut) -> None:
     for role in ROLES:
         system.stop(role)
     assert synced.read_text().split()[1] == "clean"
+
+
+def test_a_disk_that_was_replaced(system: System, lay_out: LayOut) -> None:
+    lay_out("site", 30)
+    system.start(*ROLES)
+    site = system.add_site("site")
+    system.publish_when_up(site)
+    old = {row["fetched_fileid"] for row in system.wait_cached(site).values()}
+    system.stop("botm")
+    shutil.rmtree(content(system))
+    system.start("botm")
+    wait_for("it is noticed", lambda: "content folder" in system.log("qm"))
+    # What is new gets no name of what is lost.
+    (site.folder / "new.html").write_text("<html>new</html>")
+    system.publish(site)
+    new = wait_for("it is cached", lambda: system.cached(site).get("new.html"))
+    assert new["fetched_fileid"] > max(old)
+    assert fsck(system, "--repair")[-1]["summary"]["found"]["missing"] == 30
+    wait_for("it is in order", lambda: not any(fsck(system)[-1]["summary"]["found"].values()))
+    assert not old & {row["fetched_fileid"] for row in system.wait_cached(site).values()}

@@ -11,12 +11,12 @@ import pytest
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import FROM_QM, Absorbed, Damage, NewEpoch, Noted
-from lcc.protocols.work import DOWN, Mark, Ready
+from lcc.protocols.work import DOWN, Mark, Names, Ready
 from lcc.storage.cache import database_epoch
 from lcc.storage.queue_repair import JUMP
 from lcc.testing.inline_database import InlineDatabase
 
-from .kit import FakeBotm, FakeUns, MakeWorld, Remote, World, pages
+from .kit import FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
 
 
 @pytest.fixture(params=[0, 1, 2])
@@ -47,6 +47,8 @@ class Botm(FakeBotm):
 
     def __init__(self, world: World, mark: tuple[str, int] = ("", 0), names_upto: int = 1, machine: int = 1) -> None:
         self.mark = mark
+        self.names: list[int] = []
+        self.heard_first: Flat | None = None
         self.machine, self.run = machine, "r1"
         self.out, self.deletes, self.seen, self.kept = {}, [], [], []
         self.upto = self.number = 0
@@ -65,8 +67,11 @@ class Botm(FakeBotm):
         self.say(Ready())
 
     def heard(self, message: Flat) -> None:
+        self.heard_first = self.heard_first or message
         if isinstance(message, Mark):
             self.mark = (message.epoch, message.change)
+        elif isinstance(message, Names):
+            self.names.append(message.upto)
         else:
             super().heard(message)
 
@@ -279,7 +284,24 @@ def test_damage_is_noted(world: World, logged: list[Any]) -> None:
 
 
 def test_a_content_folder_that_was_put_back_is_told_loudly(world: World, logged: list[Any]) -> None:
-    Botm(world, names_upto=20_001)
+    Botm(world, names_upto=20_001).close()
     world.advance(1)
-    Botm(world, names_upto=10_001)
+    behind = Botm(world, names_upto=10_001)
+    assert behind.names == [20_001] and behind.heard_first == Names(20_001)
     assert any("content folder" in event.get("log_format", "") for event in logged)
+    behind.close()
+    assert Botm(world, names_upto=20_001).names == []
+
+
+def test_a_content_folder_that_is_new_gives_no_file_of_the_old_one(world: World, logged: list[Any]) -> None:
+    """Its machine had reserved more names since it connected; and files that are to be removed count as well."""
+    first = Botm(world, names_upto=500)
+    uns = FakeUns(world)
+    pid = world.provider()
+    uns.send_set(1, pid, pages(1, 2, 3))
+    first.finish_all()
+    uns.send_set(2, pid, [page(3, delete=True)])
+    first.close()
+    back = Botm(world, names_upto=1)
+    assert back.names == [1004] and back.heard_first == Names(1004)
+    assert Botm(world, names_upto=1, machine=2).names == []

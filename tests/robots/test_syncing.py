@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from lcc.protocols.work import Checked, Fetch, Intact, RecordedUpto, Settled, Verify
+from lcc.protocols.work import Checked, Fetch, Intact, Names, RecordedUpto, Settled, Verify
 from lcc.roles.botm.syncer import ASKED_MAX
 from lcc.storage.content_names import content_path
 from lcc.storage.synced import ContentSync
@@ -185,3 +185,18 @@ def test_too_many_questions_at_once(bench: Bench) -> None:
     qm, _ = bench.qm()
     bench.say(qm, *[Verify(1, 25_000, MD5)] * (ASKED_MAX + 2))
     assert qm.lost
+
+
+def test_a_folder_that_was_lost_gives_new_names_only(bench: Bench, logged_errors: LoggedErrors) -> None:
+    qm, _ = bench.qm()
+    bot, _ = bench.bot(1)
+    bench.say(qm, Names(5000), fetch_order(1))
+    (fetch,) = bot.of(Fetch)
+    assert fetch.attempt == "attempts/000000001388.1"
+    assert (bench.path / "counter").read_text() == "5100\n"
+    assert logged_errors.flush("lcc-admin fsck --repair")
+    # It is behind what it has given out by now: nothing happens.
+    bench.say(qm, Names(50), fetch_order(2))
+    logged_errors.flush("lcc-admin fsck --repair")
+    bench.finish(bot, fetch)
+    assert bot.of(Fetch)[1].attempt == "attempts/000000001389.1"

@@ -64,6 +64,7 @@ from lcc.protocols.work import (
     Fetch,
     Intact,
     Mark,
+    Names,
     Ready,
     RecordedUpto,
     Running,
@@ -250,6 +251,8 @@ class BotMaster:
                     self._delete(link, message)
                 elif type(message) is Mark:
                     self._remember(message)
+                elif type(message) is Names:
+                    self._skip_names(message)
                 elif type(message) is Settled:
                     self.settled = True
                 elif type(message) in (Verify, Intact):
@@ -289,6 +292,19 @@ class BotMaster:
             _log.error("Content file {file} cannot be removed: {error}", file=delete.file, error=str(error))
             return  # without an answer it stays on the queue manager's list
         link.say(Deleted(delete.id))
+
+    def _skip_names(self, names: Names) -> None:
+        _log.error(
+            "The database knows of files up to {last}, this content folder only of those below {upto}: it was lost "
+            "or put back from a backup. Run lcc-admin fsck --repair here: it has what is lost fetched again",
+            last=names.upto - 1,
+            upto=self._content.names_upto,
+        )
+        try:
+            self._content.skip_names(names.upto)
+        except OSError as error:
+            # Whatever was given out now could be somebody else's.
+            raise StreamError("limit", f"no file names can be reserved: {error}") from error
 
     def _remember(self, mark: Mark) -> None:
         try:

@@ -92,14 +92,6 @@ class Leases:
     def said_hello(self, number: int, names_upto: int) -> None:
         """A BOT-M has connected; noted with whatever is noted next."""
         state = self._states.get(number, MachineState(number))
-        if names_upto and names_upto < state.names_upto:
-            _log.critical(
-                "Machine {number} has given out file names up to {here} only; {known} is known: its content folder "
-                "was lost or put back from a backup; files of cached URLs are missing there",
-                number=number,
-                here=names_upto,
-                known=state.names_upto,
-            )
         changed = state._replace(last_seen=self._engine.now(), names_upto=max(names_upto, state.names_upto))
         self._states[number] = changed
         self._save([changed])

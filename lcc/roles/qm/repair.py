@@ -31,6 +31,7 @@ from lcc.interfaces import IQueueStore
 from lcc.model import Claim, UnsStanding
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import NewEpoch
+from lcc.protocols.work import Names
 from lcc.roles.qm.newcomer import Newcomer
 from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.visitors import Caller, Guest
@@ -92,7 +93,7 @@ class Repair:
 
         :param admit: lets it in.
         """
-        if not (hello.epoch and (hello.acked or hello.numbers_upto)):
+        if not (hello.epoch and (hello.acked or hello.numbers_upto)) and not (hello.machine and hello.names_upto):
             return admit()  # it remembers nothing
         newcomer = Newcomer(admit)
         examine = partial(self._start, visitor, hello, newcomer)
@@ -122,7 +123,7 @@ class Repair:
     async def _examine(self, visitor: Caller, hello: Hello, newcomer: Newcomer) -> None:
         await self._lock.acquire()
         try:
-            known = await (self._uns(visitor, hello) if hello.role == "uns" else self._botm(hello))
+            known = await (self._uns if hello.role == "uns" else self._botm)(visitor, hello)
         finally:
             self._lock.release()
         if known and not self._stopped:
@@ -166,10 +167,14 @@ class Repair:
 
     # BOT-Ms.
 
-    async def _botm(self, hello: Hello) -> bool:
+    async def _botm(self, visitor: Caller, hello: Hello) -> bool:
         witness = ("botm", f"{hello.machine}")
         epoch, change = hello.epoch, hello.acked
-        if not await self._patience.ask("a BOT-M's hello", lambda: self._store.check_witness(epoch, change)):
+        if (
+            epoch
+            and change
+            and not await self._patience.ask("a BOT-M's hello", lambda: self._store.check_witness(epoch, change))
+        ):
             await self._database_behind(
                 witness,
                 f"BOT-M {hello.machine} was told of change {change} of epoch {epoch}, of which the database knows "
@@ -177,7 +182,22 @@ class Repair:
                 change if epoch == self.epoch else 0,
             )
         self._seen.add(witness)
+        await self._names(visitor, hello)
         return True
+
+    async def _names(self, visitor: Caller, hello: Hello) -> None:
+        """A content folder that was lost, or put back from a backup, would give ids again that rows refer to."""
+        used = await self._patience.ask("a BOT-M's hello", lambda: self._store.names_used(hello.machine))
+        if 0 < hello.names_upto <= used:
+            _log.critical(
+                "Machine {number} has given out file names up to {here} only; {known} is known: its content folder "
+                "was lost or put back from a backup. Files of cached URLs are missing there, until lcc-admin fsck "
+                "--repair is run on that machine",
+                number=hello.machine,
+                here=hello.names_upto - 1,
+                known=used,
+            )
+            visitor.say(Names(used + 1))
 
     # What is done.
 
