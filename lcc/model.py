@@ -386,8 +386,7 @@ class FetchStep(NamedTuple):
     lines: tuple[str, ...] = ()
 
 
-@attrs.frozen
-class FetchOrder:
+class FetchOrder(NamedTuple):
     """What a fetcher is asked for.
 
     :ivar url: absolute, normalised.
@@ -411,8 +410,7 @@ class FetchOrder:
     stored_bytes: int | None = None
 
 
-@attrs.frozen
-class Fetched:
+class Fetched(NamedTuple):
     """What a fetcher says of content that it has written to the sink; the fields as in :class:`FetchResult`.
 
     :ivar unchanged: the stored content is still the right one; nothing was written.

@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IHostnameResolver
 from twisted.python.failure import Failure
@@ -111,7 +110,7 @@ class CoroutineFetcher(ABC):
                 # Whatever it is, a cancellation too: what travelled is paid for.
                 result.value.wire_bytes = task.wire_bytes  # type: ignore[union-attr]
                 return result
-            return attrs.evolve(result, wire_bytes=task.wire_bytes)
+            return result._replace(wire_bytes=task.wire_bytes)
 
         if self._closing:
             running: Deferred[Fetched] = Deferred()

@@ -48,6 +48,8 @@ _URL = re.compile(
     r"((?:[/?][!-\"$-~]*)?)(?:#.*)?",
     re.DOTALL,
 )
+_TARGET = re.compile(r"(/[!-\"$-~]*)(?:#.*)?", re.DOTALL)
+"""Where one begins in a URL of a site that is known."""
 _CONTENT = frozenset([200, 203])
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
 _NOT_MODIFIED = 304
@@ -123,6 +125,10 @@ class HttpFetcher:
 
         :raises FetchError: "scheme-unsupported": no URL that this fetcher can fetch.
         """
+        at = url.find("/", len("https://"))
+        site = self._sites.get(url[:at])
+        if site is not None and (known := _TARGET.fullmatch(url, at)) is not None:
+            return site, known[1]
         match = _URL.fullmatch(url)
         if match is None:
             raise FetchError("scheme-unsupported", f"{url[:200]!a} is no http or https URL")

@@ -7,6 +7,7 @@ import re
 from datetime import date
 from email.utils import mktime_tz, parsedate_tz
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 ETAG_CHARS_MAX = 255
@@ -19,13 +20,14 @@ DETAIL_CHARS_MAX = 200
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}"
 _TYPE = re.compile(rf"\s*({_TOKEN}/{_TOKEN})\s*(?:;(.*))?", re.DOTALL)
 _CHARSET = re.compile(rf"""(?:^|;)\s*charset\s*=\s*(?:"({_TOKEN})"|({_TOKEN}))\s*(?=;|$)""", re.IGNORECASE)
-_FIXDATE = re.compile(rb"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT")
+_FIXDAY = re.compile(rb"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4})")
 _MONTHS = {
     name: number
     for number, name in enumerate(
         (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"), 1
     )
 }
+_NO_DAY = -(1 << 60)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _NOT_KEPT = frozenset([b"set-cookie", b"set-cookie2"])
 _PLAIN = bytes(range(0x20, 0x7F)) + b"\n"  # a line feed is in no field: the parser refuses it
@@ -58,22 +60,42 @@ def content_type(value: bytes) -> tuple[str, str]:
 
 def http_time(value: bytes) -> int | None:
     """Seconds since 1970 of an HTTP date; None: it cannot be understood, or lies before 1970."""
-    match = _FIXDATE.fullmatch(value)
-    seconds: float
+    # "Wed, 21 Oct 2015 07:28:00 GMT": days come again and again, and are kept.
+    clock = value[17:]
+    if clock[2:3] == clock[5:6] == b":" and clock[8:] == b" GMT" and value[16:17] == b" ":
+        digits = clock[:2] + clock[3:5] + clock[6:8]
+        day = _day(value[:16])
+        if day is not None and digits.isdigit():
+            number = int(digits)
+            hour, minute, second = number // 10_000, number // 100 % 100, number % 100
+            if hour > 23 or minute > 59 or second > 60:
+                return None
+            seconds = day + hour * 3600 + minute * 60 + second
+            return seconds if seconds >= 0 else None
+    return _other_time(value)
+
+
+@lru_cache(maxsize=1024)
+def _day(value: bytes) -> int | None:
+    """Seconds from 1970 to the beginning of this day; None: not in the usual form; long before 1970: no such day."""
+    match = _FIXDAY.fullmatch(value)
+    if match is None:
+        return None
+    day, month, year = match.groups()
     try:
-        if match is not None:
-            day, month, year, hour, minute, second = match.groups()
-            days = date(int(year), _MONTHS[month], int(day)).toordinal() - _EPOCH_DAY
-            clock = (int(hour), int(minute), int(second))
-            if clock > (23, 59, 60) or clock[1] > 59 or clock[2] > 60:
-                return None
-            seconds = days * 86400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
-        else:
-            parsed = parsedate_tz(value.decode("latin-1")[:100])
-            if parsed is None:
-                return None
-            seconds = mktime_tz(parsed)
-    except (ValueError, KeyError, OverflowError, IndexError, TypeError):
+        return (date(int(year), _MONTHS[month], int(day)).toordinal() - _EPOCH_DAY) * 86400
+    except (ValueError, KeyError):
+        return _NO_DAY
+
+
+def _other_time(value: bytes) -> int | None:
+    """The same of all other forms that are, or were, in use."""
+    try:
+        parsed = parsedate_tz(value.decode("latin-1")[:100])
+        if parsed is None:
+            return None
+        seconds = mktime_tz(parsed)
+    except (ValueError, OverflowError, IndexError, TypeError):
         return None
     return int(seconds) if 0 <= seconds < 1 << 40 else None
 
@@ -109,14 +131,16 @@ def kept_headers(head: ResponseHead, bytes_max: int) -> str:
     Cookies are left out: they are secrets between that server and the robot.
     """
     raw = head.raw
-    if not _NOT_KEPT.isdisjoint(head.fields):
+    if b"set-cookie" in head.fields or b"set-cookie2" in head.fields:
         raw = [pair for pair in raw if pair[0].lower() not in _NOT_KEPT]
     # Quotes apart (each ETag has two) nearly all heads need no escapes: three passes in C instead of an encoder.
-    joined = b"\n".join([item for pair in raw for item in pair])
+    joined = b"\n".join(chain.from_iterable(raw))
     if not raw or joined.translate(None, _PLAIN):
         text = _encoded(raw)
     else:
-        escaped = joined.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b'","')
+        if b"\\" in joined:
+            joined = joined.replace(b"\\", b"\\\\")
+        escaped = joined.replace(b'"', b'\\"').replace(b"\n", b'","')
         text = f'["{escaped.decode("ascii")}"]'
     while len(text) > bytes_max:
         # Rare: too long; the last fields go, a quarter of what is left at a time.

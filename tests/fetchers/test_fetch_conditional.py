@@ -13,7 +13,7 @@ from lcc.fetchers.http_head import may_revalidate
 from lcc.model import FetchOrder
 
 ORDER = FetchOrder(1, "http://127.0.0.1/page", "text/html", private=True)
-STORED = attrs.evolve(ORDER, conditional=True, etag='W/"abc"', modified=1445412480, stored_bytes=5)
+STORED = ORDER._replace(conditional=True, etag='W/"abc"', modified=1445412480, stored_bytes=5)
 NOT_MODIFIED = b'HTTP/1.1 304 Not Modified\r\nETag: "abc"\r\nDate: Wed, 21 Oct 2015 08:00:00 GMT\r\n\r\n'
 CONDITIONS = (b'If-None-Match: W/"abc"', b"If-Modified-Since: Wed, 21 Oct 2015 07:28:00 GMT")
 
@@ -62,7 +62,7 @@ def test_what_is_stored_is_asked_about_and_confirmed() -> None:
 )
 def test_conditions(changes: dict[str, Any], lines: tuple[bytes, ...]) -> None:
     web = MemoryWeb()
-    ask(web, attrs.evolve(STORED, **changes))
+    ask(web, STORED._replace(**changes))
     found = [line for line in web.accept().request().split(b"\r\n") if line.startswith(b"If-")]
     assert found == list(lines)
     web.finish()
@@ -187,7 +187,7 @@ def test_a_date_that_many_share_is_read_once() -> None:
 )
 def test_the_view_that_was_told_is_asked_for(mimetype: str, accept: bytes) -> None:
     web = MemoryWeb()
-    ask(web, attrs.evolve(ORDER, mimetype=mimetype))
+    ask(web, ORDER._replace(mimetype=mimetype))
     assert b"Accept: " + accept in web.accept().request().split(b"\r\n")
     web.finish()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from email.utils import formatdate
 
 import pytest
 from hypothesis import given
@@ -97,3 +99,31 @@ def test_kept_headers_are_json_within_bounds(raw: list[tuple[bytes, bytes]], byt
     whole = json.dumps(wanted, separators=(",", ":"))
     if len(whole) <= bytes_max:
         assert json.loads(text) == wanted
+
+
+@given(st.datetimes(datetime(1970, 1, 1), datetime(9999, 12, 31)))
+def test_every_date_in_the_usual_form(when: datetime) -> None:
+    seconds = int((when.replace(microsecond=0) - datetime(1970, 1, 1)).total_seconds())
+    assert http_time(formatdate(seconds, usegmt=True).encode()) == seconds
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"Wed, 21 Oct 2015 07:28:0a GMT",
+        b"Wed, 21 Oct 2015 24:28:00 GMT",
+        b"Wed, 21 Oct 2015 07:60:00 GMT",
+        b"Wed, 21 Oct 2015 07:28:61 GMT",
+        b"Wed, 31 Feb 2015 07:28:00 GMT",
+        b"Wed, 00 Oct 2015 07:28:00 GMT",
+        b"Wed, 21 Oct 2015  7:28:00 GMT",
+    ],
+)
+def test_dates_that_there_are_not(value: bytes) -> None:
+    assert http_time(value) in (None, http_time(b"Wed, 21 Oct 2015 07:28:00 GMT"))
+
+
+@given(st.binary(max_size=40))
+def test_no_date_makes_trouble(value: bytes) -> None:
+    assert http_time(value) is None or 0 <= (http_time(value) or 0) < 1 << 40
+    assert http_time(b"Wed, 21 Oct 2015 " + value) is None or value

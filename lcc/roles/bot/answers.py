@@ -6,8 +6,6 @@ one here.
 
 from __future__ import annotations
 
-import attrs
-
 from lcc.errors import CODES, FetchError
 from lcc.model import Fetched
 from lcc.protocols.work import Done, Fetch
@@ -97,8 +95,7 @@ def _whole(text: str) -> str:
 
 
 def _without_headers(fetched: Fetched) -> Fetched:
-    return attrs.evolve(
-        fetched,
+    return fetched._replace(
         url=fetched.url[:VALUE_CHARS],
         mimetype=_whole(fetched.mimetype),
         charset=_whole(fetched.charset),
