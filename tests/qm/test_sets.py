@@ -190,6 +190,21 @@ def test_a_damaged_set_is_refused_in_its_turn(
     assert len(logged_errors.flush("is refused: the set is damaged")) == 3
 
 
+def test_a_refusal_that_its_uns_has_not_heard(world: World, logged_errors: LoggedErrors) -> None:
+    """It comes again; by then its provider was told that it is accepted, and a later set is applied."""
+    pid = world.provider()
+    uns = FakeUns(world)
+    uns.write(uns.set_text(1, pid, pages(1, 2), count=3) + uns.set_text(2, pid, pages(3)))
+    assert answers(uns) == [(1, BAD_SET), (2, 0)] and world.count("pstats", "wantfullset <> ''") == 0
+    uns.close()
+    again = FakeUns(world)
+    for number in (1, 2):
+        again.send_set(number, pid, pages(number), answered=True)
+    assert answers(again) == [(1, BAD_SET), (2, 0)]
+    assert world.count("pstats", "wantfullset = 'cache-crash'") == 1
+    assert len(logged_errors.flush("is refused: the set is damaged")) == 2
+
+
 def test_a_set_that_the_store_cannot_take(world: World, logged_errors: LoggedErrors) -> None:
     pid = world.provider()
     uns = FakeUns(world)

@@ -11,6 +11,8 @@ paused. A set's answer is sent when the transaction that held its last element i
   for ever.  It is refused with ``bad-set`` in its turn.  Elements of a big one may already be queued: they are
   notices that the provider did send, so they only cause fetches; nothing is deleted for what a full set did not
   name.  If the provider was already told that the set is accepted, it is asked for a full set (``cache-crash``).
+  Should the connection be lost before its UNS has the refusal, it comes again, and may have been answered by then: it
+  is refused once more, although later sets are applied already.
 * *A set makes the store fail*, in whatever way: the sets of its batch are tried one by one, and the one that fails
   alone is refused in the same manner.
 * *The UNS says that a set was lost* before it came here: its provider is asked for a full set, in its turn.
@@ -43,10 +45,17 @@ _log = Logger()
 
 _BAD_SET = code("bad-set")
 _LONGEST_TEXT = 500
+_REFUSED_MAX = 1000
+"""Refused sets that are remembered."""
 
 
 class Absorbing(Protocol):
-    """What an absorber needs of the engine."""
+    """What an absorber needs of the engine.
+
+    :ivar refused: sets that were refused in this run, ``(uns, epoch, number)``, the newest last; kept by absorbers.
+    """
+
+    refused: dict[tuple[str, str, int], str]
 
     def absorbed(self, outcome: Absorbed) -> None:
         """A batch is in the queue."""
@@ -191,6 +200,9 @@ class Absorber:
         if self._open is not None:
             raise StreamError("unknown-message", f"<set> within set {self._open.header.number}")
         opened = self._open = open_set(self.name, message)
+        before = self._engine.refused.get((self.name, message.epoch, message.number))
+        if before is not None:
+            opened.fault = before
         return opened
 
     def _element(self, opened: OpenSet, attributes: dict[str, str]) -> None:
@@ -220,7 +232,8 @@ class Absorber:
         if not opened.fault and message.count != opened.count:
             opened.fault = f"{opened.count} elements arrived of {message.count}"
         if opened.fault:
-            self._waiting.append(Refusal(opened.header, f"the set is damaged: {opened.fault}"))
+            text = opened.fault if self._was_refused(opened.header) else f"the set is damaged: {opened.fault}"
+            self._waiting.append(Refusal(opened.header, text))
             self._waiting_count += 1
         else:
             self._cut(opened, True)
@@ -309,6 +322,10 @@ class Absorber:
             text=text,
         )
         self.sets_refused += 1
+        refused = self._engine.refused
+        refused[header.uns, header.epoch, header.number] = text
+        if len(refused) > _REFUSED_MAX:
+            del refused[next(iter(refused))]
         try:
             if header.answered:
                 await self._want_full_set(header.pid)
@@ -325,6 +342,9 @@ class Absorber:
             _log.failure("The refusal of set {number} cannot be noted", number=header.number)
         if not self._lost:
             self._answer(SetAnswer(header.epoch, header.number, _BAD_SET, text))
+
+    def _was_refused(self, header: SetHeader) -> bool:
+        return (header.uns, header.epoch, header.number) in self._engine.refused
 
     async def _want_full_set(self, pid: int) -> None:
         await self._patience.ask("asking for a full set", lambda: self._store.want_full_set(pid, "cache-crash"))

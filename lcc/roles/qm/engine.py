@@ -131,6 +131,8 @@ class QmEngine:
         self.started = False
         self.sets_answered = 0
         self.results_recorded = 0
+        self.refused: dict[tuple[str, str, int], str] = {}
+        """Sets that were refused in this run (:mod:`lcc.roles.qm.absorber`)."""
         self._visitors: set[Visitor] = set()
         self._absorbers: set[Absorber] = set()
         self._starting: Deferred[None] | None = None
