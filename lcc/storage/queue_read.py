@@ -16,11 +16,12 @@ from lcc.storage.transactions import Txn
 
 def providers_with_work(txn: Txn) -> list[Waiting]:
     """See :meth:`lcc.interfaces.IQueueStore.providers_with_work`."""
+    # In the order of this index nothing has to be sorted or kept aside for a hundred thousand providers.
     sql = (
-        "SELECT MIN(q.psetid), q.pid, COALESCE(MAX(p.priority), 0) FROM qpsdb q LEFT JOIN pidb p ON p.pid = q.pid"
-        " WHERE q.slot = ? GROUP BY q.pid ORDER BY MIN(q.psetid)"
+        f"SELECT MIN(q.psetid), q.pid, COALESCE(MAX(p.priority), 0) FROM qpsdb q {txn.by_index('qpsdb_provider')}"
+        " LEFT JOIN pidb p ON p.pid = q.pid WHERE q.slot = ? GROUP BY q.pid"
     )
-    return [Waiting(*row) for row in txn.query(sql, [FETCH_NOW])]
+    return sorted(map(Waiting._make, txn.query(sql, [FETCH_NOW])))
 
 
 def read_ahead(txn: Txn, rules: IQueueRules, cursors: Sequence[Cursor], unknown: Sequence[int] = ()) -> ReadAhead:
