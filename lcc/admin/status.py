@@ -109,6 +109,8 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
         yield "", f"port for {name}: {'open' if is_open else 'closed'}"
     names = " ".join(state["unses"]) or "none"
     yield "UNS", f"{names}; {state['absorb_waiting']:,} elements wait to be taken in"
+    for central in state.get("centrals", ()):
+        yield "central", f"{central['name']}: connected, machines behind it: {central['machines']}"
     if not state["machines"]:
         yield "BOT-M", "none has connected"
     for machine in state["machines"]:

@@ -21,6 +21,7 @@ STATE: dict[str, Any] = IDLE | {
     "ports": {"UNSes": True},
     "unses": ["uns"],
     "absorb_waiting": 1200,
+    "centrals": [{"name": "central", "machines": 1}],
     "machines": [
         {
             "machine": 1,
@@ -100,6 +101,7 @@ def test_status_of_a_busy_one(site: Site) -> None:
         "run 1 is alive; heard of 2 seconds ago",
         "port for UNSes: open",
         "uns; 1,200 elements wait to be taken in",
+        "central: connected, machines behind it: 1",
         "machine 1 (rack1 via central, row2): connected, robots for 8 fetches at once, 3 orders out",
         "12.5 fetches/s, 0.4 sets/s",
         "priority 1: 7 URLs, 1 of them in time slots in 2 sets of 2 providers",

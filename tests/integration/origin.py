@@ -2,9 +2,9 @@
 
 Run as a program: ``origin.py ROOT LOG DELAY_MS``.  It serves the files below ROOT on a loopback port of the kernel's
 choice, prints that port, and answers each request DELAY_MS after it came.  The first segment of a path names the
-provider.  LOG gets a line of JSON for each request: path, provider, and how many requests of the same provider were
-being answered when it came, itself included.  A request whose client has closed its connection is over, also when
-that was not noticed yet: its socket is asked.
+provider.  LOG gets a line of JSON for each request: path, provider, the client's port (which names the connection),
+and how many requests of the same provider were being answered when it came, itself included.  A request whose client
+has closed its connection is over, also when that was not noticed yet: its socket is asked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Origin(Resource):
         provider = path.strip("/").split("/")[0]
         active = 1 + sum(not _is_closed(each) for each in self._active[provider])
         self._active[provider].add(request)
-        self._log.write(json.dumps({"path": path, "provider": provider, "active": active}) + "\n")
+        port = request.getClientAddress().port  # type: ignore[attr-defined]
+        self._log.write(json.dumps({"path": path, "provider": provider, "port": port, "active": active}) + "\n")
         finished = request.notifyFinish()
         finished.addBoth(self._ended, provider, request)
         call = reactor.callLater(self._delay_seconds, self._answer, request, path)  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ from lcc.storage.content_names import content_path
 from .system import BIN, OriginServer, free_port, wait_for
 
 TEXT = (Path(__file__).parents[2] / "doc" / "operating.md").read_text(encoding="utf-8")
-SECTION = TEXT[TEXT.index("## Several machines") : TEXT.index("## Providers")]
+SECTION = TEXT[TEXT.index("## Several machines") :].split("\n## ")[0]
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", SECTION, re.DOTALL)
 DATABASE = "mysql://lcc:password@10.0.0.1:3306/lcc"
 
@@ -133,6 +133,8 @@ def test_the_page_is_true(hosts: Hosts, origin: OriginServer) -> None:
     assert {row["fetched_machineid"] for row in rows} == {2, 3}
     machines = [(row["curl"].rpartition("/")[0], row["fetched_machineid"]) for row in rows]
     assert len(set(machines)) == 8, "the URLs of a provider were fetched by one machine"
+    connections = {(request["provider"], request["port"]) for request in origin.requests()}
+    assert len(connections) == 8, "and on one connection"
 
 
 def cached(hosts: Hosts, count: int) -> list[dict[str, object]] | None:

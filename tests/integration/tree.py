@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,11 +19,13 @@ class Tree(System):
     """One central BOT-M, ``machines`` BOT-Ms behind it, ``robots`` robots at each; all wires are TCP.
 
     :ivar robot_names: of all robots.
+    :ivar still: processes that stand still.
     """
 
     def __init__(
         self, folder: Path, origin: OriginServer, database_url: str | None, machines: int = 3, robots: int = 3
     ) -> None:
+        self.still: set[str] = set()
         self.machines = range(1, machines + 1)
         self.robot_names = [f"bot{machine}{letter}" for machine in self.machines for letter in "abcdef"[:robots]]
         queue, central = free_port(), free_port()
@@ -47,7 +50,7 @@ class Tree(System):
                 if name.startswith(f"bot{machine}"):
                     self._configure(
                         name,
-                        f'[bot]\nname = "{name}"\nconnect = "tcp:127.0.0.1:{port}"\nconcurrency = 4\n',
+                        f'[bot]\nname = "{name}"\nconnect = "tcp:127.0.0.1:{port}"\nconcurrency = 2\n',
                         f"botm{machine}",
                     )
 
@@ -72,6 +75,16 @@ class Tree(System):
                     stderr=log,
                     env=self.environment,
                 )
+
+    def stand_still(self, name: str) -> None:
+        """``kill -STOP``: the process keeps all its connections and does nothing."""
+        self.processes[name].send_signal(signal.SIGSTOP)
+        self.still.add(name)
+
+    def go_on(self, name: str) -> None:
+        """``kill -CONT``."""
+        self.processes[name].send_signal(signal.SIGCONT)
+        self.still.discard(name)
 
     def content(self, machine: int) -> Path:
         """The content folder of a machine."""

@@ -206,8 +206,11 @@ def test_the_status_names_the_way(world: World) -> None:
     FakeBotm(world, 2)
     world.advance(SAVE_SECONDS)
     live = read_live(world.database.now(saved_state), int(NOW + world.clock.seconds()))
+    assert live.state["centrals"] == [{"name": "central", "machines": 1}]
     shown = [(each["machine"], each["name"], each["via"], each["content"]) for each in live.state["machines"]]
     assert shown == [(1, "m1", "central row", "http://10.0.0.1:9200"), (2, "b", "", "")]
+    central.close()
+    assert not world.engine.centrals
 
 
 def test_orders_tell_when_they_were_sent_on_the_receivers_clock(world: World) -> None:

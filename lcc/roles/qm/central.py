@@ -23,6 +23,8 @@ MACHINES_MAX = 10_000
 class Hosting(Protocol):
     """What the connection needs of the engine."""
 
+    centrals: set[Central]
+
     def welcome_machine(self, machine: Behind) -> Guest:
         """The BOT-M of a machine behind a central one has said hello.
 
@@ -85,6 +87,17 @@ class Central:
         self._engine = engine
         self._visitor = visitor
         self._machines: dict[int, Behind] = {}
+        engine.centrals.add(self)
+
+    @property
+    def name(self) -> str:
+        """What it calls itself."""
+        return self._visitor.peer_hello.name if self._visitor.peer_hello is not None else ""
+
+    @property
+    def machine_count(self) -> int:
+        """Machines behind it."""
+        return len(self._machines)
 
     def elements_received(self, elements: list[Start]) -> Deferred[None] | None:
         """It says this; what the machines say is independent of each other.
@@ -109,6 +122,7 @@ class Central:
 
     def lost(self) -> None:
         """It is gone, and with it all machines behind it."""
+        self._engine.centrals.discard(self)
         machines, self._machines = list(self._machines.values()), {}
         for machine in machines:
             machine.lost()

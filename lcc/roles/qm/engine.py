@@ -133,6 +133,8 @@ class QmEngine:
         self.results_recorded = 0
         self.refused: dict[tuple[str, str, int], str] = {}
         """Sets that were refused in this run (:mod:`lcc.roles.qm.absorber`)."""
+        self.centrals: set[Central] = set()
+        """The central BOT-Ms that are connected."""
         self._visitors: set[Visitor] = set()
         self._absorbers: set[Absorber] = set()
         self._starting: Deferred[None] | None = None

@@ -20,6 +20,7 @@ from twisted.logger import Logger
 from lcc.errors import Busy, StoreUnavailable
 from lcc.interfaces import IQueueStore
 from lcc.roles.qm.absorber import Absorber
+from lcc.roles.qm.central import Central
 from lcc.roles.qm.deleter import Deleter
 from lcc.roles.qm.dispatcher import Dispatcher
 from lcc.roles.qm.machines import Machine
@@ -44,6 +45,7 @@ class Counting(Protocol):
     upkeep: Upkeep
     sets_answered: int
     results_recorded: int
+    centrals: set[Central]
 
     @property
     def absorbers(self) -> Iterable[Absorber]:
@@ -83,6 +85,10 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
         "orders_free": free,
         "orders_out": dispatcher.orders_out,
         "machines": [_machine(machine) for machine in machines[:MACHINES_SHOWN]],
+        "centrals": [
+            {"name": central.name, "machines": central.machine_count}
+            for central in sorted(engine.centrals, key=lambda central: central.name)[:MACHINES_SHOWN]
+        ],
         "machines_connected": len(connected),
         "unses": sorted({absorber.name for absorber in absorbers})[:UNSES_SHOWN],
         "absorb_waiting": sum(absorber.waiting_count for absorber in absorbers),
