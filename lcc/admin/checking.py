@@ -53,6 +53,8 @@ def check_command(admin: Admin) -> None:
     if faults:
         raise SystemExit(Failed.exit_code)
     click.echo(f"{source or 'the defaults'}: no fault found")
+    if not config.bot.contact:
+        click.echo("bot.contact is empty: web masters cannot see whom to ask about the robot")
 
 
 def _mimetypes(config: Config) -> Iterator[str]:

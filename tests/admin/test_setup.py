@@ -75,7 +75,11 @@ def test_the_defaults_are_a_configuration(tmp_path: Path) -> None:
 
 def test_check_finds_no_fault(lcc: Lcc) -> None:
     lcc.admin("provider", "add", "--root", "http://www.example.org/", "--hours", "0-8", "--timezone", "UTC")
-    assert "no fault" in lcc.admin("check").stdout
+    said = lcc.admin("check").stdout
+    assert "no fault" in said and "bot.contact is empty" in said
+    with lcc.config_path.open("a") as file:
+        file.write('\n[bot]\ncontact = "webmaster@example.org"\n')
+    assert "contact" not in lcc.admin("check").stdout
 
 
 def test_only_init_makes_an_lcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

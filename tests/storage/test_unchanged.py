@@ -220,6 +220,17 @@ def test_lost_content_is_not_asked_about(queue: Queue) -> None:
     queue.check_books()
 
 
+def test_what_may_not_be_asked_about_any_longer_is_not_confirmed(queue: Queue) -> None:
+    stored(queue)
+    queue.send(2, notice("page"))
+    asked = row_of(queue)
+    queue.database.now(lambda txn: txn.execute("UPDATE lccurl SET revalidate = 0"))
+    queue.record(unchanged(asked))
+    row = row_of(queue)
+    assert (row.stored, row.attempts, row.generation) == (None, 0, asked.generation + 1)
+    queue.check_books()
+
+
 def test_after_a_wrong_type_the_content_is_looked_at(queue: Queue) -> None:
     stored(queue)
     queue.send(2, notice("page"))
