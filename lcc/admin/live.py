@@ -40,6 +40,25 @@ class Live:
             return "no robot is connected"
         return ""
 
+    @property
+    def awaited(self) -> list[dict[str, int]]:
+        """The machines that may have orders of an earlier queue manager, and until when."""
+        return list(self.state.get("awaited", ())) if self.alive else []
+
+    def withholds(self, pid: int, earliest_psetid: int | None) -> bool:
+        """Whether this provider waits for those machines.
+
+        :param earliest_psetid: of its sets that may be fetched; None: there is none.
+        """
+        if not self.awaited or earliest_psetid is None:
+            return False
+        withheld = self.state["withheld"]
+        if pid in withheld["pids"]:
+            return True
+        # Not all of them may be listed.  New work of others comes in later sets.
+        unlisted = withheld["providers"] > len(withheld["pids"])
+        return bool(unlisted and earliest_psetid <= withheld["sets_upto"])
+
     def fetching(self, key: bytes) -> dict[str, Any] | None:
         """The order that is out for this URL; None: there is none, or it is not among those that are listed."""
         if not self.alive:

@@ -117,6 +117,14 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
         stands = "connected" if machine["ready"] else "connecting" if machine["connected"] else "away"
         robots = f"robots for {machine['capacity']} fetches at once" if machine["capacity"] else "no robots"
         yield "BOT-M", f"{_who(machine)}: {stands}, {robots}, {machine['orders']} orders out"
+    for awaited in live.awaited:
+        wait = duration(awaited["until"] - answer["time"])
+        yield (
+            "",
+            f"machine {awaited['machine']} may still have orders of before the queue manager's start, for {wait}",
+        )
+    if live.awaited:
+        yield "", f"{state['withheld']['providers']:,} providers that may be fetched from there wait for that"
     rates = state["rates"]
     if rates:
         yield "rates", f"{rates['results_recorded']:g} fetches/s, {rates['sets_answered']:g} sets/s"

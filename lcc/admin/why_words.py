@@ -149,6 +149,11 @@ def _waits(answer: Record, provider: Record, row: Record) -> Iterator[str]:
         yield f"in slot {row['slot']}, which has begun: the queue manager is about to take it in"
     if row["next_try"] is not None:
         yield f"after that error; next try {until(row['next_try'], now)}"
+    for machine in provider["awaited"]:
+        yield (
+            f"machine {machine['machine']} is away and may still be fetching from the provider, by order of an"
+            f" earlier queue manager; it goes on when that is back, or {until(machine['until'], now)}"
+        )
     for delay in provider["delays"]:
         whose = "this provider" if delay["pid"] else "the whole LCC"
         why = delay["reason"]

@@ -143,6 +143,12 @@ def place(txn: Txn, row: QueueRow, limit: int) -> Place:
     return Place(None if own is None else _queue_set(own), in_set, Count(min(len(before), SETS_MAX), more), rows)
 
 
+def earliest_set(txn: Txn, pid: int) -> int | None:
+    """The provider's earliest set with rows that may be fetched at any time; None: there is none."""
+    found: int | None = txn.value("SELECT MIN(psetid) FROM qpsdb WHERE pid = ? AND slot = ?", [pid, FETCH_NOW])
+    return found
+
+
 def last_error(txn: Txn, row: QueueRow) -> LastError | None:
     """The last error that let this row be tried again; None: no fetch has failed since it was told."""
     if not (row.attempts or row.unreached or row.slot < FETCH_NOW):

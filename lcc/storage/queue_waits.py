@@ -112,8 +112,8 @@ def hasten_page(
 
     :param pid: only this provider's; 0: all.
     :param code: only what failed with this error; 0: all.
-    :param after: the ``(slot, psetid, seq)`` where the page before has ended.
-    :returns: where this one has ended; None: that was all.
+    :param after: where it begins, behind this ``(slot, psetid, seq)``.
+    :returns: where the next page begins; None: that was all.
     """
     txn = books.txn
     slot, psetid, seq = after
@@ -134,9 +134,11 @@ def hasten_page(
             txn.execute_in("UPDATE qdb SET attempts = 0, unreached = 0 WHERE urlkey IN ({in})", keys)
             place = (psetid, chosen[0][1])
             places[owner] = min(places.get(owner, place), place)
-        seq, left = rows[-1][1] if rows else seq, left - len(rows)
+        left -= len(rows)
         if left <= 0:
+            seq = rows[-1][1]
             break
+        psetid, seq = psetid + 1, 0
     for owner, place in places.items():
         owed.add_queued(owner, *place)
     owed.priorities.update(_priorities(txn, places))

@@ -127,6 +127,20 @@ def test_deleted_while_it_is_queued(site: Site) -> None:
     assert "was queued and then deleted: nothing is left to do" in site.words("a")
 
 
+def test_waiting_for_orders_of_an_earlier_queue_manager(site: Site) -> None:
+    site.queue.send(1, notice("a"))
+    awaited = [{"machine": 3, "until": NOW + 90}]
+    cases = ((1, [1], 1, True), (1, [7], 9, False), (2000, [7], 1, True), (2000, [7], 0, False))
+    for count, pids, upto, waits in cases:
+        site.say(awaited=awaited, withheld={"providers": count, "pids": pids, "sets_upto": upto})
+        assert site.why("a")["awaited"] == (awaited if waits else [])
+        assert ("machine 3 is away and may still be fetching from the provider" in site.words("a")) is waits
+    site.say(awaited=awaited, withheld={"providers": 1, "pids": [1], "sets_upto": 1})
+    assert "it goes on when that is back, or at 2023-11-14 22:14:50 UTC, in 90 seconds" in site.words("a")
+    site.say(awaited=[], withheld={"providers": 0, "pids": [], "sets_upto": 0})
+    assert "nothing holds it back" in site.words("a")
+
+
 def test_attempts_that_failed(site: Site) -> None:
     site.queue.send(1, notice("a"), notice("b"))
     site.queue.record(site.queue.failed(site.queue.rows()[0], 503, "overloaded"), now=NOW - 10)

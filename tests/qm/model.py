@@ -57,6 +57,7 @@ class ModelStore:
         self.done: list[tuple[QueueRow, int]] = []
         self.sent: list[QueueRow] = []
         self.allowed: dict[int, float] = {}
+        self.withheld: set[int] = set()
         self.bad_hours = 0
 
     def limits_of(self, pid: int) -> Limits:
@@ -211,6 +212,7 @@ class ModelStore:
         row = work.row
         assert row is not None
         assert row.pid not in self.orders, "two fetches at once"
+        assert row.pid not in self.withheld, "may be being fetched by an earlier order"
         stored = self.rows.get(row.key)
         assert stored is not None, "handed out after it was recorded"
         out = {r.key for r in self.orders.values()} | {r.key for r, _ in self.done}
@@ -278,8 +280,28 @@ class ModelStore:
             self.fresh.add(row.key)
             self.news.append(("opened", (row.pid, (row.psetid, row.seq), set(), {row.key})))
 
+    def restart(self, running: set[int]) -> None:
+        """There was a queue manager before: it has left orders, of which some are known."""
+        self.news.clear()
+        self.fresh.clear()
+        mine = {pid: [row for row in self.rows.values() if row.pid == pid] for pid in (1, 2, 3)}
+        waiting = {pid: min(row.psetid for row in rows) for pid, rows in mine.items() if rows}
+        for pid in sorted(running & waiting.keys()):
+            first = min(mine[pid], key=lambda row: (row.psetid, row.seq))
+            self.orders[pid] = first
+            self.subject.running(pid, first.key, first.generation)
+        self.withheld = waiting.keys() - running
+        entries = sorted((psetid, pid, self.limits_of(pid).priority) for pid, psetid in waiting.items())
+        self.subject.load([Waiting(*entry) for entry in entries], withhold=True)
+
+    def let_go(self) -> None:
+        """All that was left has ended."""
+        self.withheld.clear()
+        self.subject.let_go()
+
     def drain(self) -> None:
         """Everything goes well from now on."""
+        self.let_go()
         for _ in range(4000):
             self.start_reads(10)
             while self.reads:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lcc.model import MachineState
+from lcc.roles.qm.state import describe
 from lcc.storage.queue_repair import machines
 
 from .kit import NOW, FakeBotm, FakeUns, MakeWorld, World, pages
@@ -70,17 +71,31 @@ def test_an_absent_machine_is_waited_for(world: World, logged: list[Any]) -> Non
     one, two = FakeBotm(world, 1, capacity=1), FakeBotm(world, 2, capacity=1)
     assert one.out and two.out
     world.start()
+    (known,) = {fetch.pid for fetch in one.out.values()}
     here = FakeBotm(world, 1, earlier=one)
     here.finish_all()
     world.advance(LEASE / 2)
-    assert not here.out and len(here.seen) == 0, "machine 2 may still be fetching"
+    assert not here.out and {fetch.pid for fetch in here.seen} == {known}, "machine 2 may be fetching from the others"
+    assert world.cached_count == 4
+    # Who had nothing in the queue is not being fetched from.
+    new = world.provider("http://new.example/")
+    FakeUns(world).send_set(9, new, pages(1, 2))
+    here.finish_all()
+    assert len(world.cached(new)) == 2
+    # Whatever is told of the others, they wait.
+    FakeUns(world).send_set(10, next(iter(two.out.values())).pid, pages(1))
+    world.advance(1)
+    assert not here.out
+    state = describe(world.engine, {})
+    assert state["awaited"][0]["machine"] == 2 and len(state["withheld"]["pids"]) == 3
     assert any("may still have orders" in event.get("log_format", "") for event in logged)
     there = FakeBotm(world, 2, earlier=two, capacity=1)
     assert here.out, "all that is running is known now"
     while here.out or there.out:
         here.finish_all()
         there.finish_all()
-    assert world.cached_count == 16
+    assert world.cached_count == 18
+    assert describe(world.engine, {})["awaited"] == []
 
 
 def test_an_absent_machine_is_waited_for_until_its_orders_are_over(world: World) -> None:
@@ -92,9 +107,8 @@ def test_an_absent_machine_is_waited_for_until_its_orders_are_over(world: World)
     here = FakeBotm(world, 1, earlier=one)
     here.finish_all()
     world.advance(LEASE)
-    assert not here.seen
+    assert len({fetch.pid for fetch in here.seen}) == 1
     world.advance(0.4 * LEASE)
-    assert here.seen
     here.finish_all()
     assert world.cached_count == 16
 

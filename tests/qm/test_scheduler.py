@@ -42,6 +42,23 @@ def test_hours_bandwidth_priorities_and_turns(seed: int, read_ahead: int, quantu
     assert store.subject.buffered_count == 0
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.sets(st.integers(1, 3)))
+def test_what_may_be_being_fetched_by_an_earlier_order_is_withheld(seed: int, running: set[int]) -> None:
+    random = Random(seed)
+    store = ModelStore(scheduler(3))
+    for pid in random.choices((1, 2, 3), k=random.randrange(4)):
+        store.absorb(pid, [(url, False) for url in range(random.randrange(1, 6))])
+    store.restart(running)
+    end = random.randrange(200)
+    for step in range(200):
+        if step == end:
+            store.let_go()
+        random_step(store, random)
+    store.drain()
+    assert store.subject.taken_count == 0 and store.subject.waiting_count == 0
+
+
 def read_all(subject: Scheduler, rows: list[QueueRow]) -> list[Cursor]:
     cursors = subject.wants_read_ahead(10)
     aheads = []

@@ -168,7 +168,7 @@ class QmEngine:
             count=len(waiting),
         )
         self.run = claim.run
-        self.scheduler.load(waiting)
+        self.scheduler.load(waiting, withhold=bool(self.upkeep.leases.awaited))
         self.started = True
         self.dispatcher.enable(f"{claim.run}-{self.now():x}")
         self.recorder.enable()
@@ -305,6 +305,11 @@ class QmEngine:
     def botm_ready(self, machine: Machine) -> None:
         """A BOT-M has said what is still running there."""
         self.upkeep.botm_ready(machine)
+
+    def leases_over(self) -> None:
+        """No orders of an earlier queue manager are running that are not known."""
+        self.scheduler.let_go()
+        self.pump()
 
     @property
     def overloaded(self) -> bool:

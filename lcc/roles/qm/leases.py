@@ -7,8 +7,10 @@ elsewhere that may still be fetched there.  The rule is simple:
 * Orders go to a machine only while the table ``machines`` says, durably, that orders may be running there for a lease
   from now on.  This is kept a quarter of a lease ahead while there is something to fetch, so it is written rarely; it
   is taken back when nothing is queued, or when the machine is away and has no orders.
-* After a start nothing is given out until each machine for which the table says so has said that it is ready, or the
-  time has passed.  In the usual case, all machines back within seconds, nothing waits for longer than that.
+* After a start, providers that had rows to be fetched are not fetched from until each machine for which the table
+  says so has said that it is ready, or the time has passed.  In the usual case, all machines back within seconds,
+  nothing waits for longer than that.  A provider that had nothing in the queue is not being fetched from, since a row
+  stays until its result is recorded; nor is one that has an order at a machine that is back.  Those wait for nobody.
 """
 
 from __future__ import annotations
@@ -44,6 +46,9 @@ class Leasing(Protocol):
 
     def pump(self) -> None:
         """Something may be given out."""
+
+    def leases_over(self) -> None:
+        """No orders of an earlier queue manager are running that are not known."""
 
     def fatal(self, error: Busy) -> None:
         """A newer queue manager has claimed the database."""
@@ -83,7 +88,7 @@ class Leases:
         self._enabled = True
         for number, until in self.awaited.items():
             _log.info(
-                "Machine {number} may still have orders: nothing is given out until its BOT-M is back, or "
+                "Machine {number} may still have orders: what was queued before waits until its BOT-M is back, or "
                 "{seconds} seconds have passed",
                 number=number,
                 seconds=until - now,
@@ -100,6 +105,7 @@ class Leases:
         """A BOT-M has said what is running there."""
         if self.awaited.pop(number, None) is not None and not self.awaited:
             _log.info("All machines that may have had orders are back")
+            self._engine.leases_over()
         self.tick()
 
     def tick(self) -> None:
@@ -111,6 +117,8 @@ class Leases:
         for number in passed:
             del self.awaited[number]
             _log.warn("Machine {number} is not back, but all orders that it had are over", number=number)
+        if passed and not self.awaited:
+            self._engine.leases_over()
         if self._saving is not None:
             return
         changed = []
@@ -163,7 +171,7 @@ class Leases:
         for machine in self._engine.machine_list():
             state = self._states.get(machine.number)
             noted = state is not None and state.lease_until - now - self._lease >= SPARE_SECONDS
-            granted = machine.ready and noted and not self.awaited
+            granted = machine.ready and noted
             more = more or (granted and not machine.granted)
             machine.granted = granted
         if more:

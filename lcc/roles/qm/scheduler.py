@@ -65,18 +65,39 @@ class Scheduler(ReadAhead):
         self._lines: tuple[deque[ProviderWork], ...] = tuple(deque() for _ in range(PRIORITIES))
         self._idle: tuple[dict[int, ProviderWork], ...] = tuple({} for _ in range(PRIORITIES))
         self._absent = Absent()
+        self.withheld: dict[int, Waiting] = {}
+        """Providers with work that may still be fetched from by order of an earlier queue manager."""
 
     # What is going on.
 
     @property
     def waiting_count(self) -> int:
         """Providers that wait for their turn, or are delayed with work."""
-        return len(self.turns) + len(self._absent.delayed)
+        return len(self.turns) + len(self._absent.delayed) + len(self.withheld)
 
     # Work comes.
 
-    def load(self, waiting: Iterable[Waiting]) -> None:
-        """Begin with these providers."""
+    def load(self, waiting: Iterable[Waiting], withhold: bool = False) -> None:
+        """Begin with these providers.
+
+        :param withhold: not until :meth:`let_go`; save those of which an order is known (:meth:`running`).
+        """
+        if withhold:
+            known = self._active.keys() | self._absent.delayed.keys()
+            self.withheld = {entry.pid: entry for entry in waiting if entry.pid not in known}
+            waiting = [entry for entry in waiting if entry.pid in known]
+        self._have_work(waiting)
+        # One that is active already (an order of an earlier queue manager) may have read before the queue was known.
+        for work in list(self._active.values()):
+            self._rewind(work, *START)
+            self._settle(work)
+
+    def let_go(self) -> None:
+        """Nothing is fetched from the providers that were withheld."""
+        waiting, self.withheld = self.withheld, {}
+        self._have_work(waiting.values())
+
+    def _have_work(self, waiting: Iterable[Waiting]) -> None:
         now: list[Waiting] = []
         for entry in waiting:
             if entry.pid in self.delays:
@@ -84,10 +105,6 @@ class Scheduler(ReadAhead):
             elif entry.pid not in self._active:
                 now.append(entry)
         self.turns.load(now)
-        # One that is active already (an order of an earlier queue manager) may have read before the queue was known.
-        for work in list(self._active.values()):
-            self._rewind(work, *START)
-            self._settle(work)
 
     def work_arrived(self, pid: int, psetid: int, seq: int, priority: int | None = None) -> None:
         """There are new rows of this provider, the earliest at this place.
@@ -101,6 +118,9 @@ class Scheduler(ReadAhead):
             return
         if priority is None:
             priority = self._priority(pid)
+        if pid in self.withheld:
+            self.withheld[pid] = Waiting(min(psetid, self.withheld[pid].psetid), pid, priority)
+            return
         if pid in self.delays:
             self._absent.waits(pid, psetid, priority)
         else:
@@ -110,6 +130,8 @@ class Scheduler(ReadAhead):
         """The provider's limits were changed.  (What it does with its rows is read again with them.)"""
         self._absent.learn(pid, limits)
         self.turns.set_priority(pid, limits.priority)
+        if pid in self.withheld:
+            self.withheld[pid] = self.withheld[pid]._replace(priority=limits.priority)
         work = self._active.get(pid)
         if work is not None:
             work.info = None
@@ -123,6 +145,7 @@ class Scheduler(ReadAhead):
         self.turns.discard(pid)
         self.delays.discard(pid)
         self._absent.discard(pid)
+        self.withheld.pop(pid, None)
         work = self._active.get(pid)
         if work is not None:
             self._drop(work)
@@ -193,6 +216,7 @@ class Scheduler(ReadAhead):
         if work is None:
             order, priority = self._absent.delayed.pop(pid, (START, self._priority(pid)))
             self.turns.discard(pid)
+            self.withheld.pop(pid, None)
             work = self._activate(pid, order, priority)
         work.busy += 1
         self._taken[key] = generation
@@ -282,7 +306,8 @@ class Scheduler(ReadAhead):
         work = self._active.get(pid)
         self.delays.site_error(pid, code, now)
         if work is None:
-            self._absent.is_held(pid, self._priority(pid))
+            if pid not in self.withheld:
+                self._absent.is_held(pid, self._priority(pid))
             self.turns.discard(pid)
             return
         # What it has in memory is read again after the delay.  An order of it that is still out keeps its record.
@@ -293,6 +318,8 @@ class Scheduler(ReadAhead):
 
     def _priority(self, pid: int) -> int:
         """The provider's, as far as it is known; it is looked at again when rows of it are read."""
+        if pid in self.withheld:
+            return self.withheld[pid].priority
         return self._absent.priority(pid) or self.turns.priority(pid)
 
     def _activate(self, pid: int, order: Order, priority: int) -> ProviderWork:

@@ -33,6 +33,7 @@ SAVE_SECONDS = 5.0
 MACHINES_SHOWN = 100
 ORDERS_SHOWN = 100
 UNSES_SHOWN = 100
+WITHHELD_SHOWN = 1000
 
 
 class Counting(Protocol):
@@ -94,6 +95,8 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
         "absorb_waiting": sum(absorber.waiting_count for absorber in absorbers),
         "providers_waiting": len(scheduler.turns),
         "providers_active": scheduler.active_count,
+        "awaited": _awaited(engine.upkeep.leases.awaited),
+        "withheld": _withheld(scheduler),
         "rows_buffered": scheduler.buffered_count,
         "orders": _orders(machines, engine.clock_seconds()),
         "counts": {
@@ -109,6 +112,21 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
     }
     state["rates"] = _rates(state, before)
     return state
+
+
+def _awaited(leases: Mapping[int, int]) -> list[dict[str, int]]:
+    """Machines that may have orders of an earlier queue manager."""
+    return [{"machine": machine, "until": until} for machine, until in nsmallest(MACHINES_SHOWN, leases.items())]
+
+
+def _withheld(scheduler: Scheduler) -> dict[str, Any]:
+    """Providers that wait for those: how many, the first ones, and the latest of their earliest sets."""
+    withheld = scheduler.withheld
+    return {
+        "providers": len(withheld),
+        "pids": nsmallest(WITHHELD_SHOWN, withheld),
+        "sets_upto": max((entry.psetid for entry in withheld.values()), default=0),
+    }
 
 
 def _machine(machine: Machine) -> dict[str, Any]:

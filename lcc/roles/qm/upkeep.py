@@ -33,6 +33,9 @@ class Engine(Protocol):
     def pump(self) -> None:
         """Something may be given out."""
 
+    def leases_over(self) -> None:
+        """No orders of an earlier queue manager are running that are not known."""
+
     def fatal(self, error: Busy) -> None:
         """A newer queue manager has claimed the database."""
 

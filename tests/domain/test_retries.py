@@ -1,0 +1,46 @@
+"""How long a URL waits before it is tried again, and the slots that it waits in."""
+
+from __future__ import annotations
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lcc.domain.keys import url_key
+from lcc.domain.retries import SPREAD, delay_seconds
+from lcc.model import FETCH_NOW, RETRY_SLOT_SECONDS, retry_slot, retry_time
+
+SECONDS = st.floats(0.01, 1e7)
+KEYS = st.binary(min_size=20, max_size=20)
+
+
+@given(attempts=st.integers(1, 10_000), key=KEYS, initial=SECONDS, maximum=SECONDS)
+def test_delays_grow_up_to_the_longest(attempts: int, key: bytes, initial: float, maximum: float) -> None:
+    delay = delay_seconds(attempts, key, initial, maximum)
+    longest = min(initial * 2.0 ** min(attempts - 1, 60), max(initial, maximum))
+    assert longest * (1 - SPREAD) <= delay <= longest
+    # It is the same however often it is asked, and never much shorter than the one before.
+    assert delay == delay_seconds(attempts, key, initial, maximum)
+    assert delay_seconds(attempts + 1, key, initial, maximum) >= delay * (1 - SPREAD)
+
+
+def test_what_fails_together_does_not_come_back_together() -> None:
+    keys = [url_key(1, f"http://site/{number}", "text/html") for number in range(1000)]
+    for attempts in (1, 2, 5):
+        delays = sorted(delay_seconds(attempts, key, 60.0, 3600.0) for key in keys)
+        low, high = delays[0], delays[-1]
+        quarters = [sum(low <= delay - (high - low) * part / 4 for delay in delays) for part in range(4)]
+        assert all(abs(count - 250 * (4 - part)) < 100 for part, count in enumerate(quarters))
+
+
+@given(due=st.floats(0, 2**32))
+def test_slots_end_when_they_are_due(due: float) -> None:
+    slot = retry_slot(due)
+    assert -(2**31) < slot < FETCH_NOW
+    assert due <= retry_time(slot) <= due + RETRY_SLOT_SECONDS
+    assert retry_slot(retry_time(slot)) == slot
+
+
+@given(one=st.floats(0, 2**32), other=st.floats(0, 2**32))
+def test_what_is_due_earlier_has_the_higher_slot(one: float, other: float) -> None:
+    assume(one < other)
+    assert retry_slot(one) >= retry_slot(other)
