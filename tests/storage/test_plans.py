@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lcc.model import Cursor
-from lcc.storage import checks, chores, queue_read, queue_record, queue_retry, queue_slots
+from lcc.storage import checks, chores, queue_read, queue_record, queue_retry, queue_slots, queue_waits
 from lcc.storage.books import Books
 from lcc.storage.queue_batch import Owed
 from lcc.storage.transactions import Txn
@@ -188,10 +188,33 @@ def test_chores(big: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_retry(big: Queue) -> None:
+    fail_many(big)
     for pid in (0, big.pid):
+        for progress in (b"", b"w %d -30 1 5" % NOON, b"e %d %d 0" % (NOON, pid)):
+            check(
+                big,
+                lambda txn, pid=pid, progress=progress: queue_retry.retry_page(  # type: ignore[misc]
+                    _books(big, txn), big.rules, pid, 0, progress, NOON, Owed()
+                ),
+                small=("pidb",),
+            )
+
+
+def fail_many(big: Queue) -> None:
+    """Rows of many sets wait to be tried again, in many slots."""
+    rows = [row for row in big.rows() if not row.delete]
+    for number, row in enumerate(rows[-60:]):
+        big.record(big.failed(row, 503), now=NOON + 10 * number)
+    big.record(*[big.failed(row, 503) for pid in range(big.pid + 1, big.pid + 31) for row in big.rows(pid)], now=NOON)
+
+
+def test_what_is_tried_again(big: Queue) -> None:
+    fail_many(big)
+    for now in (NOON, NOON + 60, NOON + 100_000):
         check(
             big,
-            lambda txn, pid=pid: queue_retry.retry_page(  # type: ignore[misc]
-                _books(big, txn), big.rules, pid, 0, b"", NOON, Owed()
+            lambda txn, now=now: queue_waits.open_retries(  # type: ignore[misc]
+                txn, _run(txn), now, 100, NOON + 5000.0, queue_slots.Opened()
             ),
+            small=("pidb",),
         )
