@@ -82,7 +82,6 @@ def fetch_again(books: Books, rules: IQueueRules, machine: int, files: Sequence[
     keys = [key for key, *_ in lost]
     txn.execute_in(
         "UPDATE lccurl SET fetched_machineid = NULL, fetched_fileid = NULL, md5 = '', mtime = NULL, etag = '',"
-        " modified = NULL, revalidate = 0,"
         " modified = NULL, revalidate = 0, told_md5 = '', told_len = NULL, told_mtime = NULL WHERE urlkey IN ({in})",
         keys,
     )

@@ -179,8 +179,8 @@ class ContentPort(Resource):
             return answer.pipe_to(_Client(request, Watch(self._clock, self._stall_seconds)))
 
         def failed(failure: Failure) -> None:
-            if getattr(request, "_disconnected", False):
-                return
+            if _is_over(request):
+                return  # nobody waits for it any longer
             failure.trap(HttpFailed)
             _log.warn("Content cannot be passed on: {error}", error=failure.getErrorMessage())
             if state[0] is not None:
@@ -201,10 +201,14 @@ def _say(request: Request, status: int, text: str) -> bytes:
     return f"{text}\n".encode("ascii")
 
 
+def _is_over(request: Request) -> bool:
+    """Its connection is gone."""
+    return request.channel is None
+
+
 def _abort(request: Request) -> None:
-    channel = request.channel
-    if channel is not None:
-        channel.forceAbortClient()
+    if not _is_over(request):
+        request.channel.forceAbortClient()
 
 
 @implementer(IConsumer)
@@ -221,7 +225,7 @@ class _Client:
 
     def unregisterProducer(self) -> None:
         self._watch.stop()
-        if self._request.channel is not None:
+        if not _is_over(self._request):
             self._request.unregisterProducer()
 
     def write(self, data: bytes) -> None:
