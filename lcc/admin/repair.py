@@ -8,7 +8,7 @@ from lcc.admin.context import Admin, Failed, pass_admin
 from lcc.admin.errors import code_option
 from lcc.admin.live import read_live
 from lcc.storage.database import BlockingDatabase
-from lcc.storage.inspect import Count, count_errors
+from lcc.storage.inspect import Count, count_errors, count_waiting
 from lcc.storage.order_rows import REBUILD, RETRY, add_order
 from lcc.storage.providers import get_provider
 from lcc.storage.queue_state import saved_state
@@ -23,17 +23,21 @@ COUNT_MAX = 100_000
 def retry_command(admin: Admin, pid: int | None, code: int | None) -> None:
     """Fetch again what failed, now: what waits because of an error, and what failed for good and is kept as an error.
 
-    Providers whose sites could not be reached are tried at once, whatever the code; URLs behind the errors that are
-    kept (see: lcc-admin errors) are queued again, unless something has come of them since.
+    Providers whose sites could not be reached and URLs that wait after an error are tried at once; URLs behind the
+    errors that are kept (see: lcc-admin errors) are queued again, unless something has come of them since.
     """
     with admin.database() as database:
         if pid is not None and database.interact(get_provider, pid) is None:
             raise Failed(f"there is no provider {pid}")
         found: Count = database.interact(count_errors, pid or 0, code or 0, COUNT_MAX)
+        waiting: Count = database.interact(count_waiting, pid or 0, code or 0, COUNT_MAX)
         database.write(add_order, RETRY, pid or 0, code or 0)
-        more = "more than " if found.more else ""
-        click.echo(f"ordered; {more}{found.number:,} errors are kept of that")
+        click.echo(f"ordered; {_count(found)} errors are kept of that, and {_count(waiting)} URLs wait because of it")
         tell_when(admin, database)
+
+
+def _count(count: Count) -> str:
+    return f"{'more than ' if count.more else ''}{count.number:,}"
 
 
 @click.command("rebuild")

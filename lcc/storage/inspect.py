@@ -241,3 +241,17 @@ def count_errors(txn: Txn, pid: int, code: int, limit: int) -> Count:
         where += " AND code = ?"
         parameters.append(code)
     return count_rows(txn, f"FROM urlerrs WHERE {where}", parameters, limit)
+
+
+def count_waiting(txn: Txn, pid: int, code: int, limit: int) -> Count:
+    """How many URLs wait to be tried again (parameters as of :func:`kept_errors`)."""
+    sql = (
+        f"FROM qpsdb s {txn.by_index('qpsdb_provider' if pid else 'qpsdb_slot')} JOIN qdb q"
+        " ON q.pid = s.pid AND q.slot = s.slot AND q.psetid = s.psetid WHERE s.slot < ?"
+    )
+    parameters: list[object] = [FETCH_NOW]
+    for column, value in (("s.pid", pid), ("q.bad_code", code)):
+        if value:
+            sql += f" AND {column} = ?"
+            parameters.append(value)
+    return count_rows(txn, sql, parameters, limit)

@@ -117,6 +117,14 @@ def test_status_of_a_busy_one(site: Site) -> None:
     assert len(screen.splitlines()) <= 40
 
 
+def test_status_while_a_machine_is_waited_for(site: Site) -> None:
+    withheld = {"providers": 1200, "pids": [1], "sets_upto": 9}
+    site.say(**STATE | {"awaited": [{"machine": 3, "until": NOW + 90}], "withheld": withheld})
+    screen = site.lcc.admin("status").stdout
+    assert "machine 3 may still have orders of before the queue manager's start, for 90 seconds" in screen
+    assert "1,200 providers that may be fetched from there wait for that" in screen
+
+
 def test_status_of_an_overloaded_one(site: Site) -> None:
     site.say(**STATE | {"overload": "10,000,001 URLs are queued", "ports": {"UNSes": False}, "machines": []})
     screen = site.lcc.admin("status").stdout
@@ -170,11 +178,15 @@ def test_errors(site: Site, page_rows: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_retry(site: Site) -> None:
     fail_with(site, 404, 403)
-    assert site.lcc.admin("retry").stdout == "ordered; 2 errors are kept of that\n"
+    assert site.lcc.admin("retry").stdout == "ordered; 2 errors are kept of that, and 0 URLs wait because of it\n"
     assert "1 errors" in site.lcc.admin("retry", "--provider", "1", "--code", "404").stdout
     assert "0 errors" in site.lcc.admin("retry", "--code", "500").stdout
     assert orders(site) == [("retry", 0, 0, ""), ("retry", 1, 404, ""), ("retry", 0, 500, "")]
     assert "no provider 9" in site.lcc.admin("retry", "--provider", "9", code=1).output
+    site.queue.send(5, notice("later"))
+    site.queue.record(site.queue.failed(site.queue.rows()[0], 503))
+    for options, waiting in (((), 1), (("--code", "503"), 1), (("--code", "500"), 0), (("--provider", "1"), 1)):
+        assert f"and {waiting} URLs wait because of it" in site.lcc.admin("retry", *options).stdout
 
 
 def carry_out(site: Site) -> None:
