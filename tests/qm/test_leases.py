@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 
+from lcc.domain.rules import QueueRules
 from lcc.model import MachineState
 from lcc.roles.qm.state import describe
+from lcc.storage.queue import QueueStore
 from lcc.storage.queue_repair import machines
 
 from .kit import NOW, FakeBotm, FakeUns, MakeWorld, World, pages
@@ -52,6 +57,30 @@ def test_it_is_noted_before_an_order_goes_out(world: World) -> None:
     world.database.unavailable = False
     world.advance(2)
     assert botm.out and LEASE <= leases(world)[1] <= 1.3 * LEASE
+
+
+class TakesTime(QueueStore):
+    """Notes a machine a moment after it was told to."""
+
+    def __init__(self, world: World) -> None:
+        rules = QueueRules.configured(world.settings, world.timeslots)
+        super().__init__(world.database, rules, world.settings)  # type: ignore[arg-type]
+        self.world = world
+
+    def save_machines(self, states: Sequence[MachineState]) -> Deferred[None]:
+        done = deferLater(self.world.clock, 0.1)
+        return done.addCallback(lambda _: super(TakesTime, self).save_machines(states))
+
+
+def test_its_hello_and_its_lease_are_noted_within_the_same_second(world: World) -> None:
+    work(world)
+    world.start(TakesTime(world))
+    botm = FakeBotm(world)
+    assert not botm.out
+    for _ in range(2):
+        world.clock.advance(0.1)
+        world.settle()
+    assert botm.out and leases(world)[1] >= LEASE
 
 
 def test_one_botm_that_is_back_waits_for_nothing(world: World) -> None:

@@ -73,6 +73,7 @@ class Leases:
         self._states: dict[int, MachineState] = {}
         self._saving: Deferred[None] | None = None
         self._enabled = False
+        self._again = False
 
     def load(self, states: Iterable[MachineState]) -> None:
         """Begin with what the queue manager before this one has noted."""
@@ -120,6 +121,7 @@ class Leases:
         if passed and not self.awaited:
             self._engine.leases_over()
         if self._saving is not None:
+            self._again = True
             return
         changed = []
         for machine in self._engine.machine_list():
@@ -160,7 +162,11 @@ class Leases:
 
     def _over(self, _: object) -> None:
         self._saving = None
-        self._grant()
+        again, self._again = self._again, False
+        if again:
+            self.tick()  # what has come meanwhile does not wait for the next second
+        else:
+            self._grant()
 
     def _grant(self) -> None:
         """Decide who may get orders now."""
