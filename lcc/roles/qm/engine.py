@@ -10,7 +10,8 @@ What it does
     turn it is, and handed out one at a time for each (``scheduler``).  They go as orders to the BOT-Ms
     (``dispatcher``), results come back and are recorded in batches (``recorder``), content that is deleted is
     removed from its machine (``deleter``).  Once a second it carries out what ``lcc-admin`` ordered, gives up
-    orders whose leases have passed, and releases providers whose sites could not be reached (``holds``).
+    orders whose leases have passed, and releases what has waited long enough
+    (``keeper``, ``retries``).
 
 What it promises
     Each row of the queue is handed out, in order, until its result is recorded; one fetch at a time for each
@@ -23,8 +24,8 @@ Failures
     is killed*: the UNSes send again what was not answered, the BOT-Ms say what is running and send again the
     results that were not acknowledged; the store applies each only once.  Nothing is sent to a BOT-M before it has
     said all that. *A UNS or a BOT-M is gone*: see ``absorber`` and ``dispatcher``.  *Sets or results that cannot be
-    stored* are refused or recorded as errors, one by one, and never stop what is behind them.  Delays of providers
-    whose sites cannot be reached are forgotten with the process: each is tried once more.
+    stored* are refused or recorded as errors, one by one, and never stop what is behind them.  Delays, and what
+    waits to be tried again, stand in the database and outlast the process.
 """
 
 from __future__ import annotations
