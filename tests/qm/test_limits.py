@@ -146,6 +146,46 @@ def test_a_debt_survives_a_restart(world: World) -> None:
     assert world.count("pdelays") == 0
 
 
+@pytest.mark.parametrize("whose", ["provider", "site"])
+def test_a_debt_is_as_durable_as_the_result_that_made_it(make_world: MakeWorld, whose: str) -> None:
+    """The queue manager is killed as soon as it has acknowledged the result."""
+    world = make_world(bandwidth_bytes=100 if whose == "site" else 0)
+    pid = world.provider(bandwidth_bytes=100 if whose == "provider" else None)
+    uns, botm = FakeUns(world), FakeBotm(world)
+    uns.send_set(1, pid, pages(1, 2))
+    botm.done(only(botm), wire_bytes=500)
+    assert botm.upto == 1 and not botm.out
+    world.start()
+    back = FakeBotm(world, earlier=botm)
+    world.advance(4.5)
+    assert not back.out
+    world.advance(1)
+    assert len(back.out) == 1
+
+
+def test_a_debt_that_nobody_has_any_longer_is_forgotten(make_world: MakeWorld) -> None:
+    """The limit of the whole LCC is taken away while the queue manager does not run."""
+    world = make_world(bandwidth_bytes=100)
+    uns, botm = FakeUns(world), FakeBotm(world)
+    uns.send_set(1, world.provider(), pages(1, 2))
+    botm.done(only(botm), wire_bytes=100_000)
+    world.settings = attrs.evolve(world.settings, bandwidth_bytes=0)
+    world.start()
+    back = FakeBotm(world, earlier=botm)
+    world.advance(2)
+    assert len(back.out) == 1 and world.count("pdelays") == 0
+
+
+def test_where_the_site_is_limited_no_order_waits_at_a_botm(make_world: MakeWorld) -> None:
+    """It would begin while the site has not paid."""
+    for rate, count in ((0, 6), (1000, 4)):
+        world = make_world(bandwidth_bytes=rate)
+        uns, botm = FakeUns(world), FakeBotm(world, capacity=4)
+        for number in range(1, 9):
+            uns.send_set(number, world.provider(), pages(1))
+        assert len(botm.out) == count
+
+
 def test_bandwidth_of_the_whole_site(make_world: MakeWorld) -> None:
     world = make_world(bandwidth_bytes=1000)
     uns, botm = FakeUns(world), FakeBotm(world)
