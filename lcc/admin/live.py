@@ -59,6 +59,18 @@ class Live:
         unlisted = withheld["providers"] > len(withheld["pids"])
         return bool(unlisted and earliest_psetid <= withheld["sets_upto"])
 
+    @property
+    def takes_nothing(self) -> str:
+        """Why no sets are taken in at present, so that UNSes keep what they are told; empty: they are."""
+        if not self.alive:
+            return self.trouble
+        overload = self.state.get("overload", "")
+        return f"the queue manager is overloaded: {overload}" if overload else ""
+
+    def is_fetching_from(self, pid: int) -> bool:
+        """An order is out for this provider (and is among those that are listed)."""
+        return self.alive and any(order["pid"] == pid for order in self.state["orders"])
+
     def fetching(self, key: bytes) -> dict[str, Any] | None:
         """The order that is out for this URL; None: there is none, or it is not among those that are listed."""
         if not self.alive:
@@ -83,6 +95,11 @@ def read_live(text: str, now: int) -> Live:
     except (ValueError, TypeError, KeyError, AttributeError):
         return Live({}, 0)
     return Live(state, age)
+
+
+def number(count: int, what: str) -> str:
+    """``1 URL``, ``2,000 URLs``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

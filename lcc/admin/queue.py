@@ -25,6 +25,7 @@ _SET_COLUMNS = (
     Column("priority", 8, "number"),
     Column("full", 4),
     Column("queued", 9, "number"),
+    Column("slot", 4, "number"),
     Column("time", 19, "time", title="received (UTC)"),
     Column("next_try", 19, "time", title="tried again (UTC)"),
 )
@@ -34,6 +35,7 @@ _URL_COLUMNS = (
     Column("pid", 5, "number"),
     Column("operation", 9),
     Column("attempts", 8, "number"),
+    Column("slot", 4, "number"),
     Column("next_try", 19, "time", title="tried again (UTC)"),
     Column("mimetype", 21),
     Column("curl"),
@@ -77,9 +79,11 @@ def _urls(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any
 
 
 def _slot(slot: int) -> dict[str, Any]:
-    """The time slot, or until when it waits after an error."""
-    waits = slot < FETCH_NOW
-    return {"slot": None if waits else slot, "next_try": retry_time(slot) if waits else None}
+    """The time slot that it waits for, or until when it waits after an error; neither: it may be fetched."""
+    return {
+        "slot": None if slot <= FETCH_NOW else slot,
+        "next_try": retry_time(slot) if slot < FETCH_NOW else None,
+    }
 
 
 def _as_record(row: QueueRow) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import click
 from lcc.admin.context import Admin, Failed, pass_admin
 from lcc.admin.errors import code_option
 from lcc.admin.live import read_live
+from lcc.admin.why_words import counted
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.inspect import Count, count_errors, count_waiting
 from lcc.storage.order_rows import REBUILD, RETRY, add_order
@@ -32,12 +33,15 @@ def retry_command(admin: Admin, pid: int | None, code: int | None) -> None:
         found: Count = database.interact(count_errors, pid or 0, code or 0, COUNT_MAX)
         waiting: Count = database.interact(count_waiting, pid or 0, code or 0, COUNT_MAX)
         database.write(add_order, RETRY, pid or 0, code or 0)
-        click.echo(f"ordered; {_count(found)} errors are kept of that, and {_count(waiting)} URLs wait because of it")
+        click.echo(
+            f"ordered: {_urls(found)} that failed for good, {_urls(waiting)} that wait after an error,"
+            " and sites that could not be reached are tried again"
+        )
         tell_when(admin, database)
 
 
-def _count(count: Count) -> str:
-    return f"{'more than ' if count.more else ''}{count.number:,}"
+def _urls(count: Count) -> str:
+    return counted({"number": count.number, "more": count.more}, "URL")
 
 
 @click.command("rebuild")

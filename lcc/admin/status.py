@@ -12,7 +12,7 @@ import attrs
 import click
 
 from lcc.admin.context import Admin, pass_admin
-from lcc.admin.live import Live, delay_text, duration, read_live
+from lcc.admin.live import Live, delay_text, duration, number, read_live
 from lcc.admin.output import cell
 from lcc.errors import entry_for
 from lcc.model import Delay
@@ -94,7 +94,10 @@ def lines(answer: dict[str, Any], live: Live) -> Lines:
     if answer["spool"] is not None:
         spooled = answer["spool"]
         damaged = f"; {spooled['damaged']} damaged" if spooled["damaged"] else ""
-        yield "spool", f"{spooled['sets']:,} sets, {spooled['bytes']:,} bytes (of the UNS on this machine){damaged}"
+        yield (
+            "spool",
+            f"{number(spooled['sets'], 'set')}, {spooled['bytes']:,} bytes (of the UNS on this machine){damaged}",
+        )
 
 
 def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
@@ -104,7 +107,8 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
         return
     yield "queue manager", f"run {state['run']} is alive; heard of {duration(live.age_seconds)} ago"
     if state["overload"]:
-        yield "", f"overloaded, takes in no sets: {state['overload']}"
+        since = f" for {duration(state['time'] - state['overload_since'])}" if state.get("overload_since") else ""
+        yield "", f"overloaded{since}, takes in no sets: {state['overload']}"
     for name, is_open in state["ports"].items():
         yield "", f"port for {name}: {'open' if is_open else 'closed'}"
     names = " ".join(state["unses"]) or "none"
@@ -116,7 +120,7 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
     for machine in state["machines"]:
         stands = "connected" if machine["ready"] else "connecting" if machine["connected"] else "away"
         robots = f"robots for {machine['capacity']} fetches at once" if machine["capacity"] else "no robots"
-        yield "BOT-M", f"{_who(machine)}: {stands}, {robots}, {machine['orders']} orders out"
+        yield "BOT-M", f"{_who(machine)}: {stands}, {robots}, {number(machine['orders'], 'order')} out"
     for awaited in live.awaited:
         wait = duration(awaited["until"] - answer["time"])
         yield (
@@ -124,7 +128,7 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
             f"machine {awaited['machine']} may still have orders of before the queue manager's start, for {wait}",
         )
     if live.awaited:
-        yield "", f"{state['withheld']['providers']:,} providers that may be fetched from there wait for that"
+        yield "", f"{number(state['withheld']['providers'], 'provider')} that may be fetched from there wait for that"
     rates = state["rates"]
     if rates:
         yield "rates", f"{rates['results_recorded']:g} fetches/s, {rates['sets_answered']:g} sets/s"
@@ -142,11 +146,11 @@ def _queue(answer: dict[str, Any]) -> Lines:
     if not answer["queue"]:
         yield "queue", "empty"
     for waiting in answer["queue"]:
-        later = f", {waiting['later']:,} of them in time slots" if waiting["later"] else ""
+        later = f" ({waiting['later']:,} of them in time slots)" if waiting["later"] else ""
         yield (
             "queue",
-            f"priority {waiting['priority']}: {waiting['urls']:,} URLs{later}"
-            f" in {waiting['sets']:,} sets of {waiting['providers']:,} providers",
+            f"priority {waiting['priority']}: {number(waiting['urls'], 'URL')}{later}"
+            f" in {number(waiting['sets'], 'set')} of {number(waiting['providers'], 'provider')}",
         )
     oldest = answer["oldest"]
     if oldest is not None:
@@ -154,7 +158,7 @@ def _queue(answer: dict[str, Any]) -> Lines:
         yield (
             "oldest set",
             f"{oldest['psetid']} of provider {oldest['pid']}, came {cell(oldest['time'], 'time')} UTC ({ago} ago),"
-            f" {oldest['urls']:,} URLs left",
+            f" {number(oldest['urls'], 'URL')} left",
         )
     if answer["busiest"]:
         yield "most queued", ", ".join(f"provider {each['pid']}: {each['queued']:,}" for each in answer["busiest"])
@@ -164,7 +168,7 @@ def _waiting(answer: dict[str, Any]) -> Lines:
     if answer["next_retry"] is not None:
         urls = sum(waiting["retrying"] for waiting in answer["queue"])
         wait = duration(answer["next_retry"] - answer["time"])
-        yield "tried again", f"{urls:,} URLs wait after an error, the first of them for {wait}"
+        yield "tried again", f"{number(urls, 'URL')} to be tried again after an error, the first of them in {wait}"
     delayed = ", ".join(f"{count:,} by {reason}" for reason, count in answer["delayed"].items())
     if delayed:
         yield "delayed", f"providers: {delayed}"

@@ -84,7 +84,13 @@ def explain(admin: Admin, database: BlockingDatabase, url: str, pid: int | None,
     for owner, root in roots.items():
         curls = database.interact(curls_fetched_from, owner, url) if fetch_url else [url]
         providers.append(_provider(admin.config, database, live, now, owner, root, curls, url))
-    return {"url": url, "time": now, "trouble": live.trouble, "providers": providers}
+    return {
+        "url": url,
+        "time": now,
+        "trouble": live.trouble,
+        "takes_nothing": live.takes_nothing,
+        "providers": providers,
+    }
 
 
 def _provider(
@@ -117,7 +123,9 @@ def _provider(
         "queued": status.processing,
         "awaited": live.awaited if live.withholds(pid, database.interact(earliest_set, pid)) else [],
         "delays": [delay._asdict() for delay in database.interact(delays_of, pid, now)],
+        "being_fetched": live.is_fetching_from(pid),
         "hours": hours,
+        "timezone": zone or config.timezone,
         "opens": _opening(config, "", hours, zone, now),
         "full_set_wanted": status.full_set_wanted,
         "views": [_view(config, database, live, now, view, hours, zone) for view in found],

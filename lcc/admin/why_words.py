@@ -34,6 +34,8 @@ def _provider(answer: Record, provider: Record) -> Iterator[str]:
     views = provider["views"]
     if not views:
         yield "  neither queued nor cached: nothing was told of it, or it was refused at once, or it failed before"
+        if answer["takes_nothing"]:
+            yield f"  what was told lately may still be in the spool of a UNS: {answer['takes_nothing']}"
     for view in views:
         for line in _view(answer, provider, view):
             yield f"  {line}"
@@ -87,8 +89,9 @@ def _queued(answer: Record, provider: Record, row: Record) -> Iterator[str]:
         return
     if row["operation"] == "nothing":
         yield "was queued and then deleted: nothing is left to do at its turn but to take the row away"
-    else:
-        yield f"queued, to be fetched from {row['furl']}"
+        yield _set(row)
+        return
+    yield f"queued, to be fetched from {row['furl']}"
     yield _set(row)
     yield from _failures(row)
     if row["next_try"] is None:
@@ -110,15 +113,19 @@ def _set(row: Record) -> str:
 
 def _failures(row: Record) -> Iterator[str]:
     if row["attempts"]:
-        yield f"{row['attempts']} of {row['attempts_max']} attempts have failed"
+        yield f"{row['attempts']} of {row['attempts_max']} attempts failed"
     if row["unreached"]:
-        yield f"{row['unreached']} of {row['unreached_max']} attempts have not reached its site"
+        yield f"{row['unreached']} of {row['unreached_max']} attempts did not reach its site"
     error = row["last_error"]
     if error is not None:
         text = entry_for(error["code"]).text
         detail = f": {error['text']}" if error["text"] else ""
         yield f"the last error was {error['code']} ({text}), {time(error['time'])}{detail}"
-        yield "so it went to the end of its set"
+        yield (
+            "so it went to the end of its set"
+            if row["next_try"] is None
+            else "after a while it goes to the end of its set"
+        )
 
 
 def _before(row: Record) -> str:
@@ -143,6 +150,8 @@ def _waits(answer: Record, provider: Record, row: Record) -> Iterator[str]:
         )
     elif row["opens"] > now:
         whose = f"its hours are {row['hours']}" if row["hours"] else f"the provider's hours are {provider['hours']}"
+        if provider["timezone"]:
+            whose += f" ({provider['timezone']})"
         slot = "" if row["slot"] is None else f" (slot {row['slot']})"
         yield f"{whose}; the next begin {until(row['opens'], now)}{slot}"
     elif row["slot"] is not None:
@@ -154,13 +163,17 @@ def _waits(answer: Record, provider: Record, row: Record) -> Iterator[str]:
             f"machine {machine['machine']} is away and may still be fetching from the provider, by order of an"
             f" earlier queue manager; it goes on when that is back, or {until(machine['until'], now)}"
         )
+    if provider["being_fetched"]:
+        yield "another URL of this provider is being fetched, and only one is at a time"
     for delay in provider["delays"]:
+        if delay["reason"] == "hours" and row["opens"] is not None and row["opens"] > now:
+            continue  # that was said
         whose = "this provider" if delay["pid"] else "the whole LCC"
         why = delay["reason"]
         if why == "bandwidth":
             why = f"the bandwidth of {whose} is used up"
         elif why == "hours":
-            why = f"the hours of {whose} are over"
+            why = f"the hours of {whose} are over, or all but over"
         else:
             entry = entry_for(delay["code"])
             times = f"{delay['failures']} times in a row" if delay["failures"] > 1 else "once"

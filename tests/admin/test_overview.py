@@ -97,14 +97,14 @@ def test_status_of_a_busy_one(site: Site) -> None:
     assert answer["deletes"] == [{"machine": 1, "number": 1, "more": False}]
     screen = site.lcc.admin("status").stdout
     for said in (
-        "1 URLs wait after an error, the first of them for ",
+        "1 URL to be tried again after an error, the first of them in ",
         "run 1 is alive; heard of 2 seconds ago",
         "port for UNSes: open",
         "uns; 1,200 elements wait to be taken in",
         "central: connected, machines behind it: 1",
         "machine 1 (rack1 via central, row2): connected, robots for 8 fetches at once, 3 orders out",
         "12.5 fetches/s, 0.4 sets/s",
-        "priority 1: 7 URLs, 1 of them in time slots in 2 sets of 2 providers",
+        "priority 1: 7 URLs (1 of them in time slots) in 2 sets of 2 providers",
         "1 of provider 1, came 2023-11-14 22:03:20 UTC (10 minutes ago), 5 URLs left",
         "provider 1: 5, provider 2: 2",
         "provider 1: site-error 1303 (no connection could be made in time), 2 in a row, for 10 minutes",
@@ -147,7 +147,7 @@ def test_the_spool_of_this_machine(lcc: Lcc) -> None:
     (spool / "epoch").write_text("e")
     (spool / "damaged" / "000000000002.set").write_bytes(b"x")
     assert lcc.rows("status")[0]["spool"] == {"sets": 1, "bytes": 1000, "damaged": 1}
-    assert "1 sets, 1,000 bytes (of the UNS on this machine); 1 damaged" in lcc.admin("status").stdout
+    assert "1 set, 1,000 bytes (of the UNS on this machine); 1 damaged" in lcc.admin("status").stdout
 
 
 # Errors.
@@ -178,15 +178,21 @@ def test_errors(site: Site, page_rows: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_retry(site: Site) -> None:
     fail_with(site, 404, 403)
-    assert site.lcc.admin("retry").stdout == "ordered; 2 errors are kept of that, and 0 URLs wait because of it\n"
-    assert "1 errors" in site.lcc.admin("retry", "--provider", "1", "--code", "404").stdout
-    assert "0 errors" in site.lcc.admin("retry", "--code", "500").stdout
+    assert site.lcc.admin("retry").stdout == (
+        "ordered: 2 URLs that failed for good, 0 URLs that wait after an error,"
+        " and sites that could not be reached are tried again\n"
+    )
+    assert "ordered: 1 URL that" in site.lcc.admin("retry", "--provider", "1", "--code", "404").stdout
+    assert "ordered: 0 URLs that" in site.lcc.admin("retry", "--code", "500").stdout
     assert orders(site) == [("retry", 0, 0, ""), ("retry", 1, 404, ""), ("retry", 0, 500, "")]
     assert "no provider 9" in site.lcc.admin("retry", "--provider", "9", code=1).output
     site.queue.send(5, notice("later"))
     site.queue.record(site.queue.failed(site.queue.rows()[0], 503))
     for options, waiting in (((), 1), (("--code", "503"), 1), (("--code", "500"), 0), (("--provider", "1"), 1)):
-        assert f"and {waiting} URLs wait because of it" in site.lcc.admin("retry", *options).stdout
+        assert (
+            f" {waiting} URL{'' if waiting == 1 else 's'} that wait after an error"
+            in site.lcc.admin("retry", *options).stdout
+        )
 
 
 def carry_out(site: Site) -> None:

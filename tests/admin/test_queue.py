@@ -41,7 +41,7 @@ def test_sets(filled: Lcc) -> None:
     rows = filled.rows("queue")
     assert [row["psetid"] for row in rows] == [1, 2, 3]
     assert rows[2] == {
-        "psetid": 3, "slot": -1, "pid": 1, "priority": 0, "connseq": 1, "full": True, "queued": 2,
+        "psetid": 3, "slot": None, "pid": 1, "priority": 0, "connseq": 1, "full": True, "queued": 2,
         "time": 1_700_000_000, "next_try": None,
     }  # fmt: skip
     assert [row["psetid"] for row in filled.rows("queue", "--provider", "1")] == [1, 3]

@@ -124,7 +124,9 @@ def test_deleted_while_it_is_queued(site: Site) -> None:
     site.queue.send(1, notice("a"))
     site.queue.send(2, notice("a", delete=True))
     assert site.view("a")["queued"]["operation"] == "nothing"
-    assert "was queued and then deleted: nothing is left to do" in site.words("a")
+    words = site.words("a")
+    assert "was queued and then deleted: nothing is left to do" in words
+    assert "waits" not in words and "tried when its turn comes" not in words
 
 
 def test_waiting_for_orders_of_an_earlier_queue_manager(site: Site) -> None:
@@ -149,7 +151,7 @@ def test_attempts_that_failed(site: Site) -> None:
     assert queued["last_error"] == {"code": 503, "text": "overloaded", "time": NOW - 10}
     assert NOW + 30 < queued["next_try"] <= NOW + 54
     words = site.words("a")
-    assert "1 of 7 attempts have failed" in words and "not reached" not in words and "behind" not in words
+    assert "1 of 7 attempts failed" in words and "not reached" not in words and "behind" not in words
     assert "the last error was 503 (Service Unavailable), 2023-11-14 22:13:10 UTC: overloaded\n" in words
     assert "waits: after that error; next try at 2023-11-14 22:1" in words
     site.queue.open_retries(queued["next_try"])
@@ -157,7 +159,7 @@ def test_attempts_that_failed(site: Site) -> None:
     queued = site.view("a")["queued"]
     assert (queued["attempts"], queued["unreached"], queued["next_try"]) == (1, 1, None)
     words = site.words("a")
-    assert "1 of 20 attempts have not reached its site" in words and "behind 1 row of its set" in words
+    assert "1 of 20 attempts did not reach its site" in words and "behind 1 row of its set" in words
     assert "the last error was 1301" in words and "next try" not in words
     # What is told anew begins anew.
     site.queue.send(2, notice("a"), now=NOW + 70)
@@ -211,7 +213,7 @@ def test_hours_of_the_provider(site: Site) -> None:
     site.queue.send(1, notice("a"))
     site.change(hours="2-8", timezone="UTC")
     words = site.words("a")
-    assert "the provider's hours are 2-8; the next begin at 2023-11-15 02:00:00 UTC, in 3 hours" in words
+    assert "the provider's hours are 2-8 (UTC); the next begin at 2023-11-15 02:00:00 UTC, in 3 hours" in words
     site.change(hours="22-23")
     assert "nothing holds it back" in site.words("a")
 
@@ -220,7 +222,7 @@ def test_hours_of_the_url(site: Site) -> None:
     site.queue.send(1, notice("a", hours="3-5"), notice("b", hours="12"), now=NOW)
     row = site.queue.database.query("SELECT slot FROM qdb ORDER BY seq LIMIT 1")[0][0]
     assert site.view("a")["queued"]["slot"] == (None if row == FETCH_NOW else row)
-    assert "its hours are 3-5; the next begin at 2023-11-15 03:00:00 UTC" in site.words("a")
+    assert "its hours are 3-5 (UTC); the next begin at 2023-11-15 03:00:00 UTC" in site.words("a")
     site.change(hours="4-8")
     assert "the next begin at 2023-11-15 04:00:00 UTC" in site.words("a")
     assert "its hours (12) never meet those of the provider (4-8)" in site.words("b")
@@ -250,6 +252,36 @@ def test_being_fetched(site: Site) -> None:
     assert "is being fetched now, on machine 4, from http://site/a" in site.words("a")
     site.say(orders=[order], time=NOW - 60)
     assert "is being fetched" not in site.words("a")
+
+
+def test_another_url_of_its_provider_is_being_fetched(site: Site) -> None:
+    site.queue.send(1, notice("a"), notice("b"))
+    order = {"pid": 1, "key": site.queue.key("a").hex(), "machine": 4, "lease_left": 200.0}
+    site.say(orders=[order])
+    words = site.words("b")
+    assert "waits: another URL of this provider is being fetched, and only one is at a time" in words
+    assert "nothing holds it back" not in words
+    site.say(orders=[order | {"pid": 2}])
+    assert "nothing holds it back" in site.words("b")
+
+
+def test_hours_are_told_once(site: Site) -> None:
+    site.queue.send(1, notice("a"))
+    site.change(hours="5-8", timezone="Asia/Kolkata")
+    result_of(site.queue.store.save_delays([Delay(1, NOW + 9000, "hours")]))
+    words = site.words("a")
+    assert "the provider's hours are 5-8 (Asia/Kolkata); the next begin" in words
+    assert "are over" not in words
+
+
+def test_what_may_be_in_a_spool(site: Site) -> None:
+    told = "what was told lately may still be in the spool of a UNS"
+    site.say(overload="99 URLs are queued")
+    assert f"{told}: the queue manager is overloaded: 99 URLs are queued" in site.words("a")
+    site.say(time=NOW - 60)
+    assert f"{told}: the queue manager is not running" in site.words("a")
+    site.say()
+    assert told not in site.words("a")
 
 
 def test_a_provider_that_is_being_removed(site: Site) -> None:
