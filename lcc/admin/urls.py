@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from lcc.admin.choosing import asked_query, query_options
 from lcc.admin.context import Admin, NoLongerKnown, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.model import CachedUrl
 from lcc.storage.content_names import content_path
+from lcc.users.choosing import asked_query, query_options
 from lcc.users.records import as_record
 from lcc.users.selection import pages
 from lcc.users.tokens import StartAgain, TokenError

@@ -23,9 +23,9 @@ ALLOWED: dict[str, frozenset[str]] = {
     "interfaces": GROUND,
     **{room: GROUND | {"interfaces", room} for room in MIDDLE},
     **{room: GROUND | MIDDLE | {"interfaces", room} for room in UPPER},
-    **{room: GROUND | MIDDLE | UPPER | {"interfaces", room} for room in ("services", "admin")},
+    **{room: GROUND | MIDDLE | UPPER | {"interfaces", room} for room in ("services", "admin", "export")},
     # What the project ships to test with may use anything; nothing may use it.
-    "testing": GROUND | MIDDLE | UPPER | {"interfaces", "services", "admin", "testing"},
+    "testing": GROUND | MIDDLE | UPPER | {"interfaces", "services", "admin", "export", "testing"},
 }
 """Room -> the rooms that it may import."""
 

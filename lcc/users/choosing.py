@@ -36,11 +36,34 @@ def asked_query(options: dict[str, Any]) -> Query:
 
     :raises click.UsageError: naming everything that is wrong with it.
     """
+    return _checked(_asked_pairs(options))
+
+
+def asked_fields(options: dict[str, Any]) -> dict[str, str | list[str]]:
+    """The same as the fields of :class:`lcc.users.blocking.Cache`, for a command that asks over HTTP.
+
+    :raises click.UsageError: naming everything that is wrong with it.
+    """
+    pairs = _asked_pairs(options)
+    _checked(pairs)
+    fields: dict[str, str | list[str]] = {name: value for name, value in pairs if name not in MULTIPLE}
+    for name in MULTIPLE:
+        values = [value for asked, value in pairs if asked == name]
+        if values:
+            fields[name] = values
+    return fields
+
+
+def _asked_pairs(options: dict[str, Any]) -> list[tuple[str, str]]:
     pairs: list[tuple[str, str]] = []
     for name in FIELDS:
         value = options.pop(f"ask_{name}", None)
         if value is not None:
             pairs += [(name, each) for each in (value if name in MULTIPLE else (value,))]
+    return pairs
+
+
+def _checked(pairs: list[tuple[str, str]]) -> Query:
     try:
         return parse_query(pairs)
     except QueryError as error:

@@ -1,0 +1,105 @@
+"""What every command of ``lcc-export`` needs: the LCC that it reads, plain words for what went wrong.
+
+Exit codes: 0 done; 1 it cannot be done; 2 the command line is wrong, or the LCC does not take the question; 3 the
+changes since this token are no longer known, start again; 4 the LCC cannot be reached, or its answer was cut off:
+the same command may be given again.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from lcc.config import load_config, unix_socket_path
+from lcc.errors import ConfigError
+from lcc.users.addresses import UNIX, AddressError
+from lcc.users.blocking import Cache, CacheError, Refused, StartAgain
+
+
+class Failed(click.ClickException):
+    """A command that cannot be done, said in a line."""
+
+    exit_code = 1
+
+
+class NotTaken(Failed):
+    """The LCC does not answer this question."""
+
+    exit_code = 2
+
+
+class NoLongerKnown(Failed):
+    """The changes since a token are no longer known."""
+
+    exit_code = 3
+
+
+class Unreachable(Failed):
+    """The LCC cannot be reached, or its answer was cut off."""
+
+    exit_code = 4
+
+
+class Source:
+    """The LCC that is read.
+
+    :param config_path: its configuration; None: ``lcc.toml`` in this folder, else the defaults.
+    :param address: where its HTTP interface is; None: as the configuration says.
+    :param token_file: the first line of it is the token; None: ``LCC_TOKEN`` in the environment, else none.
+    :param ca_file: certificate authorities for https; None: those of the system.
+    """
+
+    def __init__(
+        self, config_path: Path | None, address: str | None, token_file: Path | None, ca_file: Path | None
+    ) -> None:
+        self._config_path = config_path
+        self._address = address
+        self._token_file = token_file
+        self._ca_file = ca_file
+
+    @contextmanager
+    def cache(self) -> Iterator[Cache]:
+        """The LCC, for reading; what goes wrong with it within the block ends the command with its exit code."""
+        try:
+            context = None if self._ca_file is None else ssl.create_default_context(cafile=str(self._ca_file))
+        except (OSError, ssl.SSLError) as error:
+            raise Failed(f"{self._ca_file}: {error}") from None
+        try:
+            with Cache(self._where(), self._token(), context=context) as cache:
+                yield cache
+        except AddressError as error:
+            raise click.BadParameter(str(error), param_hint="--from") from None
+        except StartAgain as error:
+            raise NoLongerKnown(str(error)) from None
+        except Refused as error:
+            raise NotTaken(str(error)) from None
+        except CacheError as error:
+            raise Unreachable(str(error)) from None
+
+    def _where(self) -> str:
+        if self._address is not None:
+            return self._address
+        try:
+            config = load_config(self._config_path)
+        except ConfigError as error:
+            raise Failed(str(error)) from None
+        path = unix_socket_path(config.endpoint(config.cu.listen))
+        if not path:
+            raise click.UsageError("[cu] listen is no UNIX socket; name the address with --from")
+        return f"{UNIX}{path}"
+
+    def _token(self) -> str | None:
+        if self._token_file is None:
+            return os.environ.get("LCC_TOKEN") or None
+        try:
+            return self._token_file.read_text(encoding="ascii").split("\n")[0].strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Failed(f"the token cannot be read: {error}") from None
+
+
+pass_source = click.make_pass_decorator(Source)
