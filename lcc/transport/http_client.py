@@ -1,8 +1,8 @@
 """Asking other processes of the LCC over HTTP: connections that are kept, bodies that are never held whole.
 
-An address is ``http://host:port`` or ``unix:/path`` (a UNIX socket).  The body of an answer is taken by exactly one
-of :meth:`Answer.pipe_to`, :meth:`Answer.read` and :meth:`Answer.drop`; until then nothing of it is read, and its
-place among the connections is taken.
+An address is ``http://host:port``, ``https://host:port`` (verified) or ``unix:/path`` (a UNIX socket).  The body of an
+answer is taken by exactly one of :meth:`Answer.pipe_to`, :meth:`Answer.read` and :meth:`Answer.drop`; until then
+nothing of it is read, and its place among the connections is taken.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
-from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint
+from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint, wrapClientTLS
 from twisted.internet.interfaces import IConsumer, IDelayedCall, IPushProducer, IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.ssl import optionsForClientTLS
 from twisted.python.failure import Failure
 from twisted.web.client import URI, Agent, HTTPConnectionPool, ResponseDone
 from twisted.web.http_headers import Headers
@@ -54,7 +55,12 @@ class _Endpoints:
         if uri.host.endswith(_UNIX_HOST):
             path = bytes.fromhex(uri.host[: -len(_UNIX_HOST)].decode("ascii")).decode()
             return UNIXClientEndpoint(self._reactor, path, self._timeout)
-        return HostnameEndpoint(self._reactor, uri.host.decode("ascii"), uri.port, self._timeout)
+        host = uri.host.decode("ascii")
+        endpoint = HostnameEndpoint(self._reactor, host, uri.port, self._timeout)
+        if uri.scheme != b"https":
+            return endpoint
+        secured: IStreamClientEndpoint = wrapClientTLS(optionsForClientTLS(host), endpoint)
+        return secured
 
 
 def _base(address: str) -> bytes:

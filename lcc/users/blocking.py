@@ -245,14 +245,8 @@ class Cache:
         if response.status == 200:
             return response
         with response:
-            text = _explain(response.read(PIECE_BYTES))
-        if response.status == 410 and path == "/changes":
-            raise StartAgain(410, text)
-        if response.status in (404, 410) and path.startswith("/content"):
-            raise Gone(response.status, text)
-        if response.status >= 500:
-            raise CacheError(text)
-        raise Refused(response.status, text)
+            body = response.read(PIECE_BYTES)
+        raise reply_error(path, response.status, body)
 
     def _ask(self, target: str) -> _Response:
         connection, self._idle = self._idle, None
@@ -288,9 +282,19 @@ class Cache:
             connection.close()
 
 
-def _explain(body: bytes) -> str:
+def reply_error(path: str, status: int, body: bytes) -> CacheError:
+    """What a reply that is no answer means.
+
+    :param path: what was asked for.
+    :param body: the reply's.
+    """
     try:
         said = json.loads(body)
-        return "; ".join([str(said["error"]), *map(str, said.get("faults", ()))])
+        text = "; ".join([str(said["error"]), *map(str, said.get("faults", ()))])
     except (ValueError, KeyError, TypeError):
-        return body[:200].decode("utf-8", "replace").strip() or "no reason was given"
+        text = body[:200].decode("utf-8", "replace").strip() or f"status {status}"
+    if status == 410 and path == "/changes":
+        return StartAgain(410, text)
+    if status in (404, 410) and path.startswith("/content"):
+        return Gone(status, text)
+    return CacheError(text) if status >= 500 else Refused(status, text)
