@@ -1,7 +1,7 @@
 """Asking other processes of the LCC over HTTP: connections that are kept, bodies that are never held whole.
 
-An address is ``http://host:port``, ``https://host:port`` (verified) or ``unix:/path`` (a UNIX socket).  The body of an
-answer is taken by exactly one of :meth:`Answer.pipe_to`, :meth:`Answer.read` and :meth:`Answer.drop`; until then
+An address is ``http://host:port``, ``https://host:port`` (verified) or ``unix:/path`` (a UNIX socket).  The body of
+an answer is taken by exactly one of :meth:`Answer.pipe_to`, :meth:`Answer.read` and :meth:`Answer.drop`; until then
 nothing of it is read, and its place among the connections is taken.
 """
 
@@ -47,9 +47,10 @@ def is_address(text: str) -> bool:
 
 @implementer(IAgentEndpointFactory)
 class _Endpoints:
-    def __init__(self, reactor: Any, timeout_seconds: float) -> None:
+    def __init__(self, reactor: Any, timeout_seconds: float, trust_root: Any) -> None:
         self._reactor = reactor
         self._timeout = timeout_seconds
+        self._trust_root = trust_root
 
     def endpointForURI(self, uri: URI) -> IStreamClientEndpoint:
         if uri.host.endswith(_UNIX_HOST):
@@ -59,7 +60,7 @@ class _Endpoints:
         endpoint = HostnameEndpoint(self._reactor, host, uri.port, self._timeout)
         if uri.scheme != b"https":
             return endpoint
-        secured: IStreamClientEndpoint = wrapClientTLS(optionsForClientTLS(host), endpoint)
+        secured: IStreamClientEndpoint = wrapClientTLS(optionsForClientTLS(host, self._trust_root), endpoint)
         return secured
 
 
@@ -75,15 +76,16 @@ class HttpClient:
 
     :param connections_max: at once, to all addresses together; who asks beyond that waits.
     :param timeout_seconds: to connect, and for each silence of the other end.
+    :param trust_root: for https: who is trusted (``ssl.trustRootFromCertificates`` of Twisted); None: the system's.
     """
 
-    def __init__(self, reactor: Any, connections_max: int, timeout_seconds: float) -> None:
+    def __init__(self, reactor: Any, connections_max: int, timeout_seconds: float, trust_root: Any = None) -> None:
         self._clock: IReactorTime = reactor
         self._timeout = timeout_seconds
         self._pool = HTTPConnectionPool(reactor)
         self._pool.maxPersistentPerHost = connections_max
         self._pool.cachedConnectionTimeout = int(timeout_seconds)
-        endpoints = _Endpoints(reactor, timeout_seconds)
+        endpoints = _Endpoints(reactor, timeout_seconds, trust_root)
         self._agent = Agent.usingEndpointFactory(reactor, endpoints, pool=self._pool)
         self._slots = DeferredSemaphore(connections_max)
 

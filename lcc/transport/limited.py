@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from twisted.internet.interfaces import IAddress, IProtocolFactory
+from twisted.internet.interfaces import IAddress, IProtocolFactory, IProtocolNegotiationFactory
 from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+from zope.interface import alsoProvides
 
 _log = Logger()
 
@@ -19,6 +20,8 @@ class LimitedFactory(WrappingFactory):
 
     def __init__(self, factory: IProtocolFactory, connections_max: int, what: str) -> None:
         super().__init__(factory)
+        if IProtocolNegotiationFactory.providedBy(factory):
+            alsoProvides(self, IProtocolNegotiationFactory)
         self._connections_max = connections_max
         self._what = what
 
@@ -27,3 +30,8 @@ class LimitedFactory(WrappingFactory):
             _log.warn("More than {limit} {what}: refusing one more", limit=self._connections_max, what=self._what)
             return None
         return super().buildProtocol(addr)
+
+    def acceptableProtocols(self) -> list[bytes]:
+        """As the wrapped factory, for TLS: without it Twisted refuses every client that negotiates (ALPN)."""
+        protocols: list[bytes] = self.wrappedFactory.acceptableProtocols()
+        return protocols

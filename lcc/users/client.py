@@ -185,6 +185,7 @@ class CacheClient:
     :param token: from ``lcc-admin user add``; None: none is needed.
     :param connections_max: at once; who asks beyond that waits.
     :param timeout_seconds: for each silence.
+    :param trust_root: for https: who is trusted (``ssl.trustRootFromCertificates`` of Twisted); None: the system's.
     :raises AddressError: the address is none.
     """
 
@@ -196,11 +197,12 @@ class CacheClient:
         *,
         connections_max: int = 10,
         timeout_seconds: float = TIMEOUT_SECONDS,
+        trust_root: Any = None,
     ) -> None:
         check_address(address)
         self._address = address.rstrip("/")
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._http = HttpClient(reactor, connections_max, timeout_seconds)
+        self._http = HttpClient(reactor, connections_max, timeout_seconds, trust_root)
 
     async def urls(self, **fields: Field) -> RowStream:
         """What is in the cache now.

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.ssl import Certificate, trustRootFromCertificates
 
 from lcc.storage import selected
 from lcc.users import blocking
 from lcc.users.addresses import AddressError
 from lcc.users.blocking import CacheError, CutOff, Gone, Refused, StartAgain
+from lcc.users.client import CacheClient
+from tests.certificates import Authority
 from tests.conftest import Backend
 
 from .kit import Cache
@@ -128,6 +133,37 @@ async def test_an_answer_that_is_cut_off(api: Api, cache: Cache, monkeypatch: py
             list(rows)
 
     await use(api, read)
+
+
+# Twisted's own use of pyOpenSSL.
+@pytest.mark.filterwarnings("ignore:Passing pyOpenSSL:DeprecationWarning")
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest_twisted.ensureDeferred
+async def test_over_tls(backend: Backend, cache: Cache) -> None:
+    cache.put(1, A)
+    key, certificate, authority = Authority().write(backend.home, "localhost")
+    endpoint = f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={certificate}"
+    api = Api(backend, 'without_token = "rows"', endpoint)
+    address = f"https://localhost:{api.port}"
+
+    def read(context: ssl.SSLContext | None) -> int:
+        with blocking.Cache(address, timeout_seconds=30, context=context) as cache:
+            return len(list(cache.urls()))
+
+    trust_root = trustRootFromCertificates([Certificate.loadPEM(authority.read_bytes())])
+    users = CacheClient(reactor, address, trust_root=trust_root)
+    strangers = CacheClient(reactor, address)
+    try:
+        assert await in_thread(read, ssl.create_default_context(cafile=str(authority))) == 1
+        with pytest.raises(CacheError, match="CERTIFICATE_VERIFY_FAILED"):
+            await in_thread(read, None)
+        assert len([row async for row in await users.urls()]) == 1
+        with pytest.raises(CacheError, match="cannot be asked"):
+            await strangers.urls()
+    finally:
+        await users.close()
+        await strangers.close()
+        await api.stop()
 
 
 @pytest.mark.parametrize("text", ["", "unix:", "ftp://h", "http://", "http://h/x", "http://u@h", "http://[", "h:80"])

@@ -90,13 +90,18 @@ class Api:
     :param more: further lines of its section of the configuration.
     """
 
-    def __init__(self, backend: Backend, more: str = 'without_token = "content"') -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        more: str = 'without_token = "content"',
+        listen: str = "tcp:0:interface=127.0.0.1",
+    ) -> None:
         text = f"""
             home = "."
             [database]
             url = "{backend.url}"
             [cu]
-            listen = "tcp:0:interface=127.0.0.1"
+            listen = "{listen}"
             {more}
         """
         self.config = parse_config(text, backend.home)
