@@ -67,7 +67,7 @@ class CoroutineFetcher(ABC):
     """A fetcher whose fetch is one coroutine, :meth:`run`.
 
     :param reactor: connects, resolves, and is the clock.
-    :param resolver: None: the reactor's own.
+    :param resolver: None: the machine's.
     :ivar dialer: makes guarded connections.
     :ivar connections: those that are open; each protocol that is dialled must report to it.
     :ivar steps: what may be told to a person who looks on.

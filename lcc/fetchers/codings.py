@@ -34,6 +34,8 @@ RATIO_FREE_BYTES = 1 << 20
 """So much may come out of however little."""
 ZSTD_WINDOW_LOG_MAX = 23
 """8 MiB of memory at most: what RFC 9659 asks every decoder to take, and every encoder to keep to."""
+ZSTD_FRAMES_MAX = 1000
+"""Each takes as long to begin as many KiB to decode, and may be empty."""
 
 
 class Decoder(Protocol):
@@ -123,6 +125,7 @@ class _Zstd:
         self._piece_bytes = piece_bytes
         self._options = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG_MAX}
         self._decoder = zstd.ZstdDecompressor(options=self._options)
+        self._frames = 1
 
     @property
     def complete(self) -> bool:
@@ -133,6 +136,9 @@ class _Zstd:
             if self._decoder.eof:
                 if not data:
                     return
+                self._frames += 1
+                if self._frames > ZSTD_FRAMES_MAX:
+                    raise FetchError("coding-damaged", f"more than {ZSTD_FRAMES_MAX} frames")
                 self._decoder = zstd.ZstdDecompressor(options=self._options)
             try:
                 piece = self._decoder.decompress(data, self._piece_bytes)

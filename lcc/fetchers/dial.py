@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import TCP4ClientEndpoint, TCP6ClientEndpoint
 from twisted.internet.error import ConnectError, ConnectionRefusedError, TimeoutError
-from twisted.internet.interfaces import IHostnameResolver, IStreamClientEndpoint
+from twisted.internet.interfaces import IHostnameResolver, IReactorThreads, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol
 
 from lcc.config import BotConfig
 from lcc.errors import FetchError
 from lcc.fetchers.addresses import check_address, check_addresses, literal_address
+from lcc.fetchers.names import SystemNames
 from lcc.fetchers.resolver import CachingResolver
 from lcc.fetchers.steps import Steps
 
@@ -46,7 +47,7 @@ class Dialer:
     """Opens connections.
 
     :param reactor: connects, resolves, and is the clock.
-    :param resolver: None: the reactor's own.
+    :param resolver: None: the machine's.
     :param steps: is told of names and connections.
     """
 
@@ -56,8 +57,12 @@ class Dialer:
         self._reactor = reactor
         self._settings = settings
         self._steps = steps or Steps(reactor)
-        inner = resolver if resolver is not None else reactor.nameResolver
-        self._resolver = CachingResolver(reactor, inner, settings.dns_cache, settings.connect_timeout)
+        self._names: SystemNames | None = None
+        if resolver is None and IReactorThreads.providedBy(reactor):
+            resolver = self._names = SystemNames(reactor, settings.concurrency)
+        elif resolver is None:
+            resolver = reactor.nameResolver
+        self._resolver = CachingResolver(reactor, resolver, settings.dns_cache, settings.connect_timeout)
 
     def dial(self, host: str, port: int, private: bool, build: Callable[[], ProtocolT]) -> Deferred[ProtocolT]:
         """A connection to this host.
@@ -149,3 +154,5 @@ class Dialer:
     def close(self) -> None:
         """End all lookups."""
         self._resolver.close()
+        if self._names is not None:
+            self._names.close()

@@ -72,7 +72,7 @@ class HttpFetcher:
     """Fetches http and https URLs.
 
     :param reactor: connects, resolves, and is the clock.
-    :param resolver: None: the reactor's own.
+    :param resolver: None: the machine's.
     """
 
     schemes = ("http", "https")

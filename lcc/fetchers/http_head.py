@@ -12,6 +12,10 @@ from typing import NamedTuple
 
 ETAG_CHARS_MAX = 255
 """A longer entity tag is dropped."""
+TIME_CHARS_MAX = 100
+"""Of a date, no more is read."""
+TYPE_CHARS_MAX = 1024
+"""A longer Content-Type is none."""
 SETTLED_SECONDS = 2
 """What was last modified so long before it was sent can have been modified since only visibly."""
 DETAIL_CHARS_MAX = 200
@@ -48,9 +52,14 @@ class ResponseHead(NamedTuple):
     fields: dict[bytes, bytes]
 
 
-@lru_cache(maxsize=1024)
 def content_type(value: bytes) -> tuple[str, str]:
     """``(mime type, charset)`` of a Content-Type, lower case; empty where it names none that is valid."""
+    # A long one is not remembered: many of them would be a lot of memory.
+    return _content_type(value) if len(value) <= TYPE_CHARS_MAX else ("", "")
+
+
+@lru_cache(maxsize=1024)
+def _content_type(value: bytes) -> tuple[str, str]:
     match = _TYPE.fullmatch(value.decode("latin-1"))
     if match is None:
         return "", ""
@@ -60,6 +69,7 @@ def content_type(value: bytes) -> tuple[str, str]:
 
 def http_time(value: bytes) -> int | None:
     """Seconds since 1970 of an HTTP date; None: it cannot be understood, or lies before 1970."""
+    value = value[:TIME_CHARS_MAX]
     # "Wed, 21 Oct 2015 07:28:00 GMT": days come again and again, and are kept.
     clock = value[17:]
     if clock[2:3] == clock[5:6] == b":" and clock[8:] == b" GMT" and value[16:17] == b" ":
@@ -91,7 +101,7 @@ def _day(value: bytes) -> int | None:
 def _other_time(value: bytes) -> int | None:
     """The same of all other forms that are, or were, in use."""
     try:
-        parsed = parsedate_tz(value.decode("latin-1")[:100])
+        parsed = parsedate_tz(value.decode("latin-1"))
         if parsed is None:
             return None
         seconds = mktime_tz(parsed)
@@ -100,8 +110,12 @@ def _other_time(value: bytes) -> int | None:
     return int(seconds) if 0 <= seconds < 1 << 40 else None
 
 
-server_clock = lru_cache(maxsize=64)(http_time)
-"""The same for Date fields, of which many responses have the same."""
+_kept_time = lru_cache(maxsize=64)(http_time)
+
+
+def server_clock(value: bytes) -> int | None:
+    """The same for Date fields, of which many responses have the same."""
+    return _kept_time(value[:TIME_CHARS_MAX])
 
 
 def may_revalidate(fields: dict[bytes, bytes], etag: str, modified: int | None) -> bool:

@@ -86,6 +86,8 @@ class TlsClient:
                         options.getContext().load_verify_locations(self._extra_roots)
                     except (OSError, SSL.Error) as error:
                         raise FetchError("tls-failed", f"extra_roots cannot be read: {error}"[:200]) from None
+            # A server could have a handshake repeated as often as it likes, and each takes longer here than a page.
+            options.getContext().set_options(SSL.OP_NO_RENEGOTIATION)
             self._options[insecure] = options
         return options
 

@@ -19,6 +19,7 @@ from lcc.fetchers.codings import (
     CODINGS,
     PIECE_BYTES,
     RATIO_FREE_BYTES,
+    ZSTD_FRAMES_MAX,
     DecodingSink,
     coding_of,
     make_decoder,
@@ -184,6 +185,12 @@ def test_zstd_with_a_huge_window_is_refused() -> None:
         compressor = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: log})
         # In two steps, so that the length is not known when the window is chosen.
         assert failure("zstd", [compressor.compress(content), compressor.flush()]) == error
+
+
+def test_empty_frames_of_zstd_are_counted() -> None:
+    for frame in (zstd.compress(b""), b"\x50\x2a\x4d\x18\0\0\0\0"):
+        assert failure("zstd", [frame * ZSTD_FRAMES_MAX]) == ""
+        assert failure("zstd", [frame * (ZSTD_FRAMES_MAX + 1)]) == "coding-damaged"
 
 
 def test_compressible_content_is_no_bomb() -> None:

@@ -28,6 +28,8 @@ from lcc.fetchers.http_head import ResponseHead, content_type, entity_tag, http_
         (b"/", ("", "")),
         (b"", ("", "")),
         (b"te xt/html", ("", "")),
+        (b"text/html;" + b" " * 1014, ("text/html", "")),
+        (b"text/html;" + b" " * 1015, ("", "")),
         (b"\xff\xfe/x", ("", "")),
         (b"x" * 200 + b"/y", ("", "")),
         (b"application/xhtml+xml", ("application/xhtml+xml", "")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from zope.interface import implementer
 
 from lcc.config import BotConfig
 from lcc.fetchers.http import HttpFetcher
+from lcc.fetchers.tls import TlsClient
 from lcc.model import FetchOrder, FetchStep
 from tests import certificates
 
@@ -235,3 +237,34 @@ async def test_who_looks_on_sees_name_connection_and_certificate(authority: Auth
     assert re.fullmatch(tls, steps[2].detail)
     assert [step.seconds for step in steps] == sorted(step.seconds for step in steps)
     await web.close()
+
+
+def test_a_server_cannot_have_the_handshake_repeated(authority: Authority) -> None:
+    tls = authority.server("localhost")
+    tls.context.set_options(SSL.OP_NO_TLSv1_3)
+    server = SSL.Connection(tls.context, None)
+    server.set_accept_state()
+    client = SSL.Connection(TlsClient("")._options_for(True).getContext(), None)
+    client.set_connect_state()
+    said: list[int] = []
+
+    def step(side: SSL.Connection, other: SSL.Connection) -> None:
+        for act in (side.do_handshake, lambda: side.recv(100)):
+            with suppress(SSL.WantReadError):
+                act()
+        with suppress(SSL.WantReadError):
+            data = side.bio_read(100_000)
+            said.append(len(data))
+            other.bio_write(data)
+
+    for _ in range(5):
+        step(client, server)
+        step(server, client)
+    assert client.get_protocol_version_name() == "TLSv1.2" and client.get_peer_finished()
+    said.clear()
+    assert server.renegotiate()
+    step(server, client)
+    step(client, server)
+    asked, answered = said
+    # An alert, "no renegotiation"; the beginning of a handshake is some hundred bytes long.
+    assert asked and answered < 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from lcc.domain.urls import Roots, redirect_target
+from lcc.domain.urls import URL_CHARS, Roots, redirect_target
 from lcc.errors import FetchError, UrlError
 
 Follow = Callable[[str, str], str]
@@ -43,6 +43,8 @@ def _make_rule(roots: Roots) -> Follow:
             target = redirect_target(url, location)
         except UrlError as error:
             raise FetchError("bad-response", f"a redirect to {location[:200]!r}: {error.text}") from None
+        if len(target) > URL_CHARS:
+            raise FetchError("bad-response", f"a redirect to a URL of more than {URL_CHARS} characters")
         if not roots.contains(target):
             raise FetchError("redirect-outside", target[:500])
         return target
