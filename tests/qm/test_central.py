@@ -276,3 +276,18 @@ def test_a_result_is_of_the_machine_that_says_it(world: World) -> None:
     (url,) = world.cached().values()
     assert url.fetched_machineid == 1
     assert attrs.asdict(order)["pid"] == url.pid
+
+
+def test_a_machine_that_is_gone_before_it_is_let_in_holds_up_nobody(world: World) -> None:
+    central = FakeCentral(world, 1)
+    world.database.hold_back()
+    hello = MachineHello("botm", "m2", machine=2, run="r2", capacity=4, names_upto=5)
+    central.write(hello.to_xml() + addressed(Ready(), 2) + Gone(2).to_xml())
+    world.database.let_go()
+    world.settle()
+    central.of(1, Capacity(9))
+    assert not central.paused
+    assert [machine.capacity for machine in world.engine.machine_list() if machine.line is not None] == [9]
+    central.arrive(2, names_upto=5)
+    central.of(2, Ready())
+    assert ready(world) == [1, 2]

@@ -4,10 +4,11 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from lcc.errors import CODES, FetchError
-from lcc.protocols.work import Done, Ready
+from lcc.protocols.work import Done, Fetch, Ready
 from lcc.roles.bot.engine import WAITING_MAX, Robot
 from lcc.storage.content import ATTEMPTS, AttemptFolder, Disk, attempt_path
 
@@ -40,7 +41,10 @@ class Bench(World):
 
     def order(self, number: int, **fields: Any) -> None:
         fields.setdefault("attempt", attempt_path(number, 1))
-        self.botm.say(fetch_order(number, **fields))
+        self.say(fetch_order(number, **fields))
+
+    def say(self, order: Fetch) -> None:
+        self.botm.say(order)
         self.settle()
 
     def files(self) -> list[str]:
@@ -328,3 +332,14 @@ def test_what_is_no_order_ends_the_connection(bench: Bench) -> None:
     bench.botm.raw('<delete id="1" machine="1" file="1"/>')
     bench.settle()
     assert bench.botm.lost
+
+
+def test_an_order_whose_lease_is_over_is_not_begun(bench: Bench) -> None:
+    """It lay in the connection while the robot stood still: others may be fetching there by now."""
+    sent_ms = bench.botm.peer_clock_ms()
+    for _ in range(100):
+        bench.pass_time(1)
+    bench.say(attrs.evolve(fetch_order(1, lease=100), sent_ms=sent_ms))
+    assert bench.urls == [] and [result.code for result in bench.results] == [CODES["deadline"]]
+    bench.say(attrs.evolve(fetch_order(2, lease=101, attempt=attempt_path(2, 1)), sent_ms=sent_ms))
+    assert len(bench.urls) == 1

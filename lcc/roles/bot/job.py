@@ -69,6 +69,8 @@ class Job:
         try:
             if self._begun >= self.start_by:
                 raise FetchError("hours-over")
+            if self._begun >= self.lease_end:
+                raise FetchError("deadline", "the order's time was over before it began")
             if fetcher is None:
                 raise FetchError("scheme-unsupported", fetch.url.partition(":")[0][:40])
             sink = self._sink = sinks(fetch.attempt)

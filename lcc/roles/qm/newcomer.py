@@ -65,5 +65,8 @@ class Newcomer:
         """It is gone."""
         self._lost = True
         self._elements = []
+        room, self._room = self._room, None
+        if room is not None:
+            room.callback(None)  # the connection may be shared with others, who go on
         if self._guest is not None:
             self._guest.lost()
