@@ -41,7 +41,8 @@ class Bench(World):
 
     def order(self, number: int, **fields: Any) -> None:
         fields.setdefault("attempt", attempt_path(number, 1))
-        self.say(fetch_order(number, **fields))
+        sent_ms = fields.pop("sent_ms", None)
+        self.say(attrs.evolve(fetch_order(number, **fields), sent_ms=sent_ms))
 
     def say(self, order: Fetch) -> None:
         self.botm.say(order)
@@ -340,6 +341,44 @@ def test_an_order_whose_lease_is_over_is_not_begun(bench: Bench) -> None:
     for _ in range(100):
         bench.pass_time(1)
     bench.say(attrs.evolve(fetch_order(1, lease=100), sent_ms=sent_ms))
+    bench.pass_time(0.75, 0.25)
     assert bench.urls == [] and [result.code for result in bench.results] == [CODES["deadline"]]
-    bench.say(attrs.evolve(fetch_order(2, lease=101, attempt=attempt_path(2, 1)), sent_ms=sent_ms))
+    bench.say(attrs.evolve(fetch_order(2, lease=110, attempt=attempt_path(2, 1)), sent_ms=sent_ms))
+    bench.pass_time(0.75, 0.25)  # late, but the BOT-M lives
     assert len(bench.urls) == 1
+
+
+def test_an_order_that_comes_late_from_a_botm_that_died_is_not_begun(bench: Bench) -> None:
+    """The robot stood still; meanwhile its BOT-M was killed, and the order given to another robot."""
+    bench.pass_time(60)
+    bench.botm.say(attrs.evolve(fetch_order(1, attempt=attempt_path(1, 1)), sent_ms=bench.botm.peer_clock_ms()))
+    bench.clock.advance(0)
+    bench.clock.advance(7)
+    bench.wire.move(bench.wire.server)
+    assert bench.fetcher.all == []
+    bench.clock.advance(0.1)
+    bench.wire.kill(bench.wire.server)
+    bench.settle()
+    bench.pass_time(5)
+    assert bench.fetcher.all == []
+    assert bench.robot._sweep_call is None
+
+
+def test_an_order_that_comes_late_from_a_botm_that_lives_is_begun(bench: Bench) -> None:
+    bench.pass_time(60)
+    bench.order(1, sent_ms=52_000)
+    assert bench.fetcher.all == []
+    bench.pass_time(1, 0.5)
+    assert bench.urls == ["http://site1.example/1"]
+    bench.order(2)
+    assert len(bench.urls) == 2
+
+
+def test_what_waited_while_the_robot_stood_still_is_begun_after_a_look(bench: Bench) -> None:
+    bench.order(1, pid=1)
+    bench.order(2, pid=1)  # waits for the first
+    bench.clock.rightNow += 8  # nothing ran meanwhile
+    bench.fetcher.running[0].fail()
+    assert len(bench.fetcher.all) == 1
+    bench.pass_time(1, 0.25)
+    assert len(bench.fetcher.all) == 2

@@ -8,6 +8,9 @@ What it does
     must stay, the attempt's file, a lease.  The scheme of the URL chooses the fetcher, which writes the content
     through a sink that hashes it; the robot reports how it ended, with size, md5 and all that the server said.
 
+    An order that comes late, because something stood still, is begun only after a look whether the BOT-M is still
+    there.
+
 What it promises
     Never more fetches at once than its concurrency, never two at once of one provider; what comes beyond waits,
     within bounds.  Each order is answered once, by the connection that it came by.  No fetch goes on after its lease.
@@ -41,6 +44,10 @@ from lcc.roles.bot.redirects import Redirects
 _log = Logger()
 
 SWEEP_SECONDS = 1.0
+STILL_SECONDS = 3.0
+"""What is later than this shows that this process, or what is before it, stood still."""
+LOOK_SECONDS = 0.5
+"""For so long nothing is begun then: whether the BOT-M is still there is learnt meanwhile."""
 WAITING_MAX = 1024
 """Orders beyond the concurrency that are taken from a BOT-M that sends too many."""
 
@@ -73,6 +80,8 @@ class Robot:
         self._running: dict[int, Job] = {}
         self._waiting: deque[Job] = deque()
         self._starting = False
+        self._holding = False
+        self._sweep_due = 0.0
         self._sweep_call: IDelayedCall | None = None
 
     # What the service needs.
@@ -89,6 +98,7 @@ class Robot:
         if self._sweep_call is not None:
             self._sweep_call.cancel()
             self._sweep_call = None
+        self._holding = False
 
     def close(self) -> Deferred[list[None]]:
         """End all fetches and close all connections to web servers."""
@@ -126,6 +136,8 @@ class Robot:
         if len(self._waiting) >= WAITING_MAX:
             raise StreamError("limit", f"more than {WAITING_MAX} orders beyond the capacity")
         self._waiting.append(Job(fetch, link, self._clock))
+        if self._clock.seconds() - link.sent_seconds(fetch.sent_ms) > STILL_SECONDS:
+            self._hold()
         self._start()
 
     def link_lost(self, link: BotLink) -> None:
@@ -142,6 +154,10 @@ class Robot:
     def _start(self) -> None:
         if self._starting:
             return  # a fetch ended before its start returned: the loop below goes on
+        if self._sweep_call is not None and self._is_late():
+            self._hold()
+        if self._holding:
+            return
         self._starting = True
         try:
             while len(self._running) < self._concurrency:
@@ -152,7 +168,25 @@ class Robot:
         finally:
             self._starting = False
         if self._sweep_call is None and (self._running or self._waiting):
-            self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
+            self._sweep_in(SWEEP_SECONDS)
+
+    def _hold(self) -> None:
+        """Begin nothing for a moment.  An order that was read late, or waited here while this process stood still,
+        may be one of a BOT-M that has died since and given it to another; then the end of its connection is read
+        within that moment."""
+        if not self._holding:
+            _log.info("Orders come late, or this process stood still: looking whether the BOT-M is still there")
+            self._holding = True
+            self._sweep_in(LOOK_SECONDS)
+
+    def _is_late(self) -> bool:
+        return self._clock.seconds() - self._sweep_due > STILL_SECONDS
+
+    def _sweep_in(self, seconds: float) -> None:
+        if self._sweep_call is not None and self._sweep_call.active():
+            self._sweep_call.cancel()
+        self._sweep_due = self._clock.seconds() + seconds
+        self._sweep_call = self._clock.callLater(seconds, self._sweep)
 
     def _next(self) -> Job | None:
         for index, job in enumerate(self._waiting):
@@ -178,6 +212,9 @@ class Robot:
 
     def _sweep(self) -> None:
         self._sweep_call = None
+        self._holding = False
+        if self._is_late():
+            self._hold()
         now = self._clock.seconds()
         for job in [job for job in self._waiting if job.is_too_late(now)]:
             self._waiting.remove(job)
