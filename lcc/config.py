@@ -317,6 +317,7 @@ class CuConfig:
         unit="seconds",
         minimum=1,
     )
+    packages_max: int = setting(8, "packages (tar, WARC) made at once", minimum=1, maximum=1000)
     wait_max: float = setting(
         120.0, "how long a content user may wait for the next change", unit="seconds", minimum=0, maximum=3600
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from lcc.services.common import HomeService, RoleOptions, reactor_or_global
 from lcc.storage.database import Database, DatabaseService
 from lcc.transport.links import PortService
 from lcc.users.content import ContentClient
+from lcc.users.packages.production import Where, Workshop
 from lcc.users.watcher import ChangeWatcher
 from lcc.users.web.site import build_site
 
@@ -33,6 +35,21 @@ class _AtStop(Service):
         return self._call()
 
 
+class WorkshopService(Service):
+    """Starts and stops the making of packages."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._workshop = workshop
+
+    def startService(self) -> None:
+        super().startService()
+        self._workshop.start()
+
+    def stopService(self) -> Deferred[None]:
+        super().stopService()
+        return self._workshop.stop()
+
+
 def build(config: Config, reactor: Any) -> MultiService:
     """The services of the content user API; they start in this order and stop in the reverse one."""
     settings = config.cu
@@ -42,15 +59,25 @@ def build(config: Config, reactor: Any) -> MultiService:
     content = ContentClient(
         reactor, settings.content.replace("{home}", str(config.home)), settings.content_connections_max
     )
+    where = Where(
+        config.under_home(config.botm.content),
+        config.botm.machine,
+        settings.content.replace("{home}", str(config.home)),
+        config.home,
+    )
+    workshop = Workshop(reactor, where, settings.packages_max, time.time)
     for service in (
         HomeService(config.home),
         DatabaseService(database),
         _AtStop(content.close),
         _AtStop(watcher.stop),
+        WorkshopService(workshop),
     ):
         service.setServiceParent(services)
     if settings.listen:
-        site = build_site(database, watcher, content, settings, _without_token(config, settings.listen), reactor)
+        site = build_site(
+            database, watcher, content, workshop, settings, _without_token(config, settings.listen), reactor
+        )
         PortService(reactor, config.endpoint(settings.listen), site).setServiceParent(services)
     return services
 

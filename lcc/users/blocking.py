@@ -66,7 +66,9 @@ class CutOff(CacheError):
     """An answer ended before its end: what was read of it is right, but not all."""
 
 
-class _UnixConnection(http.client.HTTPConnection):
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a UNIX socket."""
+
     def __init__(self, path: str, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
@@ -134,6 +136,22 @@ class Content:
     def read(self) -> bytes:
         """All of it."""
         return b"".join(self.pieces())
+
+
+class Package:
+    """A package of rows and their content, to be read once."""
+
+    def __init__(self, response: _Response) -> None:
+        self._response = response
+
+    def pieces(self) -> Iterator[bytes]:
+        """It, piece by piece.
+
+        :raises CutOff: it is not complete.
+        """
+        with self._response as response:
+            while piece := response.read(PIECE_BYTES):
+                yield piece
 
 
 class _Response:
@@ -225,6 +243,15 @@ class Cache:
         key = row if isinstance(row, str) else row["key"]
         return Content(self._get(f"/content/{key}", {}))
 
+    def package(self, kind: str, **fields: Field) -> Package:
+        """Rows with their content as one file.
+
+        :param kind: ``tar``, ``tar.gz``, ``warc`` or ``warc.gz``.
+        :param fields: as :data:`lcc.users.query.FIELDS`; with ``since``, what has changed since that token.
+        :raises StartAgain: the changes since then are no longer known.
+        """
+        return Package(self._get("/package", {"kind": kind, **fields}))
+
     def close(self) -> None:
         """Close the connection."""
         if self._idle is not None:
@@ -268,7 +295,7 @@ class Cache:
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._address.startswith(UNIX):
-            return _UnixConnection(self._address.removeprefix(UNIX), self._timeout)
+            return UnixConnection(self._address.removeprefix(UNIX), self._timeout)
         url = urlsplit(self._address)
         assert url.hostname is not None
         if url.scheme == "https":
@@ -293,7 +320,7 @@ def reply_error(path: str, status: int, body: bytes) -> CacheError:
         text = "; ".join([str(said["error"]), *map(str, said.get("faults", ()))])
     except (ValueError, KeyError, TypeError):
         text = body[:200].decode("utf-8", "replace").strip() or f"status {status}"
-    if status == 410 and path == "/changes":
+    if status == 410 and path in ("/changes", "/package"):
         return StartAgain(410, text)
     if status in (404, 410) and path.startswith("/content"):
         return Gone(status, text)

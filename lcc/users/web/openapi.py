@@ -13,6 +13,7 @@ from twisted.web.server import Request
 
 from lcc.users.formats import FIELDS as ROW_FIELDS
 from lcc.users.formats import FORMATS
+from lcc.users.packages.kinds import KINDS
 from lcc.users.query import FIELDS, MULTIPLE
 
 _NULLABLE_NUMBERS = frozenset(
@@ -40,6 +41,7 @@ _MEANINGS = {
 }
 _OTHERS = {
     "format": "instead of Accept",
+    "kind": "of the package",
     "wait": "seconds to wait for the next change, if there is none yet",
     "curl": "the conceptual URL; with provider, and mimetype where it has several views",
 }
@@ -52,7 +54,9 @@ _ERRORS = {
     "410": "the changes since this token are no longer known: start again with since=0 and an empty copy; or the "
     "content is in the cache no longer",
     "416": "the content is shorter",
-    "503": "the database, or the content, cannot be reached: try again after Retry-After seconds",
+    "501": "what this kind of package needs is not installed there",
+    "503": "the database, or the content, cannot be reached, or too much is being done: try again after Retry-After "
+    "seconds",
 }
 
 
@@ -79,6 +83,14 @@ def _query_parameter(name: str, meaning: str) -> dict[str, Any]:
         schema = {"type": "integer", "minimum": 0}
     elif name == "format":
         schema = {"type": "string", "enum": list(FORMATS)}
+    elif name == "kind":
+        return {
+            "name": name,
+            "in": "query",
+            "description": meaning,
+            "schema": {"type": "string", "enum": list(KINDS)},
+            "required": True,
+        }
     if name in MULTIPLE:
         schema = {"type": "array", "items": schema}
     return {"name": name, "in": "query", "description": meaning, "schema": schema}
@@ -116,6 +128,14 @@ def _content(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
         "304": {"description": "what the client has is what there is"},
     }
     return _operation(summary, parameters, good, "400", "401", "403", "404", "405", "410", "416", "503")
+
+
+def _package() -> dict[str, Any]:
+    parameters = [_query_parameter(name, {**FIELDS, **_OTHERS}[name]) for name in ("kind", *FIELDS)]
+    body: dict[str, Any] = {kind.media_type: {"schema": {"type": "string"}} for kind in KINDS.values()}
+    good = {"200": {"description": "the package; its last part is an end mark with the next token", "content": body}}
+    summary = "Rows with their content as one file; with since, what has changed since a token"
+    return _operation(summary, parameters, good, "400", "401", "403", "405", "410", "501", "503")
 
 
 def document(version: str) -> dict[str, Any]:
@@ -164,6 +184,7 @@ def document(version: str) -> dict[str, Any]:
             ),
             "/content/{key}": _content("The content of a URL", [key]),
             "/content": _content("The content of a URL by its name", naming),
+            "/package": _package(),
             "/openapi.json": _operation(
                 "This document", [], {"200": {"description": "it", "content": {"application/json": {}}}}, "405"
             ),

@@ -12,10 +12,12 @@ from lcc.config import CuConfig
 from lcc.transport.limited import LimitedFactory
 from lcc.users.answers import Reads
 from lcc.users.content import ContentClient
+from lcc.users.packages.production import Workshop
 from lcc.users.watcher import ChangeWatcher
 from lcc.users.web.contents import Contents
 from lcc.users.web.listings import Changes, Listing
 from lcc.users.web.openapi import OpenApi
+from lcc.users.web.packages import Packages
 from lcc.users.web.replies import reply_json
 
 REQUEST_BODY_BYTES = 1024
@@ -63,11 +65,18 @@ class UserSite(Site):
 
 
 def build_site(
-    database: Reads, watcher: ChangeWatcher, content: ContentClient, settings: CuConfig, without: str, reactor: Any
+    database: Reads,
+    watcher: ChangeWatcher,
+    content: ContentClient,
+    workshop: Workshop,
+    settings: CuConfig,
+    without: str,
+    reactor: Any,
 ) -> LimitedFactory:
     """The site with all that it has.
 
     :param content: reads content files.
+    :param workshop: makes packages.
     :param without: what those who have no token may see (:data:`lcc.users.access.WITHOUT_TOKEN`).
     """
     root = _Root()
@@ -75,6 +84,7 @@ def build_site(
     root.putChild(b"urls", Listing(database, without, reactor, stall))
     root.putChild(b"changes", Changes(database, without, reactor, stall, watcher, settings.wait_max))
     root.putChild(b"content", Contents(database, without, content, reactor, stall))
+    root.putChild(b"package", Packages(database, without, workshop, reactor, stall))
     site = UserSite(root, timeout=settings.idle_timeout, reactor=reactor)
     root.putChild(b"openapi.json", OpenApi(version("lcc")))
     return LimitedFactory(site, settings.connections_max, "content users over HTTP")

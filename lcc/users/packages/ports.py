@@ -1,0 +1,148 @@
+"""Reading content ports from a thread that may block (:mod:`lcc.users.content` does the same on the reactor)."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections import OrderedDict
+from typing import BinaryIO
+from urllib.parse import urlsplit
+
+from lcc.users.addresses import UNIX
+from lcc.users.blocking import UnixConnection
+
+REDIRECTS_MAX = 3
+CONNECTIONS_KEPT = 16
+MACHINES_REMEMBERED = 10_000
+PIECE_BYTES = 1 << 18
+
+
+class BodyGone(Exception):
+    """There is no such file (any longer)."""
+
+
+class BodyUnavailable(Exception):
+    """The content cannot be read now."""
+
+
+class ContentPorts:
+    """Content files of all machines; for one thread at a time, but for :meth:`abort`.
+
+    :param address: of the (central) BOT-M's content port: ``http://host:port`` or ``unix:/path``.
+    :param timeout_seconds: to connect, and for each silence of the other end.
+    """
+
+    def __init__(self, address: str, timeout_seconds: float) -> None:
+        self._address = address
+        self._timeout = timeout_seconds
+        self._known: dict[int, str] = {}
+        self._kept: OrderedDict[str, http.client.HTTPConnection] = OrderedDict()
+        self._busy: http.client.HTTPConnection | None = None
+        self._aborted = False
+
+    def read(self, machine: int, file: int, length: int, into: BinaryIO) -> None:
+        """Write a content file into another one.
+
+        :param length: what the row says; a file of another length is not read.
+        :raises BodyGone, BodyUnavailable: something of it may have been written.
+        """
+        known = self._known.pop(machine, None)
+        if known is not None:
+            try:
+                self._read(known, machine, file, length, into)
+            except (BodyGone, BodyUnavailable):
+                into.seek(0)  # it may have moved: who knows where says so
+                into.truncate()
+            else:
+                self._known[machine] = known
+                return
+        address = self._address
+        for _ in range(REDIRECTS_MAX + 1):
+            sent_on = self._read(address, machine, file, length, into)
+            if sent_on is None:
+                if address != self._address and len(self._known) < MACHINES_REMEMBERED:
+                    self._known[machine] = address
+                return
+            address = sent_on
+        raise BodyUnavailable("sent on too often")
+
+    def abort(self) -> None:
+        """From another thread: nothing more is read; who is reading gets BodyUnavailable."""
+        self._aborted = True
+        busy = self._busy
+        sock = None if busy is None else busy.sock
+        if sock is not None:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has just ended by itself
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        while self._kept:
+            self._kept.popitem()[1].close()
+
+    def _read(self, address: str, machine: int, file: int, length: int, into: BinaryIO) -> str | None:
+        """
+        :returns: where to ask instead; None: it was read.
+        """
+        kept = self._kept.pop(address, None)
+        connection = self._connect(address) if kept is None else kept
+        self._busy = connection
+        try:
+            try:
+                response = self._ask(connection, machine, file)
+            except (OSError, http.client.HTTPException):
+                # A connection that was kept may have been closed at the other end.
+                connection.close()
+                if kept is None or self._aborted:
+                    raise
+                connection = self._busy = self._connect(address)
+                response = self._ask(connection, machine, file)
+            sent_on = self._take(response, length, into)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            connection.close()
+            raise BodyUnavailable(f"{address}: {error!r}") from error
+        except (BodyGone, BodyUnavailable):
+            connection.close()
+            raise
+        finally:
+            self._busy = None
+        self._kept[address] = connection
+        if len(self._kept) > CONNECTIONS_KEPT:
+            self._kept.popitem(last=False)[1].close()
+        return sent_on
+
+    def _connect(self, address: str) -> http.client.HTTPConnection:
+        if address.startswith(UNIX):
+            return UnixConnection(address.removeprefix(UNIX), self._timeout)
+        return http.client.HTTPConnection(urlsplit(address).netloc, timeout=self._timeout)
+
+    def _ask(self, connection: http.client.HTTPConnection, machine: int, file: int) -> http.client.HTTPResponse:
+        if self._aborted:
+            raise OSError("nobody wants it any longer")
+        connection.request("GET", f"/{machine}/{file}")
+        return connection.getresponse()
+
+    def _take(self, response: http.client.HTTPResponse, length: int, into: BinaryIO) -> str | None:
+        if response.status == 307:
+            response.read(PIECE_BYTES)
+            target = urlsplit(response.headers["Location"] or "")
+            if target.scheme != "http" or not target.netloc:
+                raise BodyUnavailable(f"sent on to {response.headers['Location']!r}")
+            return f"http://{target.netloc}"
+        if response.status in (404, 410):
+            raise BodyGone(f"status {response.status}")
+        if response.status != 200:
+            raise BodyUnavailable(f"status {response.status}")
+        if response.length != length:
+            raise BodyUnavailable(f"{response.length} bytes instead of {length}")
+        left = length
+        while left:
+            piece = response.read(min(PIECE_BYTES, left))
+            if not piece:
+                raise BodyUnavailable("it was cut off")
+            into.write(piece)
+            left -= len(piece)
+        response.read(1)  # the end of the reply, so that its connection can be used again
+        return None

@@ -1,0 +1,101 @@
+"""``/package``: rows with their content as one file."""
+
+from __future__ import annotations
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.web.server import Request
+
+from lcc.storage.cache import url
+from lcc.users.access import Access
+from lcc.users.answers import Reads
+from lcc.users.packages.kinds import KINDS, Kind, NotInstalled
+from lcc.users.packages.production import GivenUp, Production, TooMany, Workshop
+from lcc.users.query import Query, QueryError, parse_query
+from lcc.users.selection import Place, begin, read_page
+from lcc.users.web.listings import asked_pairs, scoped
+from lcc.users.web.replies import RETRY_SECONDS, Asked, HttpError
+from lcc.users.web.streaming import Outlet
+
+
+class Packages(Asked):
+    """``GET /package``.
+
+    :param workshop: makes them.
+    :param stall_seconds: who takes nothing for so long is dropped.
+    """
+
+    def __init__(
+        self, database: Reads, without_token: str, workshop: Workshop, clock: IReactorTime, stall_seconds: float
+    ) -> None:
+        super().__init__(database, without_token)
+        self._workshop = workshop
+        self._clock = clock
+        self._stall = stall_seconds
+
+    async def answer(self, request: Request, access: Access) -> None:
+        if not access.content:
+            raise HttpError(403, "this token is for rows only")
+        query, name, kind = _asked(request)
+        query = scoped(query, access)
+        place = await self.database.interact(begin, query)
+        if request.method == b"HEAD":
+            _set_headers(request, name, kind)
+            request.finish()
+            return
+        try:
+            production = self._workshop.order(kind, query)
+        except TooMany:
+            text = "as many packages are being made as may be at once"
+            raise HttpError(503, text, retry_after=str(RETRY_SECONDS)) from None
+        except NotInstalled as error:
+            raise HttpError(501, str(error)) from None
+        outlet = Outlet(request, self._clock, self._stall)
+        try:
+            _set_headers(request, name, kind)
+            await self._send(outlet, production, place)
+            outlet.finish()
+        except GivenUp:
+            raise HttpError(503, "this LCC is stopping", retry_after=str(RETRY_SECONDS)) from None
+        finally:
+            self._workshop.done(production)
+            if not request.startedWriting:
+                outlet.close()
+                request.responseHeaders.removeHeader("content-disposition")
+
+    async def _send(self, outlet: Outlet, production: Production, begun: Place) -> None:
+        place: Place | None = begun
+        token = None
+        production.begin()
+        await self._pass_on(outlet, production)
+        while place is not None:
+            page = await self.database.interact(read_page, place)
+            production.rows(page.rows)
+            await self._pass_on(outlet, production)
+            place, token = page.after, page.token
+        production.end(None if token is None else str(token))
+        await self._pass_on(outlet, production, last=True)
+
+    async def _pass_on(self, outlet: Outlet, production: Production, last: bool = False) -> None:
+        row = None
+        while True:
+            await outlet.room()
+            made = await production.step(row, last)
+            outlet.write(made.data)
+            if made.ended:
+                return
+            row = None if made.again is None else await self.database.interact(url, made.again)
+
+
+def _asked(request: Request) -> tuple[Query, str, Kind]:
+    pairs, others = asked_pairs(request, "kind")
+    name = others.get("kind", "")
+    kind = KINDS.get(name)
+    if kind is None:
+        raise QueryError([f"kind: {name[:80]!r} is none of {', '.join(KINDS)}"])
+    return parse_query(pairs), name, kind
+
+
+def _set_headers(request: Request, name: str, kind: Kind) -> None:
+    request.setHeader("content-type", kind.media_type)
+    request.setHeader("content-disposition", f'attachment; filename="lcc.{name}"')
+    request.setHeader("cache-control", "no-store")
