@@ -28,6 +28,7 @@ from lcc.admin.botm_status import BotmStatus, NotAsked, ask_botm
 from lcc.admin.context import Admin, Failed, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.repair import tell_when
+from lcc.config import Config
 from lcc.model import ContentRow
 from lcc.storage.content_check import (
     Leaf,
@@ -51,6 +52,7 @@ _ID_MAX = 2**63 - 1
 
 ROW_FAULTS = ("missing", "length", "hash", "unreadable")
 REMOVABLE = ("orphan", "leftover")
+REMOVED = "removed"
 REPORTED = ("beyond", "undecided")
 """Faults that cannot be repaired here."""
 
@@ -236,20 +238,22 @@ def fsck_command(
         raise Failed(f"there is no content folder {folder}")
     if not (folder / SYNCED).is_file():
         raise Failed(f"{folder} has no file {SYNCED!r}: no BOT-M has ever used it, or it is not mounted")
+    number = machine or config.botm.machine
+    _see_that_it_is_its(config, number, repair)
     pace = Pace(rate or config.botm.verify_bytes, time.monotonic, time.sleep)
-    listing = Listing(_COLUMNS, as_json)
+    listing = Listing((*_COLUMNS[:1], Column("done", 8), *_COLUMNS[1:]) if repair else _COLUMNS, as_json)
     counts: dict[str, int] = {}
     left = ordered = 0
     with admin.database() as database:
-        check = Check(folder, machine or config.botm.machine, database, lambda: ask_botm(config), pace, quick)
+        check = Check(folder, number, database, lambda: ask_botm(config), pace, quick)
         damaged: list[int] = []
         try:
             for finding in check.run():
                 counts[finding.kind] = counts.get(finding.kind, 0) + 1
                 done = ""
                 if repair and finding.kind in REMOVABLE:
-                    (folder / finding.path).unlink(missing_ok=True)
-                    done = "removed"
+                    done = _remove(folder / finding.path)
+                    left += done != REMOVED
                 elif repair and finding.kind in ROW_FAULTS and finding.file is not None:
                     damaged.append(finding.file)
                     done = "ordered"
@@ -258,15 +262,42 @@ def fsck_command(
                 listing.row(_record(finding, check.machine, done))
                 if len(damaged) >= ORDER_FILES:
                     ordered += _order(database, check.machine, damaged)
-            ordered += _order(database, check.machine, damaged)
         except OSError as error:
             raise Failed(f"the content folder cannot be checked: {error}") from None
+        finally:
+            ordered += _order(database, check.machine, damaged)
         _summary(check, counts, repair, as_json)
         if ordered and not as_json:
             click.echo(f"ordered: {ordered:,} URLs are fetched again")
             tell_when(admin, database)
     if left:
         raise SystemExit(Failed.exit_code)
+
+
+def _see_that_it_is_its(config: Config, machine: int, repair: bool) -> None:
+    """Whose folder this is: by another machine's rows all files would be missing here.
+
+    :raises Failed: it is another machine's, or that cannot be told where it matters.
+    """
+    try:
+        owner = ask_botm(config).machine
+    except NotAsked as error:
+        if repair and machine != config.botm.machine:
+            raise Failed(
+                f"whether this is the folder of machine {machine} cannot be told, because {error}: nothing is repaired"
+            ) from None
+        return
+    if owner != machine:
+        raise Failed(f"this is the content folder of machine {owner}, not of machine {machine}")
+
+
+def _remove(path: Path) -> str:
+    """Remove a file; what to say of that."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        return f"not removed: {error.strerror}"
+    return REMOVED
 
 
 def _order(database: BlockingDatabase, machine: int, files: list[int]) -> int:

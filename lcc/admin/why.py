@@ -144,6 +144,7 @@ def _view(
         md5, length, mtime = view.told
         cached = as_record(view.cached, content) | {
             "status": view.cached.status,
+            "here": view.cached.fetched_machineid == config.botm.machine,
             "confirmed_time": view.cached.confirmed_time,
             "told_md5": md5 or None,
             "told_len": length,

@@ -8,6 +8,7 @@ from typing import Any
 from lcc.admin.live import duration
 from lcc.admin.output import cell
 from lcc.errors import entry_for
+from lcc.storage.content_names import content_path
 from lcc.users.records import CACHED
 
 Record = Mapping[str, Any]
@@ -76,6 +77,9 @@ def _cached(answer: Record, row: Record) -> Iterator[str]:
     yield line
     if row["fetched_fileid"] is None:
         yield "its content file was lost, and is being fetched again"
+    elif not row["here"]:  # its home folder may be another one there
+        name = content_path(row["fetched_fileid"])
+        yield f"in {name} in the content folder of machine {row['fetched_machineid']} (file {row['fetched_fileid']})"
     else:
         yield f"in {row['path']} on machine {row['fetched_machineid']} (file {row['fetched_fileid']})"
     yield f"{row['len']} bytes, md5 {row['md5'] or 'unknown'}, status {row['status']}, change {row['change']}"

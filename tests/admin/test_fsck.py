@@ -35,6 +35,7 @@ class Machine:
         self.attempts: set[str] = set()
         self.settled = True
         self.running = True
+        self.number = 1
         self.meanwhile: Callable[[], object] = lambda: None
         self.asked = 0
         (folder / "attempts").mkdir(parents=True)
@@ -47,7 +48,7 @@ class Machine:
         self.meanwhile()
         if not self.running:
             raise NotAsked("it does not run")
-        return BotmStatus(1, self.settled, frozenset(self.held), frozenset(self.attempts))
+        return BotmStatus(self.number, self.settled, frozenset(self.held), frozenset(self.attempts))
 
     def write(self, file: int, data: bytes) -> Path:
         path = self.folder / content_path(file)
@@ -361,3 +362,58 @@ def test_a_folder_that_is_not_there_is_not_taken_for_an_empty_one(machine: Machi
     assert "no content folder" in command("--repair", code=1).stderr
     command.config.write_text(command.config.read_text() + '[botm]\nserves = "botms"\n')
     assert "central" in command(code=1).stderr
+
+
+def test_the_folder_of_another_machine_is_left_alone(machine: Machine, command: Command) -> None:
+    """By the rows of another machine all files would be missing here."""
+    machine.fill(5)
+    assert "of machine 1, not of machine 2" in command("--repair", "--machine", "2", code=1).stderr
+    machine.running = False
+    assert "nothing is repaired" in command("--repair", "--machine", "2", code=1).stderr
+    command("--machine", "2", code=1)  # only looks, and decides nothing
+    machine.running, machine.number = True, 2
+    assert "of machine 2, not of machine 1" in command("--repair", code=1).stderr
+    assert (machine.folder / content_path(5)).exists()
+    assert machine.queue.database.query("SELECT COUNT(*) FROM damaged") == [(0,)]
+
+
+def test_what_cannot_be_removed_holds_up_nothing(
+    machine: Machine, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.fill(5)
+    (machine.folder / content_path(5)).unlink()
+    machine.write(3, b"nobody's")
+    machine.write(4, b"nobody's")
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path.name.endswith("3"):
+            raise PermissionError(13, "Permission denied", str(path))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    found = command.json("--repair", code=1)
+    assert [(row["file"], row["done"]) for row in found[:-1]] == [
+        (5, "ordered"),
+        (3, "not removed: Permission denied"),
+        (4, "removed"),
+    ]
+    assert "not removed" in command("--repair", code=1).stdout
+
+
+def test_what_was_found_before_the_disk_failed_is_ordered(
+    machine: Machine, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.fill(5, 5000)
+    (machine.folder / content_path(5)).unlink()
+
+    def failing(check: Check, first: int, upto: int) -> Any:
+        if first > 5:
+            raise PermissionError(13, "Permission denied", "somewhere")
+        return rows(check, first, upto)
+
+    rows = Check._rows
+    monkeypatch.setattr(Check, "_rows", failing)
+    result = command("--repair", code=1)
+    assert "somewhere" in result.stderr
+    assert machine.queue.database.query("SELECT file FROM damaged") == [(5,)]

@@ -95,6 +95,8 @@ def test_cached(site: Site) -> None:
     words = site.words("a")
     assert "text/html: cached since 2023-11-14 20:13:20 UTC (2 hours ago)" in words
     assert content_path(1) in words and "on machine 1 (file 1)" in words
+    site.lcc.config_path.write_text(site.lcc.config_path.read_text() + "[botm]\nmachine = 9\n")
+    assert f"in {content_path(1)} in the content folder of machine 1 (file 1)" in site.words("a")
     assert f"1 bytes, md5 {cached['md5']}, status 200, change 1" in words
     assert f"the provider told md5 {'a' * 32}, len 1, mtime 2" in words
     site.queue.send(2, notice("a", md5="a"), now=NOW - 3600)
