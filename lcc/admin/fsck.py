@@ -284,7 +284,7 @@ def _see_that_it_is_its(config: Config, machine: int, repair: bool) -> None:
     except NotAsked as error:
         if repair and machine != config.botm.machine:
             raise Failed(
-                f"whether this is the folder of machine {machine} cannot be told, because {error}: nothing is repaired"
+                f"whether this is the folder of machine {machine} is not known, because {error}: nothing is repaired"
             ) from None
         return
     if owner != machine:
