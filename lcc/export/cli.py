@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from lcc.export.packages import COMMANDS as PACKAGES
 from lcc.export.source import Source
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -46,3 +47,7 @@ def main(
     changes since the token are no longer known; 4 the LCC cannot be reached, or its answer was cut off.
     """
     context.obj = Source(config_path, address, token_file, ca_file)
+
+
+for _command in (*PACKAGES,):
+    main.add_command(_command)

@@ -1,0 +1,74 @@
+"""The index of a WARC file, as replay software wants it: CDXJ, sorted, a line for each content.
+
+A line is ``SURT TIMESTAMP {"url": …, "mime": …, "status": …, "digest": …, "length": …, "offset": …, "filename": …}``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+RUN_LINES = 100_000
+"""Sorted in memory; more of them through temporary files."""
+_INDEXED = frozenset(["response", "resource", "revisit"])
+
+
+def write_index(warc: BinaryIO, filename: str, index: BinaryIO, temporary: Path) -> int:
+    """Write the index of a WARC.
+
+    :param warc: the file, from its beginning.
+    :param filename: that replay software will find it under.
+    :param temporary: a folder for temporary files.
+    :returns: how many lines it has.
+    :raises ImportError: warcio or surt is not installed.
+    """
+    count = 0
+    with ExitStack() as stack:
+        runs: list[BinaryIO] = []
+        lines: list[bytes] = []
+        for line in _lines(warc, filename):
+            lines.append(line)
+            count += 1
+            if len(lines) == RUN_LINES:
+                run = stack.enter_context(tempfile.TemporaryFile(dir=temporary))
+                run.writelines(sorted(lines))
+                run.seek(0)
+                runs.append(run)
+                lines.clear()
+        index.writelines(heapq.merge(*runs, sorted(lines)))
+    return count
+
+
+def _lines(warc: BinaryIO, filename: str) -> Iterator[bytes]:
+    from surt import surt
+    from warcio.archiveiterator import ArchiveIterator
+
+    records = ArchiveIterator(warc)
+    for record in records:
+        kind = record.rec_type
+        if kind not in _INDEXED:
+            continue
+        url = record.rec_headers.get_header("WARC-Target-URI")
+        date = re.sub("[^0-9]", "", record.rec_headers.get_header("WARC-Date"))[:14]
+        fields = {
+            "url": url,
+            "mime": "warc/revisit" if kind == "revisit" else _mimetype(record),
+            "status": record.http_headers.get_statuscode() if record.http_headers else "200",
+            "digest": record.rec_headers.get_header("WARC-Payload-Digest"),
+            "length": str(records.get_record_length()),
+            "offset": str(records.get_record_offset()),
+            "filename": filename,
+        }
+        yield f"{surt(url)} {date} {json.dumps(fields)}\n".encode()
+
+
+def _mimetype(record: Any) -> str:
+    headers = record.http_headers or record.rec_headers
+    mimetype: str = headers.get_header("Content-Type") or "unk"
+    return mimetype.partition(";")[0].strip() or "unk"

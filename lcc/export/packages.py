@@ -1,0 +1,123 @@
+"""``lcc-export tar``, ``tar.gz``, ``warc``: rows of the cache with their content as one file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from lcc.export.cdxj import write_index
+from lcc.export.endmark import EndMark, NotComplete
+from lcc.export.files import replacing
+from lcc.export.source import Failed, Source, Unreachable, pass_source
+from lcc.users.choosing import asked_fields, query_options
+
+Fields = dict[str, str | list[str]]
+
+
+class Incomplete(Failed):
+    """The package is there, but contents are missing from it."""
+
+    exit_code = 5
+
+
+_output = click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    required=True,
+    help="Write it there, whole or not at all; -: to standard output, as it comes.",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Say what is in it as a JSON object.")
+
+
+def _command(name: str, text: str) -> Callable[[Callable[..., None]], click.Command]:
+    def decorate(function: Callable[..., None]) -> click.Command:
+        command = click.command(name, help=text, epilog="Exit code 5: it is there, but contents are missing from it.")
+        return command(_output(query_options()(_json(pass_source(function)))))
+
+    return decorate
+
+
+@_command("tar", "Write rows with their content as a tar; with --since, what has changed since an earlier one.")
+def tar_command(source: Source, /, output: Path, as_json: bool, **options: Any) -> None:
+    _export(source, "tar", output, as_json, asked_fields(options))
+
+
+@_command("tar.gz", "Write rows with their content as a tar.gz; with --since, what has changed since an earlier one.")
+def tar_gz_command(source: Source, /, output: Path, as_json: bool, **options: Any) -> None:
+    _export(source, "tar.gz", output, as_json, asked_fields(options))
+
+
+@click.option("--no-index", is_flag=True, help="Write no CDXJ index.")
+def _warc(source: Source, /, output: Path, as_json: bool, no_index: bool, **options: Any) -> None:
+    fields = asked_fields(options)
+    if str(output) == "-" or no_index:
+        _export(source, "warc.gz", output, as_json, fields)
+        return
+    if find_spec("warcio") is None or find_spec("surt") is None:
+        raise Failed("the index needs warcio and surt: install lcc[warc], or say --no-index")
+    _export(source, "warc.gz", output, as_json, fields, with_index=True)
+
+
+warc_command = _command(
+    "warc",
+    "Write rows with their content as a compressed WARC 1.1 file, and its CDXJ index beside it; with --since, what "
+    "has changed since an earlier one.",
+)(_warc)
+
+
+def _export(
+    source: Source, kind: str, output: Path, as_json: bool, fields: Fields, *, with_index: bool = False
+) -> None:
+    mark = EndMark(kind.endswith(".gz"))
+    to_stdout = str(output) == "-"
+    try:
+        if to_stdout:
+            end = _fetch(source, kind, fields, mark, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        else:
+            with replacing(output) as file:
+                end = _fetch(source, kind, fields, mark, file)
+                if with_index:
+                    file.seek(0)
+                    with replacing(_index_of(output)) as index:
+                        write_index(file, output.name, index, output.parent)
+    except NotComplete as error:
+        raise Unreachable(str(error)) from None
+    except OSError as error:
+        raise Failed(f"{output}: {error.strerror or error}") from None
+    _tell(end, as_json, err=to_stdout)
+    if end["missing"]:
+        raise Incomplete(f"{end['missing']} contents could not be had; the package says which, and why")
+
+
+def _fetch(source: Source, kind: str, fields: Fields, mark: EndMark, file: BinaryIO) -> dict[str, Any]:
+    with source.cache() as cache:
+        for piece in cache.package(kind, **fields).pieces():
+            mark.take(piece)
+            file.write(piece)
+    return mark.read()
+
+
+def _index_of(warc: Path) -> Path:
+    """``x.cdxj`` for ``x.warc.gz``."""
+    name = warc.name.removesuffix(".gz").removesuffix(".warc")
+    return warc.with_name(f"{name}.cdxj")
+
+
+def _tell(end: dict[str, Any], as_json: bool, err: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(end), err=err)
+        return
+    click.echo(f"{end['files']} contents, {end['deleted']} deleted", err=err)
+    if end["next"] is not None:
+        click.echo(f"next: {end['next']}", err=err)
+
+
+COMMANDS = (tar_command, tar_gz_command, warc_command)
