@@ -91,6 +91,7 @@ def test_a_robot_that_connects_again_before_its_end_was_noticed(bench: Bench) ->
     bench.say(qm, fetch_order(1))
     new, _ = bench.bot(1, "b1")
     assert old.lost
+    bench.pass_time(1)
     assert ids(new) == ["q1-1"]
     assert qm.of(Capacity)[-1] == Capacity(1)
 
@@ -281,7 +282,7 @@ def test_a_fetch_does_not_begin_again_after_its_hours(bench: Bench) -> None:
     wire.kill(wire.client)
     bench.settle()
     other, _ = bench.bot(1, "b2")
-    bench.settle()
+    bench.pass_time(1)
     assert ids(other) == []
     (late,) = qm.of(Done)
     assert late.code == CODES["hours-over"]

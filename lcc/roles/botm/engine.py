@@ -31,8 +31,8 @@ Hours
     from when the order came in, also through a change of robots; what is too late goes back as ``hours-over``.
 
 Failures
-    *A robot is gone*: its attempts are thrown away; its orders go to others, in front of all that wait, under new
-    attempt names.  *A robot is dropped by this end* (silent, or sends garbage): it may hang, with its connections
+    *A robot is gone*: a moment later its attempts are thrown away; its orders go to others, in front of all that
+    wait, under new attempt names.  *A robot is dropped by this end* (silent, or sends garbage): it may hang, with its connections
     to web servers still open.  Its orders are held back until it has connected again (it ends all its fetches
     when it loses the connection) or their time is over.  *The queue manager is gone*: fetching goes on; results are
     kept, never more than orders were held.  *The disk fails*: a result is ``store-failed``; nothing is handed out and
@@ -84,6 +84,8 @@ LEASE_SHARE = 0.9
 ROBOT_MARGIN_SECONDS = 2
 """A robot must have ended this long before the order's time is over."""
 SWEEP_SECONDS = 1.0
+ENDING_SECONDS = 0.5
+"""A process that dies closes its connections one by one: that to here may be closed before those to sites."""
 PAUSE_FIRST_SECONDS = 5.0
 PAUSE_MAX_SECONDS = 60.0
 _STORE_FAILED = CODES["store-failed"]
@@ -120,6 +122,7 @@ class BotMaster:
         self._results = Results()
         self._pool = Pool()
         self._held_back: dict[str, list[Order]] = {}
+        self._ending: set[IDelayedCall] = set()
         self._robot_factory = self._make_robot_factory()
         self._link: UpLink | None = None
         self._told_capacity = -1
@@ -144,7 +147,7 @@ class BotMaster:
 
     def stop(self) -> Deferred[None]:
         """End all timers and the robots' connections; fires when the content is safely on the disk."""
-        for call in (self._sweep_call, self._pause_call):
+        for call in (self._sweep_call, self._pause_call, *self._ending):
             if call is not None and call.active():
                 call.cancel()
         self._robot_factory.drop_all()
@@ -397,8 +400,8 @@ class BotMaster:
                 count=len(orders),
                 then="which go to others" if robot.left else "which wait until it is back or their time is over",
             )
-        if robot.left:
-            self._release(orders)
+        if robot.left and orders:
+            self._release_soon(orders)
         elif orders:
             self._held_back.setdefault(robot.run, []).extend(orders)
         self._tell_capacity()
@@ -482,9 +485,19 @@ class BotMaster:
             self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
         self._hand_out()
 
+    def _release_soon(self, orders: list[Order]) -> None:
+        def release() -> None:
+            self._ending.discard(call)
+            self._release(orders)
+            self._hand_out()
+
+        call = self._clock.callLater(ENDING_SECONDS, release)
+        self._ending.add(call)
+
     def _release(self, orders: list[Order]) -> None:
         for order in orders:
-            self._content.discard(order.attempt)
+            if order.attempt:
+                self._content.discard(order.attempt)
         self._book.put_back(orders)
 
     def _send_back(self, order: Order) -> None:
