@@ -38,7 +38,7 @@ class _Fetching(Service):
     def __init__(self, robot: Robot | ListeningRobot) -> None:
         self._robot = robot
 
-    def stopService(self) -> Deferred[list[None]]:
+    def stopService(self) -> Deferred[None]:
         super().stopService()
         return self._robot.close()
 

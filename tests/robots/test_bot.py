@@ -6,9 +6,12 @@ from typing import Any
 
 import attrs
 import pytest
+from twisted.internet.defer import CancelledError, Deferred
 
 from lcc.errors import CODES, FetchError
+from lcc.model import Fetched
 from lcc.protocols.work import Done, Fetch, Ready
+from lcc.roles.bot.closing import CLOSE_SECONDS
 from lcc.roles.bot.engine import WAITING_MAX, Robot
 from lcc.storage.content import ATTEMPTS, AttemptFolder, Disk, attempt_path
 
@@ -382,3 +385,84 @@ def test_what_waited_while_the_robot_stood_still_is_begun_after_a_look(bench: Be
     assert len(bench.fetcher.all) == 1
     bench.pass_time(1, 0.25)
     assert len(bench.fetcher.all) == 2
+
+
+class StrangeFetcher:
+    """Somebody's plugin, with faults."""
+
+    schemes = ("strange",)
+
+    def __init__(self, gives: Any) -> None:
+        self.gives = gives
+        self.sinks: list[Any] = []
+        self.ends: list[Deferred[Any]] = []
+
+    def fetch(self, order: Any, sink: Any, follow: Any) -> Any:
+        self.sinks.append(sink)
+        return Deferred.fromCoroutine(self.never()) if self.gives == "never" else self.gives
+
+    async def never(self) -> Any:
+        while True:
+            self.ends.append(Deferred())
+            try:
+                return await self.ends[-1]
+            except CancelledError:
+                pass
+
+    def close(self) -> Any:
+        if self.gives == "raise":
+            raise ZeroDivisionError("oops")
+        return Deferred(lambda _: None)
+
+
+@pytest.mark.parametrize("gives", [None, 42, "text"])
+def test_a_fetcher_that_gives_no_deferred(bench: Bench, gives: Any, logged_errors: Any) -> None:
+    bench.robot._fetchers = {"strange": StrangeFetcher(gives), **bench.robot._fetchers}
+    for _ in range(2):
+        bench.say(attrs.evolve(fetch_order(1, attempt=attempt_path(1, 1)), url="strange://x/"))
+    assert [result.code for result in bench.results] == [CODES["robot-error"]] * 2
+    assert bench.robot.running == 0 and not bench.wire.closed
+    assert len(logged_errors.flush("gives no Deferred")) == 2
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_fetcher_that_does_not_end_is_left_alone(bench: Bench, lost: bool, logged_errors: Any) -> None:
+    strange = StrangeFetcher("never")
+    bench.robot._fetchers = {"strange": strange, **bench.robot._fetchers}
+    order = attrs.evolve(fetch_order(1, lease=10, attempt=attempt_path(1, 1)), url="strange://x/")
+    bench.say(order)
+    bench.order(2, lease=100)
+    strange.sinks[0].write(b"part")
+    if lost:
+        bench.wire.server.stream.abort()
+        bench.settle()
+        assert bench.robot.running == 1  # told to end
+        bench.botm, bench.wire = bench.connect_botm()
+        bench.pass_time(2)
+        assert bench.results == []
+    else:
+        bench.pass_time(13)
+        assert [(result.id, result.code) for result in bench.results] == [(order.id, CODES["deadline"])]
+        assert bench.robot.running == 1  # the other provider's goes on
+    assert "000000000001.1" not in bench.files()
+    assert len(logged_errors.flush("does not end")) == 1
+    bench.order(3, pid=1)
+    assert bench.urls[-1] == "http://site1.example/3"
+    with pytest.raises(OSError, match="ended"):
+        strange.sinks[0].write(b"more")
+    strange.ends[-1].callback(Fetched(status=0, url="strange://x/"))
+    count = len(bench.results)
+    bench.fetcher.running[-1].succeed(b"x")
+    assert [result.id for result in bench.results[count:]] == ["q1-3"]
+
+
+@pytest.mark.parametrize("gives", ["never", "raise"])
+def test_a_fetcher_that_does_not_close_holds_up_no_stop(bench: Bench, gives: str, logged_errors: Any) -> None:
+    bench.robot._fetchers = {"strange": StrangeFetcher(gives), **bench.robot._fetchers}
+    if gives == "never":
+        bench.say(attrs.evolve(fetch_order(1, attempt=attempt_path(1, 1)), url="strange://x/"))
+    closed: list[Any] = []
+    bench.robot.close().addCallback(closed.append)
+    bench.clock.advance(CLOSE_SECONDS)
+    assert closed == [None] and bench.fetcher.closed
+    assert len(logged_errors.flush("strange does not close")) == 1

@@ -17,11 +17,12 @@ What it promises
     None begins when it is too late for it (``start_seconds``: its hours are over).
 
 Failures
-    *The BOT-M is gone*: all fetches end at once, their connections to web servers are closed and what they wrote is
-    removed, because the BOT-M gives these orders to others; only then does it connect again.  *The fetcher raises
-    something unexpected*: a result ``robot-error``, a log entry with the traceback, and the robot goes on.  *The disk
-    fails*: a result ``store-failed``.  *This process is killed*: the BOT-M sees the connection close and gives its
-    orders to others.
+    *The BOT-M is gone*: all fetches end at once, their connections to web servers are closed and what they wrote
+    is removed, because the BOT-M gives these orders to others; only then does it connect again.  *The fetcher
+    raises something unexpected*: a result ``robot-error``, a log entry with the traceback, and the robot goes on.
+    *The fetcher does not end when it is told to*: a second later it is left alone, and the robot goes on without
+    it.  *The disk fails*: a result ``store-failed``.  *This process is killed*: the BOT-M sees the connection
+    close and gives its orders to others.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
@@ -37,6 +38,7 @@ from lcc.errors import FetchError, StreamError
 from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import Fetch
+from lcc.roles.bot.closing import close_all
 from lcc.roles.bot.job import Job
 from lcc.roles.bot.link import BotLink, BotLinkFactory
 from lcc.roles.bot.redirects import Redirects
@@ -95,17 +97,17 @@ class Robot:
         self._waiting.clear()
         for job in list(self._running.values()):
             job.end(FetchError("robot-error", "the robot lost its BOT-M"))
-        if self._sweep_call is not None:
-            self._sweep_call.cancel()
-            self._sweep_call = None
+        self._stop_sweeping()
         self._holding = False
+        if self._running:
+            self._sweep_in(SWEEP_SECONDS)  # some take their time
 
-    def close(self) -> Deferred[list[None]]:
+    def close(self) -> Deferred[None]:
         """End all fetches and close all connections to web servers."""
         self._link = None
         self.end_fetches()
-        fetchers = {id(fetcher): fetcher for fetcher in self._fetchers.values()}
-        return gatherResults([fetcher.close() for fetcher in fetchers.values()], consumeErrors=True)
+        self._stop_sweeping()
+        return close_all(self._fetchers, self._clock)
 
     @property
     def running(self) -> int:
@@ -188,6 +190,11 @@ class Robot:
         self._sweep_due = self._clock.seconds() + seconds
         self._sweep_call = self._clock.callLater(seconds, self._sweep)
 
+    def _stop_sweeping(self) -> None:
+        if self._sweep_call is not None:
+            self._sweep_call.cancel()
+            self._sweep_call = None
+
     def _next(self) -> Job | None:
         for index, job in enumerate(self._waiting):
             if job.fetch.pid not in self._running:
@@ -202,6 +209,8 @@ class Robot:
         job.start(fetcher, self._sinks, self._redirects.rule).addCallback(self._ended, job)
 
     def _ended(self, answer: str, job: Job) -> None:
+        if self._running.get(job.fetch.pid) is not job:
+            return  # it was abandoned
         del self._running[job.fetch.pid]
         self._answer(job, answer)
         self._start()
@@ -219,6 +228,9 @@ class Robot:
         for job in [job for job in self._waiting if job.is_too_late(now)]:
             self._waiting.remove(job)
             self._answer(job, job.never_started())
-        for job in [job for job in self._running.values() if now >= job.lease_end]:
-            job.end(FetchError("deadline", "the order's time was over"))
+        for job in list(self._running.values()):
+            if job.told_to_end:
+                self._ended(job.abandon(), job)
+            elif now >= job.lease_end:
+                job.end(FetchError("deadline", "the order's time was over"))
         self._start()

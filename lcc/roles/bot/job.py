@@ -85,18 +85,31 @@ class Job:
                 fetch.modified,
                 fetch.stored_bytes,
             )
-            self._fetching = fetcher.fetch(order, sink, rule(fetch.roots))
+            fetching: object = fetcher.fetch(order, sink, rule(fetch.roots))
+            if not isinstance(fetching, Deferred):
+                raise TypeError(f"the fetcher for {fetcher.schemes[0]} gives no Deferred but {fetching!r:.100}")
+            self._fetching = fetching
         except Exception:
             answer: Deferred[str] = Deferred()
             answer.callback(self._failed(Failure()))
             return answer
-        return self._fetching.addCallback(self._fetched).addErrback(self._failed)
+        return fetching.addCallback(self._fetched).addErrback(self._failed)
 
     def end(self, why: FetchError) -> None:
         """End the fetch at once; its answer is this error."""
         self._ended_for = why
         if self._fetching is not None:
             self._fetching.cancel()
+
+    @property
+    def told_to_end(self) -> bool:
+        """It was ended; its answer comes in a moment."""
+        return self._ended_for is not None
+
+    def abandon(self) -> str:
+        """It was told to end and goes on: leave it alone.  Its answer; what the fetcher says now counts no longer."""
+        _log.error("The fetcher for {url} does not end when it is told to; it is left alone", url=self.fetch.url)
+        return self._failed(Failure(self._ended_for))
 
     def is_too_late(self, now: float) -> bool:
         """It waits, and must not be begun any more."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
@@ -34,6 +34,7 @@ from lcc.model import Fetched, FetchOrder
 from lcc.protocols.typed import TYPED, TYPED_LIMITS, Quit, TypedDone, TypedFetch, answer, moment
 from lcc.protocols.xmlfeed import End, Event, Start, XmlFeed
 from lcc.protocols.xmltext import escape
+from lcc.roles.bot.closing import close_all
 from lcc.roles.bot.redirects import Redirects
 from lcc.transport.stream import StreamLimits, XmlStream
 
@@ -86,12 +87,11 @@ class ListeningRobot:
             return answer(self._failed(error, sink, begun))
         return answer(attrs.evolve(done, elapsed_ms=self._since(begun)), fetched.headers)
 
-    def close(self) -> Deferred[list[None]]:
+    def close(self) -> Deferred[None]:
         """End everything."""
         for person in list(self.persons):
             person.stream.abort()
-        fetchers = {id(fetcher): fetcher for fetcher in self._fetchers.values()}
-        return gatherResults([fetcher.close() for fetcher in fetchers.values()], consumeErrors=True)
+        return close_all(self._fetchers, self.clock)
 
     def _finished(self, typed: TypedFetch, fetched: Fetched, sink: IAttemptFile) -> TypedDone:
         if fetched.status and not fetched.unchanged and not 200 <= fetched.status < 300:
