@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from lcc.export.indexing import COMMANDS as INDEXING
 from lcc.export.packages import COMMANDS as PACKAGES
 from lcc.export.source import Source
 
@@ -49,5 +50,5 @@ def main(
     context.obj = Source(config_path, address, token_file, ca_file)
 
 
-for _command in (*PACKAGES,):
+for _command in (*PACKAGES, *INDEXING):
     main.add_command(_command)

@@ -43,6 +43,10 @@ class CacheError(Exception):
     """The LCC cannot be reached, or cannot answer now; later it may."""
 
 
+class Unavailable(CacheError):
+    """The LCC cannot answer this now (status 503); later it may."""
+
+
 class Refused(CacheError):
     """The LCC does not answer this question.
 
@@ -324,4 +328,6 @@ def reply_error(path: str, status: int, body: bytes) -> CacheError:
         return StartAgain(410, text)
     if status in (404, 410) and path.startswith("/content"):
         return Gone(status, text)
+    if status == 503:
+        return Unavailable(text)
     return CacheError(text) if status >= 500 else Refused(status, text)

@@ -1,0 +1,223 @@
+"""Where an export goes: a command's standard input, a file, or standard output."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Protocol
+
+from lcc.export.source import Failed
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+class Sink(Protocol):
+    """Takes bytes."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
+class Consumer(Protocol):
+    """Who gets the export."""
+
+    def open(self) -> Sink:
+        """Begin a stream; the one before has been closed."""
+        ...
+
+    def close(self) -> None:
+        """It was all.
+
+        :raises Failed: the consumer did not take it.
+        """
+        ...
+
+    def abort(self) -> None:
+        """The rest cannot be had: what was begun must come to nothing."""
+        ...
+
+
+class Command:
+    """A command that reads the export from its standard input; exit code 0 says that it succeeded.
+
+    It dies with this process: of a stream that merely ends it would think that it was all.
+
+    :param environment: is added to its own.
+    """
+
+    def __init__(self, words: Sequence[str], environment: dict[str, str]) -> None:
+        self._words = list(words)
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def open(self) -> Sink:
+        process = self.start(subprocess.PIPE)
+        assert process.stdin is not None
+        return _Pipe(process.stdin, self._ended)
+
+    def start(self, stdin: int | IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start it with this standard input."""
+        try:
+            self._process = subprocess.Popen(
+                self._words,
+                stdin=stdin,
+                env={**os.environ, **self._environment},
+                start_new_session=True,
+                preexec_fn=_die_with(os.getpid()),
+            )
+        except OSError as error:
+            raise Failed(f"the consumer cannot be started: {error}") from None
+        return self._process
+
+    def close(self) -> None:
+        process = self._process
+        assert process is not None
+        try:
+            if process.stdin is not None:
+                process.stdin.close()
+        except BrokenPipeError:
+            self._ended()
+        code = process.wait()
+        self._process = None
+        if code:
+            raise Failed(f"the consumer failed ({_said(code)}); nothing has moved on")
+
+    def _ended(self) -> None:
+        assert self._process is not None
+        code = self._process.wait()
+        self._process = None
+        raise Failed(f"the consumer ended before it had all ({_said(code)}); nothing has moved on") from None
+
+    def abort(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+        if process.stdin is not None:
+            try:
+                process.stdin.close()
+            except BrokenPipeError:
+                pass
+
+
+class File:
+    """A file, which is there when all of it is on the disk.
+
+    :param keep: a file that is there has not been read yet: it must not be replaced.
+    """
+
+    def __init__(self, path: Path, keep: bool) -> None:
+        self._path = path
+        self._part = path.with_name(f"{path.name}.part")
+        self._keep = keep
+        self._file: IO[bytes] | None = None
+
+    def open(self) -> Sink:
+        if self._keep and self._path.exists():
+            raise Failed(f"{self._path} is still there: what it holds would be lost; use it and take it away first")
+        with _as_failure():
+            self._file = self._part.open("wb")
+        return _Disk(self._file)
+
+    def close(self) -> None:
+        assert self._file is not None
+        with _as_failure(), self._file as file:
+            file.flush()
+            os.fsync(file.fileno())
+            self._part.rename(self._path)
+            sync_folder(self._path.parent)
+        self._file = None
+
+    def abort(self) -> None:
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OSError:
+                pass
+            self._part.unlink(missing_ok=True)
+            self._file = None
+
+
+class Output:
+    """Standard output: nobody knows who reads it, and with what success."""
+
+    def open(self) -> Sink:
+        return _Pipe(sys.stdout.buffer, _output_ended)
+
+    def close(self) -> None:
+        try:
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            _output_ended()
+
+    def abort(self) -> None:
+        """Nothing can be taken back: the exit code says it."""
+
+
+class _Pipe:
+    def __init__(self, file: IO[bytes], ended: Callable[[], None]) -> None:
+        self._file = file
+        self._ended = ended
+
+    def write(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+        except BrokenPipeError:
+            self._ended()
+
+
+class _Disk:
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> None:
+        with _as_failure():
+            self._file.write(data)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def _as_failure() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Failed(str(error)) from None
+
+
+def _output_ended() -> None:
+    # What is left in the buffer must not be tried again at the interpreter's end.
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+    raise Failed("nobody reads the output any longer")
+
+
+def _said(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"signal {-code}"
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    def prepare() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it was too late
+            os._exit(127)
+
+    return prepare

@@ -1,0 +1,125 @@
+"""The content of pages, whole before anything of it is handed on: a content that is cut off must not spoil a stream
+in which its length stands first, and a slow consumer must not keep the LCC waiting."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO
+
+import attrs
+
+from lcc.export.pages import Page
+from lcc.export.texts import as_latin1, as_references, charset_of, decoded, title_of
+from lcc.users.blocking import Cache, CacheError, Gone, Unavailable
+
+MEMORY_BYTES = 1 << 20
+"""What is longer waits on the disk."""
+ATTEMPTS = 3
+PAUSE_SECONDS = 1.0
+TROUBLES_MAX = 10
+"""So many pages in a row without their content: it is not the pages, it is the LCC."""
+
+
+@attrs.frozen
+class Document:
+    """A page with its content.
+
+    :ivar data: the content as it was fetched.
+    :ivar charset: of a text.
+    """
+
+    page: Page
+    data: IO[bytes]
+    size_bytes: int
+    charset: str
+
+    @property
+    def title(self) -> str:
+        """As the page says; may be empty."""
+        return title_of(self.data, self.charset) if self.page.kind == "html" else ""
+
+    def raw(self) -> Iterator[bytes]:
+        """The content as it was fetched."""
+        self.data.seek(0)
+        while piece := self.data.read(1 << 16):
+            yield piece
+
+    def text(self) -> Iterator[str]:
+        """A text, decoded."""
+        return decoded(self.data, self.charset)
+
+    def plain(self) -> Iterator[bytes]:
+        """For an engine that reads Latin-1: markup in ASCII with references, other text in Latin-1, what is no text
+        as it is."""
+        if self.page.kind == "other":
+            return self.raw()
+        return map(as_latin1 if self.page.kind == "text" else as_references, self.text())
+
+    @contextmanager
+    def converted(self) -> Iterator[tuple[IO[bytes], int]]:
+        """:meth:`plain` as a file, and its length in bytes."""
+        with tempfile.SpooledTemporaryFile(MEMORY_BYTES) as file:
+            for piece in self.plain():
+                file.write(piece)
+            size_bytes = file.tell()
+            file.seek(0)
+            yield file, size_bytes
+
+
+class Contents:
+    """Gets content from an LCC.
+
+    :param sleep: takes seconds.
+    :ivar held_over: the names of pages whose content cannot be had now.
+    """
+
+    def __init__(self, cache: Cache, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._cache = cache
+        self._sleep = sleep
+        self.held_over: set[str] = set()
+        self._troubles = 0
+
+    @contextmanager
+    def document(self, name: str, page: Page) -> Iterator[Document | None]:
+        """A page with its content, as it is now.
+
+        None: there is none; it may be in :attr:`held_over` then, or the cache does not have it any longer.
+
+        :raises CacheError: the LCC cannot be asked, or has content of none.
+        """
+        with tempfile.SpooledTemporaryFile(MEMORY_BYTES) as file:
+            try:
+                size_bytes, charset = self._get(page, file)
+            except Gone:
+                yield None
+                return
+            except Unavailable as error:
+                self._troubles += 1
+                if self._troubles >= TROUBLES_MAX:
+                    raise CacheError(f"no content can be had: {error}") from error
+                self.held_over.add(name)
+                yield None
+                return
+            self._troubles = 0
+            if page.kind != "other":
+                charset = charset_of(file, charset, page.kind != "text")
+            yield Document(page, file, size_bytes, charset)
+
+    def _get(self, page: Page, file: IO[bytes]) -> tuple[int, str]:
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                self._sleep(PAUSE_SECONDS * attempt)
+            try:
+                content = self._cache.content(page.key)
+            except Unavailable:
+                if attempt + 1 == ATTEMPTS or self._troubles:
+                    raise
+                continue
+            for piece in content.pieces():
+                file.write(piece)
+            _, _, charset = content.mimetype.partition("charset=")
+            return content.size_bytes, charset.strip('"')
+        raise AssertionError("not reached")

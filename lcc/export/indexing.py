@@ -1,0 +1,207 @@
+"""``lcc-export swish-e``, ``swish++``, ``htdig``, ``omega``, ``ndjson``: to search engines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from lcc.export.consumers import Command, Consumer, File, Output
+from lcc.export.engines.htdig import HtDig
+from lcc.export.engines.mirror import Mirror, url_of
+from lcc.export.engines.ndjson import NdJson
+from lcc.export.engines.omega import Omega
+from lcc.export.engines.swish_e import SwishE
+from lcc.export.run import Asked, Engine, export
+from lcc.export.source import Failed, Source, pass_source
+from lcc.export.state import State, StateError
+from lcc.users.choosing import asked_fields, query_options
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_SELECTION = (
+    "provider",
+    "mimetype",
+    "prefix",
+    "subtype",
+    "fetched_from",
+    "fetched_before",
+    "modified_from",
+    "modified_before",
+)
+
+_all_types = click.option("--all-types", is_flag=True, help="Also what is no text, as it is: the engine has filters.")
+_output = click.option(
+    "-o", "--output", type=_FILE, help="Write there.  With --since, no file may be there: it was not used yet."
+)
+_batch_bytes = click.option(
+    "--batch-bytes",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Run the command once for about so many bytes, as often as it takes.",
+)
+
+
+def _engine_command(name: str) -> Callable[[F], click.Command]:
+    """A command with what all of them have."""
+
+    def decorate(function: F) -> click.Command:
+        command: Any = pass_source(function)
+        command = click.argument("consumer", nargs=-1, type=click.UNPROCESSED)(command)
+        command = query_options(*_SELECTION)(command)
+        for option in (
+            click.option("--wait", type=click.IntRange(0), default=0, metavar="SECONDS", help="Wait for a change."),
+            click.option("--rebuild", is_flag=True, help="Everything anew, whatever the state file says."),
+            click.option("--since", "state", type=_FILE, metavar="STATEFILE", help="Changes since the last time."),
+        ):
+            command = option(command)
+        return click.command(name, context_settings={"allow_interspersed_args": False})(command)
+
+    return decorate
+
+
+@_engine_command("swish-e")
+@_output
+@_all_types
+def swish_e(source: Source, /, output: Path | None, all_types: bool, **options: Any) -> None:
+    """To SWISH-E: what swish-e -S prog -i stdin reads.
+
+    CONSUMER is a command that reads it; LCC_EXPORT in its environment is "full" or "changes".
+    """
+    consumer_for = _consumer_for(options, output)
+    _run(source, options, SwishE(consumer_for, all_types), {"all_types": all_types}, "swish-e")
+
+
+@_engine_command("omega")
+@_output
+@_batch_bytes
+def omega(source: Source, /, output: Path | None, batch_bytes: int | None, **options: Any) -> None:
+    """To Xapian Omega: what scriptindex reads.
+
+    CONSUMER is a command that reads it; LCC_EXPORT in its environment is "full" or "changes".
+    """
+    _check_batches(batch_bytes, options)
+    _run(source, options, Omega(_consumer_for(options, output), batch_bytes=batch_bytes), {}, "omega")
+
+
+@_engine_command("ndjson")
+@_output
+@_batch_bytes
+@_all_types
+@click.option("--index", metavar="NAME", help="Name of the index, in each action.")
+def ndjson(
+    source: Source,
+    /,
+    output: Path | None,
+    batch_bytes: int | None,
+    all_types: bool,
+    index: str | None,
+    **options: Any,
+) -> None:
+    """To OpenSearch and Elasticsearch: what their _bulk reads.
+
+    CONSUMER is a command that reads it; LCC_EXPORT in its environment is "full" or "changes".
+    """
+    _check_batches(batch_bytes, options)
+    engine = NdJson(_consumer_for(options, output), all_types, batch_bytes, index)
+    _run(source, options, engine, {"all_types": all_types, "index": index}, "ndjson")
+
+
+@_engine_command("swish++")
+@click.option(
+    "--mirror",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The folder that holds the pages; lcc-export keeps it.",
+)
+@_all_types
+def swish_plus_plus(source: Source, /, folder: Path, all_types: bool, **options: Any) -> None:
+    """To SWISH++, or whatever indexes files: a folder of pages.
+
+    CONSUMER is a command that indexes the folder, run when something in it has changed.
+    """
+    words = options["consumer"]
+    engine = Mirror(folder, (lambda mode: _command(words, mode)) if words else None, all_types)
+    _run(source, options, engine, {"all_types": all_types, "folder": str(folder.absolute())}, "swish++")
+
+
+@_engine_command("htdig")
+@_all_types
+def htdig(source: Source, /, all_types: bool, **options: Any) -> None:
+    """To ht://Dig: the URLs, and the pages when it asks for them through lcc-htdig.
+
+    CONSUMER is a command that runs htdig; it reads the URLs from its standard input; LCC_EXPORT in its environment is
+    "full" or "changes".
+    """
+    words = options["consumer"]
+    if not words:
+        raise click.UsageError("name the command that runs htdig")
+    engine = HtDig(lambda mode, more: _command(words, mode, more), all_types)
+    _run(source, options, engine, {"all_types": all_types}, "htdig")
+
+
+@click.command("mirror-urls")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+def mirror_urls(folder: Path) -> None:
+    """Turn names of pages in a mirror into their URLs.
+
+    Reads lines; each word that names a page in FOLDER is replaced.
+    """
+    begin = f"{folder}/"
+    for line in sys.stdin:
+        words = (
+            (url_of(word.removeprefix(begin)) or word) if word.startswith(begin) else word
+            for word in line.rstrip("\n").split(" ")
+        )
+        click.echo(" ".join(words))
+
+
+COMMANDS = (swish_e, swish_plus_plus, htdig, omega, ndjson, mirror_urls)
+
+
+def _command(words: tuple[str, ...], mode: str, more: dict[str, str] | None = None) -> Command:
+    return Command(words, {"LCC_EXPORT": mode, **(more or {})})
+
+
+def _consumer_for(options: dict[str, Any], output: Path | None) -> Callable[[str], Consumer]:
+    words, state = options["consumer"], options["state"]
+    if words and output is not None:
+        raise click.UsageError("either a command or --output")
+    if words:
+        return lambda mode: _command(words, mode)
+    if output is not None:
+        return lambda _: File(output, keep=state is not None)
+    if state is not None:
+        raise click.UsageError(
+            "with --since, name a command (after --) or an --output: nobody knows if the reader of a pipe succeeded"
+        )
+    return lambda _: Output()
+
+
+def _check_batches(batch_bytes: int | None, options: dict[str, Any]) -> None:
+    if batch_bytes is not None and not options["consumer"]:
+        raise click.UsageError("--batch-bytes is for a command")
+
+
+def _run(source: Source, options: dict[str, Any], engine: Engine, form: dict[str, Any], name: str) -> None:
+    path: Path | None = options["state"]
+    fields = asked_fields(options)
+    asked = Asked(fields, {"engine": name, **form}, options["rebuild"], options["wait"])
+    try:
+        state = State(path)
+        try:
+            with source.cache() as cache:
+                outcome = export(cache, state, asked, engine)
+        finally:
+            state.close()
+    except StateError as error:
+        raise Failed(str(error)) from None
+    if not outcome.told:
+        click.echo("nothing has changed" if not outcome.full else "there is nothing to export", err=True)
+    if outcome.held_over:
+        later = "tried again next time" if path is not None else "left out"
+        click.echo(f"{outcome.held_over} pages have content that cannot be read now: {later}", err=True)
