@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol
 
+from lcc.export.files import replacing
 from lcc.export.source import Failed
 
 _PR_SET_PDEATHSIG = 1
@@ -98,16 +99,12 @@ class Command:
         process, self._process = self._process, None
         if process is None:
             return
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait()
         if process.stdin is not None:
-            try:
+            with suppress(BrokenPipeError):
                 process.stdin.close()
-            except BrokenPipeError:
-                pass
 
 
 class File:
@@ -118,34 +115,26 @@ class File:
 
     def __init__(self, path: Path, keep: bool) -> None:
         self._path = path
-        self._part = path.with_name(f"{path.name}.part")
         self._keep = keep
-        self._file: IO[bytes] | None = None
+        self._open = ExitStack()
 
     def open(self) -> Sink:
         if self._keep and self._path.exists():
             raise Failed(f"{self._path} is still there: what it holds would be lost; use it and take it away first")
         with _as_failure():
-            self._file = self._part.open("wb")
-        return _Disk(self._file)
+            return _Disk(self._open.enter_context(replacing(self._path)))
 
     def close(self) -> None:
-        assert self._file is not None
-        with _as_failure(), self._file as file:
-            file.flush()
-            os.fsync(file.fileno())
-            self._part.rename(self._path)
-            sync_folder(self._path.parent)
-        self._file = None
+        with _as_failure():
+            self._open.close()
 
     def abort(self) -> None:
-        if self._file is not None:
-            try:
-                self._file.close()
-            except OSError:
-                pass
-            self._part.unlink(missing_ok=True)
-            self._file = None
+        with suppress(_Aborted):
+            self._open.__exit__(_Aborted, _Aborted(), None)
+
+
+class _Aborted(Exception):
+    pass
 
 
 class Output:
@@ -183,15 +172,6 @@ class _Disk:
     def write(self, data: bytes) -> None:
         with _as_failure():
             self._file.write(data)
-
-
-def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 @contextmanager
