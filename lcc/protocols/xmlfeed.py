@@ -152,6 +152,11 @@ class XmlFeed:
         """True between the root's start tag and its end tag."""
         return self._begun and not self._ended
 
+    @property
+    def unfinished(self) -> bool:
+        """True when some of a document has arrived, but not all of it."""
+        return not self._ended and (self._begun or bool(self._held.strip()))
+
     def receive(self, data: bytes) -> list[Event]:
         """Take bytes; give the events that they complete, up to the document's end.
 

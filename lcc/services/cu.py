@@ -13,11 +13,13 @@ from twisted.internet.defer import Deferred
 from lcc.config import Config, unix_socket_path
 from lcc.services.common import HomeService, RoleOptions, reactor_or_global
 from lcc.storage.database import Database, DatabaseService
+from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.users.content import ContentClient
 from lcc.users.packages.production import Where, Workshop
 from lcc.users.watcher import ChangeWatcher
 from lcc.users.web.site import build_site
+from lcc.users.xml.port import XmlUsers
 
 
 class Options(RoleOptions):
@@ -79,6 +81,11 @@ def build(config: Config, reactor: Any) -> MultiService:
             database, watcher, content, workshop, settings, _without_token(config, settings.listen), reactor
         )
         PortService(reactor, config.endpoint(settings.listen), site).setServiceParent(services)
+    if settings.listen_xml:
+        users = XmlUsers(database, watcher, content, settings, _without_token(config, settings.listen_xml), reactor)
+        limited = LimitedFactory(users, settings.connections_max, "content users over XML")
+        _AtStop(users.drop_all).setServiceParent(services)
+        PortService(reactor, config.endpoint(settings.listen_xml), limited).setServiceParent(services)
     return services
 
 

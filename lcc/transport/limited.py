@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
-from twisted.internet.interfaces import IAddress, IProtocolFactory, IProtocolNegotiationFactory
+from typing import Any
+
+from twisted.internet.interfaces import (
+    IAddress,
+    IHalfCloseableProtocol,
+    IProtocol,
+    IProtocolFactory,
+    IProtocolNegotiationFactory,
+)
 from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
-from zope.interface import alsoProvides
+from zope.interface import alsoProvides, implementer
 
 _log = Logger()
+
+
+@implementer(IHalfCloseableProtocol)
+class _HalfCloseable(ProtocolWrapper):
+    """Passes on that the peer has said all it has to say; else it would be taken for the connection's end."""
+
+    wrappedProtocol: Any
+
+    def readConnectionLost(self) -> None:
+        self.wrappedProtocol.readConnectionLost()
+
+    def writeConnectionLost(self) -> None:
+        self.wrappedProtocol.writeConnectionLost()
+
+
+def _wrap(factory: Any, protocol: IProtocol) -> ProtocolWrapper:
+    wrapper = _HalfCloseable if IHalfCloseableProtocol.providedBy(protocol) else ProtocolWrapper
+    return wrapper(factory, protocol)
 
 
 class LimitedFactory(WrappingFactory):
@@ -17,6 +43,7 @@ class LimitedFactory(WrappingFactory):
     """
 
     noisy = False
+    protocol = staticmethod(_wrap)
 
     def __init__(self, factory: IProtocolFactory, connections_max: int, what: str) -> None:
         super().__init__(factory)

@@ -293,6 +293,7 @@ class XmlStream(Protocol):
         transport: Any = self.transport
         if want and self._paused:
             self._paused = False
+            self._last_activity = self.clock.seconds()  # until now it was we who did not read
             transport.resumeProducing()
         elif not want and not self._paused:
             self._paused = True

@@ -13,6 +13,7 @@ import attrs
 from lcc.storage.content_users import get_content_user
 from lcc.storage.passwords import DUMMY_HASH, verify_password
 from lcc.storage.transactions import Txn
+from lcc.users.query import Query
 
 _TOKEN = re.compile(r"([1-9][0-9]{0,9})-([0-9a-f]{32})", re.ASCII)
 
@@ -37,6 +38,10 @@ class Access:
     def sees(self, pid: int) -> bool:
         """Whether this provider's URLs are among it."""
         return self.providers is None or pid in self.providers
+
+    def scoped(self, query: Query) -> Query:
+        """The question, about what may be seen."""
+        return attrs.evolve(query, selection=query.selection.within(self.providers))
 
 
 EVERYTHING = Access("everybody")

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import attrs
 from twisted.internet.defer import Deferred
 
+from lcc.model import CachedUrl
 from lcc.storage.transactions import Txn
 from lcc.users.formats import Format
 from lcc.users.query import Query
@@ -32,15 +33,20 @@ class Piece:
     """A part of an answer.
 
     :ivar data: its bytes; there may be none.
-    :ivar rows: how many rows are in it.
+    :ivar urls: the rows that are in it.
     :ivar token: to come back with; None: the question was not about changes.
     :ivar after: where the next one begins; None: this was the last one.
     """
 
     data: bytes
-    rows: int
+    urls: list[CachedUrl]
     token: str | None
     after: Place | None
+
+    @property
+    def rows(self) -> int:
+        """How many rows are in it."""
+        return len(self.urls)
 
 
 class Answer:
@@ -89,4 +95,4 @@ def _make_piece(txn: Txn, place: Place, form: Format) -> Piece:
     token = None if page.token is None else str(page.token)
     if page.after is None:
         data += form.end(token)
-    return Piece(data, len(page.rows), token, page.after)
+    return Piece(data, page.rows, token, page.after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -40,6 +40,8 @@ class ChangeWatcher:
 
         It may be cancelled.
         """
+        if self._stopped:
+            return succeed(False)
         result: Deferred[bool] = Deferred(self._cancelled)
         self._waiting[result] = (after, self._clock.callLater(timeout_seconds, self._end, result, False))
         self._ask_later()

@@ -10,7 +10,8 @@ from lcc.users.access import Access
 from lcc.users.answers import Answer, Piece, Reads, begin_answer
 from lcc.users.formats import FORMATS, Format
 from lcc.users.query import Query, QueryError, parse_query
-from lcc.users.tokens import BEGINNING, parse_token
+from lcc.users.tokens import BEGINNING
+from lcc.users.waiting import first_piece, parse_wait
 from lcc.users.watcher import ChangeWatcher
 from lcc.users.web.replies import Asked
 from lcc.users.web.streaming import Outlet
@@ -37,11 +38,6 @@ def asked_pairs(request: Request, *others: str) -> tuple[list[tuple[str, str]], 
                 raise QueryError([f"{name}: given twice"])
             found[name] = value
     return [pair for pair in pairs if pair[0] not in others], found
-
-
-def scoped(query: Query, access: Access) -> Query:
-    """The question, about what this user may see."""
-    return attrs.evolve(query, selection=query.selection.within(access.providers))
 
 
 class Listing(Asked):
@@ -82,7 +78,7 @@ class Listing(Asked):
 
     async def answer(self, request: Request, access: Access) -> None:
         query, form, _ = self.prepare(request)
-        answer = await begin_answer(self.database, scoped(query, access), form)
+        answer = await begin_answer(self.database, access.scoped(query), form)
         await self.send(request, form, answer, await answer.next_piece())
 
 
@@ -114,27 +110,15 @@ class Changes(Listing):
 
     async def answer(self, request: Request, access: Access) -> None:
         query, form, wait = self.prepare(request)
-        query = scoped(query, access)
-        until = self._clock.seconds() + wait
-        while True:
-            answer = await begin_answer(self.database, query, form)
-            piece = await answer.next_piece()
-            while not piece.rows and not answer.ended:
-                more = await answer.next_piece()
-                piece = attrs.evolve(more, data=piece.data + more.data)
-            left = until - self._clock.seconds()
-            if piece.rows or left <= 0:
-                break
-            assert piece.token is not None
-            # What was looked at and did not belong to the selection need not be looked at again.
-            query = attrs.evolve(query, since=piece.token)
-            await self._watcher.changed(parse_token(piece.token).number, left)
+        query = access.scoped(query)
+        answer, piece = await first_piece(self.database, self._watcher, self._clock, query, form, wait)
         await self.send(request, form, answer, piece)
 
     def _seconds(self, text: str) -> float:
-        if not (text.isascii() and text.isdigit() and len(text) < 10):
-            raise QueryError([f"wait: {text[:80]!r} is no number of seconds"])
-        return min(float(text), self._wait_max)
+        try:
+            return min(parse_wait(text), self._wait_max)
+        except ValueError as error:
+            raise QueryError([f"wait: {error}"]) from None
 
 
 def _format(request: Request, name: str | None) -> Format:

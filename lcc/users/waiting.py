@@ -1,0 +1,54 @@
+"""An answer about changes that begins as soon as there is something to tell."""
+
+from __future__ import annotations
+
+import attrs
+from twisted.internet.interfaces import IReactorTime
+
+from lcc.users.answers import Answer, Piece, Reads, begin_answer
+from lcc.users.formats import Format
+from lcc.users.query import Query
+from lcc.users.tokens import parse_token
+from lcc.users.watcher import ChangeWatcher
+
+
+def parse_wait(text: str) -> float:
+    """How many seconds somebody would wait.
+
+    :raises ValueError: the text is no whole number.
+    """
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ValueError(f"{text[:80]!r} is no number of seconds")
+    return float(text)
+
+
+async def first_piece(
+    database: Reads,
+    watcher: ChangeWatcher,
+    clock: IReactorTime,
+    query: Query,
+    form: Format,
+    wait_seconds: float = 0.0,
+) -> tuple[Answer, Piece]:
+    """The answer to a question, and its first piece.
+
+    About changes this is one with rows in it, or all of an empty answer once the time is over.
+
+    :param wait_seconds: only for a question about changes.
+
+    :raises TokenError, StartAgain, StoreUnavailable: as :func:`lcc.users.answers.begin_answer`.
+    """
+    until = clock.seconds() + wait_seconds
+    while True:
+        answer = await begin_answer(database, query, form)
+        piece = await answer.next_piece()
+        while not piece.rows and not answer.ended:
+            more = await answer.next_piece()
+            piece = attrs.evolve(more, data=piece.data + more.data)
+        left = until - clock.seconds()
+        if piece.rows or piece.token is None or left <= 0:
+            return answer, piece
+        # What was looked at and did not belong to the selection need not be looked at again.
+        query = attrs.evolve(query, since=piece.token)
+        if not await watcher.changed(parse_token(piece.token).number, left):
+            return answer, piece

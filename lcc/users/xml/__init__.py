@@ -1,0 +1,1 @@
+"""The content users' XML interface."""

@@ -1,0 +1,48 @@
+"""The port of the XML interface."""
+
+from __future__ import annotations
+
+from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.internet.protocol import Factory
+
+from lcc.config import CuConfig
+from lcc.transport.stream import XmlStream
+from lcc.users.answers import Reads
+from lcc.users.watcher import ChangeWatcher
+from lcc.users.xml.contents import OpensContent
+from lcc.users.xml.session import Session
+
+
+class XmlUsers(Factory):
+    """Builds a session for each connection.
+
+    :param content: reads content files.
+    :param without_token: what those who have no token may see (:data:`lcc.users.access.WITHOUT_TOKEN`).
+    """
+
+    noisy = False
+
+    def __init__(
+        self,
+        database: Reads,
+        watcher: ChangeWatcher,
+        content: OpensContent,
+        settings: CuConfig,
+        without_token: str,
+        clock: IReactorTime,
+    ) -> None:
+        self.database = database
+        self.watcher = watcher
+        self.content = content
+        self.settings = settings
+        self.without_token = without_token
+        self.clock = clock
+        self.sessions: set[Session] = set()
+
+    def buildProtocol(self, addr: IAddress | None) -> XmlStream:
+        return Session(self).build_stream()
+
+    def drop_all(self) -> None:
+        """Cut all connections."""
+        for session in list(self.sessions):
+            session.drop()
