@@ -12,7 +12,7 @@ from lcc.users.packages.kinds import KINDS, Kind, NotInstalled
 from lcc.users.packages.production import GivenUp, Production, TooMany, Workshop
 from lcc.users.query import Query, QueryError, parse_query
 from lcc.users.selection import Place, begin, read_page
-from lcc.users.web.listings import asked_pairs, scoped
+from lcc.users.web.listings import asked_pairs
 from lcc.users.web.replies import RETRY_SECONDS, Asked, HttpError
 from lcc.users.web.streaming import Outlet
 
@@ -36,7 +36,7 @@ class Packages(Asked):
         if not access.content:
             raise HttpError(403, "this token is for rows only")
         query, name, kind = _asked(request)
-        query = scoped(query, access)
+        query = access.scoped(query)
         place = await self.database.interact(begin, query)
         if request.method == b"HEAD":
             _set_headers(request, name, kind)
