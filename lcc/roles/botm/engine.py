@@ -32,7 +32,6 @@ Hours
 
 Failures
     *A robot is gone*: a moment later its attempts are thrown away; its orders go to others, in front of all that
-<<<<<<< Updated upstream
     wait, under new attempt names.  *A robot is dropped by this end* (silent, or sends garbage): it may hang, with
     its connections to web servers still open. Its orders are held back until it has connected again (it ends all
     its fetches when it loses the connection) or their time is over.  *The queue manager is gone*: fetching goes
@@ -40,15 +39,6 @@ Failures
     nothing is handed out and the capacity is 0 for a while, longer each time, so that a full disk does not fail
     the whole queue.  *This process is killed*: robots end their fetches at once; attempts are removed at the next
     start; a file whose result was not recorded stays behind for ``lcc-admin fsck``.
-=======
-    wait, under new attempt names.  *A robot is dropped by this end* (silent, or sends garbage): it may hang, with its
-    connections to web servers still open.  Its orders are held back until it has connected again (it ends all its
-    fetches when it loses the connection) or their time is over.  *The queue manager is gone*: fetching goes on;
-    results are kept, never more than orders were held.  *The disk fails*: a result is ``store-failed``; nothing is
-    handed out and the capacity is 0 for a while, longer each time, so that a full disk does not fail the whole queue.
-    *This process is killed*: robots end their fetches at once; attempts are removed at the next start; a file whose
-    result was not recorded stays behind for ``lcc-admin fsck``.
->>>>>>> Stashed changes
 """
 
 from __future__ import annotations
