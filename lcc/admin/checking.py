@@ -19,6 +19,7 @@ from lcc.domain.urls import normalise_root
 from lcc.errors import ConfigError, UrlError
 from lcc.fetchers.registry import schemes_fetched
 from lcc.model import Provider
+from lcc.roles.botm.engine import LEASE_SHARE, ROBOT_MARGIN_SECONDS
 from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.providers import list_providers
 
@@ -53,6 +54,12 @@ def check_command(admin: Admin) -> None:
     if faults:
         raise SystemExit(Failed.exit_code)
     click.echo(f"{source or 'the defaults'}: no fault found")
+    robot_seconds = int(config.qm.lease * LEASE_SHARE) - ROBOT_MARGIN_SECONDS
+    if robot_seconds < config.bot.deadline:
+        click.echo(
+            f"qm.lease leaves a robot {robot_seconds} seconds for a fetch, less than bot.deadline "
+            f"({config.bot.deadline:g}): what is slower is cut"
+        )
     if not config.bot.contact:
         click.echo("bot.contact is empty: web masters cannot see whom to ask about the robot")
 

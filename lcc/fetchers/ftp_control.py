@@ -52,6 +52,8 @@ class FtpControl(Protocol):
         client: Any = FTPClientBasic()
         self._line_received = client.lineReceived
         client.lineReceived = self._line
+        self._send_line = client.sendLine
+        client.sendLine = self._sent
         self._client = client
 
     # The fetcher's side.
@@ -81,7 +83,6 @@ class FtpControl(Protocol):
 
         if self.lost or self._fault is not None:
             return fail(self._fault or FetchError("connection-lost", "the control connection"))
-        self._steps.tell("request", command)
         self._reply_bytes = 0
 
         def replied(lines: list[str]) -> str:
@@ -131,6 +132,11 @@ class FtpControl(Protocol):
         if self._idle is not None and self._idle.active():
             self._idle.cancel()
         self._client.connectionLost(reason)
+
+    def _sent(self, line: str) -> None:
+        """A command goes out: the first one only after the server's greeting."""
+        self._steps.tell("request", line)
+        self._send_line(line)
 
     def _line(self, line: bytes) -> None:
         """A line of a reply, for Twisted's client: one inside of a longer reply is made to look so."""

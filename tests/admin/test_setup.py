@@ -79,7 +79,11 @@ def test_check_finds_no_fault(lcc: Lcc) -> None:
     assert "no fault" in said and "bot.contact is empty" in said
     with lcc.config_path.open("a") as file:
         file.write('\n[bot]\ncontact = "webmaster@example.org"\n')
-    assert "contact" not in lcc.admin("check").stdout
+    said = lcc.admin("check").stdout
+    assert "contact" not in said and "deadline" not in said
+    with lcc.config_path.open("a") as file:
+        file.write("[qm]\nlease = 130\n")
+    assert "115 seconds for a fetch, less than bot.deadline (120)" in lcc.admin("check").stdout
 
 
 def test_only_init_makes_an_lcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
