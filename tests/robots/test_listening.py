@@ -200,6 +200,23 @@ def test_slips_of_the_pen(robot: Listening, pages: str) -> None:
         assert 'code="1001"' in person.reads_all()
 
 
+def test_what_is_no_xml_is_answered_at_once(robot: Listening) -> None:
+    for before in ("", '<fetch url="x"/>'):
+        with robot.person() as person:
+            person.reads(GREETING_END)
+            if before:
+                person.answer(before)
+            person.types("")
+            assert "as in the greeting" in person.answer("help")
+            assert person.reads_all() == ""
+    with robot.person() as person:
+        person.reads(GREETING_END)
+        for line in ("", "<fetch", "url='x'"):  # one element on several lines
+            person.types(line)
+            time.sleep(0.05)
+        assert 'code="1202"' in person.answer("/>")
+
+
 def test_a_program_that_sends_all_and_closes_gets_all_answers(robot: Listening, pages: str) -> None:
     with robot.person() as person:
         person.types(f'<fetch url="http://{pages}/hello.txt" private="yes"/>' * 5)

@@ -226,6 +226,20 @@ def _error(error: StreamError) -> str:
     return f'<error code="{error.code}">{escape(error.text)}</error>\n'
 
 
+class _TypedStream(XmlStream):
+    """Answers at once where what is typed is no XML: the feed would wait for a ``>``."""
+
+    def __init__(self, typist: Typist, clock: IReactorTime, feed: XmlFeed, limits: StreamLimits) -> None:
+        super().__init__(typist, clock, feed, limits)
+        self._typed = feed
+
+    def dataReceived(self, data: bytes) -> None:
+        begins = not (self._typed.unfinished or self._typed.waiting)
+        super().dataReceived(data)
+        if begins and self._typed.unfinished and data.lstrip()[:1] not in (b"", b"<"):
+            self.conversation.stream_failed(StreamError("syntax", "type a fetch element, as in the greeting above"))
+
+
 class TypistFactory(Factory):
     """Makes a stream for each person."""
 
@@ -236,4 +250,4 @@ class TypistFactory(Factory):
 
     def buildProtocol(self, address: Any) -> XmlStream:
         limits = StreamLimits(idle_timeout_seconds=IDLE_SECONDS)
-        return XmlStream(Typist(self._robot), self._robot.clock, XmlFeed(TYPED_LIMITS), limits)
+        return _TypedStream(Typist(self._robot), self._robot.clock, XmlFeed(TYPED_LIMITS), limits)
