@@ -35,7 +35,7 @@ class Engine(Protocol):
     """What a search engine wants."""
 
     dated: bool
-    """Of two documents of one name it keeps the one with the later date."""
+    """It goes by dates: one that is not later than before says that nothing has changed."""
 
     def name_of(self, row: Mapping[str, Any]) -> str:
         """What it knows this row by."""

@@ -110,7 +110,7 @@ class SwishPlusPlus(Engine):
     def found(self, word: str) -> set[str]:
         if not (self.folder / "index").exists() or not list((self.folder / "pages").rglob("*@*")):
             return set()
-        command = f"search++ -m 100000 -i index {word} | {BIN}/lcc-export mirror-urls {self.folder / 'pages'}"
+        command = f"search++ -p 101 -m 100000 -i index {word} | {BIN}/lcc-export mirror-urls {self.folder / 'pages'}"
         lines = [line for line in self.run("sh", "-c", command).splitlines() if not line.startswith("#")]
         return {line.split()[1] for line in lines}
 

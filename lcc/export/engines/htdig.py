@@ -1,7 +1,8 @@
 """ht://Dig: a list of URLs, and the pages when it asks for them.
 
-It knows a page by its URL, without fragment.  Its ``external_protocols`` call ``lcc-htdig`` instead of the network,
-and that asks here, over a socket that there is as long as the consumer runs.
+It knows a page by its URL, without fragment, and takes one of the same date for unchanged.  Its
+``external_protocols`` call ``lcc-htdig`` instead of the network, and that asks here, over a socket that there is as
+long as the consumer runs.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class HtDig:
     :param all_types: also what is no text.
     """
 
-    dated = False
+    dated = True
 
     def __init__(self, command_for: Callable[[str, dict[str, str]], Command], all_types: bool = False) -> None:
         self._command_for = command_for
@@ -99,14 +100,14 @@ class HtDig:
                 connection.sendall(_NOT_NOW if name in job.contents.held_over else _NOT_FOUND)
                 return
             with document.converted() as (file, size_bytes):
-                connection.sendall(_head(url, page, size_bytes))
+                connection.sendall(_head(url, page, size_bytes, job.state.stamped(name)))
                 _send(file, connection)
 
 
-def _head(url: str, page: Page, size_bytes: int) -> bytes:
+def _head(url: str, page: Page, size_bytes: int, mtime: int | None) -> bytes:
     lines = ["s\t200", "r\tOK", f"t\t{page.mimetype}", f"l\t{size_bytes}", f"u\t{url}"]
-    if page.mtime is not None:
-        lines.append(f"m\t{formatdate(page.mtime, usegmt=True)}")
+    if mtime is not None:
+        lines.append(f"m\t{formatdate(mtime, usegmt=True)}")
     return "\n".join([*lines, "", ""]).encode()
 
 

@@ -1,0 +1,88 @@
+"""Whatever is killed, whenever: a later run brings the engine to exactly what is in the cache."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from random import Random
+from time import sleep
+
+import pytest
+import pytest_twisted
+
+from tests.integration.engines import ENGINES, Engine
+from tests.users.web import Api, in_thread
+
+from .kit import HTML, TEXT, Pages, check, command, run
+
+ROUNDS = int(os.environ.get("LCC_EXPORT_ROUNDS", "10"))
+CURLS = [f"http://www.example.org/{folder}page{number}" for folder in ("", "a/") for number in range(12)]
+BY_URL = {"swish-e", "htdig"}
+
+
+def change(random: Random, pages: Pages) -> None:
+    """Some pages change, some go."""
+    for _ in range(random.randint(1, 12)):
+        page = random.choice(CURLS), random.choice((1, 1, 2)), random.choice((HTML, HTML, TEXT))
+        if page in pages.now and random.random() < 0.4:
+            pages.delete(*page)
+        else:
+            pages.put(*page, mtime=random.choice((None, 1_000_000_000, 1_500_000_000)))
+
+
+def run_and_kill(words: list[str], cwd: Path, random: Random) -> None:
+    """Run an export in which something dies: itself, or its consumer, or both, at any moment."""
+    victim = random.choice(("exporter", "consumer", "all", "nobody"))
+    process = subprocess.Popen(
+        words, cwd=cwd, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        sleep(random.uniform(0.15, 0.9))
+        if victim in ("consumer", "all"):
+            for child in children(process.pid):
+                kill_group(child)
+        if victim in ("exporter", "all"):
+            process.kill()
+        process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("kind", ENGINES, ids=[engine.name for engine in ENGINES])
+@pytest_twisted.ensureDeferred
+async def test_an_engine_ends_with_exactly_the_content_of_the_cache(
+    api: Api, pages: Pages, kind: type[Engine], seed: int, tmp_path: Path
+) -> None:
+    random = Random(seed)
+    engine = kind(tmp_path)
+    words = engine.export(command(api))
+    for _ in range(ROUNDS):
+        change(random, pages)
+        await in_thread(run_and_kill, words, tmp_path, random)
+    change(random, pages)
+    # The first run goes on from wherever the last one died.
+    done = await in_thread(run, words, tmp_path)
+    assert done.returncode == 0, done.stderr
+    await in_thread(check, pages, engine, engine.name in BY_URL)
+    if engine.name == "omega":
+        done = await in_thread(run, engine.export(command(api), "--rebuild", "--batch-bytes", "500"), tmp_path)
+        assert done.returncode == 0, done.stderr
+        await in_thread(check, pages, engine, False)
