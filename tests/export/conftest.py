@@ -1,40 +1,28 @@
-"""An LCC's interface for content users, with pages, in this process."""
+"""A content user API with a cache and content behind it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
-import pytest
 import pytest_twisted
 
 from tests.conftest import Backend
-from tests.storage.kit import DirectDatabase
+from tests.users.conftest import cache
 from tests.users.kit import Cache
 from tests.users.web import Api, ContentHost
 
-from .kit import Pages
-
-
-@pytest.fixture
-def backend(tmp_path: Path) -> Backend:
-    """SQLite: what is tested here never sees the database."""
-    home = tmp_path / "home"
-    home.mkdir()
-    return Backend("sqlite", "sqlite:lcc.db", home)
+__all__ = ["api", "cache", "host"]
 
 
 @pytest_twisted.async_yield_fixture
-async def pages(backend: Backend) -> AsyncIterator[Pages]:
-    direct = DirectDatabase(backend.url, backend.home)
+async def host(backend: Backend) -> AsyncIterator[ContentHost]:
     host = ContentHost(backend.home)
-    yield Pages(Cache(direct), host)
+    yield host
     await host.stop()
-    direct.blocking.close()
 
 
 @pytest_twisted.async_yield_fixture
-async def api(backend: Backend, pages: Pages) -> AsyncIterator[Api]:
+async def api(backend: Backend, host: ContentHost, cache: Cache) -> AsyncIterator[Api]:
     api = Api(backend)
     yield api
     await api.stop()
