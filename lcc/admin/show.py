@@ -149,7 +149,7 @@ def _copy(port: str, machine: int, file_id: int, file: BinaryIO) -> None:
             await content.pipe_to(sink)
         except (ContentGone, ContentUnavailable) as error:
             if sink.error is None:
-                failed.append(f"its content cannot be read: {error}")
+                failed.append(f"its content cannot be read through {port} ([cu] content): {error}")
         finally:
             await client.close()
 

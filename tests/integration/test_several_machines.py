@@ -34,7 +34,7 @@ class Hosts:
         self.folder = folder
         self.database_url = database_url
         self.environment = dict(os.environ, PATH=f"{BIN}:{os.environ['PATH']}")
-        self.ports = {port: str(free_port()) for port in ("9100", "9200", "9300")}
+        self.ports = {port: str(free_port()) for port in ("9100", "9200", "9300", "9400")}
         self.uns_port = free_port()
         self.commands = {
             match[1]: text for kind, text in BLOCKS if kind == "sh" and (match := re.match(r"# ([\d.]+)\n", text))
@@ -61,7 +61,7 @@ class Hosts:
     def _write(self, host: str, name: str, text: str) -> None:
         text = text.replace(DATABASE, self.database_url).replace("10.0.0.", "127.0.0.")
         text = text.replace('"/var/lib/', f'"{self.of(host)}/')
-        text = re.sub(r"\b9[123]00\b", lambda match: self.ports[match[0]], text)
+        text = re.sub(r"\b9[1234]00\b", lambda match: self.ports[match[0]], text)
         (self.of(host) / name).write_text(text)
 
     def run(self, host: str, command: str) -> str:
@@ -125,12 +125,18 @@ def test_the_page_is_true(hosts: Hosts, origin: OriginServer) -> None:
             f" --urlprefix={root}",
         )
     rows = wait_for("all is cached", lambda: cached(hosts, len(bodies)))
+    machines_read: set[tuple[object, str]] = set()
     for row in rows:
         content = (
             hosts.of(f"10.0.0.{row['fetched_machineid']}") / "lcc" / "content" / content_path(row["fetched_fileid"])
         )
         assert hashlib.md5(content.read_bytes()).hexdigest() == bodies[row["curl"]]
-    assert {row["fetched_machineid"] for row in rows} == {2, 3}
+        host = f"10.0.0.{1 + len(machines_read) % 3}"
+        if (row["fetched_machineid"], host) not in machines_read:
+            machines_read.add((row["fetched_machineid"], host))
+            shown = hosts.run(host, f"lcc-admin show --output - {row['curl']}")
+            assert hashlib.md5(shown.encode()).hexdigest() == bodies[row["curl"]]
+    assert {machine for machine, _ in machines_read} == {row["fetched_machineid"] for row in rows} == {2, 3}
     machines = [(row["curl"].rpartition("/")[0], row["fetched_machineid"]) for row in rows]
     assert len(set(machines)) == 8, "the URLs of a provider were fetched by one machine"
     connections = {(request["provider"], request["port"]) for request in origin.requests()}
