@@ -1,7 +1,7 @@
 # Prerequisites: Debian with Python 3.11 or newer, its venv module, make and git.  Everything else is set up here.
 #
 #   make demo     a whole LCC at work, in a temporary folder; needs no privileges
-#   make test     every test; sets up the virtual environment and, where needed, the programs of MariaDB, nginx and vsftpd
+#   make test     every test; sets up the virtual environment and, where needed, the programs of MariaDB, nginx, vsftpd and search engines
 #   make proof-tree   20,000 pages through a central BOT-M, three machines and nine robots, one of which is killed each second
 #   make check    lint, format, types, news fragment
 #   make wheel    dist/lcc-*.whl
@@ -49,7 +49,7 @@ $(STAMPS)/dev: $(STAMPS)/run
 	@$(PIP) install --editable '.[test,check]'
 	@touch $@
 
-# MariaDB, nginx, vsftpd: only their programs.  The tests start servers of their own, in temporary folders.
+# MariaDB, nginx, vsftpd, search engines: only their programs.  The tests start servers of their own, in temporary folders.
 system:
 	@scripts/system-packages
 

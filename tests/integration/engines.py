@@ -36,7 +36,7 @@ class Engine(ABC):
         self.state = self.folder / "state"
         for script in self.scripts:
             path = self.folder / script
-            path.write_text(self.adapted(listing(script)))
+            path.write_text(self.adapted(listing(script)), encoding="latin-1")
             path.chmod(0o755)
 
     def adapted(self, script: str) -> str:
