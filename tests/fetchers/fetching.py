@@ -19,6 +19,11 @@ from lcc.errors import FetchError
 from lcc.fetchers.http import HttpFetcher
 from lcc.interfaces import IContentSink
 from lcc.model import Fetched, FetchOrder
+from tests.hostile.answers import CLOSE as CLOSE
+from tests.hostile.answers import CUT as CUT
+from tests.hostile.answers import HANG as HANG
+from tests.hostile.answers import RESET as RESET
+from tests.hostile.answers import reply as reply
 
 SMALL = BotConfig(
     connect_timeout=2.0,
@@ -150,11 +155,6 @@ class Peer:
             self.end()
 
 
-CLOSE, RESET, HANG, CUT = "close", "reset", "hang", "cut"
-"""What a scripted server does when a script has ended: close, reset, wait for the next request, or (with TLS) close
-the socket without saying so in TLS."""
-
-
 class ScriptedServer(Factory):
     """Answers each request with the next script.
 
@@ -206,9 +206,3 @@ class _Scripted(Protocol):
                 elif step == RESET:
                     # Let what was written go out first: an abort would drop it.
                     transport.reactor.callLater(0.05, transport.abortConnection)
-
-
-def reply(body: bytes = b"hello", status: str = "200 OK", *fields: str) -> bytes:
-    """A response with a Content-Length."""
-    head = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *fields, "", ""]
-    return "\r\n".join(head).encode("latin-1") + body

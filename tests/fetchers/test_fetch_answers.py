@@ -5,28 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from fetching import CLOSE, HANG, RESET, SMALL, MemoryWeb, Outcome, stay
-from hostile import BAD, GOOD, Case
+from fetching import CLOSE, HANG, RESET, SMALL, MemoryWeb, Outcome
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.errors import FetchError, entry_for
+from lcc.errors import entry_for
+from lcc.roles.bot.redirects import Redirects
+from tests.hostile.answers import BAD, GOOD, Case
+from tests.hostile.endless import ENDLESS
 
 CUTS_MAX = 200
 """Long answers are cut at as many places as this."""
 
 
-def follow(url: str, location: str) -> str:
-    """Out of the provider's roots: evil.example."""
-    if "evil" in location:
-        raise FetchError("redirect-outside", location)
-    return stay(url, location)
-
-
 def play(case: Case, pieces: list[bytes]) -> tuple[Outcome, bool]:
     """The outcome of a fetch from a server that sends these pieces; was the connection kept?"""
     web = MemoryWeb()
-    outcomes = web.fetch(follow=follow)
+    outcomes = web.fetch(follow=Redirects().rule("http://127.0.0.1/"))
     # A redirect that is followed comes here again, on the same connection or on a new one.
     for _ in range(SMALL.redirects_max + 1):
         peer = web.accept() if not web.peers or web.peers[-1].lost else web.peers[-1]
@@ -79,9 +74,43 @@ def test_a_bad_answer_at_every_cut(case: Case) -> None:
         assert len(outcome.failure.text) < 400
 
 
+def limit_seconds(case: Case) -> float:
+    """How long this may take."""
+    if case.error == "idle-timeout":
+        return SMALL.idle_timeout
+    return SMALL.deadline if case.pace_seconds else 0.0
+
+
+@pytest.mark.parametrize("case", (*BAD, *ENDLESS), ids=lambda case: case.name)
+def test_it_ends_in_its_time(case: Case) -> None:
+    """By a clock that moves only when there is nothing else to wait for."""
+    web = MemoryWeb()
+    outcomes = web.fetch(follow=Redirects().rule("http://127.0.0.1/"))
+    for _ in range(1000):
+        peer = web.accept() if not web.peers or web.peers[-1].lost else web.peers[-1]
+        while not outcomes and not peer.lost:
+            if peer.request():
+                peer.send(case.sent)
+                if case.then != HANG:
+                    peer.end(clean=case.then == CLOSE)
+            elif case.forever:
+                peer.send(case.forever)
+                web.reactor.advance(case.pace_seconds)
+            else:
+                web.reactor.advance(SMALL.idle_timeout)
+            peer.settle()
+        if outcomes:
+            break
+    assert outcomes[0].error == case.error
+    assert web.reactor.seconds() <= limit_seconds(case)
+    web.finish()
+
+
 def test_there_are_many_kinds_of_hostility() -> None:
-    assert len(BAD) >= 30
-    assert len({case.name for case in (*GOOD, *BAD)}) == len(GOOD) + len(BAD)
+    assert len(BAD) >= 60
+    assert len(ENDLESS) >= 30
+    every = (*GOOD, *BAD, *ENDLESS)
+    assert len({case.slug for case in every}) == len(every)
 
 
 FRAGMENTS = st.sampled_from(

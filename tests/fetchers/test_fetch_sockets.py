@@ -9,14 +9,14 @@ import attrs
 import pytest
 import pytest_twisted
 from fetching import CLOSE, HANG, RESET, SMALL, Outcome, ScriptedServer, Sink, collect, reply
-from hostile import BAD, GOOD, Case
-from test_fetch_answers import follow
 from twisted.internet import reactor as global_reactor
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, gatherResults
 from twisted.internet.task import deferLater
 
 from lcc.fetchers.http import HttpFetcher
 from lcc.model import FetchOrder
+from lcc.roles.bot.redirects import Redirects
+from tests.hostile.answers import BAD, GOOD, Case
 
 reactor: Any = global_reactor
 # Long enough for a busy machine where the case is not about time; the idle time of those that hang stays short.
@@ -31,11 +31,12 @@ class Web:
         self.port = reactor.listenTCP(0, self.server, interface="127.0.0.1")
         self.base = f"http://127.0.0.1:{self.port.getHost().port}"
         self.fetcher = HttpFetcher(reactor, settings)
+        self.follow = Redirects().rule(self.base + "/")
 
     def fetch(self, path: str = "/page", pid: int = 1) -> Deferred[Outcome]:
         sink = Sink()
         order = FetchOrder(pid, self.base + path, private=True)
-        return collect(self.fetcher.fetch(order, sink, follow), sink)
+        return collect(self.fetcher.fetch(order, sink, self.follow), sink)
 
     async def close(self) -> None:
         """Nothing of the fetcher may be left: no timer, and no connection that the server still sees."""
@@ -124,7 +125,7 @@ async def test_large_bodies_pass_in_pieces() -> None:
     web = Web([reply(body)], settings=attrs.evolve(REAL, body_bytes_max=len(body)))
     sink = Counting()
     order = FetchOrder(1, web.base + "/", private=True)
-    outcome = await collect(web.fetcher.fetch(order, sink, follow), sink)
+    outcome = await collect(web.fetcher.fetch(order, sink, web.follow), sink)
     assert outcome.content == body
     assert max(pieces) <= 1 << 17
     await web.close()
@@ -145,7 +146,7 @@ async def test_localhost_is_refused_and_allowed_by_name() -> None:
     url = f"http://localhost:{web.port.getHost().port}/"
     for private, error in ((False, "address-forbidden"), (True, "")):
         sink = Sink()
-        fetch = web.fetcher.fetch(FetchOrder(1, url, private=private), sink, follow)
+        fetch = web.fetcher.fetch(FetchOrder(1, url, private=private), sink, web.follow)
         assert (await collect(fetch, sink)).error == error
     await web.close()
 
@@ -159,7 +160,7 @@ async def test_cancelling_closes_the_connection() -> None:
         def write(self, data: bytes) -> None:
             started.callback(None)
 
-    result = web.fetcher.fetch(FetchOrder(1, web.base + "/", private=True), Waiting(), follow)
+    result = web.fetcher.fetch(FetchOrder(1, web.base + "/", private=True), Waiting(), web.follow)
     await started
     result.cancel()
     with pytest.raises(CancelledError):

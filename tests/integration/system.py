@@ -157,6 +157,7 @@ class System:
             capture_output=True,
             text=True,
             cwd=self.folder,
+            env=self.environment,
             timeout=PATIENCE_SECONDS,
             check=False,
         )

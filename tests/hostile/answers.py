@@ -1,19 +1,37 @@
-"""What web servers do: well, and badly.  Each case is played in memory at every cut, and once on a real socket."""
+"""What web servers do: well, and badly.
+
+Each case is played in memory at every cut of its bytes, once on a real socket, and (the bad ones) as a URL of a whole
+LCC.
+"""
 
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 
 import attrs
 import brotli
-from fetching import CLOSE, HANG, RESET, reply
+
+from lcc.fetchers.codings import ZSTD_FRAMES_MAX, zstd
+
+CLOSE, RESET, HANG, CUT = "close", "reset", "hang", "cut"
+"""What a server does when it has answered: close, reset, wait for the next request, or (with TLS) close the socket
+without saying so in TLS."""
 
 OK = b"HTTP/1.1 200 OK\r\n"
 GZIP = gzip.compress(b"hello", mtime=0)
+NO_FRAME = b"\x50\x2a\x4d\x18\0\0\0\0"
+"""A frame of zstd that is skipped."""
 # Extra field, name, comment, header checksum (RFC 1952, section 2.3).
 _HEAD = b"\x1f\x8b\x08\x1e\0\0\0\0\0\x03" + b"\x04\0ab\0\0" + b"name\0" + b"comment\0"
 GZIP_WITH_NAME = _HEAD + (zlib.crc32(_HEAD) & 0xFFFF).to_bytes(2, "little") + GZIP[10:]
+
+
+def reply(body: bytes = b"hello", status: str = "200 OK", *fields: str) -> bytes:
+    """A response with a Content-Length."""
+    head = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *fields, "", ""]
+    return "\r\n".join(head).encode("latin-1") + body
 
 
 def coded(body: bytes, coding: str) -> bytes:
@@ -33,6 +51,8 @@ class Case:
     :ivar error: the name of the error that the fetch ends with; empty: it succeeds.
     :ivar content: then, the body.
     :ivar kept: the connection can be used again.
+    :ivar forever: what it goes on to send, again and again.
+    :ivar pace_seconds: the time from one of those to the next; 0: as fast as they are taken.
     """
 
     name: str
@@ -41,6 +61,13 @@ class Case:
     error: str = ""
     content: bytes = b"hello"
     kept: bool = False
+    forever: bytes = b""
+    pace_seconds: float = 0.0
+
+    @property
+    def slug(self) -> str:
+        """The name as a piece of a URL."""
+        return re.sub("[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
 GOOD = (
@@ -84,6 +111,18 @@ GOOD = (
         content=GZIP,
         kept=True,
     ),
+    Case(
+        "a cookie flood",
+        reply(b"hello", "200 OK", *[f"Set-Cookie: a{number}={'x' * 20}" for number in range(30)]),
+        kept=True,
+    ),
+    Case("a charset that is none", reply(b"hello", "200 OK", "Content-Type: text/html; charset=\xff;;="), kept=True),
+    Case("a type that is none", reply(b"hello", "200 OK", f"Content-Type: {'a/' * 700}"), kept=True),
+    Case("a time that is none", reply(b"hello", "200 OK", f"Last-Modified: {'9:' * 700}", "Date: ,"), kept=True),
+    Case("an entity tag that is none", reply(b"hello", "200 OK", f'ETag: "{"x" * 1400}"'), kept=True),
+    Case("a range of a whole", reply(b"hello", "200 OK", "Content-Range: bytes 0-4/999999999999"), kept=True),
+    Case("gzip, many empty members", coded(gzip.compress(b"") * 400 + GZIP, "gzip"), kept=True),
+    Case("zstd", coded(zstd.compress(b"hello"), "zstd"), kept=True),
     Case("an offer to upgrade", reply(b"hello", "200 OK", "Upgrade: h2c", "Connection: upgrade"), kept=True),
 )
 
@@ -129,6 +168,16 @@ BAD = (
     Case("NUL in a name", OK + b"X\0: a\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
     Case("space before the colon", OK + b"Content-Length : 5\r\n\r\nhello", CLOSE, "bad-response"),
     Case("folded field", OK + b"X: a\r\n b\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("field without a colon", OK + b"nonsense\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("field without a name", OK + b": x\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("field of eight bits", OK + b"\xff\xfe: x\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("bare carriage return", OK + b"X: a\rContent-Length: 9\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("NULs for ever", b"\0" * 100, HANG, "bad-response"),
+    Case("no space in the status line", b"HTTP/1.1200 OK\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("status of two digits", b"HTTP/1.1 20 OK\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("status in words", b"HTTP/1.1 OK\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("version without a dot", b"HTTP/11 200 OK\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("in small letters", b"http/1.1 200 OK\r\n\r\nhello", CLOSE, "bad-response"),
     Case("bare line feeds", b"HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", CLOSE, "bad-response"),
     Case("conflicting lengths", OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", CLOSE, "bad-response"),
     Case("negative length", OK + b"Content-Length: -5\r\n\r\nhello", CLOSE, "bad-response"),
@@ -151,11 +200,21 @@ BAD = (
         CLOSE,
         "bad-response",
     ),
+    Case("chunked twice", OK + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", CLOSE, "bad-response"),
+    Case("nearly chunked", OK + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", CLOSE, "bad-response"),
+    Case("quite chunked", OK + b"Transfer-Encoding: chunked;q=1\r\n\r\n0\r\n\r\n", CLOSE, "bad-response"),
+    Case("chunked, hidden", OK + b"Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n", CLOSE, "bad-response"),
+    Case("chunked, folded", OK + b"Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n", CLOSE, "bad-response"),
     Case("transfer identity", OK + b"Transfer-Encoding: identity\r\n\r\nhello", CLOSE, "bad-response"),
     Case("bad chunk size", CHUNKED + b"five\r\nhello\r\n", CLOSE, "bad-response"),
     Case("negative chunk", CHUNKED + b"-5\r\nhello\r\n", CLOSE, "bad-response"),
     Case("huge chunk", CHUNKED + b"fffffffffffffffff\r\nhello\r\n", CLOSE, "bad-response"),
     Case("chunk longer than told", CHUNKED + b"3\r\nhello\r\n0\r\n\r\n", CLOSE, "bad-response"),
+    Case("chunk size as in C", CHUNKED + b"0x5\r\nhello\r\n0\r\n\r\n", CLOSE, "bad-response"),
+    Case("chunk size with a NUL", CHUNKED + b"5\0\r\nhello\r\n0\r\n\r\n", CLOSE, "bad-response"),
+    Case("chunk without a size", CHUNKED + b"\r\nhello\r\n0\r\n\r\n", CLOSE, "bad-response"),
+    Case("chunks that end in line feeds", CHUNKED + b"5\nhello\n0\n\n", CLOSE, "bad-response"),
+    Case("trailer without a colon", CHUNKED + b"0\r\nnonsense\r\n\r\n", CLOSE, "bad-response"),
     Case("switching protocols", b"HTTP/1.1 101 Switching\r\n\r\nhello", CLOSE, "bad-response"),
     Case(
         "switching for real",
@@ -165,6 +224,9 @@ BAD = (
     ),
     Case("partial content", reply(b"hello", "206 Partial Content"), HANG, "bad-response"),
     Case("not modified", b"HTTP/1.1 304 Not Modified\r\n\r\n", HANG, "bad-response"),
+    Case("not modified, with a body", reply(b"hello", "304 Not Modified"), HANG, "bad-response"),
+    Case("several ranges", reply(b"", "206 P", "Content-Type: multipart/byteranges"), HANG, "bad-response"),
+    Case("range that is none", reply(b"", "416 Range Not Satisfiable"), HANG, "http-416"),
     Case("compress", coded(b"hello", "compress"), HANG, "bad-coding"),
     Case("two codings", coded(gzip.compress(GZIP), "gzip, gzip"), HANG, "bad-coding"),
     Case("two fields of codings", coded(GZIP, "gzip\r\nContent-Encoding: br"), HANG, "bad-coding"),
@@ -182,6 +244,16 @@ BAD = (
         "coding-damaged",
     ),
     Case("brotli with something behind it", coded(brotli.compress(b"hello") + b"more", "br"), HANG, "coding-damaged"),
+    Case("gzip of another method", coded(b"\x1f\x8b\x07" + GZIP[3:], "gzip"), HANG, "coding-damaged"),
+    Case("deflate with a dictionary", coded(b"\x78\xbb\0\0\0\1" + b"\xff" * 20, "deflate"), HANG, "coding-damaged"),
+    Case("brotli with a large window", coded(b"\x11\x1e" + b"\0" * 20, "br"), HANG, "coding-damaged"),
+    Case(
+        "zstd of many frames",
+        coded(NO_FRAME * (ZSTD_FRAMES_MAX + 1), "zstd"),
+        HANG,
+        "coding-damaged",
+    ),
+    Case("zstd with a huge window", coded(b"\x28\xb5\x2f\xfd\0\x88" + b"\0" * 9, "zstd"), HANG, "coding-damaged"),
     Case("gzip, cut off", coded(GZIP[:-1], "gzip"), HANG, "early-eof"),
     Case("gzip, only its first byte", coded(GZIP[:1], "gzip"), HANG, "early-eof"),
     Case("gzip, cut off in the second member", coded(GZIP + GZIP[:12], "gzip"), HANG, "early-eof"),
@@ -196,11 +268,24 @@ BAD = (
     Case("gzip bomb", coded(gzip.compress(b"\0" * 1_000_000), "gzip"), HANG, "body-too-long"),
     Case("deflate bomb", coded(zlib.compress(b"\0" * 1_000_000), "deflate"), HANG, "body-too-long"),
     Case("brotli bomb", coded(brotli.compress(b"\0" * 100_000_000), "br"), HANG, "body-too-long"),
-    Case("redirect to itself", reply(b"", "302 Found", "Location: /again"), HANG, "redirect-loop"),
+    Case("zstd bomb", coded(zstd.compress(b"\0" * 100_000_000), "zstd"), HANG, "body-too-long"),
+    Case("redirect to itself", reply(b"", "302 Found", "Location: ?again"), HANG, "redirect-loop"),
+    Case("redirect to nothing", reply(b"", "302 Found", "Location: "), HANG, "redirect-loop"),
     Case("redirect outside", reply(b"", "301 Moved", "Location: http://evil.example/"), HANG, "redirect-outside"),
-    Case("redirect to a file", reply(b"", "301 Moved", "Location: file:///etc/passwd"), HANG, "scheme-unsupported"),
+    Case("redirect to a file", reply(b"", "301 Moved", "Location: file:///etc/passwd"), HANG, "redirect-outside"),
+    Case("redirect to a mail port", reply(b"", "301 Moved", "Location: //127.0.0.1:25/"), HANG, "redirect-outside"),
+    Case("redirect to the cloud", reply(b"", "307 Moved", "Location: //169.254.169.254/"), HANG, "redirect-outside"),
+    Case("redirect to a number", reply(b"", "308 Moved", "Location: http://2130706433/"), HANG, "bad-response"),
+    Case("redirect to an octal", reply(b"", "303 Moved", "Location: http://0177.0.0.1/"), HANG, "bad-response"),
+    Case("redirect with a password", reply(b"", "302 Found", "Location: http://u:p@h/"), HANG, "bad-response"),
+    Case("redirect to a script", reply(b"", "302 Found", "Location: javascript:alert(1)"), HANG, "bad-response"),
+    Case("redirect to half an address", reply(b"", "302 Found", "Location: http://[::1"), HANG, "bad-response"),
+    Case("redirect with a control", reply(b"", "302 Found", "Location: /a\x85b"), HANG, "bad-response"),
+    Case("redirect that grows", reply(b"", "302 Found", "Location: ?" + "%" * 1400), HANG, "bad-response"),
     Case("redirect to nowhere", reply(b"", "301 Moved"), HANG, "http-301"),
     Case("no content", b"HTTP/1.1 204 No Content\r\n\r\n", HANG, "http-204"),
+    Case("created", reply(b"hello", "201 Created"), HANG, "http-201"),
+    Case("a difference", reply(b"hello", "226 IM Used"), HANG, "http-226"),
     Case("reset content", reply(b"", "205 Reset Content"), HANG, "http-205"),
     Case("not found", reply(b"gone", "404 Not Found"), HANG, "http-404"),
     Case("not found, endless", b"HTTP/1.1 404 Not Found\r\n\r\nblah", HANG, "http-404"),
