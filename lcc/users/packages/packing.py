@@ -113,7 +113,7 @@ class Packing:
             try:
                 body = self._bodies.open(row)
             except BodyGone as error:
-                reason = f"its content file is missing: {error}"
+                reason = str(error)
                 now = yield Again(row.key)
                 if now is None:
                     row = attrs.evolve(row, state="deleted")

@@ -15,6 +15,7 @@ REDIRECTS_MAX = 3
 CONNECTIONS_KEPT = 16
 MACHINES_REMEMBERED = 10_000
 PIECE_BYTES = 1 << 18
+REASON_BYTES = 200
 
 
 class BodyGone(Exception):
@@ -131,10 +132,11 @@ class ContentPorts:
             if target.scheme != "http" or not target.netloc:
                 raise BodyUnavailable(f"sent on to {response.headers['Location']!r}")
             return f"http://{target.netloc}"
-        if response.status in (404, 410):
-            raise BodyGone(f"status {response.status}")
         if response.status != 200:
-            raise BodyUnavailable(f"status {response.status}")
+            said = response.read(REASON_BYTES).decode("ascii", "replace").partition("\n")[0]
+            raise (BodyGone if response.status in (404, 410) else BodyUnavailable)(
+                said or f"status {response.status}"
+            )
         if response.length != length:
             raise BodyUnavailable(f"{response.length} bytes instead of {length}")
         left = length
