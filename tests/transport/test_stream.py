@@ -246,3 +246,15 @@ def test_an_exception_in_a_handler_drops_only_this_stream(logged_errors: Any) ->
     rig.stream.dataReceived(b"<a>")
     assert rig.transport.aborted
     assert logged_errors.flush("oops")
+
+
+def test_who_waited_for_an_answer_has_its_whole_time_for_the_next_question() -> None:
+    rig = Rig(StreamLimits(idle_timeout_seconds=10))
+    rig.stream.dataReceived(b"<a/>")
+    assert not rig.reading
+    rig.clock.pump([1] * 29)
+    rig.stream.next_document()
+    rig.clock.pump([1] * 9)
+    assert not rig.conversation.failures
+    rig.clock.pump([1] * 2)
+    assert [error.entry.name for error in rig.conversation.failures] == ["timeout"]

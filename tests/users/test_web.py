@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 import pytest_twisted
+from lxml import etree
 from twisted.internet import reactor
 from twisted.internet.defer import gatherResults
 from twisted.internet.task import deferLater
@@ -25,6 +26,7 @@ from tests.storage.kit import DirectDatabase
 
 from .kit import Cache
 from .web import Api, in_thread
+from .xml_world import SCHEMA
 
 A = "http://a.example.org/"
 
@@ -55,6 +57,7 @@ async def test_every_format_says_the_same(api: Api, cache: Cache, monkeypatch: p
     assert (odd["burl"], odd["mtime"], odd["charset"], odd["state"]) == (None, None, "utf-8", "cached")
 
     reply = await api.get("/urls?format=xml")
+    SCHEMA.assertValid(etree.fromstring(reply.body))
     root = ElementTree.fromstring(reply.body)
     assert root.tag == "{http://www.lococa.org/1.0}urls"
     assert [element.tag for element in root] == ["url"] * 8 + ["end"]

@@ -261,6 +261,12 @@ def test_who_goes_away_waits_no_longer(world: World) -> None:
     assert not wire.heard
 
 
+def test_nobody_begins_to_wait_at_the_end(world: World) -> None:
+    world.users.watcher.stop()
+    (told,) = world.ask(query(since="0", wait=60))
+    assert told.rows == [] and told.end is not None
+
+
 def test_the_end_of_the_service(world: World) -> None:
     wire, idle = world.connect(), world.connect()
     world.say(wire, [query(since="0", wait=60)])
@@ -305,6 +311,20 @@ def test_content_is_not_fetched_for_who_does_not_read(world: World, monkeypatch:
         assert len(wire.value()) < 30_000
     (told,) = [understand(each) for each in documents(wire.heard)]
     assert [row["content"] for row in told.rows] == data
+
+
+def test_rows_without_their_content_wait_for_who_does_not_read_too(world: World) -> None:
+    for number in range(100):
+        world.cache.put(1, f"{A}{number}", fetched_fileid=None)
+        world.cache.delete(1, f"{A}deleted/{number}")
+    wire = world.connect(room=5_000)
+    world.say(wire, [query(since="0", content="yes")])
+    assert len(wire.value()) < 6_000
+    while not wire.heard.endswith(b"answer>\n"):
+        wire.read()
+        world.settle(wire)
+        assert len(wire.value()) < 6_000
+    assert len(understand(wire.heard).rows) == 200
 
 
 def test_who_stops_reading_is_dropped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -495,6 +515,14 @@ def test_a_machine_that_is_away_is_not_asked_again_and_again(world: World) -> No
     world.folders.away.clear()
     (told,) = world.ask(query(since="0", content="yes"))
     assert not any("missing" in row for row in told.rows), "another answer, another try"
+
+
+def test_single_files_that_are_damaged_are_no_reason_to_give_up_their_machine(world: World) -> None:
+    for number in range(20):
+        world.put(f"{A}{number}", b"data")
+        world.cache.put(1, f"{A}{number}/damaged", len=3, fetched_fileid=world.folders.add(b"longer"))
+    (told,) = world.ask(query(since="0", content="yes"))
+    assert [row.get("missing") for row in told.rows] == [None, "unavailable"] * 20
 
 
 def test_no_secret_in_what_is_logged_of_a_question() -> None:
