@@ -16,6 +16,9 @@ SOCKET_VARIABLE = "LCC_HTDIG_SOCKET"
 def main() -> None:
     """Answer htdig."""
     path = os.environ.get(SOCKET_VARIABLE)
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        sys.stdout.write("lcc-htdig is called by htdig, which is called by lcc-export htdig\n")
+        return
     if len(sys.argv) < 3 or not path:
         sys.exit("lcc-htdig is called by htdig, which is called by lcc-export htdig")
     with socket.socket(socket.AF_UNIX) as connection:
