@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from io import BytesIO
 from typing import Any, Protocol
 
 from twisted.internet.interfaces import IConsumer, IPushProducer, IReactorTime
@@ -32,6 +31,7 @@ from zope.interface import implementer
 from lcc.domain.ranges import requested_range
 from lcc.interfaces import IContentFolder, IContentReader
 from lcc.transport.http_client import UNIX, Answer, HttpClient, HttpFailed, Watch
+from lcc.transport.http_server import GuardedSite, text_header
 
 _log = Logger()
 
@@ -104,7 +104,7 @@ class ContentPort(Resource):
         if not address:
             return _say(request, 404, f"machine {machine} is not here, or its content cannot be read from elsewhere")
         if address.startswith(UNIX):
-            if request.getHeader("Via") is not None:  # it has come through a BOT-M: not in circles
+            if text_header(request, "Via") is not None:  # it has come through a BOT-M: not in circles
                 return _say(request, 502, "that machine does not know itself")
             return self._through(request, address, f"/{machine}/{file_id}")
         request.setHeader("Location", f"{address}/{machine}/{file_id}")
@@ -133,8 +133,8 @@ class ContentPort(Resource):
         if request.setETag(etag.encode()) is CACHED:
             reader.close()
             return b""
-        condition = request.getHeader("If-Range")
-        wanted = request.getHeader("Range") if condition in (None, etag) else None
+        condition = text_header(request, "If-Range")
+        wanted = text_header(request, "Range") if condition in (None, etag) else None
         part = requested_range(wanted, reader.size_bytes)
         request.setHeader("Accept-Ranges", "bytes")
         if part is None:
@@ -157,7 +157,7 @@ class ContentPort(Resource):
         return NOT_DONE_YET
 
     def _through(self, request: Request, address: str, path: str) -> int:
-        headers = {name: value for name in _PASSED_DOWN if (value := request.getHeader(name)) is not None}
+        headers = {name: value for name in _PASSED_DOWN if (value := text_header(request, name)) is not None}
         asked = self._http.get(address, path, {"Via": "1.1 lcc", **headers})
         state: list[Answer | None] = [None]
 
@@ -293,23 +293,6 @@ class _Sender:
             self._request.finish()
 
 
-class _ContentRequest(Request):
-    """Takes no body: what is sent as one is thrown away."""
-
-    def gotLength(self, length: int | None) -> None:
-        self.content = BytesIO()
-
-    def handleContentChunk(self, data: bytes) -> None:
-        pass
-
-
-class _ContentSite(Site):
-    """Writes no access log."""
-
-    def log(self, request: Any) -> None:
-        pass
-
-
 class ContentFactory(WrappingFactory):
     """What listens at the content port: takes so many connections at once, and no more."""
 
@@ -335,6 +318,5 @@ def content_factory(
     port: ContentPort, clock: IReactorTime, connections_max: int, idle_timeout_seconds: float
 ) -> ContentFactory:
     """The factory for the content port."""
-    site = _ContentSite(port, _ContentRequest, timeout=idle_timeout_seconds, reactor=clock)
-    site.noisy = False
+    site = GuardedSite(port, timeout=idle_timeout_seconds, reactor=clock)
     return ContentFactory(site, connections_max)

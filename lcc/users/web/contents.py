@@ -20,6 +20,7 @@ from lcc.errors import UrlError
 from lcc.model import CachedUrl
 from lcc.storage.cache import url
 from lcc.storage.selected import views
+from lcc.transport.http_server import text_header
 from lcc.users.access import Access
 from lcc.users.answers import Reads
 from lcc.users.content import Content, ContentClient, ContentGone, ContentUnavailable
@@ -103,8 +104,8 @@ class Contents(Asked):
         if request.setETag(f'"{row.md5}"'.encode("ascii")) is NOT_MODIFIED:
             request.finish()
             return
-        condition = request.getHeader("if-range")
-        wanted = request.getHeader("range") if condition in (None, f'"{row.md5}"') else None
+        condition = text_header(request, "if-range")
+        wanted = text_header(request, "range") if condition in (None, f'"{row.md5}"') else None
         part = requested_range(wanted, size)
         request.setHeader("accept-ranges", "bytes")
         if part is None:

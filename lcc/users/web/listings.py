@@ -6,6 +6,7 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import Request
 
+from lcc.transport.http_server import text_header
 from lcc.users.access import Access
 from lcc.users.answers import Answer, Piece, Reads, begin_answer
 from lcc.users.formats import FORMATS, Format
@@ -127,6 +128,6 @@ def _format(request: Request, name: str | None) -> Format:
         if form is None:
             raise QueryError([f"format: {name[:80]!r} is none of {', '.join(FORMATS)}"])
         return form
-    accepted = (request.getHeader("accept") or "").lower()
+    accepted = (text_header(request, "accept") or "").lower()
     named = [form for form in FORMATS.values() if form.media_type in accepted]
     return named[0] if named else FORMATS["jsonl"]

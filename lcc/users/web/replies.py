@@ -13,6 +13,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 
 from lcc.errors import StoreUnavailable
+from lcc.transport.http_server import text_header
 from lcc.users.access import Access, AccessDenied, check_access
 from lcc.users.answers import Reads
 from lcc.users.query import QueryError
@@ -57,7 +58,7 @@ def bearer_token(request: Request) -> str | None:
 
     :raises HttpError: there is an Authorization that holds none.
     """
-    value = request.getHeader("authorization")
+    value = text_header(request, "authorization")
     if value is None:
         return None
     scheme, _, token = value.partition(" ")

@@ -6,9 +6,10 @@ from importlib.metadata import version
 from typing import Any
 
 from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET, Request, Site
+from twisted.web.server import NOT_DONE_YET
 
 from lcc.config import CuConfig
+from lcc.transport.http_server import GuardedRequest, GuardedSite
 from lcc.transport.limited import LimitedFactory
 from lcc.users.answers import Reads
 from lcc.users.content import ContentClient
@@ -19,9 +20,6 @@ from lcc.users.web.listings import Changes, Listing
 from lcc.users.web.openapi import OpenApi
 from lcc.users.web.packages import Packages
 from lcc.users.web.replies import reply_json
-
-REQUEST_BODY_BYTES = 1024
-"""Nobody has to send a body."""
 
 
 class _Nothing(Resource):
@@ -39,29 +37,18 @@ class _Root(Resource):
         return _Nothing()
 
 
-class _Request(Request):
-    """Without a body to speak of, and without what twisted.web says of itself."""
-
-    def gotLength(self, length: int | None) -> None:
-        if length is not None and length > REQUEST_BODY_BYTES:
-            self.loseConnection()
-            length = 0
-        super().gotLength(length)
+class _Request(GuardedRequest):
+    """Without what twisted.web says of itself."""
 
     def render(self, resrc: Any) -> None:
         self.setHeader("server", "LCC")
         super().render(resrc)
 
 
-class UserSite(Site):
+class UserSite(GuardedSite):
     """The site."""
 
     requestFactory = _Request
-    displayTracebacks = False
-    noisy = False
-
-    def log(self, request: Any) -> None:
-        """No access log: what is asked for is nobody's business."""
 
 
 def build_site(

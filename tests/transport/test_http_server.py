@@ -1,0 +1,236 @@
+"""A server over HTTP against peers that do not read, do not end, or send too much: real sockets."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.threads import deferToThread
+from twisted.web.http import HTTPChannel
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Request
+
+from lcc.transport import http_server
+from lcc.transport.http_server import GuardedSite
+from lcc.transport.limited import LimitedFactory
+
+BIG = 1_000_000
+GET = b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+class Numbers(Resource):
+    """Answers with its path, or with a megabyte that begins with it; /never is never answered.
+
+    :ivar answered: how many requests were.
+    """
+
+    isLeaf = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answered = 0
+        self.size_bytes = 0
+
+    def render(self, request: Request) -> bytes | int:
+        self.answered += 1
+        if request.path == b"/never":
+            request.write(b"x" * self.size_bytes)
+            return NOT_DONE_YET
+        return bytes(request.path).ljust(self.size_bytes, b".")
+
+
+class Server:
+    """A site on a port of loopback."""
+
+    def __init__(self) -> None:
+        self.numbers = Numbers()
+        site = GuardedSite(self.numbers, timeout=1.0, reactor=reactor)
+        self.factory = LimitedFactory(site, 100, "of a test")
+        self._port: Any = reactor.listenTCP(0, self.factory, interface="127.0.0.1")  # type: ignore[attr-defined]
+
+    def connect(self) -> socket.socket:
+        """A connection that buffers little."""
+        peer = socket.socket()
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        peer.settimeout(30)
+        peer.connect(("127.0.0.1", self._port.getHost().port))
+        return peer
+
+    @property
+    def connections(self) -> int:
+        return len(self.factory.protocols)
+
+    async def stop(self) -> None:
+        await self._port.stopListening()
+        for protocol in list(self.factory.protocols):
+            protocol.abortConnection()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(http_server, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(HTTPChannel, "abortTimeout", 0.2)
+    yield
+
+
+@pytest_twisted.async_yield_fixture
+async def server() -> AsyncIterator[Server]:
+    server = Server()
+    yield server
+    await server.stop()
+
+
+def peer(function: Callable[[Server, socket.socket], None]) -> Callable[[Server], Any]:
+    """A test that is played by a peer in a thread of its own."""
+
+    async def test(server: Server) -> None:
+        def play() -> None:
+            with closing(server.connect()) as sock:
+                function(server, sock)
+
+        await deferToThread(play)
+
+    test.__doc__ = function.__doc__
+    return pytest_twisted.ensureDeferred(test)  # type: ignore[no-any-return]
+
+
+def closed(sock: socket.socket) -> bool:
+    """Whether the other end closes the connection; what it still sends is read."""
+    try:
+        while sock.recv(1 << 16):
+            pass
+    except ConnectionError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def read_answers(sock: socket.socket, count: int) -> list[bytes]:
+    """The paths that so many answers begin with."""
+    paths = []
+    with sock.makefile("rb") as stream:
+        for _ in range(count):
+            length = 0
+            while (line := stream.readline()) not in (b"\r\n", b""):
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            paths.append(stream.read(length).rstrip(b"."))
+    return paths
+
+
+@peer
+def test_many_requests_on_one_connection(server: Server, sock: socket.socket) -> None:
+    """One after the other, then all at once."""
+    for number in range(300):
+        sock.sendall(GET % number)
+        assert read_answers(sock, 1) == [b"/%d" % number]
+    sock.sendall(b"".join(GET % number for number in range(2000)))
+    assert read_answers(sock, 2000) == [b"/%d" % number for number in range(2000)]
+
+
+@peer
+def test_requests_ahead_of_what_is_read(server: Server, sock: socket.socket) -> None:
+    """They are answered as their answers are taken; all of them, in order."""
+    server.numbers.size_bytes = BIG
+    sock.sendall(b"".join(GET % number for number in range(200)))
+    time.sleep(0.7)
+    assert server.numbers.answered < 20
+    assert read_answers(sock, 200) == [b"/%d" % number for number in range(200)]
+
+
+@peer
+def test_answers_that_nobody_takes(server: Server, sock: socket.socket) -> None:
+    """The connection does not stay for ever."""
+    server.numbers.size_bytes = 10 * BIG
+    sock.sendall(GET % 1 + GET % 2)
+    wait_until(lambda: server.connections == 1)
+    wait_until(lambda: server.connections == 0)
+
+
+@peer
+def test_a_last_answer_that_nobody_takes(server: Server, sock: socket.socket) -> None:
+    """The same where the connection would be closed after it."""
+    server.numbers.size_bytes = 10 * BIG
+    sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    wait_until(lambda: server.connections == 1)
+    wait_until(lambda: server.connections == 0)
+
+
+@peer
+def test_who_sends_and_does_not_read(server: Server, sock: socket.socket) -> None:
+    """The server stops reading."""
+    server.numbers.size_bytes = 10 * BIG
+    sock.sendall(b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n")
+    wait_until(lambda: server.numbers.answered == 1)
+    time.sleep(0.2)
+    sock.settimeout(1)
+    sent = 0
+    try:
+        while sent < 100 * BIG:
+            sent += sock.send(GET % 1 * 1000)
+    except TimeoutError:
+        pass
+    assert sent < 20 * BIG
+
+
+@pytest.mark.parametrize("text", [b"G", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\n"])
+@pytest_twisted.ensureDeferred
+async def test_a_request_that_never_ends(server: Server, text: bytes) -> None:
+    """It may come slowly, but not for ever."""
+
+    def play() -> None:
+        with closing(server.connect()) as sock:
+            sock.sendall(text)
+            try:
+                for _ in range(50):
+                    time.sleep(0.1)
+                    sock.sendall(b"x")
+            except ConnectionError:
+                return
+            raise AssertionError("it went on")
+
+    await deferToThread(play)
+    assert server.numbers.answered == 0
+
+
+@peer
+def test_bodies(server: Server, sock: socket.socket) -> None:
+    """A short one is thrown away, with its length or in chunks."""
+    sock.sendall(b"POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello" + GET % 2)
+    assert read_answers(sock, 2) == [b"/1", b"/2"]
+    sock.sendall(b"POST /3 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+    assert read_answers(sock, 1) == [b"/3"]
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 100000", b"Transfer-Encoding: chunked"])
+@pytest_twisted.ensureDeferred
+async def test_a_body_that_is_too_long(server: Server, head: bytes) -> None:
+    """The connection is closed."""
+
+    def play() -> None:
+        with closing(server.connect()) as sock:
+            sock.sendall(b"POST / HTTP/1.1\r\nHost: a\r\n" + head + b"\r\n\r\n186a0\r\n" + b"x" * 2000)
+            assert closed(sock)
+
+    await deferToThread(play)
+    assert server.numbers.answered == 0
+
+
+@peer
+def test_who_says_nothing(server: Server, sock: socket.socket) -> None:
+    """A connection on which nothing is asked is closed."""
+    assert closed(sock)
