@@ -17,6 +17,8 @@ from lcc.storage.transactions import Txn
 
 EXAMINED_ROWS = 1000
 """Rows that a page looks at."""
+RANGE_COST = 10
+"""Looking at a provider costs at least as much as so many rows."""
 EVERYTHING = "0"
 """The digest of a selection that leaves nothing out."""
 _LAST_KEY = b"\xff" * 20
@@ -146,7 +148,9 @@ def page_by_key(txn: Txn, selection: Selection, after: bytes = b"", limit: int |
             return KeyPage(found, rows[-1].key)
         if border is not None:
             return KeyPage(found, border)
-        budget -= max(1, len(rows))
+        if selection.providers is not None:
+            looked = int(txn.value("SELECT COUNT(*) FROM lccurl WHERE urlkey > ? AND urlkey <= ?", [low, high]))
+            budget -= max(RANGE_COST, looked)
     return KeyPage(found, None)
 
 
@@ -196,14 +200,15 @@ def _named(selection: Selection) -> tuple[str, list[object]]:
     if selection.prefix:
         where += " AND SUBSTR(curl, 1, ?) = ?"
         parameters += [len(selection.prefix), selection.prefix]
-    if selection.mimetypes:
-        terms = []
-        for mimetype in selection.mimetypes:
-            if mimetype.endswith("/*"):
-                terms.append("SUBSTR(mimetype, 1, ?) = ?")
-                parameters += [len(mimetype) - 1, mimetype[:-1]]
-            else:
-                terms.append("mimetype = ?")
-                parameters.append(mimetype)
+    families = [mimetype[:-1] for mimetype in selection.mimetypes if mimetype.endswith("/*")]
+    types = [mimetype for mimetype in selection.mimetypes if not mimetype.endswith("/*")]
+    terms = []
+    # Lists, for SQLite takes an expression of a thousand terms for too deep.
+    if types:
+        terms.append(f"mimetype IN ({','.join('?' * len(types))})")
+    if families:
+        terms.append(f"SUBSTR(mimetype, 1, INSTR(mimetype, '/')) IN ({','.join('?' * len(families))})")
+    if terms:
         where += f" AND ({' OR '.join(terms)})"
+        parameters += types + families
     return where, parameters

@@ -55,6 +55,18 @@ def access_token(cuid: int, secret: str) -> str:
     return f"{cuid}-{secret}"
 
 
+def access_without_token(without_token: str) -> Access:
+    """What whoever has no token may see.
+
+    :param without_token: a key of :data:`WITHOUT_TOKEN`.
+    :raises AccessDenied: nothing.
+    """
+    access = WITHOUT_TOKEN[without_token]
+    if access is None:
+        raise AccessDenied("a token is needed")
+    return access
+
+
 def check_access(txn: Txn, token: str | None, without_token: str) -> Access:
     """What whoever has this token may see.
 
@@ -63,10 +75,7 @@ def check_access(txn: Txn, token: str | None, without_token: str) -> Access:
     :raises AccessDenied: it may see nothing.
     """
     if token is None:
-        access = WITHOUT_TOKEN[without_token]
-        if access is None:
-            raise AccessDenied("a token is needed")
-        return access
+        return access_without_token(without_token)
     match = _TOKEN.fullmatch(token)
     user = None if match is None else get_content_user(txn, int(match[1]))
     # One text and one cost, whatever is wrong with it.

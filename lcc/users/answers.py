@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 
 from lcc.model import CachedUrl
 from lcc.storage.transactions import Txn
@@ -52,19 +52,19 @@ class Piece:
 class Answer:
     """The rows of an answer, as bytes.
 
-    :param place: where it begins (:func:`lcc.users.selection.begin`).
+    :param first: its first part.
     """
 
-    def __init__(self, database: Reads, place: Place, form: Format) -> None:
+    def __init__(self, database: Reads, form: Format, first: Piece) -> None:
         self._database = database
-        self._place: Place | None = place
         self._form = form
-        self._head = form.head()
+        self._first: Piece | None = attrs.evolve(first, data=form.head() + first.data)
+        self._place = first.after
 
     @property
     def ended(self) -> bool:
         """All of it was given."""
-        return self._place is None
+        return self._first is None and self._place is None
 
     def next_piece(self) -> Deferred[Piece]:
         """The next part, to be called when the one before is there, until ``ended``.
@@ -72,21 +72,27 @@ class Answer:
         :raises StartAgain: (as the Deferred's failure) deletions were forgotten meanwhile.
         :raises StoreUnavailable: (as the Deferred's failure) the database cannot be reached.
         """
+        if self._first is not None:
+            first, self._first = self._first, None
+            return succeed(first)
         assert self._place is not None
         return self._database.interact(_make_piece, self._place, self._form).addCallback(self._made)
 
     def _made(self, piece: Piece) -> Piece:
-        head, self._head = self._head, b""
         self._place = piece.after
-        return attrs.evolve(piece, data=head + piece.data) if head else piece
+        return piece
 
 
 def begin_answer(database: Reads, query: Query, form: Format) -> Deferred[Answer]:
-    """The answer to a question.
+    """The answer to a question; its first part is read at once.
 
     :raises TokenError, StartAgain: (as the Deferred's failure) its token is no good.
     """
-    return database.interact(begin, query).addCallback(lambda place: Answer(database, place, form))
+    return database.interact(_begin, query, form).addCallback(lambda piece: Answer(database, form, piece))
+
+
+def _begin(txn: Txn, query: Query, form: Format) -> Piece:
+    return _make_piece(txn, begin(txn, query), form)
 
 
 def _make_piece(txn: Txn, place: Place, form: Format) -> Piece:

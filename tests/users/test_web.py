@@ -232,3 +232,22 @@ async def test_an_answer_that_fails_midway_has_no_end_mark(
 
     result = await in_thread(read_all, api, "/changes", another_epoch)
     assert isinstance(result, Exception) or b'"next"' not in result
+
+
+@pytest_twisted.ensureDeferred
+async def test_headers_that_are_no_text(api: Api, cache: Cache) -> None:
+    fill(cache, 3)
+    assert (await api.get("/urls", Authorization=b"Bearer \xff")).status == 401  # type: ignore[arg-type]
+    reply = await api.get("/urls", Accept=b"\xff", Range=b"\xff")  # type: ignore[arg-type]
+    assert len(reply.lines()) == 4
+
+
+@pytest_twisted.ensureDeferred
+async def test_as_many_values_as_may_be(api: Api, cache: Cache) -> None:
+    fill(cache, 3)
+    for path in ("/urls", "/changes"):
+        for values in ([f"mimetype=a/{number}" for number in range(999)], [f"provider={n}" for n in range(1, 1001)]):
+            reply = await api.get(f"{path}?{'&'.join(values)}")
+            assert reply.status == 200, reply.body
+            assert len(reply.lines()) == (1 if "mimetype" in values[0] else 4)
+    assert (await api.get("/urls?" + "&".join(f"mimetype=a/{number}" for number in range(1001)))).status == 400

@@ -14,7 +14,7 @@ from twisted.web.server import NOT_DONE_YET, Request
 
 from lcc.errors import StoreUnavailable
 from lcc.transport.http_server import text_header
-from lcc.users.access import Access, AccessDenied, check_access
+from lcc.users.access import Access, AccessDenied, access_without_token, check_access
 from lcc.users.answers import Reads
 from lcc.users.query import QueryError
 from lcc.users.tokens import StartAgain, TokenError
@@ -99,7 +99,11 @@ class Asked(Resource):
         return NOT_DONE_YET
 
     async def _admitted(self, request: Request) -> None:
-        access = await self.database.interact(check_access, bearer_token(request), self._without_token)
+        token = bearer_token(request)
+        if token is None:
+            access = access_without_token(self._without_token)
+        else:
+            access = await self.database.interact(check_access, token, self._without_token)
         await self.answer(request, access)
 
 
@@ -121,6 +125,8 @@ def _failed(request: Request, failure: Failure) -> None:
         request.unregisterProducer()
         request.loseConnection()
         return
+    if request.channel is not None:
+        request.unregisterProducer()  # an answer that had begun, without a byte of it written yet
     reply_json(request, status, body, headers)
 
 
