@@ -17,9 +17,12 @@ from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.users.content import ContentClient
 from lcc.users.packages.production import Where, Workshop
+from lcc.users.questions import Questions
 from lcc.users.watcher import ChangeWatcher
 from lcc.users.web.site import build_site
 from lcc.users.xml.port import XmlUsers
+
+QUESTIONS_PER_CONNECTION = 4
 
 
 class Options(RoleOptions):
@@ -56,7 +59,9 @@ def build(config: Config, reactor: Any) -> MultiService:
     """The services of the content user API; they start in this order and stop in the reverse one."""
     settings = config.cu
     database = Database(config.database.url, config.home, reactor, config.database, random=random.Random())
-    watcher = ChangeWatcher(database, reactor)
+    # Each connection asks one question at a time; the rest is room for those whose askers have gone.
+    questions = Questions(database, QUESTIONS_PER_CONNECTION * settings.connections_max)
+    watcher = ChangeWatcher(questions, reactor)
     services = MultiService()
     content = ContentClient(
         reactor, settings.content.replace("{home}", str(config.home)), settings.content_connections_max
@@ -78,11 +83,11 @@ def build(config: Config, reactor: Any) -> MultiService:
         service.setServiceParent(services)
     if settings.listen:
         site = build_site(
-            database, watcher, content, workshop, settings, _without_token(config, settings.listen), reactor
+            questions, watcher, content, workshop, settings, _without_token(config, settings.listen), reactor
         )
         PortService(reactor, config.endpoint(settings.listen), site).setServiceParent(services)
     if settings.listen_xml:
-        users = XmlUsers(database, watcher, content, settings, _without_token(config, settings.listen_xml), reactor)
+        users = XmlUsers(questions, watcher, content, settings, _without_token(config, settings.listen_xml), reactor)
         limited = LimitedFactory(users, settings.connections_max, "content users over XML")
         _AtStop(users.drop_all).setServiceParent(services)
         PortService(reactor, config.endpoint(settings.listen_xml), limited).setServiceParent(services)

@@ -21,7 +21,7 @@ from lcc.storage import selected
 from lcc.storage.content_users import ContentUser, add_content_user, remove_content_user
 from lcc.storage.passwords import generate_password, hash_password
 from lcc.users.access import access_token
-from tests.conftest import Backend
+from tests.conftest import Backend, LoggedErrors
 from tests.storage.kit import DirectDatabase
 
 from .kit import Cache
@@ -251,3 +251,32 @@ async def test_as_many_values_as_may_be(api: Api, cache: Cache) -> None:
             assert reply.status == 200, reply.body
             assert len(reply.lines()) == (1 if "mimetype" in values[0] else 4)
     assert (await api.get("/urls?" + "&".join(f"mimetype=a/{number}" for number in range(1001)))).status == 400
+
+
+@pytest_twisted.ensureDeferred
+async def test_an_answer_that_fails_before_its_first_row(
+    api: Api, cache: Cache, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    """It says so, and the connection goes on."""
+    monkeypatch.setattr(selected, "EXAMINED_ROWS", 5)
+    cache.fill(20_000)
+
+    def ask() -> list[int]:
+        with closing(api.connection()) as connection:
+            statuses = []
+            for path in ("/urls?prefix=http://nowhere.example.org/", "/urls?limit=1"):
+                connection.request("GET", path)
+                with connection.getresponse() as response:
+                    statuses.append(response.status)
+                    response.read()
+                if response.status == 500:
+                    database = DirectDatabase(api.config.database.url, api.config.home)
+                    database.now(lambda txn: txn.execute("ALTER TABLE hidden RENAME TO lccurl"))
+                    database.blocking.close()
+            return statuses
+
+    asked = in_thread(ask)
+    await deferLater(reactor, 0.3)  # type: ignore[arg-type]
+    cache.database.now(lambda txn: txn.execute("ALTER TABLE lccurl RENAME TO hidden"))
+    assert await asked == [500, 200]
+    assert logged_errors.flush("lccurl")
