@@ -198,7 +198,7 @@ def _run(source: Source, options: dict[str, Any], engine: Engine, form: dict[str
                 outcome = export(cache, state, asked, engine)
         finally:
             state.close()
-    except StateError as error:
+    except (StateError, OSError) as error:
         raise Failed(str(error)) from None
     if not outcome.told:
         click.echo("nothing has changed" if not outcome.full else "there is nothing to export", err=True)

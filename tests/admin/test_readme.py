@@ -19,7 +19,19 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "doc").glob("*.md"))]
 OURS = frozenset(
-    {"file2url", "lcccpstate", "lcccp", "lcc-admin", "lcc", "lcc-uns", "lcc-qm", "lcc-botm", "lcc-bot", "lcc-cu"}
+    {
+        "file2url",
+        "lcccpstate",
+        "lcccp",
+        "lcc-admin",
+        "lcc",
+        "lcc-uns",
+        "lcc-qm",
+        "lcc-botm",
+        "lcc-bot",
+        "lcc-cu",
+        "lcc-export",
+    }
 )
 GROUPS = {"lcc-admin": {"provider", "user"}}
 """Tools whose first argument is a command, and which of these are groups of commands."""
@@ -71,10 +83,12 @@ def test_each_command_exists(command: tuple[str, ...]) -> None:
     if name not in OURS:
         return  # a tool of the system
     asked = [name]
-    if name == "lcc-admin":
+    if "--" in arguments:
+        arguments = arguments[: arguments.index("--")]  # what follows is a consumer
+    if name in ("lcc-admin", "lcc-export"):
         words = [word for word in arguments if not word.startswith(("-", "/"))]
         asked.append(words[0])
-        if words[0] in GROUPS[name]:
+        if words[0] in GROUPS.get(name, ()):
             asked.append(words[1])
     text = help_of(tuple(asked)) + (help_of((name,)) if len(asked) > 1 else "")
     if "--find" in arguments:

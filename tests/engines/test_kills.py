@@ -39,7 +39,12 @@ def run_and_kill(words: list[str], cwd: Path, random: Random) -> None:
         words, cwd=cwd, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        sleep(random.uniform(0.15, 0.9))
+        # Often while the consumer is at work, which is only a small part of the time.
+        if random.random() < 0.1:
+            sleep(random.uniform(0.1, 0.5))
+        while process.poll() is None and not children(process.pid):
+            sleep(0.002)
+        sleep(random.expovariate(1 / random.choice((0.003, 0.03, 0.1))))
         if victim in ("consumer", "all"):
             for child in children(process.pid):
                 kill_group(child)

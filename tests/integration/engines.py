@@ -15,7 +15,7 @@ DOCUMENT = (Path(__file__).parents[2] / "doc" / "search-engines.md").read_text(e
 
 def listing(name: str) -> str:
     """A script of the document."""
-    found = re.search(rf"`{re.escape(name)}`[^`]*?:\n\n```(?:sh)?\n(.*?)```", DOCUMENT, re.DOTALL)
+    found = re.search(rf"`{re.escape(name)}`[^`]*?:\n\n```(?:shell)?\n(.*?)```", DOCUMENT, re.DOTALL)
     assert found, name
     return found[1]
 
@@ -129,7 +129,7 @@ class HtDig(Engine):
     def found(self, word: str) -> set[str]:
         if not (self.folder / "dbs" / "current").exists():
             return set()
-        query = f"words={word};format=short;matchesperpage=1000"
+        query = f"words={word}&format=short&matchesperpage=1000"
         out = self.run("/usr/lib/cgi-bin/htsearch", "-c", "htdig.conf", query)
         return set(re.findall(r'<strong><a href="([^"]+)">', out))
 
