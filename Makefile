@@ -23,7 +23,7 @@ help:
 
 # Two steps, because the demo can do without the tools of the developers.
 run-venv: $(STAMPS)/run
-venv: $(STAMPS)/dev
+venv: $(STAMPS)/replay
 
 $(STAMPS)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -47,6 +47,13 @@ $(STAMPS)/run: setup.cfg pyproject.toml $(STAMPS)/python $(STAMPS)/place
 $(STAMPS)/dev: $(STAMPS)/run
 	@echo "Installing what the tests and checks need into $(VENV) …"
 	@$(PIP) install --editable '.[test,check]'
+	@touch $@
+
+# In an environment of its own: it brings a package that takes the place of brotli, and breaks it.
+$(STAMPS)/replay: $(STAMPS)/dev
+	@echo "Installing pywb, which replays archives in the tests, into $(VENV)/replay …"
+	@$(PY) -m venv $(VENV)/replay
+	@$(VENV)/replay/bin/python -m pip --disable-pip-version-check --quiet install pywb
 	@touch $@
 
 # MariaDB, nginx, vsftpd, search engines: only their programs.  The tests start servers of their own, in temporary folders.

@@ -112,7 +112,7 @@ def replay(folder: Path) -> Iterator[str]:
     (folder / "config.yaml").write_text(
         f"collections:\n  lcc:\n    index_paths: {folder}/x.cdxj\n    archive_paths: {folder}/\n"
     )
-    program = Path(sys.executable).with_name("wayback")
+    program = Path(sys.prefix) / "replay" / "bin" / "wayback"
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [program, "-b", "127.0.0.1", "-p", str(port), "-d", folder], stdout=log, stderr=log, cwd=folder
