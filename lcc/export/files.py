@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -14,10 +15,13 @@ from typing import BinaryIO
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file that takes this name when the block ends well; whatever had the name stays until then.
 
-    Its content is on the disk before it has the name.
+    Its content is on the disk before it has the name.  A symbolic link stays: what it names is replaced.
 
-    :raises OSError: it cannot be written.
+    :raises OSError: it cannot be written, or is a device or something else that cannot be replaced by a file.
     """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is there, but is no plain file; write to standard output instead")
     folder = path.parent
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=folder)
     try:

@@ -17,7 +17,7 @@ import click
 
 from lcc.config import load_config, unix_socket_path
 from lcc.errors import ConfigError
-from lcc.users.addresses import UNIX, AddressError
+from lcc.users.addresses import UNIX, AddressError, authorization
 from lcc.users.blocking import Cache, CacheError, Refused, StartAgain
 
 
@@ -95,11 +95,17 @@ class Source:
 
     def _token(self) -> str | None:
         if self._token_file is None:
-            return os.environ.get("LCC_TOKEN") or None
+            token = os.environ.get("LCC_TOKEN", "").strip() or None
+        else:
+            try:
+                token = self._token_file.read_text(encoding="ascii").split("\n")[0].strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise Failed(f"the token cannot be read: {error}") from None
         try:
-            return self._token_file.read_text(encoding="ascii").split("\n")[0].strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise Failed(f"the token cannot be read: {error}") from None
+            authorization(token)
+        except AddressError as error:
+            raise Failed(f"{self._token_file or 'LCC_TOKEN'}: {error}") from None
+        return token
 
 
 pass_source = click.make_pass_decorator(Source)

@@ -1,10 +1,12 @@
-"""Addresses of the content users' interface, as programs name it."""
+"""Addresses of the content users' interface and tokens for it, as programs name them."""
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 UNIX = "unix:"
+_TOKEN = re.compile(r"[!-~]{1,1000}", re.ASCII)
 
 
 class AddressError(ValueError):
@@ -28,3 +30,15 @@ def check_address(text: str) -> None:
         good = False
     if not good:
         raise AddressError(f"{text[:200]!r} is none of http://host:port, https://host:port and unix:/path")
+
+
+def authorization(token: str | None) -> dict[str, str]:
+    """The headers that carry a content user's token; None: it has none.
+
+    :raises AddressError: no token looks like that; it could break the request.
+    """
+    if token is None:
+        return {}
+    if not _TOKEN.fullmatch(token):
+        raise AddressError("the token is empty, or has characters that no token has")
+    return {"Authorization": f"Bearer {token}"}

@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from lcc.users.addresses import UNIX, check_address
+from lcc.users.addresses import UNIX, authorization, check_address
 
 TIMEOUT_SECONDS = 150.0
 """Longer than anybody may wait for a change."""
@@ -204,7 +204,7 @@ class Cache:
     :param token: from ``lcc-admin user add``; None: none is needed.
     :param timeout_seconds: for each silence.
     :param context: for https; None: the system's certificate authorities are trusted.
-    :raises AddressError: the address is none.
+    :raises AddressError: the address is none, or the token cannot be one.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class Cache:
     ) -> None:
         check_address(address)
         self._address = address
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._headers = authorization(token)
         self._timeout = timeout_seconds
         self._context = context
         self._idle: http.client.HTTPConnection | None = None

@@ -27,7 +27,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from lcc.transport.http_client import Answer, HttpClient, HttpFailed
-from lcc.users.addresses import check_address
+from lcc.users.addresses import authorization, check_address
 from lcc.users.blocking import (
     LINE_BYTES_MAX,
     PIECE_BYTES,
@@ -186,7 +186,7 @@ class CacheClient:
     :param connections_max: at once; who asks beyond that waits.
     :param timeout_seconds: for each silence.
     :param trust_root: for https: who is trusted (``ssl.trustRootFromCertificates`` of Twisted); None: the system's.
-    :raises AddressError: the address is none.
+    :raises AddressError: the address is none, or the token cannot be one.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class CacheClient:
     ) -> None:
         check_address(address)
         self._address = address.rstrip("/")
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._headers = authorization(token)
         self._http = HttpClient(reactor, connections_max, timeout_seconds, trust_root)
 
     async def urls(self, **fields: Field) -> RowStream:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -351,3 +352,34 @@ async def test_an_interrupted_export_leaves_no_consumer(api: Api, pages: Pages, 
         os.kill(process.pid, signal.SIGINT)
         assert await in_thread(process.wait, 60) != 0
     assert not _lives(int((tmp_path / "begun").read_text()))
+
+
+HANGS_UP = """
+import os, socket, sys
+for line in sys.stdin:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.environ["LCC_HTDIG_SOCKET"])
+        connection.sendall(line.encode())
+        if sys.argv[1] == "read":
+            assert connection.makefile("rb").read().startswith(b"s\\t200"), line
+        else:
+            connection.recv(1)
+    print(line.strip())
+"""
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_page_that_htdig_did_not_get_is_told_again(api: Api, pages: Pages, tmp_path: Path) -> None:
+    pages.put(f"{A}small")
+    pages.put_data(f"{A}large", b"<p>" + b"words " * 1_000_000)
+    htdig = ("htdig", "--since", "state", "--", sys.executable, "-c", HANGS_UP)
+    done = await exported(api, tmp_path, *htdig, "read")
+    assert set(done.stdout.split()) == {f"{A}small", f"{A}large"}
+    pages.put_data(f"{A}large", b"<p>" + b"other " * 1_000_000)
+    for _ in range(2):
+        done = await exported(api, tmp_path, *htdig, "hang up")
+        assert done.stdout.split() == [f"{A}large"] and "tried again next time" in done.stderr
+    done = await exported(api, tmp_path, *htdig, "read")
+    assert done.stdout.split() == [f"{A}large"] and not done.stderr
+    done = await exported(api, tmp_path, *htdig, "read")
+    assert done.stdout == "" and "nothing has changed" in done.stderr

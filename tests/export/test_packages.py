@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -68,6 +69,12 @@ async def test_what_goes_wrong(api: Api, cache: Cache, host: ContentHost, backen
     kept = output.read_bytes()
     await export(api, "tar", "-o", output, "--since", "0000000000000000.1.0.0", code=3)
     await export(api, "tar", "-o", output, "--since", "nonsense", code=2)
+    done = await export(api, "tar", "-o", output, code=1, LCC_TOKEN="1-0\nX: y")
+    assert done.stderr.startswith(b"Error: LCC_TOKEN: the token")
+    os.mkfifo(folder / "fifo")
+    done = await export(api, "tar", "-o", folder / "fifo", code=1)
+    assert b"no plain file" in done.stderr and (folder / "fifo").is_fifo()
+    (folder / "fifo").unlink()
     await export(api, "tar", "-o", output, "--prefix", "nonsense", code=2)
     await export(api, "tar", "-o", folder / "none" / "x.tar", code=1)
     await export(api, "--token-file", folder / "none", "tar", "-o", output, code=1)

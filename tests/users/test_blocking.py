@@ -170,3 +170,11 @@ async def test_over_tls(backend: Backend, cache: Cache) -> None:
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(AddressError):
         blocking.Cache(text)
+
+
+@pytest.mark.parametrize("token", ["", "a b", "1-0\n", "1-0\r\nX: y", "caf\xe9", "\u65e5"])
+def test_what_can_be_no_token(token: str) -> None:
+    with pytest.raises(AddressError, match="token"):
+        blocking.Cache("http://127.0.0.1:1", token)
+    with pytest.raises(AddressError, match="token"):
+        CacheClient(reactor, "http://127.0.0.1:1", token)

@@ -144,6 +144,32 @@ async def test_scope(backend: Backend, cache: Cache, host: ContentHost) -> None:
         for providers, content, status in ((None, True, 200), ({1}, True, 200), ({2}, True, 404), (None, False, 403)):
             _, token = add_user(cache, providers, content)
             assert (await api.get(path, Authorization=f"Bearer {token}")).status == status
+            named = await api.get(f"/content?provider=1&curl={A}", Authorization=f"Bearer {token}")
+            assert named.status == status
+    finally:
+        await api.stop()
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_scope_learns_nothing_of_others(backend: Backend, cache: Cache, host: ContentHost) -> None:
+    """What others have, in whatever state, gets the same answer as what nobody has."""
+    views = [put(cache, host, mimetype="text/html"), put(cache, host, A, b"{}", "application/json")]
+    gone = "http://a.example.org/gone.html"
+    deleted = put(cache, host, gone)
+    cache.delete(1, gone)
+    lost = put(cache, host, "http://a.example.org/lost.html", fetched_machineid=77)
+    api = Api(backend, "")
+    try:
+        _, token = add_user(cache, {2}, True)
+        bearer = {"Authorization": f"Bearer {token}"}
+        unknown = await api.get(f"/content/{'0' * 40}", **bearer)
+        named = [f"/content?provider=1&curl={each}" for each in (A, f"{A}x", gone)]
+        more = [f"{named[0]}&mimetype=text/html", f"{named[0]}&mimetype=a/b"]
+        for path in (*views, deleted, lost, *named, *more):
+            for headers in ({}, {"Range": "bytes=900000-"}, {"If_None_Match": "*"}):
+                reply = await api.get(path, **bearer, **headers)
+                assert (reply.status, reply.body) == (404, unknown.body), path
+                assert set(reply.headers) == set(unknown.headers), path
     finally:
         await api.stop()
 

@@ -46,7 +46,7 @@ class HtDig:
         self.all_types = all_types
 
     def name_of(self, row: Mapping[str, Any]) -> str:
-        return str(row["curl"]).partition("#")[0]
+        return _name(str(row["curl"]))
 
     def wants(self, row: Mapping[str, Any]) -> bool:
         return self.all_types or Page.of(row).kind != "other"
@@ -81,15 +81,19 @@ class HtDig:
                 continue
             with connection:
                 connection.settimeout(PATIENCE_SECONDS)
+                url = ""
                 try:
                     with connection.makefile("rb") as asked:
                         url = asked.readline(URL_BYTES_MAX).decode("utf-8", "replace").strip()
                     self._answer(job, url, connection)
                 except OSError:
-                    pass  # the handler is gone; what it wanted, htdig has noted as not had
+                    # The handler is gone, or the disk is full: htdig does not have it, so it is told again.
+                    name = _name(url)
+                    if job.state.shown(name) is not None:
+                        job.contents.held_over.add(name)
 
     def _answer(self, job: Job, url: str, connection: socket.socket) -> None:
-        name = url.partition("#")[0]
+        name = _name(url)
         page = job.state.shown(name)
         # It is asked for by htdig, and is about robots: nobody's here.
         if page is None or urlsplit(url).path == "/robots.txt":
@@ -102,6 +106,10 @@ class HtDig:
             with document.converted() as (file, size_bytes):
                 connection.sendall(_head(url, page, size_bytes, job.state.stamped(name)))
                 _send(file, connection)
+
+
+def _name(url: str) -> str:
+    return url.partition("#")[0]
 
 
 def _head(url: str, page: Page, size_bytes: int, mtime: int | None) -> bytes:

@@ -56,7 +56,7 @@ class Contents(Asked):
     async def answer(self, request: Request, access: Access) -> None:
         if not access.content:
             raise HttpError(403, "this token is for rows only")
-        row = await self._row(request)
+        row = await self._row(request, access)
         for _ in range(ATTEMPTS):
             if row is None or not access.sees(row.pid):
                 raise HttpError(404, "there is no such URL")
@@ -71,7 +71,7 @@ class Contents(Asked):
                 raise HttpError(503, f"its content cannot be read now: {error}", retry_after="5") from None
         raise HttpError(503, "its content is missing, or changes too fast", retry_after="5")
 
-    async def _row(self, request: Request) -> CachedUrl | None:
+    async def _row(self, request: Request, access: Access) -> CachedUrl | None:
         if request.postpath:
             (key, *rest) = request.postpath
             if rest or not _KEY(key):
@@ -82,6 +82,8 @@ class Contents(Asked):
         if "curl" not in named or asked.providers is None or len(asked.providers) != 1:
             raise QueryError(["name the URL: /content/KEY, or ?provider=N&curl=URL"])
         (pid,) = asked.providers
+        if not access.sees(pid):
+            return None  # before anything tells which views there are
         try:
             curl = normalise(named["curl"])
             mimetypes = [normalise_mimetype(each) for each in asked.mimetypes]
@@ -109,7 +111,7 @@ class Contents(Asked):
         part = requested_range(wanted, size)
         request.setHeader("accept-ranges", "bytes")
         if part is None:
-            raise HttpError(416, "it is shorter", content_range=f"bytes */{size}")
+            raise HttpError(416, f"the content has only {size} bytes", content_range=f"bytes */{size}")
         first, length = part
         content: Content | None = None
         if request.method != b"HEAD" and length:
