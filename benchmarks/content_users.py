@@ -1,7 +1,7 @@
 """What content users cost: a long answer, a short answer about a large cache, content.
 
 ``python benchmarks/content_users.py [--rows 1000000] [--small 100000] [--tiny 10000] [--questions 500]
-[--files 5000] [--rounds 3] [--sqlite] [--parts rows,since,content]``
+[--files 5000] [--rounds 3] [--sqlite] [--parts rows,since,stalled,content]``
 
 Real ``twistd lcc-cu`` processes answer over HTTP on a UNIX socket; this process asks and throws away what it reads.
 
@@ -11,6 +11,8 @@ rows
 since
     ``/changes`` with a token that is ten changes old, one question after the other on one connection: CPU of lcc-cu
     and of the database for a question, for a small cache and for a large one.
+stalled
+    Many clients that ask for everything and do not read: the resident memory of lcc-cu.
 content
     Files of 10 KiB by ``/content/KEY`` through a real ``lcc-botm``, and the same files from nginx, in turn.
 """
@@ -20,6 +22,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import socket
 import statistics
 import subprocess
 import sys
@@ -42,6 +45,7 @@ from lcc.users.blocking import Cache, UnixConnection
 BIN = Path(sys.executable).parent
 CHANGES = 10
 WARM_UP = 50
+CLIENTS = 400
 SAMPLE_SECONDS = 0.05
 PIECE_BYTES = 1 << 18
 
@@ -208,6 +212,20 @@ def measure_since(sites: list[tuple[Lcc, int]], questions: int, rounds: int) -> 
     ]
 
 
+def measure_stalled(lcc: Lcc, clients: int) -> list[list[str]]:
+    """A line of the table."""
+    with lcc.answering() as process, ExitStack() as stack, Memory(process.pid) as memory:
+        time.sleep(1)
+        before = memory.most_bytes
+        for _ in range(clients):
+            peer = stack.enter_context(closing(socket.socket(socket.AF_UNIX)))
+            peer.connect(str(lcc.socket))
+            peer.sendall(b"GET /urls HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(5)
+        most = memory.most_bytes
+    return [[str(clients), f"{before / 1e6:.0f}", f"{most / 1e6:.0f}", f"{(most - before) / clients / 1000:.0f}"]]
+
+
 def get_all(connection: http.client.HTTPConnection, targets: list[str], size_bytes: int) -> None:
     """Ask for each of them, and throw the content away."""
     for target in targets:
@@ -281,15 +299,15 @@ def main(options: argparse.Namespace) -> None:
         work.chmod(0o755)
         server = None if options.sqlite else stack.enter_context(PrivateMariaDb(durable=True))
         sites = {}
-        if parts & {"rows", "since"}:
-            for rows in (options.tiny, options.small, options.rows):
+        if parts & {"rows", "since", "stalled"}:
+            for rows in sorted({options.tiny, options.small, options.rows}):
                 sites[rows] = Lcc(server, work / f"lcc{rows}")
                 fill_cache(sites[rows].url, sites[rows].home, rows)
                 print(f"{rows} rows filled", file=sys.stderr)
         if "rows" in parts:
             found = [
                 line
-                for rows in (options.small, options.rows)
+                for rows in sorted({options.small, options.rows})
                 for line in measure_rows(sites[rows], rows, options.rounds)
             ]
             heads = ["rows", "format", "rows / s CPU of lcc-cu", "rows / s CPU of the database", "rows / s"]
@@ -299,6 +317,9 @@ def main(options: argparse.Namespace) -> None:
                 [(sites[rows], rows) for rows in (options.tiny, options.rows)], options.questions, options.rounds
             )
             print(table(["rows in the cache", "lcc-cu, CPU ms", "database, CPU ms", "both"], found) + "\n")
+        if "stalled" in parts:
+            found = measure_stalled(sites[options.small], CLIENTS)
+            print(table(["clients that do not read", "memory before, MB", "then", "KB a client"], found) + "\n")
         if "content" in parts:
             found = []
             for files, size_bytes in ((options.files, 10_240), (max(1, options.files // 20), 1 << 20)):
@@ -316,6 +337,6 @@ if __name__ == "__main__":
     parser.add_argument("--questions", type=int, default=500)
     parser.add_argument("--files", type=int, default=5_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--parts", default="rows,since,content")
+    parser.add_argument("--parts", default="rows,since,stalled,content")
     parser.add_argument("--sqlite", action="store_true", help="SQLite instead of MariaDB")
     main(parser.parse_args())

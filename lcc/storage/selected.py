@@ -15,7 +15,7 @@ from lcc.storage.keyranges import provider_range, views_range
 from lcc.storage.rows import CACHED, SELECT_USER, cached_url
 from lcc.storage.transactions import Txn
 
-EXAMINED_ROWS = 1000
+EXAMINED_ROWS = 250
 """Rows that a page looks at."""
 RANGE_COST = 10
 """Looking at a provider costs at least as much as so many rows."""

@@ -78,6 +78,10 @@ class Answer:
         assert self._place is not None
         return self._database.interact(_make_piece, self._place, self._form).addCallback(self._made)
 
+    def put_back(self, piece: Piece) -> None:
+        """The next piece is this one: the last one that was given, or all that were given so far."""
+        self._first = piece
+
     def _made(self, piece: Piece) -> Piece:
         self._place = piece.after
         return piece

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from twisted.internet.interfaces import IReactorTime
 
-from lcc.users.answers import Answer, Piece, Reads, begin_answer
+from lcc.users.answers import Answer, Reads, begin_answer
 from lcc.users.formats import Format
 from lcc.users.query import Query
 from lcc.users.tokens import parse_token
@@ -22,20 +22,19 @@ def parse_wait(text: str) -> float:
     return float(text)
 
 
-async def first_piece(
+async def answer_when_changed(
     database: Reads,
     watcher: ChangeWatcher,
     clock: IReactorTime,
     query: Query,
     form: Format,
     wait_seconds: float = 0.0,
-) -> tuple[Answer, Piece]:
-    """The answer to a question, and its first piece.
+) -> Answer:
+    """The answer to a question.
 
-    About changes this is one with rows in it, or all of an empty answer once the time is over.
+    About changes it begins with a piece that has rows in it, or it is empty because the time is over.
 
     :param wait_seconds: only for a question about changes.
-
     :raises TokenError, StartAgain, StoreUnavailable: as :func:`lcc.users.answers.begin_answer`.
     """
     until = clock.seconds() + wait_seconds
@@ -46,9 +45,10 @@ async def first_piece(
             more = await answer.next_piece()
             piece = attrs.evolve(more, data=piece.data + more.data)
         left = until - clock.seconds()
+        answer.put_back(piece)
         if piece.rows or piece.token is None or left <= 0:
-            return answer, piece
+            return answer
         # What was looked at and did not belong to the selection need not be looked at again.
         query = attrs.evolve(query, since=piece.token)
         if not await watcher.changed(parse_token(piece.token).number, left):
-            return answer, piece
+            return answer

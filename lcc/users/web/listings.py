@@ -8,11 +8,11 @@ from twisted.web.server import Request
 
 from lcc.transport.http_server import text_header
 from lcc.users.access import Access
-from lcc.users.answers import Answer, Piece, Reads, begin_answer
+from lcc.users.answers import Answer, Reads, begin_answer
 from lcc.users.formats import FORMATS, Format
 from lcc.users.query import Query, QueryError, parse_query
 from lcc.users.tokens import BEGINNING
-from lcc.users.waiting import first_piece, parse_wait
+from lcc.users.waiting import answer_when_changed, parse_wait
 from lcc.users.watcher import ChangeWatcher
 from lcc.users.web.replies import Asked
 from lcc.users.web.streaming import Outlet
@@ -52,15 +52,14 @@ class Listing(Asked):
         self._clock = clock
         self._stall = stall_seconds
 
-    async def send(self, request: Request, form: Format, answer: Answer, piece: Piece) -> None:
-        """Send an answer whose first piece is there."""
+    async def send(self, request: Request, form: Format, answer: Answer) -> None:
+        """Send an answer."""
         request.setHeader("content-type", form.media_type)
         request.setHeader("cache-control", "no-store")
         if request.method == b"HEAD":
             request.finish()
             return
         outlet = Outlet(request, self._clock, self._stall)
-        outlet.write(piece.data)
         while not answer.ended:
             await outlet.room()
             outlet.write((await answer.next_piece()).data)
@@ -80,7 +79,7 @@ class Listing(Asked):
     async def answer(self, request: Request, access: Access) -> None:
         query, form, _ = self.prepare(request)
         answer = await begin_answer(self.database, access.scoped(query), form)
-        await self.send(request, form, answer, await answer.next_piece())
+        await self.send(request, form, answer)
 
 
 class Changes(Listing):
@@ -112,8 +111,8 @@ class Changes(Listing):
     async def answer(self, request: Request, access: Access) -> None:
         query, form, wait = self.prepare(request)
         query = access.scoped(query)
-        answer, piece = await first_piece(self.database, self._watcher, self._clock, query, form, wait)
-        await self.send(request, form, answer, piece)
+        answer = await answer_when_changed(self.database, self._watcher, self._clock, query, form, wait)
+        await self.send(request, form, answer)
 
     def _seconds(self, text: str) -> float:
         try:

@@ -20,10 +20,10 @@ from lcc.protocols import cu as wire
 from lcc.protocols.xmlfeed import Event, XmlFeed
 from lcc.transport.stream import StreamLimits, XmlStream
 from lcc.users.access import AccessDenied, check_access
-from lcc.users.answers import Answer, Piece
+from lcc.users.answers import Answer
 from lcc.users.query import Query, QueryError
 from lcc.users.tokens import StartAgain, TokenError
-from lcc.users.waiting import first_piece
+from lcc.users.waiting import answer_when_changed
 from lcc.users.xml.asked import named_faults, read_question
 from lcc.users.xml.contents import ContentWriter
 from lcc.users.xml.forms import Frame, Rows
@@ -44,7 +44,6 @@ class _Begun:
     query: Query
     content: bool
     answer: Answer
-    piece: Piece
 
 
 @implementer(IConversation)
@@ -133,27 +132,24 @@ class Session:
         query = access.scoped(asked.query)
         form = Frame(question.prefix) if asked.content else Rows(question.prefix)
         wait = min(asked.wait_seconds, users.settings.wait_max)
-        answer, piece = await first_piece(users.database, users.watcher, users.clock, query, form, wait)
-        return _Begun(query, asked.content, answer, piece)
+        answer = await answer_when_changed(users.database, users.watcher, users.clock, query, form, wait)
+        return _Begun(query, asked.content, answer)
 
     async def _send_rows(self, begun: _Begun) -> None:
-        self._outlet.write(begun.piece.data.decode())
         while not begun.answer.ended:
             await self._outlet.room()
             self._outlet.write((await begun.answer.next_piece()).data.decode())
 
     async def _send_contents(self, prefix: str, begun: _Begun) -> None:
-        users, piece = self._users, begun.piece
+        users = self._users
         writer = ContentWriter(users.database, users.content, self._outlet, begun.query)
         self._outlet.write(wire.answer_open(prefix))
-        while True:
+        while not begun.answer.ended:
+            piece = await begun.answer.next_piece()
             for row in piece.urls:
                 await self._outlet.room()
                 await writer.write(row)
             self._outlet.write(piece.data.decode())
-            if begun.answer.ended:
-                return
-            piece = await begun.answer.next_piece()
 
     def _reject(self, prefix: str, reason: str, faults: list[tuple[str, str]]) -> None:
         self._outlet.write(wire.rejected(prefix, reason, faults))
