@@ -86,8 +86,11 @@ class Asked:
     wait_seconds: int = 0
 
     def said(self) -> str:
-        """The same for the same question."""
-        return json.dumps([self.fields, self.form], sort_keys=True)
+        """The same for the same question, in whatever order its values stand."""
+        fields = {
+            name: sorted(set(value)) if isinstance(value, list) else value for name, value in self.fields.items()
+        }
+        return json.dumps([fields, self.form], sort_keys=True)
 
 
 @attrs.frozen

@@ -45,6 +45,19 @@ def is_address(text: str) -> bool:
         return False
 
 
+@implementer(IStreamClientEndpoint)
+class _Quiet:
+    """An endpoint whose connections are not logged, one by one."""
+
+    def __init__(self, endpoint: IStreamClientEndpoint) -> None:
+        self._endpoint = endpoint
+
+    def connect(self, protocolFactory: Any) -> Deferred[Any]:
+        protocolFactory.noisy = False
+        result: Deferred[Any] = self._endpoint.connect(protocolFactory)
+        return result
+
+
 @implementer(IAgentEndpointFactory)
 class _Endpoints:
     def __init__(self, reactor: Any, timeout_seconds: float, trust_root: Any) -> None:
@@ -53,6 +66,9 @@ class _Endpoints:
         self._trust_root = trust_root
 
     def endpointForURI(self, uri: URI) -> IStreamClientEndpoint:
+        return _Quiet(self._endpoint(uri))
+
+    def _endpoint(self, uri: URI) -> IStreamClientEndpoint:
         if uri.host.endswith(_UNIX_HOST):
             path = bytes.fromhex(uri.host[: -len(_UNIX_HOST)].decode("ascii")).decode()
             return UNIXClientEndpoint(self._reactor, path, self._timeout)

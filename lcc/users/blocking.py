@@ -34,6 +34,7 @@ TIMEOUT_SECONDS = 150.0
 """Longer than anybody may wait for a change."""
 PIECE_BYTES = 1 << 16
 LINE_BYTES_MAX = 1 << 20
+NO_LCC = "what answers there is no content user API of an LCC, or something in between changes its answers"
 
 Field = str | int | list[str] | list[int] | tuple[str, ...] | tuple[int, ...]
 """The value of a field of a question (:data:`lcc.users.query.FIELDS`); a list where several values may be given."""
@@ -100,7 +101,7 @@ class Rows:
                 line = response.readline(LINE_BYTES_MAX)
                 if not line.endswith(b"\n"):
                     raise CutOff("the rows end without an end mark")
-                row = json.loads(line)
+                row = read_row(line)
                 if "next" in row:
                     self.token = row["next"]
                     response.read(1)  # the end of the reply, so that its connection can be used again
@@ -119,9 +120,13 @@ class Content:
     def __init__(self, response: _Response) -> None:
         self._response = response
         headers = response.headers
-        self.size_bytes = int(headers["content-length"])
-        self.mimetype = headers["content-type"]
-        self.md5 = headers["etag"].strip('"')
+        try:
+            self.size_bytes = int(headers["content-length"])
+            self.mimetype = headers["content-type"]
+            self.md5 = headers["etag"].strip('"')
+        except (KeyError, ValueError):
+            response.close()
+            raise CacheError(NO_LCC) from None
 
     def pieces(self) -> Iterator[bytes]:
         """The content, piece by piece.
@@ -311,6 +316,20 @@ class Cache:
             self._idle = connection
         else:
             connection.close()
+
+
+def read_row(line: bytes) -> dict[str, Any]:
+    """A row, or the end mark.
+
+    :raises CacheError: it is neither.
+    """
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if not isinstance(row, dict) or not ("next" in row or "key" in row):
+        raise CacheError(NO_LCC)
+    return row
 
 
 def reply_error(path: str, status: int, body: bytes) -> CacheError:

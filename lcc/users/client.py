@@ -16,7 +16,6 @@ Rows are read as they are asked for: who stops asking pauses the LCC, and no mem
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -30,11 +29,13 @@ from lcc.transport.http_client import Answer, HttpClient, HttpFailed
 from lcc.users.addresses import authorization, check_address
 from lcc.users.blocking import (
     LINE_BYTES_MAX,
+    NO_LCC,
     PIECE_BYTES,
     TIMEOUT_SECONDS,
     CacheError,
     CutOff,
     Field,
+    read_row,
     reply_error,
 )
 
@@ -131,7 +132,7 @@ class RowStream:
                     raise CutOff(str(error)) from error
                 if line is None:
                     raise CutOff("the rows end without an end mark")
-                row = json.loads(line)
+                row = read_row(line)
                 if "next" in row:
                     self.token = row["next"]
                     await self._lines.next()  # the end of the reply, so that its connection can be used again
@@ -155,9 +156,13 @@ class RemoteContent:
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
-        self.size_bytes = int(answer.header("content-length") or 0)
+        length, etag = answer.header("content-length"), answer.header("etag")
+        if length is None or etag is None:
+            answer.drop()
+            raise CacheError(NO_LCC)
+        self.size_bytes = int(length)
         self.mimetype = answer.header("content-type") or ""
-        self.md5 = (answer.header("etag") or "").strip('"')
+        self.md5 = etag.strip('"')
 
     def pipe_to(self, consumer: IConsumer) -> Deferred[int]:
         """Give it to a consumer as fast as that takes it.

@@ -211,6 +211,9 @@ async def test_what_is_refused(api: Api, pages: Pages, tmp_path: Path) -> None:
         assert "another selection" in done.stderr
     await exported(api, tmp_path, "ndjson", "--since", "state", "--provider", "1", "--rebuild", *consumer)
     await exported(api, tmp_path, "ndjson", "--since", "state", "--provider", "1", *consumer)
+    one, other = ("--provider", "1"), ("--provider", "2")
+    await exported(api, tmp_path, "ndjson", "--since", "several", *one, *other, *consumer)
+    await exported(api, tmp_path, "ndjson", "--since", "several", *other, *one, *other, *consumer)
     (tmp_path / "text").write_text("this is no database, but long enough to be one" * 100)
     done = await exported(api, tmp_path, "ndjson", "--since", "text", *consumer, expect=1)
     assert "is no state file" in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -178,3 +179,47 @@ def test_what_can_be_no_token(token: str) -> None:
         blocking.Cache("http://127.0.0.1:1", token)
     with pytest.raises(AddressError, match="token"):
         CacheClient(reactor, "http://127.0.0.1:1", token)
+
+
+class _NoLcc(BaseHTTPRequestHandler):
+    """A web server that answers everything with a page."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        body = b"<p>Welcome!</p>\n" if "prefix" in self.path else b"[1]\n"
+        self.send_response(200)
+        for name, value in (("Content-Type", "text/html"), ("Content-Length", str(len(body)))):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest_twisted.ensureDeferred
+async def test_somebody_else_answers() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _NoLcc) as server:
+        running = in_thread(server.serve_forever)
+        address = f"http://127.0.0.1:{server.server_port}"
+
+        def ask() -> None:
+            with blocking.Cache(address) as cache:
+                for fields in ({}, {"prefix": A}):
+                    with pytest.raises(CacheError, match="no content user API"):
+                        list(cache.urls(**fields))
+                with pytest.raises(CacheError, match="no content user API"):
+                    cache.content("0" * 40)
+
+        await in_thread(ask)
+        client = CacheClient(reactor, address)
+        try:
+            with pytest.raises(CacheError, match="no content user API"):
+                _ = [row async for row in await client.urls()]
+            with pytest.raises(CacheError, match="no content user API"):
+                await client.content("0" * 40)
+        finally:
+            await client.close()
+            await in_thread(server.shutdown)
+            await running

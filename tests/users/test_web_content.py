@@ -131,6 +131,11 @@ async def test_no_content_port(backend: Backend, cache: Cache) -> None:
         cache.put(1, A)
         reply = await api.get(f"/content/{url_key(1, A, 'text/html').hex()}")
         assert reply.status == 503 and "cannot be read now" in reply.json()["error"]
+        package = await api.get("/package?kind=tar")
+        for body in (reply.body, package.body):
+            assert b"content.sock" not in body and str(backend.home).encode() not in body, (
+                "no address of the LCC's own"
+            )
     finally:
         await api.stop()
 

@@ -103,7 +103,8 @@ class ContentPorts:
             sent_on = self._take(response, length, into)
         except (OSError, http.client.HTTPException, ValueError) as error:
             connection.close()
-            raise BodyUnavailable(f"{address}: {error!r}") from error
+            # Users see this: no address of the LCC's own network belongs there.
+            raise BodyUnavailable(f"machine {machine}: {error!r}") from error
         except (BodyGone, BodyUnavailable):
             connection.close()
             raise
@@ -130,7 +131,7 @@ class ContentPorts:
             response.read(PIECE_BYTES)
             target = urlsplit(response.headers["Location"] or "")
             if target.scheme != "http" or not target.netloc:
-                raise BodyUnavailable(f"sent on to {response.headers['Location']!r}")
+                raise BodyUnavailable("sent on to what is no content port")
             return f"http://{target.netloc}"
         if response.status != 200:
             said = response.read(REASON_BYTES).decode("ascii", "replace").partition("\n")[0]

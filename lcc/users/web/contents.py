@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 from twisted.web.http import CACHED as NOT_MODIFIED
 from twisted.web.server import Request
 
@@ -29,6 +30,8 @@ from lcc.users.records import CACHED
 from lcc.users.web.listings import asked_pairs
 from lcc.users.web.replies import Asked, HttpError
 from lcc.users.web.streaming import Outlet
+
+_log = Logger()
 
 ATTEMPTS = 3
 """How often a row is read again whose file has been replaced meanwhile."""
@@ -68,7 +71,9 @@ class Contents(Asked):
                 # Replaced or deleted since the row was read.
                 row = await self.database.interact(url, row.key)
             except ContentUnavailable as error:
-                raise HttpError(503, f"its content cannot be read now: {error}", retry_after="5") from None
+                # Users elsewhere need not know addresses of the LCC's own network; lcc-admin show tells them.
+                _log.info("Content cannot be read: {error}", error=error)
+                raise HttpError(503, "its content cannot be read now", retry_after="5") from None
         raise HttpError(503, "its content is missing, or changes too fast", retry_after="5")
 
     async def _row(self, request: Request, access: Access) -> CachedUrl | None:
