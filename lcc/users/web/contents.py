@@ -72,7 +72,8 @@ class Contents(Asked):
                 row = await self.database.interact(url, row.key)
             except ContentUnavailable as error:
                 # Users elsewhere need not know addresses of the LCC's own network; lcc-admin show tells them.
-                _log.info("Content cannot be read: {error}", error=error)
+                if request.channel is not None:  # else it is the user who has gone
+                    _log.info("Content cannot be read: {error}", error=error)
                 raise HttpError(503, "its content cannot be read now", retry_after="5") from None
         raise HttpError(503, "its content is missing, or changes too fast", retry_after="5")
 
