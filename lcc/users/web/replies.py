@@ -119,8 +119,6 @@ def _failed(request: Request, failure: Failure) -> None:
     if failure.check(CancelledError):
         return
     status, body, headers = _explain(failure)
-    if request.channel is None:
-        return  # the client is gone
     if request.startedWriting or request.finished:
         # Too late to say so: an answer that ends without its end mark says that it is not complete.
         _log.info("An answer was cut off: {error}", error=body["error"])
