@@ -17,7 +17,7 @@ from tests.users.web import Api, in_thread
 
 from .kit import HTML, TEXT, Pages, check, command, run
 
-ROUNDS = int(os.environ.get("LCC_EXPORT_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("LCC_EXPORT_ROUNDS", "5"))
 CURLS = [f"http://www.example.org/{folder}page{number}" for folder in ("", "a/") for number in range(12)]
 BY_URL = {"swish-e", "htdig"}
 

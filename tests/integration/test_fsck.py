@@ -26,8 +26,8 @@ SITES = 6
 PAGES = 30
 ANSWER_MS = 60
 """The origin takes its time, so that there is always something to be cut off."""
-CHECKS_MIN = 5
-KILLS_MIN = 7
+CHECKS_MIN = 3
+KILLS_MIN = 5
 SEED = time.time_ns() % 100_000
 
 ROW_FAULTS = frozenset(["missing", "length", "hash", "unreadable", "beyond"])
