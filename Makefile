@@ -1,7 +1,8 @@
 # Prerequisites: Debian with Python 3.11 or newer, its venv module, make and git.  Everything else is set up here.
 #
 #   make demo     a whole LCC at work, in a temporary folder; needs no privileges
-#   make test     every test; sets up the virtual environment and, where needed, the programs of MariaDB, nginx, vsftpd and search engines
+#   make test     the tests; sets up the virtual environment and, where needed, the programs of MariaDB, nginx, vsftpd and search engines
+#   make test-long    the slow tests on both databases, and in more rounds
 #   make proof-tree   20,000 pages through a central BOT-M, three machines and nine robots, one of which is killed each second
 #   make check    lint, format, types, news fragment
 #   make wheel    dist/lcc-*.whl
@@ -16,7 +17,7 @@ STAMPS := $(VENV)/.stamps
 ARGS ?=
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test proof-tree check demo bench wheel clean
+.PHONY: help run-venv venv system test test-long proof-tree check demo bench wheel clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -62,6 +63,10 @@ system:
 
 test: venv system
 	@$(PY) -m pytest $(ARGS)
+
+# What takes long, in full: the slow tests on both databases, random kills and clocks in more rounds.
+test-long: venv system
+	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PY) -m pytest $(ARGS) tests/integration tests/engines tests/qm/test_random_clocks.py
 
 proof-tree: venv system
 	@LCC_TREE_PAGES=20000 $(PY) -m pytest -s tests/integration/test_tree.py $(ARGS)

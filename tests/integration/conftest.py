@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,24 @@ from .system import OriginServer, System
 
 DOCUMENTATION = ("/usr/share/doc/python3-doc/html", "/usr/share/doc")
 """Where Debian keeps documentation; ``make system`` installs python3-doc."""
+
+
+LONG = (
+    "test_a_crash_of_the_machine[mariadb]",
+    "test_a_follower_killed_at_random_has_what_the_cache_has[mariadb]",
+    "test_a_machine_that_is_away_deletes_when_it_is_back[mariadb]",
+    "test_it_is_exact_under_load_and_kills[mariadb]",
+    "test_results_that_wait_for_the_database_are_no_orphans[mariadb]",
+)
+"""The second database of tests that take long: only in ``make test-long``."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ.get("LCC_LONG"):
+        return
+    long = [item for item in items if item.name in LONG]
+    items[:] = [item for item in items if item.name not in LONG]
+    config.hook.pytest_deselected(items=long)
 
 
 @pytest.fixture(scope="session")

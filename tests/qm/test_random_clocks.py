@@ -6,6 +6,7 @@ bandwidth by adding up windows.
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -252,7 +253,9 @@ class Sites:
 
 
 @settings(
-    max_examples=8, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
+    max_examples=30 if os.environ.get("LCC_LONG") else 8,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )  # a seed has no smaller one
 @given(
     st.integers(0, 2**32),
