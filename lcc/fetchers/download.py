@@ -88,12 +88,12 @@ class Download(protocol.Protocol):
 
     def send(self, data: bytes) -> None:
         """Ask the server for something."""
-        self.transport.write(data)  # type: ignore[union-attr]
+        self.transport.write(data)  # type: ignore[union-attr]  # it is connected
 
     def abort(self) -> None:
         """Cut the connection."""
         if self.transport is not None:
-            self.transport.abortConnection()  # type: ignore[attr-defined]
+            self.transport.abortConnection()  # type: ignore[attr-defined]  # it is connected
 
     def drop(self) -> None:
         """Nobody wants it any longer: cut it, if it is still there; ``done`` is not waited for."""

@@ -110,7 +110,7 @@ class FtpControl(Protocol):
     def abort(self) -> None:
         """Cut the connection."""
         if self.transport is not None:
-            self.transport.abortConnection()  # type: ignore[attr-defined]
+            self.transport.abortConnection()  # type: ignore[attr-defined]  # it is connected
 
     # The transport's side.
 
@@ -168,5 +168,5 @@ class FtpControl(Protocol):
 
     def _say_goodbye(self) -> None:
         # Without waiting for an answer: a server that has none is not worth a timer.
-        self.transport.write(b"QUIT\r\n")  # type: ignore[union-attr]
-        self.transport.loseConnection()  # type: ignore[union-attr]
+        self.transport.write(b"QUIT\r\n")  # type: ignore[union-attr]  # it is connected
+        self.transport.loseConnection()  # type: ignore[union-attr]  # it is connected

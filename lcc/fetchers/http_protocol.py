@@ -151,14 +151,14 @@ class HttpConnection(Protocol):
         self._closing = True
         self._due = self._clock.seconds() + CLOSING_SECONDS
         self._arm(self._due)
-        self.transport.loseConnection()  # type: ignore[union-attr]
+        self.transport.loseConnection()  # type: ignore[union-attr]  # it is connected
 
     def abort(self) -> None:
         """Close at once; the exchange is forgotten and hears nothing."""
         self._exchange = None
         self._closing = True
         if not self._lost and self.transport is not None:
-            self.transport.abortConnection()  # type: ignore[attr-defined]
+            self.transport.abortConnection()  # type: ignore[attr-defined]  # it is connected
 
     # The transport's side.
 
@@ -167,7 +167,7 @@ class HttpConnection(Protocol):
         self._owner.connection_made(self)
         self._due = self._clock.seconds() + self._limits.connect_timeout
         try:
-            check_address(self.transport.getPeer().host, self._private)  # type: ignore[union-attr]
+            check_address(self.transport.getPeer().host, self._private)  # type: ignore[union-attr]  # it is connected
         except FetchError as error:
             self._fault = error
             self.abort()
@@ -202,7 +202,7 @@ class HttpConnection(Protocol):
             # Nobody asked: the server says good-bye (408), or is out of step.
             if not self._closing:
                 self._closing = True
-                self.transport.abortConnection()  # type: ignore[union-attr]
+                self.transport.abortConnection()  # type: ignore[union-attr]  # it is connected
             return
         self._last = self._clock.seconds()
         if not self._checked:
@@ -388,7 +388,7 @@ class HttpConnection(Protocol):
             late = self._clock.seconds() >= self._deadline
             self._end(FetchError("deadline" if late else "idle-timeout"))
         elif self._closing:
-            self.transport.abortConnection()  # type: ignore[union-attr]
+            self.transport.abortConnection()  # type: ignore[union-attr]  # it is connected
         elif self._ready:
             self.close()
         else:

@@ -117,7 +117,9 @@ class Database:
         return DeferredList(list(self._running)).addCallback(close)
 
     def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        """Run ``function(txn, *args)`` in a reading thread, as one transaction that sees one state.
+        """Run ``function(txn, *args)`` in a reading thread, as one transaction.
+
+        On SQLite it sees one state; on MySQL each of its statements sees what is committed by then.
 
         :raises StoreUnavailable: (as the Deferred's failure) the database cannot be reached.
         """
