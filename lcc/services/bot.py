@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import random
 import re
-from typing import Any
 
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from lcc.config import Config
-from lcc.fetchers.registry import build_fetchers
 from lcc.roles.bot.engine import Robot
 from lcc.roles.bot.listening import ListeningRobot, TypistFactory
-from lcc.services.common import RoleOptions, reactor_or_global
+from lcc.services.common import RoleOptions
+from lcc.services.outside import Outside, real_outside
 from lcc.storage.content import AttemptFolder
 from lcc.storage.named import NamedFolder
 from lcc.transport.links import PortService, RetryPolicy, link_service
@@ -43,13 +40,13 @@ class _Fetching(Service):
         return self._robot.close()
 
 
-def build(config: Config, reactor: Any) -> MultiService:
+def build(config: Config, outside: Outside) -> MultiService:
     """The robot's services; they start in this order."""
-    settings = config.bot
-    attempts = AttemptFolder(config.under_home(settings.content))
-    fetchers = build_fetchers(reactor, settings)
-    robot = Robot(settings.name, settings.concurrency, reactor, fetchers, attempts.sink, os.urandom(8).hex())
-    policy = RetryPolicy(random.random)
+    settings, reactor = config.bot, outside.reactor
+    attempts = AttemptFolder(config.under_home(settings.content), outside.disk)
+    fetchers = outside.fetchers(reactor, settings)
+    robot = Robot(settings.name, settings.concurrency, reactor, fetchers, attempts.sink, outside.token())
+    policy = RetryPolicy(outside.chance.random)
     services = MultiService()
     for service in (
         _Fetching(robot),
@@ -59,11 +56,11 @@ def build(config: Config, reactor: Any) -> MultiService:
     return services
 
 
-def build_listening(config: Config, reactor: Any) -> MultiService:
+def build_listening(config: Config, outside: Outside) -> MultiService:
     """The listening robot's services."""
-    settings = config.bot
-    files = NamedFolder(config.under_home(settings.listen_files))
-    robot = ListeningRobot(reactor, build_fetchers(reactor, settings), files.sink)
+    settings, reactor = config.bot, outside.reactor
+    files = NamedFolder(config.under_home(settings.listen_files), outside.disk)
+    robot = ListeningRobot(reactor, outside.fetchers(reactor, settings), files.sink)
     endpoint = config.endpoint(settings.listen)
     if not _LOCAL.match(endpoint):
         _log.warn("{endpoint} may be reached from elsewhere: whoever does has URLs fetched here", endpoint=endpoint)
@@ -73,7 +70,7 @@ def build_listening(config: Config, reactor: Any) -> MultiService:
     return services
 
 
-def makeService(options: Options, reactor: Any = None) -> MultiService:
-    """For ``twistd``."""
+def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+    """For ``twistd``, and for a simulation."""
     make = build_listening if options["listen"] else build
-    return make(options.config, reactor_or_global(reactor))
+    return make(options.config, outside or real_outside())

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import random
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import attrs
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocolFactory
-from twisted.internet.threads import deferToThreadPool
 
 from lcc.config import Config, content_address
 from lcc.roles.botm.content_port import ContentFactory, ContentPort, content_factory
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.relay import Relay
-from lcc.services.common import RoleOptions, reactor_or_global
+from lcc.services.common import RoleOptions
+from lcc.services.outside import Outside, real_outside
 from lcc.storage.content import ContentFolder
 from lcc.storage.durable import DurableCounter
-from lcc.storage.synced import ContentSync, boot_id
+from lcc.storage.synced import ContentSync
 from lcc.transport.http_client import HttpClient
-from lcc.transport.links import LockService, PortService, RetryPolicy, link_service
+from lcc.transport.links import PortService, RetryPolicy, link_service
 
 
 class Options(RoleOptions):
@@ -73,11 +69,12 @@ class _Serving(Service):
         return self._http.close()
 
 
-def build(config: Config, reactor: Any) -> MultiService:
+def build(config: Config, outside: Outside) -> MultiService:
     """The BOT-M's services; they start in this order."""
     settings = attrs.evolve(config.botm, content_url=content_address(config))
-    run = os.urandom(8).hex()
-    policy = RetryPolicy(random.random)
+    reactor = outside.reactor
+    run = outside.token()
+    policy = RetryPolicy(outside.chance.random)
     http = HttpClient(reactor, settings.content_connections_max, settings.content_idle_timeout)
     stall_seconds = settings.content_idle_timeout
     port: IProtocolFactory
@@ -91,21 +88,18 @@ def build(config: Config, reactor: Any) -> MultiService:
     else:
 
         def open_counter(path: Path) -> DurableCounter:
-            return DurableCounter(path, settings.names_block)
+            return DurableCounter(path, settings.names_block, outside.disk)
 
-        def in_thread(function: Callable[..., Any], *args: Any) -> Deferred[Any]:
-            return deferToThreadPool(reactor, reactor.getThreadPool(), function, *args)
-
-        content = ContentFolder(config.under_home(settings.content), open_counter)
-        sync = ContentSync(content.path, boot_id())
-        engine = BotMaster(settings, reactor, content, sync, in_thread, run)
+        content = ContentFolder(config.under_home(settings.content), open_counter, outside.disk)
+        sync = ContentSync(content.path, outside.boot_id(), outside.disk)
+        engine = BotMaster(settings, reactor, content, sync, outside.in_thread, run)
         owned = _Content(content, sync, engine)
         port, link = engine.robot_factory(), engine.link_factory(policy.good_hello)
         content_port = ContentPort(content, engine, lambda _: "", http, reactor, stall_seconds)
     factory = content_factory(content_port, reactor, settings.content_connections_max, stall_seconds)
     services = MultiService()
     for service in (
-        LockService(config.home / "botm.lock"),
+        outside.lock(config.home / "botm.lock"),
         owned,
         PortService(reactor, config.endpoint(settings.listen), port),
         link_service(reactor, config.endpoint(settings.parent or settings.connect), link, policy),
@@ -117,6 +111,6 @@ def build(config: Config, reactor: Any) -> MultiService:
     return services
 
 
-def makeService(options: Options, reactor: Any = None) -> MultiService:
-    """For ``twistd``."""
-    return build(options.config, reactor_or_global(reactor))
+def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+    """For ``twistd``, and for a simulation."""
+    return build(options.config, outside or real_outside())

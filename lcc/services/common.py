@@ -1,4 +1,4 @@
-"""What the services of all roles share: options, the configuration, the reactor."""
+"""What the services of all roles share: options, the configuration, the home folder."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from twisted.python import usage
 
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError
+from lcc.storage.disk import Disk
 
 
 class RoleOptions(usage.Options):
@@ -36,18 +37,10 @@ class HomeService(Service):
     Add it first to a role's services: they are started in the order in which they were added.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, disk: Disk) -> None:
         self._home = home
+        self._disk = disk
 
     def startService(self) -> None:
-        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._disk.make_folder(self._home)
         super().startService()
-
-
-def reactor_or_global(reactor: Any = None) -> Any:
-    """The reactor given, or the process's own, imported only now."""
-    if reactor is not None:
-        return reactor
-    from twisted.internet import reactor as global_reactor
-
-    return global_reactor

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
-from typing import Any
 
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config, unix_socket_path
-from lcc.services.common import HomeService, RoleOptions, reactor_or_global
-from lcc.storage.database import Database, DatabaseService
+from lcc.services.common import HomeService, RoleOptions
+from lcc.services.outside import Outside, real_outside
+from lcc.storage.database import DatabaseService
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.users.content import ContentClient
@@ -55,10 +53,10 @@ class WorkshopService(Service):
         return self._workshop.stop()
 
 
-def build(config: Config, reactor: Any) -> MultiService:
+def build(config: Config, outside: Outside) -> MultiService:
     """The services of the content user API; they start in this order and stop in the reverse one."""
-    settings = config.cu
-    database = Database(config.database.url, config.home, reactor, config.database, random=random.Random())
+    settings, reactor = config.cu, outside.reactor
+    database = outside.database(config.database.url, config.home, reactor, config.database, random=outside.chance)
     # Each connection asks one question at a time; the rest is room for those whose askers have gone.
     questions = Questions(database, QUESTIONS_PER_CONNECTION * settings.connections_max)
     watcher = ChangeWatcher(questions, reactor)
@@ -72,9 +70,9 @@ def build(config: Config, reactor: Any) -> MultiService:
         settings.content.replace("{home}", str(config.home)),
         config.home,
     )
-    workshop = Workshop(reactor, where, settings.packages_max, time.time)
+    workshop = Workshop(reactor, where, settings.packages_max, outside.now)
     for service in (
-        HomeService(config.home),
+        HomeService(config.home, outside.disk),
         DatabaseService(database),
         _AtStop(content.close),
         _AtStop(watcher.stop),
@@ -99,6 +97,6 @@ def _without_token(config: Config, endpoint: str) -> str:
     return config.cu.without_token or ("content" if unix_socket_path(config.endpoint(endpoint)) else "nothing")
 
 
-def makeService(options: Options, reactor: Any = None) -> MultiService:
-    """For ``twistd``."""
-    return build(options.config, reactor_or_global(reactor))
+def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+    """For ``twistd``, and for a simulation."""
+    return build(options.config, outside or real_outside())

@@ -6,32 +6,31 @@ separate processes, by default UNIX sockets in the home folder.
 
 from __future__ import annotations
 
-from typing import Any
-
 from twisted.application.service import MultiService
 
 from lcc.config import Config
 from lcc.services import bot, botm, cu, qm, uns
-from lcc.services.common import HomeService, RoleOptions, reactor_or_global
+from lcc.services.common import HomeService, RoleOptions
+from lcc.services.outside import Outside, real_outside
 
 
 class Options(RoleOptions):
     """The options of ``lcc``."""
 
 
-def build(config: Config, reactor: Any) -> MultiService:
+def build(config: Config, outside: Outside) -> MultiService:
     """The services of all roles.
 
     They may start in any order; in this one nobody has to try twice.  They stop in the reverse order, so that nothing
     new comes in while the others finish.
     """
     everything = MultiService()
-    HomeService(config.home).setServiceParent(everything)
+    HomeService(config.home, outside.disk).setServiceParent(everything)
     for role in (qm, botm, bot, cu, uns):
-        role.build(config, reactor).setServiceParent(everything)
+        role.build(config, outside).setServiceParent(everything)
     return everything
 
 
-def makeService(options: Options, reactor: Any = None) -> MultiService:
-    """For ``twistd``."""
-    return build(options.config, reactor_or_global(reactor))
+def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+    """For ``twistd``, and for a simulation."""
+    return build(options.config, outside or real_outside())

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import random
-import time
-from typing import Any
-
 from twisted.application.service import MultiService, Service
 
 from lcc.config import Config
 from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
 from lcc.roles.qm.engine import QmEngine
-from lcc.services.common import HomeService, RoleOptions, reactor_or_global
-from lcc.storage.database import Database, DatabaseService
+from lcc.services.common import HomeService, RoleOptions
+from lcc.services.outside import Outside, real_outside
+from lcc.storage.database import DatabaseService
 from lcc.storage.queue import QueueStore
-from lcc.transport.links import LockService, PortService
+from lcc.transport.links import PortService
 
 
 class Options(RoleOptions):
@@ -37,19 +34,19 @@ class _Engine(Service):
         self.engine.stop()
 
 
-def build(config: Config, reactor: Any) -> MultiService:
+def build(config: Config, outside: Outside) -> MultiService:
     """The queue manager's services; they start in this order and stop in the reverse one."""
     settings = config.qm
-    chance = random.Random()
-    database = Database(config.database.url, config.home, reactor, config.database, random=chance)
+    reactor, chance = outside.reactor, outside.chance
+    database = outside.database(config.database.url, config.home, reactor, config.database, random=chance)
     timeslots = TimeSlots(config.slots, config.slot_seconds, config.timezone)
     store = QueueStore(database, QueueRules.configured(settings, timeslots), settings)
-    engine = QmEngine(store, settings, reactor, time.time, chance.random, reactor.stop, timeslots)
+    engine = QmEngine(store, settings, reactor, outside.now, chance.random, reactor.stop, timeslots)
     services = MultiService()
     port = PortService(reactor, config.endpoint(settings.listen), engine.factory(for_uns=True))
     for service in (
-        HomeService(config.home),
-        LockService(config.home / "qm.lock"),
+        HomeService(config.home, outside.disk),
+        outside.lock(config.home / "qm.lock"),
         DatabaseService(database),
         _Engine(engine),
         port,
@@ -62,6 +59,6 @@ def build(config: Config, reactor: Any) -> MultiService:
     return services
 
 
-def makeService(options: Options, reactor: Any = None) -> MultiService:
-    """For ``twistd``."""
-    return build(options.config, reactor_or_global(reactor))
+def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+    """For ``twistd``, and for a simulation."""
+    return build(options.config, outside or real_outside())

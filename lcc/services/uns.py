@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import random
-import secrets
-from functools import partial
-from typing import Any
-
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
-from twisted.internet.threads import deferToThreadPool
 
 from lcc.config import Config
 from lcc.roles.uns.engine import Uns
-from lcc.services.common import HomeService, RoleOptions, reactor_or_global
-from lcc.storage.database import Database, DatabaseService
+from lcc.services.common import HomeService, RoleOptions
+from lcc.services.outside import Outside, real_outside
+from lcc.storage.database import DatabaseService
 from lcc.storage.providers import ProviderReader
 from lcc.storage.sessions import SessionStore, open_session_store
 from lcc.storage.spool import Spool
-from lcc.transport.links import LockService, PortService, RetryPolicy, link_service
+from lcc.transport.links import PortService, RetryPolicy, link_service
 
 
 class Options(RoleOptions):
@@ -43,16 +38,15 @@ class _Engine(Service):
         return self._sessions.stop()
 
 
-def build(config: Config, reactor: Any) -> MultiService:
+def build(config: Config, outside: Outside) -> MultiService:
     """The UNS's services; they start in this order and stop in the reverse one."""
     settings = config.uns
-    chance = random.Random()
-    database = Database(config.database.url, config.home, reactor, config.database, random=chance)
-    sessions = open_session_store(config, reactor, chance)
-    spool = Spool(
-        config.under_home(settings.spool), settings.name, settings.spool_max_bytes, partial(secrets.token_hex, 8)
-    )
-    policy = RetryPolicy(chance.random)
+    reactor = outside.reactor
+    database = outside.database(config.database.url, config.home, reactor, config.database, random=outside.chance)
+    sessions = open_session_store(config, reactor, outside.chance, outside.database)
+    folder = config.under_home(settings.spool)
+    spool = Spool(folder, settings.name, settings.spool_max_bytes, outside.token, outside.disk)
+    policy = RetryPolicy(outside.chance.random)
     uns = Uns(
         settings,
         config.mimetypes,
@@ -60,15 +54,15 @@ def build(config: Config, reactor: Any) -> MultiService:
         ProviderReader(database),
         sessions,
         reactor,
-        lambda: int(reactor.seconds()),
-        lambda function, *args: deferToThreadPool(reactor, reactor.getThreadPool(), function, *args),
+        lambda: int(outside.now()),
+        outside.in_thread,
         policy.good_hello,
         config.slots,
     )
     services = MultiService()
     for service in (
-        HomeService(config.home),
-        LockService(config.home / "uns.lock"),
+        HomeService(config.home, outside.disk),
+        outside.lock(config.home / "uns.lock"),
         DatabaseService(database),
         _Engine(uns, sessions),
         link_service(reactor, config.endpoint(settings.connect), uns.forwarder, policy),
@@ -78,6 +72,6 @@ def build(config: Config, reactor: Any) -> MultiService:
     return services
 
 
-def makeService(options: Options, reactor: Any = None) -> MultiService:
-    """For ``twistd``."""
-    return build(options.config, reactor_or_global(reactor))
+def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+    """For ``twistd``, and for a simulation."""
+    return build(options.config, outside or real_outside())

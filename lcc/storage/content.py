@@ -17,68 +17,21 @@ gives its space back, not its name.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from hashlib import md5
 from pathlib import Path
 from typing import Protocol
 
 from zope.interface import implementer
 
-from lcc.interfaces import IAttemptFile, IContentFolder
+from lcc.interfaces import IAttemptFile, IContentFolder, IContentReader
 from lcc.storage.content_names import ATTEMPTS, attempt_path, content_path, is_attempt
-from lcc.storage.content_read import ContentReader, fault_of
+from lcc.storage.content_read import fault_of
+from lcc.storage.disk import DISK, Disk
 
 MARK = "mark"
-
-
-class Disk:
-    """What content files need of the file system; a simulation brings its own.  Every method raises OSError."""
-
-    def make_folder(self, path: str) -> None:
-        """Make a folder with its parents; nothing happens if it exists."""
-        os.makedirs(path, mode=0o750, exist_ok=True)  # noqa: PTH103  # plain strings: this is on the path of each fetch
-
-    def create(self, path: str) -> int:
-        """A new file for writing; its descriptor.  FileExistsError when there is one of that name."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
-
-    def write(self, descriptor: int, data: bytes) -> int:
-        """Write some of the data; how many bytes were taken."""
-        return os.write(descriptor, data)
-
-    def close(self, descriptor: int) -> None:
-        """Close a descriptor."""
-        os.close(descriptor)
-
-    def rename(self, source: str, target: str) -> None:
-        """Give a file another name."""
-        os.rename(source, target)  # noqa: PTH104
-
-    def remove(self, path: str) -> None:
-        """Remove a file.  FileNotFoundError when there is none."""
-        os.unlink(path)  # noqa: PTH108
-
-    def read(self, path: str) -> bytes:
-        """The whole of a small file."""
-        return Path(path).read_bytes()
-
-    def patch(self, path: str, data: bytes) -> None:
-        """Overwrite a small file from its start; make it if there is none."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        try:
-            if os.pwrite(descriptor, data, 0) != len(data):
-                raise OSError(f"short write to {path}")
-        finally:
-            os.close(descriptor)
-
-    def names(self, path: str) -> Iterable[str]:
-        """The names in a folder."""
-        return os.listdir(path)  # noqa: PTH208
-
-
-DISK = Disk()
-"""The real file system."""
+_FOLDER_MODE = 0o750
+"""Programs of the same group may read the content."""
 
 
 class Counter(Protocol):
@@ -125,9 +78,9 @@ class ContentFolder:
         :raises ValueError: the counter's file is damaged.
         """
         attempts = f"{self._root}/{ATTEMPTS}"
-        self._disk.make_folder(attempts)
+        self._disk.make_folder(attempts, _FOLDER_MODE)
         self._counter = self._open_counter(self.path / "counter")
-        for name in self._disk.names(attempts):
+        for name, _size in list(self._disk.names(attempts)):
             self.discard(f"{ATTEMPTS}/{name}")
         try:
             words = self._disk.read(f"{self._root}/{MARK}").decode("ascii", "replace").split()
@@ -143,7 +96,8 @@ class ContentFolder:
         """
         if (epoch, change) != self.mark:
             self.mark = (epoch, change)
-            self._disk.patch(f"{self._root}/{MARK}", f"{change:020d} {epoch}".encode().ljust(200) + b"\n")
+            text = f"{change:020d} {epoch}".encode().ljust(200) + b"\n"
+            self._disk.patch(f"{self._root}/{MARK}", 0, text, create=True)
 
     @property
     def names_upto(self) -> int:
@@ -162,17 +116,17 @@ class ContentFolder:
         """File ids from this one on were not given out by this process."""
         return self._opened().next_number
 
-    def read(self, file_id: int) -> ContentReader:
+    def read(self, file_id: int) -> IContentReader:
         """Open a content file.
 
         :raises FileNotFoundError: there is none.
         :raises OSError: it cannot be opened.
         """
-        return ContentReader(f"{self._root}/{content_path(file_id)}")
+        return self._disk.reader(f"{self._root}/{content_path(file_id)}")
 
     def is_intact(self, file_id: int, size_bytes: int, md5: str) -> bool:
         """Whether a content file is there with this content.  Reads it: call it in a thread."""
-        return not fault_of(self.path, file_id, size_bytes, md5, lambda _: None)
+        return not fault_of(self.path, file_id, size_bytes, md5, lambda _: None, self._disk)
 
     def reserve(self) -> int:
         """A file id that was never given before.
@@ -195,7 +149,7 @@ class ContentFolder:
             self._disk.rename(source, target)
         except FileNotFoundError:
             # The first of a thousand in its folder, or the attempt is missing: the second try tells.
-            self._disk.make_folder(target.rpartition("/")[0])
+            self._disk.make_folder(target.rpartition("/")[0], _FOLDER_MODE)
             self._disk.rename(source, target)
 
     def discard(self, attempt: str) -> None:
@@ -210,11 +164,7 @@ class ContentFolder:
 
         :raises OSError: it is there and cannot be removed.
         """
-        try:
-            self._disk.remove(f"{self._root}/{content_path(file_id)}")
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
+        return self._disk.remove(f"{self._root}/{content_path(file_id)}")
 
     def _opened(self) -> Counter:
         if self._counter is None:
@@ -276,11 +226,11 @@ class ContentSink:
         self._hash.update(data)
         length = len(data)
         self.size_bytes += length
-        written = self._disk.write(descriptor, data)
+        written = self._disk.append(descriptor, data)
         while written < length:  # a disk that fills up takes a part, and refuses the rest
             data = data[written:]
             length = len(data)
-            written = self._disk.write(descriptor, data)
+            written = self._disk.append(descriptor, data)
 
     def close(self) -> None:
         """The content is complete.
@@ -292,7 +242,7 @@ class ContentSink:
             descriptor = self._create()
         self._descriptor = None
         self._ended = True
-        self._disk.close(descriptor)
+        self._disk.end(descriptor)
 
     def discard(self) -> None:
         """Take back what was written; also after :meth:`close`.  Never fails."""
@@ -300,7 +250,7 @@ class ContentSink:
         self._ended = True
         try:
             if descriptor is not None:
-                self._disk.close(descriptor)
+                self._disk.end(descriptor)
         except OSError:
             pass
         if self._made:
@@ -313,6 +263,6 @@ class ContentSink:
     def _create(self) -> int:
         if self._ended:
             raise OSError("this attempt has ended")
-        descriptor = self._descriptor = self._disk.create(self._path)
+        descriptor = self._descriptor = self._disk.begin(self._path)
         self._made = True
         return descriptor

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from twisted.logger import Logger
 
-from lcc.storage.durable import FILES, Files, write_durably
+from lcc.storage.disk import DISK, Disk
+from lcc.storage.durable import write_durably
 
 _log = Logger()
 
@@ -21,9 +22,9 @@ class DamageList:
     stop: what is in memory is reported all the same.
     """
 
-    def __init__(self, path: Path, files: Files = FILES) -> None:
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
         self._path = path
-        self._files = files
+        self._disk = disk
         self._pids: set[int] = set()
 
     @property
@@ -34,7 +35,7 @@ class DamageList:
     def open(self) -> None:
         """Read what an earlier run left."""
         try:
-            words = self._files.read(self._path).decode("ascii", "replace").split()
+            words = self._disk.read(self._path).decode("ascii", "replace").split()
         except FileNotFoundError:
             words = []
         except OSError as error:
@@ -58,6 +59,6 @@ class DamageList:
     def _write(self) -> None:
         text = "".join(f"{pid}\n" for pid in sorted(self._pids))
         try:
-            write_durably(self._path, text.encode(), self._files)
+            write_durably(self._path, text.encode(), self._disk)
         except OSError as error:
             _log.error("Cannot note which providers have lost sets: {error}", error=str(error))

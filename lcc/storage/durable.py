@@ -1,118 +1,23 @@
-"""Files that survive a power cut: what is said to be on the disk is on the disk.
-
-Roles open no files themselves: whoever keeps files takes a :class:`Files`, so that a test can watch the order of what
-is done, and a simulation can replace the disk.
-"""
+"""Files that survive a power cut: what is said to be on the disk is on the disk."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+
+from lcc.storage.disk import DISK, Disk
 
 
-def fsync_file(path: Path) -> None:
-    """Wait until the content of this file is on the disk.
-
-    :raises OSError: the disk reported a fault; nothing is known of the content then.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def fsync_folder(path: Path) -> None:
-    """Wait until the names in this folder (new, renamed, removed) are on the disk.
-
-    :raises OSError: as :func:`fsync_file`.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-class Files:
-    """The disk.  Every method raises OSError as the system reports it."""
-
-    def make_folder(self, path: Path) -> None:
-        """Make a folder, with its parents, for the owner alone; nothing happens if it exists."""
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-    def create(self, path: Path) -> BinaryIO:
-        """A new, empty file for writing and reading back, unbuffered, readable by the owner alone."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        return os.fdopen(os.open(path, flags, 0o600), "w+b", buffering=0)
-
-    def open(self, path: Path) -> BinaryIO:
-        """An existing file for reading, unbuffered."""
-        return path.open("rb", buffering=0)
-
-    def read(self, path: Path) -> bytes:
-        """The whole content of a (small) file."""
-        return path.read_bytes()
-
-    def write(self, file: BinaryIO, data: bytes) -> None:
-        """Write all of the data at the file's place."""
-        view = memoryview(data)
-        while view:
-            view = view[file.write(view) :]
-
-    def patch(self, path: Path, offset: int, data: bytes, *, create: bool = False) -> None:
-        """Overwrite bytes of a file in place.
-
-        :param create: make the file if it does not exist; else that is an error.
-        """
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
-        try:
-            if os.pwrite(descriptor, data, offset) != len(data):
-                raise OSError(f"short write to {path}")
-        finally:
-            os.close(descriptor)
-
-    def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name, replacing what had it."""
-        source.rename(target)
-
-    def remove(self, path: Path) -> None:
-        """Remove a file; nothing happens if it is gone."""
-        path.unlink(missing_ok=True)
-
-    def names(self, folder: Path) -> Iterator[tuple[str, int]]:
-        """Name and size in bytes of each ordinary file in a folder."""
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_file(follow_symlinks=False):
-                    yield entry.name, entry.stat(follow_symlinks=False).st_size
-
-    def sync_file(self, path: Path) -> None:
-        """See :func:`fsync_file`."""
-        fsync_file(path)
-
-    def sync_folder(self, path: Path) -> None:
-        """See :func:`fsync_folder`."""
-        fsync_folder(path)
-
-
-FILES = Files()
-"""The real disk."""
-
-
-def write_durably(path: Path, data: bytes, files: Files = FILES) -> None:
+def write_durably(path: Path, data: bytes, disk: Disk = DISK) -> None:
     """Replace a file's content at once and for good: after a crash it has the old content or the new, never a part.
 
     :raises OSError: the old content stands.
     """
     temporary = path.with_name(path.name + ".new")
-    with files.create(temporary) as file:
-        files.write(file, data)
-    files.sync_file(temporary)
-    files.rename(temporary, path)
-    files.sync_folder(path.parent)
+    with disk.create(temporary) as file:
+        disk.write(file, data)
+    disk.sync_file(temporary)
+    disk.rename(temporary, path)
+    disk.sync_folder(path.parent)
 
 
 class DurableCounter:
@@ -128,12 +33,12 @@ class DurableCounter:
     :raises ValueError: the file holds no number; starting again at the first would give numbers twice.
     """
 
-    def __init__(self, path: Path, block: int, files: Files = FILES, first: int = 1) -> None:
+    def __init__(self, path: Path, block: int, disk: Disk = DISK, first: int = 1) -> None:
         self._path = path
         self._block = block
-        self._files = files
+        self._disk = disk
         try:
-            text = files.read(path).decode("ascii", "replace").strip()
+            text = disk.read(path).decode("ascii", "replace").strip()
         except FileNotFoundError:
             self._next = first
         else:
@@ -174,5 +79,5 @@ class DurableCounter:
             self._next = number
 
     def _reserve(self, upto: int) -> None:
-        write_durably(self._path, b"%d\n" % upto, self._files)
+        write_durably(self._path, b"%d\n" % upto, self._disk)
         self._reserved = upto

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lcc.storage.durable import FILES, Files, write_durably
+from lcc.storage.disk import DISK, Disk
+from lcc.storage.durable import write_durably
 
 
 class EpochFile:
     """The file, and what it said when it was read."""
 
-    def __init__(self, path: Path, files: Files = FILES) -> None:
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
         self._path = path
-        self._files = files
+        self._disk = disk
         self._ended: dict[str, str] = {}
 
     def read(self) -> str:
         """The current epoch; empty: there is none yet."""
         try:
-            lines = self._files.read(self._path).decode("ascii", "replace").splitlines()
+            lines = self._disk.read(self._path).decode("ascii", "replace").splitlines()
         except FileNotFoundError:
             lines = []
         self._ended = {words[0]: words[1] for words in map(str.split, lines[1:]) if len(words) == 2}
@@ -36,7 +37,7 @@ class EpochFile:
         """
         pairs = self._ended | ({ended: epoch} if ended else {})
         lines = [epoch, *(f"{old} {new}" for old, new in pairs.items())]
-        write_durably(self._path, "".join(f"{line}\n" for line in lines).encode(), self._files)
+        write_durably(self._path, "".join(f"{line}\n" for line in lines).encode(), self._disk)
 
     def end(self, ended: str, epoch: str) -> None:
         """Sets of ``ended`` belong to ``epoch`` from now on."""

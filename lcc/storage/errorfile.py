@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
-from lcc.storage.durable import FILES, Files
+from lcc.storage.disk import DISK, Disk
 
 MEMORY_BYTES = 65536
 
@@ -26,10 +26,10 @@ class ErrorFile:
     :param size_max_bytes: more than this is refused.
     """
 
-    def __init__(self, path: Path, size_max_bytes: int, files: Files = FILES) -> None:
+    def __init__(self, path: Path, size_max_bytes: int, disk: Disk = DISK) -> None:
         self._path = path
         self._size_max_bytes = size_max_bytes
-        self._files = files
+        self._disk = disk
         self._file: BinaryIO | None = None
         self._read_offset = 0
         self._write_offset = 0
@@ -52,10 +52,10 @@ class ErrorFile:
         self._newest += data
         if len(self._newest) > MEMORY_BYTES:
             if self._file is None:
-                self._file = self._files.create(self._path)
-                self._files.remove(self._path)
+                self._file = self._disk.create(self._path)
+                self._disk.remove(self._path)
             self._file.seek(self._write_offset)
-            self._files.write(self._file, bytes(self._newest))
+            self._disk.write(self._file, bytes(self._newest))
             self._write_offset += len(self._newest)
             self._newest.clear()
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from zope.interface import implementer
 
 from lcc.interfaces import IAttemptFile
-from lcc.storage.content import DISK, ContentSink, Disk
+from lcc.storage.content import ContentSink
+from lcc.storage.disk import DISK, Disk
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 

@@ -6,6 +6,7 @@ while the queue manager writes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -77,11 +78,16 @@ def count_session(txn: Txn, pid: int, ip: str, now: int, least: int = 0) -> Sess
     return Session(connseq, row[1])
 
 
-def open_session_store(config: Config, reactor: Any, random: Random) -> SessionStore:
-    """The session store that a configuration asks for; start and stop it with the role."""
-    main = Database(config.database.url, config.home, reactor, config.database, random=random)
+def open_session_store(
+    config: Config, reactor: Any, random: Random, database: Callable[..., Database] = Database
+) -> SessionStore:
+    """The session store that a configuration asks for; start and stop it with the role.
+
+    :param database: makes one.
+    """
+    main = database(config.database.url, config.home, reactor, config.database, random=random)
     if not isinstance(main.dialect, SqliteDialect):
         return SessionStore(main, main)
     url = f"sqlite:{main.dialect.path.with_name(CONNECTIONS_FILE)}"
-    own = Database(url, Path("/"), reactor, config.database, random=random, series=CONNECTIONS)
+    own = database(url, Path("/"), reactor, config.database, random=random, series=CONNECTIONS)
     return SessionStore(own, main)

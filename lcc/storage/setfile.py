@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from lcc.model import SetHeader
-from lcc.storage.durable import Files
+from lcc.storage.disk import Disk
 from lcc.storage.epochs import EpochFile
 
 HEADER_BYTES = 512
@@ -74,12 +74,12 @@ class SpooledSet:
         return json.dumps(fields, separators=(",", ":")).encode().ljust(HEADER_BYTES - 1) + b"\n"
 
 
-def read_set_header(uns: str, path: Path, size: int, files: Files, epochs: EpochFile) -> SpooledSet:
+def read_set_header(uns: str, path: Path, size: int, disk: Disk, epochs: EpochFile) -> SpooledSet:
     """What a set file says of itself.
 
     :raises SpoolDamaged: it is not what was written.
     """
-    with files.open(path) as file:
+    with disk.open(path) as file:
         line = file.read(HEADER_BYTES)
     try:
         fields = json.loads(line)

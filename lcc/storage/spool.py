@@ -32,7 +32,8 @@ from twisted.logger import Logger
 from lcc.errors import SetError
 from lcc.model import SetHeader
 from lcc.storage.damage import UNKNOWN, DamageList
-from lcc.storage.durable import FILES, DurableCounter, Files, write_durably
+from lcc.storage.disk import DISK, Disk
+from lcc.storage.durable import DurableCounter, write_durably
 from lcc.storage.epochs import EpochFile
 from lcc.storage.errorfile import ErrorFile
 from lcc.storage.setfile import CHARGED_BYTES_MIN, HEADER_BYTES, SpoolDamaged, SpooledSet, read_set_header
@@ -60,21 +61,21 @@ class Spool:
     """
 
     def __init__(
-        self, folder: Path, name: str, size_max_bytes: int, token: Callable[[], str], files: Files = FILES
+        self, folder: Path, name: str, size_max_bytes: int, token: Callable[[], str], disk: Disk = DISK
     ) -> None:
         self.folder = folder
         self.name = name
         self.size_max_bytes = size_max_bytes
-        self.files = files
+        self.disk = disk
         self.size_bytes = 0
         """What all complete and arriving sets count for."""
         self.epoch = ""
         self.acked = 0
         self.damaged_count = 0
         """Files moved aside since the start."""
-        self.damage = DamageList(folder / "damage", files)
+        self.damage = DamageList(folder / "damage", disk)
         self._token = token
-        self._epochs = EpochFile(folder / "epoch", files)
+        self._epochs = EpochFile(folder / "epoch", disk)
         self._incoming = folder / "incoming"
         self._arrivals = 0
         self._numbers: DurableCounter | None = None
@@ -84,13 +85,13 @@ class Spool:
 
         :raises OSError: the folder cannot be used.
         """
-        files = self.files
-        files.make_folder(self.folder)
-        files.sync_folder(self.folder.parent)  # a set is as durable as the folder that it lies in
-        files.make_folder(self._incoming)
-        for name, _size in list(files.names(self._incoming)):
+        disk = self.disk
+        disk.make_folder(self.folder)
+        disk.sync_folder(self.folder.parent)  # a set is as durable as the folder that it lies in
+        disk.make_folder(self._incoming)
+        for name, _size in list(disk.names(self._incoming)):
             _log.info("A set that had not arrived completely is removed ({name})", name=name)
-            files.remove(self._incoming / name)
+            disk.remove(self._incoming / name)
         self._open_epoch()
         self.damage.open()
         found = list(self._find_sets())
@@ -129,9 +130,9 @@ class Spool:
 
         :raises OSError: it is not known to be there.
         """
-        self.files.patch(entry.path, 0, entry.header_line(answered=True))
-        self.files.sync_file(entry.path)
-        self.files.sync_folder(self.folder)
+        self.disk.patch(entry.path, 0, entry.header_line(answered=True))
+        self.disk.sync_file(entry.path)
+        self.disk.sync_folder(self.folder)
 
     def check(self, entry: SpooledSet) -> None:
         """Read a file through.  To be called in a thread; changes nothing in memory.
@@ -150,14 +151,14 @@ class Spool:
     def error_file(self, size_max_bytes: int) -> ErrorFile:
         """A file for what cannot be sent yet on one connection."""
         self._arrivals += 1
-        return ErrorFile(self._incoming / f"{self._arrivals}", size_max_bytes, self.files)
+        return ErrorFile(self._incoming / f"{self._arrivals}", size_max_bytes, self.disk)
 
     def read(self, entry: SpooledSet) -> BinaryIO:
         """The file, open at its first element.
 
         :raises OSError: it cannot be read.
         """
-        file = self.files.open(entry.path)
+        file = self.disk.open(entry.path)
         file.seek(HEADER_BYTES)
         return file
 
@@ -166,7 +167,7 @@ class Spool:
         changes nothing."""
         self.size_bytes -= entry.charged_bytes
         try:
-            self.files.remove(entry.path)
+            self.disk.remove(entry.path)
         except OSError as error:
             _log.error("Cannot remove {path}: {error}", path=str(entry.path), error=str(error))
 
@@ -181,7 +182,7 @@ class Spool:
             return
         self.acked = number
         try:
-            self.files.patch(self.folder / "acked", 0, f"{self.epoch} {number:020d}\n".encode(), create=True)
+            self.disk.patch(self.folder / "acked", 0, f"{self.epoch} {number:020d}\n".encode(), create=True)
         except OSError as error:
             _log.error("Cannot note the last answer: {error}", error=str(error))
 
@@ -204,22 +205,22 @@ class Spool:
     # Inside.
 
     def _open_epoch(self) -> None:
-        files, numbers = self.files, self.folder / "numbers"
+        disk, numbers = self.disk, self.folder / "numbers"
         self.epoch = self._epochs.read()
         try:
-            files.read(numbers)
-            self._numbers = DurableCounter(numbers, _NUMBERS_BLOCK, files)
+            disk.read(numbers)
+            self._numbers = DurableCounter(numbers, _NUMBERS_BLOCK, disk)
         except (FileNotFoundError, ValueError) as error:
             if self.epoch:
                 _log.error("The counter of set numbers is lost ({error}): a new epoch begins", error=str(error))
             self.epoch = ""
-            write_durably(numbers, b"1\n", files)
-            self._numbers = DurableCounter(numbers, _NUMBERS_BLOCK, files)
+            write_durably(numbers, b"1\n", disk)
+            self._numbers = DurableCounter(numbers, _NUMBERS_BLOCK, disk)
         if not self.epoch:
             self.epoch = self._token()
             self._epochs.write(self.epoch)
         try:
-            name, _, number = files.read(self.folder / "acked").decode("ascii", "replace").strip().partition(" ")
+            name, _, number = disk.read(self.folder / "acked").decode("ascii", "replace").strip().partition(" ")
         except FileNotFoundError:
             name, number = "", ""
         except OSError as error:  # a hint only
@@ -228,12 +229,12 @@ class Spool:
         self.acked = int(number) if name == self.epoch and number.isdigit() else 0
 
     def _find_sets(self) -> Iterator[SpooledSet]:
-        for name, size in list(self.files.names(self.folder)):
+        for name, size in list(self.disk.names(self.folder)):
             if not name.endswith(_SUFFIX):
                 continue
             path = self.folder / name
             try:
-                yield read_set_header(self.name, path, size, self.files, self._epochs)
+                yield read_set_header(self.name, path, size, self.disk, self._epochs)
             except SpoolDamaged as error:
                 self._set_aside(path, str(error))
                 if error.lost_pid is not None:
@@ -252,8 +253,8 @@ class Spool:
             folder=str(folder),
         )
         try:
-            self.files.make_folder(folder)
-            self.files.rename(path, folder / path.name)
+            self.disk.make_folder(folder)
+            self.disk.rename(path, folder / path.name)
         except OSError as error:
             _log.error("Cannot move {path}: {error}", path=str(path), error=str(error))
 
@@ -274,7 +275,7 @@ class SetWriter:
         self._spool = spool
         self._path = path
         self._header = header
-        self._file = spool.files.create(path)
+        self._file = spool.disk.create(path)
         self._body_bytes = 0
         self._check = 0
         self._lines: list[str] = []
@@ -321,11 +322,11 @@ class SetWriter:
         number, path = self._spool._next_place()
         header = attrs.evolve(self._header, epoch=self._spool.epoch, number=number, time=now)
         entry = SpooledSet(path, header, self.count, self._body_bytes, self._check, checked=True)
-        files = self._spool.files
+        disk = self._spool.disk
         self._file.seek(0)
-        files.write(self._file, entry.header_line(answered=False))
+        disk.write(self._file, entry.header_line(answered=False))
         self._file.close()
-        files.rename(self._path, path)
+        disk.rename(self._path, path)
         self._charged_bytes = 0
         return entry
 
@@ -336,7 +337,7 @@ class SetWriter:
         self._charged_bytes = 0
         self._file.close()
         try:
-            self._spool.files.remove(self._path)
+            self._spool.disk.remove(self._path)
         except OSError as error:
             _log.error("Cannot remove {path}: {error}", path=str(self._path), error=str(error))
 
@@ -351,4 +352,4 @@ class SetWriter:
         spool.size_bytes += more
         self._charged_bytes += more
         self._written_bytes = written
-        spool.files.write(self._file, data)
+        spool.disk.write(self._file, data)

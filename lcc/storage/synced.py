@@ -19,9 +19,6 @@ file in the content folder, says durably what that is worth.  Its words:
 
 from __future__ import annotations
 
-import ctypes
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -29,7 +26,8 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from lcc.interfaces import IContentSync
-from lcc.storage.durable import FILES, Files, write_durably
+from lcc.storage.disk import DISK, Disk
+from lcc.storage.durable import write_durably
 
 _log = Logger()
 
@@ -87,37 +85,18 @@ def boot_id() -> str:
         return ""
 
 
-def sync_file_system(path: Path) -> None:
-    """Wait until all that was written to the file system with this folder, by any process, is on the disk.
-
-    :raises OSError: something could not be written.
-    """
-    library = ctypes.CDLL(None, use_errno=True)
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if library.syncfs(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), str(path))
-    finally:
-        os.close(descriptor)
-
-
 @implementer(IContentSync)
 class ContentSync:
     """Keeps ``synced``.  All methods block, and are called one at a time.
 
     :param boot: see :func:`boot_id`.
-    :param sync: see :func:`sync_file_system`; a simulation brings its own.
     """
 
-    def __init__(
-        self, folder: Path, boot: str, sync: Callable[[Path], None] = sync_file_system, files: Files = FILES
-    ) -> None:
+    def __init__(self, folder: Path, boot: str, disk: Disk = DISK) -> None:
         self._folder = folder
         self._path = folder / SYNCED
         self._boot = boot
-        self._sync = sync
-        self._files = files
+        self._disk = disk
         self._mark = SyncMark(0, RUNNING, boot)
 
     def open(self, names_upto: int) -> None:
@@ -126,7 +105,7 @@ class ContentSync:
         :raises OSError: the mark cannot be read or written.
         """
         try:
-            before = read_mark(self._files.read(self._path))
+            before = read_mark(self._disk.read(self._path))
         except FileNotFoundError:
             # A folder of which no name was ever given out has lost nothing.
             before = SyncMark(names_upto, CLEAN, "") if names_upto <= 1 else None
@@ -176,7 +155,7 @@ class ContentSync:
         if self._mark.state == FAILED:
             raise OSError("the disk could not write something before")
         try:
-            self._sync(self._folder)
+            self._disk.sync_all(self._folder)
         except OSError:
             # The kernel reports this once, and forgets what it was.
             self._write(attrs.evolve(self._mark, state=FAILED))
@@ -185,5 +164,5 @@ class ContentSync:
     def _write(self, mark: SyncMark) -> None:
         if mark.state == FAILED:
             self._mark = mark  # also if the disk does not take this
-        write_durably(self._path, mark.to_bytes(), self._files)
+        write_durably(self._path, mark.to_bytes(), self._disk)
         self._mark = mark

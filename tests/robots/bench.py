@@ -10,7 +10,8 @@ from lcc.protocols.work import (
     Fetch,
 )
 from lcc.roles.botm.engine import BotMaster
-from lcc.storage.content import ContentFolder, Disk
+from lcc.storage.content import ContentFolder
+from lcc.storage.disk import Disk
 from lcc.storage.durable import DurableCounter
 from lcc.storage.synced import ContentSync
 
@@ -20,6 +21,16 @@ from .wire import READY, FakePeer, Wire, World, done, fake_bot, fake_qm
 def at_once(function: Any, *args: Any) -> Deferred[Any]:
     """In place of a thread."""
     return maybeDeferred(function, *args)
+
+
+class SyncedDisk(Disk):
+    """Notes that it is synced, instead of waiting for it."""
+
+    def __init__(self) -> None:
+        self.synced: list[Any] = []
+
+    def sync_all(self, folder: Any) -> None:
+        self.synced.append(folder)
 
 
 class Bench(World):
@@ -32,8 +43,8 @@ class Bench(World):
         self.content = ContentFolder(path, lambda file: DurableCounter(file, 100), disk or Disk())
         self.content.open()
         self.hellos = 0
-        self.synced: list[Path] = []
-        self.sync = ContentSync(path, "boot1", self.synced.append)
+        self.disk = SyncedDisk()
+        self.sync = ContentSync(path, "boot1", self.disk)
         self.sync.open(self.content.names_upto)
         self.engine = BotMaster(self.settings, self.clock, self.content, self.sync, at_once, "m1")
         self.factory = self.engine.link_factory(self._good_hello)

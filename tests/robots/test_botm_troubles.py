@@ -16,8 +16,8 @@ from lcc.protocols.work import (
 )
 from lcc.roles.botm.engine import PAUSE_FIRST_SECONDS
 from lcc.roles.peer import IDLE_SECONDS
-from lcc.storage.content import Disk
 from lcc.storage.content_names import content_path
+from lcc.storage.disk import Disk
 
 from .bench import Bench, ids
 from .wire import done, fetch_order
@@ -145,15 +145,15 @@ class BrokenDisk(Disk):
 
     broken = False
 
-    def rename(self, source: str, target: str) -> None:
+    def rename(self, source: Any, target: Any) -> None:
         if self.broken:
             raise OSError(28, "No space left on device")
         super().rename(source, target)
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: Any) -> bool:
         if self.broken:
             raise OSError(5, "Input/output error")
-        super().remove(path)
+        return super().remove(path)
 
 
 def test_a_failing_disk_stops_the_work_for_a_while(tmp_path: Path, logged_errors: Any) -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.storage.content import ATTEMPTS, AttemptFolder, ContentFolder, Disk, content_path
+from lcc.storage.content import ATTEMPTS, AttemptFolder, ContentFolder, content_path
+from lcc.storage.disk import Disk
 from lcc.storage.durable import DurableCounter
 
 IDS = st.integers(0, 2**47)
@@ -136,7 +137,7 @@ class SmallDisk(Disk):
     def __init__(self, room: int) -> None:
         self.room = room
 
-    def write(self, descriptor: int, data: bytes) -> int:
+    def append(self, descriptor: int, data: bytes) -> int:
         if self.room <= 0:
             raise OSError(errno.ENOSPC, "No space left on device")
         taken = min(3, self.room, len(data))

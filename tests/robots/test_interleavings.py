@@ -25,7 +25,7 @@ from lcc.storage.content import ATTEMPTS, AttemptFolder, ContentFolder, content_
 from lcc.storage.durable import DurableCounter
 from lcc.storage.synced import ContentSync
 
-from .bench import at_once
+from .bench import SyncedDisk, at_once
 from .wire import FakePeer, Running, ScriptedFetcher, Wire, World, fake_qm, fetch_order
 
 MACHINE = 3
@@ -114,7 +114,7 @@ class Walk(World):
         self.links: list[Wire | None] = [None] * (hops + 1)
         self.content = ContentFolder(path, lambda file: DurableCounter(file, 50))
         self.content.open()
-        sync = ContentSync(path, "boot1", lambda _: None)
+        sync = ContentSync(path, "boot1", SyncedDisk())
         sync.open(self.content.names_upto)
         self.engine = BotMaster(
             BotmConfig(machine=MACHINE, parent="x" if hops else ""), self.clock, self.content, sync, at_once, "m1"

@@ -259,6 +259,7 @@ def test_an_endpoint_for_all_the_world_is_warned_of(tmp_path: Path) -> None:
 
     from lcc.config import parse_config
     from lcc.services.bot import build_listening
+    from lcc.services.outside import real_outside
 
     heard: list[str] = []
 
@@ -275,11 +276,11 @@ def test_an_endpoint_for_all_the_world_is_warned_of(tmp_path: Path) -> None:
             "tcp:1",
             "tcp:1:interface=1.2.3.4",
         ):
-            build_listening(parse_config(f'[bot]\nlisten = "{endpoint}"\n', tmp_path), MemoryReactorClock())
+            build_listening(parse_config(f'[bot]\nlisten = "{endpoint}"\n', tmp_path), real_outside(MemoryReactorClock()))
     finally:
         globalLogPublisher.removeObserver(observe)
     assert heard == ["tcp:1", "tcp:1:interface=1.2.3.4"]
-    build_listening(parse_config("", tmp_path), MemoryReactorClock())
+    build_listening(parse_config("", tmp_path), real_outside(MemoryReactorClock()))
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "1970-01-01T00:00:00Z"), (None, ""), (10**15, "")])

@@ -38,7 +38,7 @@ def test_the_mark_stays_before_the_oldest_file_that_is_still_to_come(bench: Benc
     for fetch in (fetches[0], fetches[1], fetches[3]):
         bench.finish(bot, fetch)
     bench.pass_time(10)
-    assert len(bench.synced) == 1 and mark(bench)[:2] == ["3", "running"]
+    assert len(bench.disk.synced) == 1 and mark(bench)[:2] == ["3", "running"]
     # The third one fails: there will be no such file.
     bench.say(bot, done(fetches[2], 404))
     bench.pass_time(10)
@@ -112,7 +112,7 @@ def test_a_disk_that_fails_is_logged_once_and_stops_nothing(bench: Bench, logged
     def fail(_: Path) -> None:
         raise OSError(5, "Input/output error")
 
-    bench.sync._sync = fail
+    bench.disk.sync_all = fail  # type: ignore[method-assign]
     bench.pass_time(40)
     assert len(logged_errors.flush("cannot be synced")) == 1
     assert mark(bench)[1] == "failed"
@@ -126,7 +126,7 @@ def test_a_disk_that_fails_is_logged_once_and_stops_nothing(bench: Bench, logged
 def crashed(bench: Bench) -> None:
     """The machine has crashed: files 1 to 99 are suspect."""
     (bench.path / "synced").write_text("1 running boot0 0\n")
-    bench.sync = ContentSync(bench.path, "boot1", bench.synced.append)
+    bench.sync = ContentSync(bench.path, "boot1", bench.disk)
     bench.sync.open(100)
     bench.engine.syncer._sync = bench.sync
 

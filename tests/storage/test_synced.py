@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.storage.durable import Files
-from lcc.storage.synced import ContentSync, SyncMark, boot_id, mark_at_start, read_mark, sync_file_system
+from lcc.storage.disk import Disk
+from lcc.storage.synced import ContentSync, SyncMark, boot_id, mark_at_start, read_mark
 from tests.conftest import LoggedErrors
 
 
-class Disk:
+class BadDisk(Disk):
     """Syncing, as a test wants it."""
 
     def __init__(self) -> None:
         self.synced = 0
         self.broken = False
 
-    def __call__(self, _: Path) -> None:
+    def sync_all(self, folder: Any) -> None:
         self.synced += 1
         if self.broken:
             self.broken = False  # the kernel reports a fault once
@@ -29,15 +30,15 @@ class Disk:
 
 
 @pytest.fixture
-def disk() -> Disk:
-    return Disk()
+def disk() -> BadDisk:
+    return BadDisk()
 
 
 Start = Callable[..., ContentSync]
 
 
 @pytest.fixture
-def start(tmp_path: Path, disk: Disk) -> Start:
+def start(tmp_path: Path, disk: BadDisk) -> Start:
     def start(boot: str, names_upto: int) -> ContentSync:
         sync = ContentSync(tmp_path, boot, disk)
         sync.open(names_upto)
@@ -78,7 +79,7 @@ def test_after_a_crash_what_is_younger_than_the_mark_is_suspect_until_it_is_veri
     assert start("boot4", 300).suspect == (180, 300)
 
 
-def test_a_stop_in_order_loses_nothing(start: Start, disk: Disk) -> None:
+def test_a_stop_in_order_loses_nothing(start: Start, disk: BadDisk) -> None:
     first = start("boot1", 1)
     first.advance(20)
     first.close()
@@ -97,7 +98,7 @@ def test_a_stop_before_all_is_verified_forgets_nothing(start: Start) -> None:
 
 
 def test_a_disk_that_failed_once_is_not_trusted_again_before_the_next_boot(
-    start: Start, disk: Disk, logged_errors: LoggedErrors
+    start: Start, disk: BadDisk, logged_errors: LoggedErrors
 ) -> None:
     sync = start("boot1", 1)
     sync.advance(20)
@@ -116,18 +117,21 @@ def test_a_disk_that_failed_once_is_not_trusted_again_before_the_next_boot(
 def test_the_mark_moves_only_after_the_sync_and_durably(tmp_path: Path) -> None:
     steps: list[str] = []
 
-    class Watched(Files):
-        def sync_file(self, path: Path) -> None:
+    class Watched(Disk):
+        def sync_all(self, folder: Any) -> None:
+            steps.append("syncfs")
+
+        def sync_file(self, path: Any) -> None:
             steps.append(f"fsync {path.name}")
 
-        def rename(self, source: Path, target: Path) -> None:
+        def rename(self, source: Any, target: Any) -> None:
             steps.append(f"rename to {target.name}: {source.read_text().split()[0]}")
             super().rename(source, target)
 
-        def sync_folder(self, path: Path) -> None:
+        def sync_folder(self, path: Any) -> None:
             steps.append("fsync the folder")
 
-    sync = ContentSync(tmp_path, "boot1", lambda _: steps.append("syncfs"), Watched())
+    sync = ContentSync(tmp_path, "boot1", Watched())
     sync.open(1)
     steps.clear()
     sync.advance(20)
@@ -156,7 +160,7 @@ def test_nothing_that_may_be_lost_is_ever_called_safe(
 
 def test_the_real_file_system_and_boot(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    sync_file_system(tmp_path)
+    Disk().sync_all(tmp_path)
     assert len(boot_id()) == 36
     with pytest.raises(OSError):
-        sync_file_system(tmp_path / "nowhere")
+        Disk().sync_all(tmp_path / "nowhere")

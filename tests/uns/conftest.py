@@ -23,7 +23,7 @@ def worlds(tmp_path: Path) -> Iterator[Callable[..., World]]:
 
     yield make
     for world in made:
-        world.files.close_all()
+        world.disk.close_all()
 
 
 @pytest.fixture

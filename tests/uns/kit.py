@@ -24,7 +24,7 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import FROM_UNS, Absorbed, EndSet, Set, read_notice
 from lcc.roles.peer import Peer
 from lcc.roles.uns.engine import Uns
-from lcc.storage.durable import Files
+from lcc.storage.disk import Disk
 from lcc.storage.passwords import hash_password
 from lcc.storage.spool import Spool
 
@@ -130,7 +130,7 @@ class FakeDatabase:
         return self._answer(session)
 
 
-class RecordingFiles(Files):
+class RecordingDisk(Disk):
     """The real disk; what is synced and renamed is noted, and operations can be made to fail."""
 
     def __init__(self) -> None:
@@ -144,18 +144,18 @@ class RecordingFiles(Files):
             file.close()
         self.opened.clear()
 
-    def _note(self, operation: str, path: Path) -> None:
+    def _note(self, operation: str, path: Any) -> None:
         error = self.fail.get(operation)
         if error is not None:
             raise error
         self.log.append(f"{operation} {path.name}")
 
-    def create(self, path: Path) -> Any:
+    def create(self, path: Any) -> Any:
         self._note("create", path)
         self.opened.append(super().create(path))
         return self.opened[-1]
 
-    def open(self, path: Path) -> Any:
+    def open(self, path: Any) -> Any:
         self._note("open", path)
         self.opened.append(super().open(path))
         return self.opened[-1]
@@ -164,23 +164,23 @@ class RecordingFiles(Files):
         self._note("write", Path())
         super().write(file, data)
 
-    def patch(self, path: Path, offset: int, data: bytes, *, create: bool = False) -> None:
+    def patch(self, path: Any, offset: int, data: bytes, *, create: bool = False) -> None:
         self._note("patch", path)
         super().patch(path, offset, data, create=create)
 
-    def rename(self, source: Path, target: Path) -> None:
+    def rename(self, source: Any, target: Any) -> None:
         self._note("rename", target)
         super().rename(source, target)
 
-    def remove(self, path: Path) -> None:
+    def remove(self, path: Any) -> bool:
         self._note("remove", path)
-        super().remove(path)
+        return super().remove(path)
 
-    def sync_file(self, path: Path) -> None:
+    def sync_file(self, path: Any) -> None:
         self._note("sync_file", path)
         super().sync_file(path)
 
-    def sync_folder(self, path: Path) -> None:
+    def sync_folder(self, path: Any) -> None:
         self._note("sync_folder", path)
         super().sync_folder(path)
 
@@ -282,7 +282,7 @@ class World:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
         self.clock = Clock()
-        self.files = RecordingFiles()
+        self.disk = RecordingDisk()
         self.settings = UnsConfig(**{"connections_per_provider": 1000, **settings})
         self.database = FakeDatabase()
         self.held_threads: list[Callable[[], None]] | None = None
@@ -294,7 +294,7 @@ class World:
         self.start()
 
     def start(self) -> None:
-        spool = Spool(self.folder, "uns", self.settings.spool_max_bytes, lambda: self._token(), self.files)
+        spool = Spool(self.folder, "uns", self.settings.spool_max_bytes, lambda: self._token(), self.disk)
         self.spool = spool
         self.uns = Uns(
             self.settings,
@@ -315,7 +315,7 @@ class World:
 
     def restart(self) -> None:
         """Kill the process and start it again."""
-        self.files.close_all()
+        self.disk.close_all()
         self.cps.clear()
         self.qm = None
         self._ends = None

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lcc.storage.durable import DurableCounter, Files, write_durably
+from lcc.storage.disk import Disk
+from lcc.storage.durable import DurableCounter, write_durably
 
 
-class CrashingFiles(Files):
+class CrashingDisk(Disk):
     """A disk on which the n-th operation, and all after it, do not happen."""
 
     def __init__(self, operations: int) -> None:
@@ -51,7 +52,7 @@ def test_numbers_grow_by_one_and_a_restart_skips_the_rest_of_the_block(tmp_path:
 @pytest.mark.parametrize("operations", range(12))
 def test_a_crash_at_any_operation_gives_no_number_twice(tmp_path: Path, operations: int) -> None:
     given = []
-    counter = DurableCounter(tmp_path / "numbers", 3, CrashingFiles(operations))
+    counter = DurableCounter(tmp_path / "numbers", 3, CrashingDisk(operations))
     try:
         for _ in range(8):
             given.append(counter.next())
@@ -86,7 +87,7 @@ def test_a_durable_write_is_all_or_nothing(tmp_path: Path, operations: int) -> N
     path = tmp_path / "file"
     path.write_bytes(b"old")
     try:
-        write_durably(path, b"new content", CrashingFiles(operations))
+        write_durably(path, b"new content", CrashingDisk(operations))
     except OSError:
         assert path.read_bytes() in (b"old", b"new content")
     else:

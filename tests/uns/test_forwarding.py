@@ -16,7 +16,7 @@ from lcc.errors import code
 from lcc.protocols.uns_qm import Absorbed, Set
 from lcc.storage.setfile import CHARGED_BYTES_MIN
 
-from .kit import ROOT, MemoryTransport, RecordingFiles, World, absorbed, codes, partial
+from .kit import ROOT, MemoryTransport, RecordingDisk, World, absorbed, codes, partial
 
 Worlds = Callable[..., World]
 
@@ -38,7 +38,7 @@ def test_with_a_queue_manager_nothing_is_answered_before_it_answers(world: World
     qm.say(absorbed(held[0]))
     world.pump()
     assert accepted(cp) and world.set_files() == []
-    assert not any("sync_file 000000000001.set" in line for line in world.files.log)
+    assert not any("sync_file 000000000001.set" in line for line in world.disk.log)
     assert world.spool.size_bytes == 0 and world.spool.acked == 1
 
 
@@ -46,9 +46,9 @@ def test_without_a_queue_manager_the_set_is_synced_before_the_answer(world: Worl
     world.held_threads = []
     cp = world.send_set("a")
     assert not accepted(cp) and len(world.held_threads) == 1
-    world.files.log.clear()
+    world.disk.log.clear()
     world.release_threads()
-    assert world.files.log == [
+    assert world.disk.log == [
         "patch 000000000001.set",
         "sync_file 000000000001.set",
         "sync_folder " + world.folder.name,
@@ -79,12 +79,12 @@ def test_the_queue_manager_goes_away_midway(world: World) -> None:
     qm = world.connect_qm(lambda begin: None)
     cps = [world.send_set(name) for name in "abc"]
     assert qm.numbers == [1, 2, 3] and not any(map(accepted, cps))
-    world.files.log.clear()
+    world.disk.log.clear()
     world.lose_qm()
     world.pump()
     assert all(map(accepted, cps))
     for number in (1, 2, 3):
-        assert f"sync_file {number:012d}.set" in world.files.log
+        assert f"sync_file {number:012d}.set" in world.disk.log
     again = world.connect_qm()
     assert again.numbers == [1, 2, 3] and all(taken.begin.answered for taken in again.sets)
     assert world.set_files() == []
@@ -273,11 +273,11 @@ def test_a_disk_that_fails_harms_only_the_set(
     world: World, operation: str, number: int, expected: int, logged: list[Any]
 ) -> None:
     cp = world.login()
-    world.files.fail[operation] = OSError(number, "disk")
+    world.disk.fail[operation] = OSError(number, "disk")
     cp.send(partial("a"))
     world.pump()
     assert codes(cp.text) == [expected] and cp.closed and not accepted(cp)
-    world.files.fail.clear()
+    world.disk.fail.clear()
     assert world.set_files() == [] and world.incoming_files() == [] and world.spool.size_bytes == 0
     assert any(event["log_level"].name in ("error", "critical") for event in logged)
     qm = world.connect_qm()
@@ -288,11 +288,11 @@ def test_a_set_that_may_be_absorbed_but_cannot_be_secured_is_not_answered(world:
     world.connect_qm(lambda begin: None)
     cp = world.send_set("a")
     greeting = cp.text
-    world.files.fail["sync_file"] = OSError(errno.EIO, "disk")
+    world.disk.fail["sync_file"] = OSError(errno.EIO, "disk")
     world.lose_qm()
     world.pump()
     assert cp.transport.closed and cp.text.startswith(greeting) and not accepted(cp)
-    world.files.fail.clear()
+    world.disk.fail.clear()
     assert world.connect_qm().numbers == [1] and world.set_files() == []
 
 
@@ -338,12 +338,12 @@ def test_a_set_that_cannot_be_opened_for_want_of_descriptors_is_tried_again(
     world.send_set("a")
     if restarted:
         world.restart()
-    world.files.fail["open"] = OSError(errno.EMFILE, "too many open files")
+    world.disk.fail["open"] = OSError(errno.EMFILE, "too many open files")
     qm = world.connect_qm()
     cp = world.send_set("b")
     world.pass_time(3)
     assert qm.sets == [] and accepted(cp) and len(world.set_files()) == 2
-    del world.files.fail["open"]
+    del world.disk.fail["open"]
     world.pass_time(2)
     assert names(qm) == ["a", "b"] and world.set_files() == []
 
@@ -433,7 +433,7 @@ def test_whatever_happens_each_accepted_set_is_absorbed_in_order(
         note()
         told += [name for name, cp in waiting if accepted(cp)]
         waiting = [(name, cp) for name, cp in waiting if not accepted(cp)]
-    world.files.close_all()
+    world.disk.close_all()
     order = [applied[key] for key in sorted(applied)]
     assert list(applied.values()) == order  # applied in the order of their numbers
     assert [name for name in told if name not in order] == []
@@ -461,7 +461,7 @@ def test_the_keep_alive_does_not_cut_into_a_set_that_takes_long(world: World) ->
 def test_the_unread_store_refuses_what_is_too_much(tmp_path: Path) -> None:
     from lcc.storage.errorfile import ErrorFile, ErrorFileFull
 
-    store = ErrorFile(tmp_path / "errors", 100_000, RecordingFiles())
+    store = ErrorFile(tmp_path / "errors", 100_000, RecordingDisk())
     long_line, short_lines = "ü" * 39_999 + "\n", "yyy\n" * 5_001
     store.append(long_line)
     with pytest.raises(ErrorFileFull):

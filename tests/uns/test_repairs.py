@@ -98,14 +98,14 @@ def test_a_set_whose_header_cannot_be_read_at_all(
     """The disk fails at one place: that is no reason not to start."""
     for name in "abc":
         assert accepted(world.send_set(name))
-    works = world.files.open
+    works = world.disk.open
 
     def fails(path: Path) -> Any:
         if path.name == "000000000002.set":
             raise OSError(errno.EIO, "Input/output error")
         return works(path)
 
-    monkeypatch.setattr(world.files, "open", fails)
+    monkeypatch.setattr(world.disk, "open", fails)
     world.restart()
     assert [path.name for path in (world.folder / "damaged").iterdir()] == ["000000000002.set"]
     assert any(event["log_level"].name == "critical" for event in logged)
@@ -117,7 +117,7 @@ def test_a_set_whose_header_cannot_be_read_at_all(
 def test_a_note_that_cannot_be_read(
     world: World, logged: list[Any], monkeypatch: pytest.MonkeyPatch, file: str, told: list[int]
 ) -> None:
-    works = world.files.read
+    works = world.disk.read
 
     def fails(path: Path) -> bytes:
         if path.name == file:
@@ -125,7 +125,7 @@ def test_a_note_that_cannot_be_read(
         return works(path)
 
     assert accepted(world.send_set("a"))
-    monkeypatch.setattr(world.files, "read", fails)
+    monkeypatch.setattr(world.disk, "read", fails)
     world.restart()
     qm = connect(world)
     assert names(qm) == ["a"] and qm.damage == told
@@ -177,14 +177,14 @@ def test_a_refusal_in_time_is_no_damage(world: World) -> None:
 
 
 def test_a_disk_that_cannot_keep_the_note(tmp_path: Path, world: World, logged: list[Any]) -> None:
-    damage = DamageList(tmp_path / "damage", world.files)
+    damage = DamageList(tmp_path / "damage", world.disk)
     damage.open()
-    world.files.fail["create"] = OSError(errno.EIO, "disk")
+    world.disk.fail["create"] = OSError(errno.EIO, "disk")
     damage.add(7)
     assert damage.pids == [7]
-    world.files.fail.clear()
+    world.disk.fail.clear()
     (tmp_path / "damage").write_bytes(b"8\nnonsense\n")
-    again = DamageList(tmp_path / "damage", world.files)
+    again = DamageList(tmp_path / "damage", world.disk)
     again.open()
     assert again.pids == [0, 8]
 
@@ -200,7 +200,7 @@ def test_the_hello_says_which_numbers_were_never_given(world: World) -> None:
 
 def put_back(world: World, backup: Path, tokens: list[str]) -> None:
     """Stop it, put its spool back from a backup, start it."""
-    world.files.close_all()
+    world.disk.close_all()
     shutil.rmtree(world.folder)
     shutil.copytree(backup, world.folder)
     world.restart_with(lambda: tokens.pop(0))
@@ -208,7 +208,7 @@ def put_back(world: World, backup: Path, tokens: list[str]) -> None:
 
 def test_a_spool_that_was_put_back_begins_a_new_epoch(world: World, tmp_path: Path, logged: list[Any]) -> None:
     world.send_set("a")
-    world.files.close_all()
+    world.disk.close_all()
     shutil.copytree(world.folder, tmp_path / "backup")
     world.connect_qm()
     for name in "bcd":
@@ -244,11 +244,11 @@ def test_a_new_epoch_that_cannot_be_written_is_no_new_epoch(world: World, logged
     world._token = lambda: "epoch2"
     qm = world.connect_qm()
     world.send_set("a")
-    world.files.fail["sync_folder"] = OSError(errno.EIO, "disk")
+    world.disk.fail["sync_folder"] = OSError(errno.EIO, "disk")
     qm.say(NewEpoch("epoch1"))
     world.pump()
     assert world.spool.epoch == "epoch1" and not world.uns.forwarder.connected
-    world.files.fail.clear()
+    world.disk.fail.clear()
     qm = world.connect_qm()
     qm.say(NewEpoch("epoch1"))
     world.pump()

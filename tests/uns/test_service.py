@@ -21,6 +21,7 @@ from lcc.errors import Busy
 from lcc.model import Provider
 from lcc.protocols.cp_uns_client import init
 from lcc.services import uns
+from lcc.services.outside import real_outside
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.providers import add_provider
 from lcc.transport.links import PortService
@@ -79,7 +80,7 @@ async def test_over_real_sockets_and_files(tmp_path: Path) -> None:
     hello, spool = init(pid, PASSWORD), config.home / "spool"
 
     manager = _QmFactory()
-    service = uns.build(config, reactor)
+    service = uns.build(config, real_outside(reactor))
     service.startService()
     try:
         (listening,) = [child for child in service if isinstance(child, PortService)]
@@ -112,7 +113,7 @@ async def test_over_real_sockets_and_files(tmp_path: Path) -> None:
         await _until(lambda: not list(spool.glob("*.set")))
         assert [notice.curl for notice in manager.peers[-1].sets[-1].notices] == [ROOT + "last"]
 
-        again = uns.build(attrs.evolve(config), reactor)
+        again = uns.build(attrs.evolve(config), real_outside(reactor))
         with pytest.raises(Busy):
             again.startService()
         await listener.stopListening()

@@ -50,7 +50,7 @@ def run_conversation(folder: Path, pieces: list[bytes]) -> tuple[bytes, list[byt
     world.pump()
     world.pass_time(31)
     assert len(qm.sets) == 2
-    world.files.close_all()
+    world.disk.close_all()
     answer, files = bytes(cp.received), [(folder / name).read_bytes() for name in world.set_files()]
     return answer, files
 

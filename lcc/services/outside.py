@@ -1,0 +1,77 @@
+"""What the roles take from outside of them: the reactor, clocks, chance, the disk, the database.
+
+No role reaches for these itself.  So the same services, put together by the same functions, run under ``twistd`` and
+in a simulation of many machines on one clock.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+from twisted.application.service import IService
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThreadPool
+
+from lcc.config import BotConfig
+from lcc.fetchers.registry import build_fetchers
+from lcc.interfaces import IFetcher
+from lcc.storage.database import Database
+from lcc.storage.disk import DISK, Disk
+from lcc.storage.synced import boot_id
+from lcc.transport.links import LockService
+
+
+@attrs.frozen
+class Outside:
+    """The world around one process.
+
+    :ivar reactor: connects, listens, calls later, has threads.
+    :ivar now: the wall clock: seconds since 1970.
+    :ivar chance: jitter, and other things that nobody needs to guess.
+    :ivar token: gives 16 hexadecimal digits that nobody can guess, never the same twice.
+    :ivar disk: where files are kept.
+    :ivar database: makes databases, called as the class :class:`~lcc.storage.database.Database`.
+    :ivar lock: makes the service that holds this lock file.
+    :ivar boot_id: names this boot of the machine (:func:`lcc.storage.synced.boot_id`).
+    :ivar fetchers: URL scheme -> fetcher, for this reactor and configuration.
+    """
+
+    reactor: Any
+    now: Callable[[], float]
+    chance: random.Random
+    token: Callable[[], str]
+    disk: Disk
+    database: Callable[..., Database]
+    lock: Callable[[Path], IService]
+    boot_id: Callable[[], str]
+    fetchers: Callable[[Any, BotConfig], dict[str, IFetcher]]
+
+    def in_thread(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        """Call a function that blocks, in a thread of the reactor."""
+        return deferToThreadPool(self.reactor, self.reactor.getThreadPool(), function, *args)
+
+
+def real_outside(reactor: Any = None) -> Outside:
+    """The machine that this process runs on.
+
+    :param reactor: None: the process's own, imported only now.
+    """
+    if reactor is None:
+        from twisted.internet import reactor
+    return Outside(
+        reactor=reactor,
+        now=time.time,
+        chance=random.Random(),
+        token=lambda: secrets.token_hex(8),
+        disk=DISK,
+        database=Database,
+        lock=LockService,
+        boot_id=boot_id,
+        fetchers=build_fetchers,
+    )

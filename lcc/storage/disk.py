@@ -1,0 +1,164 @@
+"""The disk, as roles see it.
+
+Roles open no files themselves: whoever keeps files takes a :class:`Disk`, so that a test can watch the order of what
+is done, or let it fail, and a simulation can put a disk of its own in its place.  Paths may be plain strings: that is
+cheaper, and content files are on the path of each fetch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from os import PathLike
+from typing import BinaryIO
+
+from zope.interface import implementer
+
+from lcc.interfaces import IContentReader
+
+AnyPath = str | PathLike[str]
+
+
+@implementer(IContentReader)
+class FileReader:
+    """An open file.  It stays what it is, also when it is removed meanwhile.
+
+    :ivar size_bytes: of the whole file.
+    """
+
+    def __init__(self, path: AnyPath) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        self.size_bytes = os.fstat(self._descriptor).st_size
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Bytes from this place on, as many as there are, at most so many.
+
+        :raises OSError: the disk reported a fault.
+        """
+        return os.pread(self._descriptor, length, offset)
+
+    def forget(self) -> None:
+        """What is in memory of it, and on the disk as well, is read from the disk next time."""
+        os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def close(self) -> None:
+        """Close it; it must not be read any longer."""
+        os.close(self._descriptor)
+
+
+class Disk:
+    """Every method raises OSError as the system reports it."""
+
+    # Folders.
+
+    def make_folder(self, path: AnyPath, mode: int = 0o700) -> None:
+        """Make a folder with its parents; nothing happens if it exists."""
+        os.makedirs(path, mode=mode, exist_ok=True)  # noqa: PTH103
+
+    def names(self, folder: AnyPath) -> Iterator[tuple[str, int]]:
+        """Name and size in bytes of each ordinary file in a folder, in any order."""
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_file(follow_symlinks=False):
+                    yield entry.name, entry.stat(follow_symlinks=False).st_size
+
+    # Files by name.
+
+    def read(self, path: AnyPath) -> bytes:
+        """The whole content of a (small) file."""
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            return file.readall()
+
+    def patch(self, path: AnyPath, offset: int, data: bytes, *, create: bool = False) -> None:
+        """Overwrite bytes of a file in place.
+
+        :param create: make the file if it does not exist; else that is an error.
+        """
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
+        try:
+            if os.pwrite(descriptor, data, offset) != len(data):
+                raise OSError(f"short write to {os.fspath(path)}")
+        finally:
+            os.close(descriptor)
+
+    def rename(self, source: AnyPath, target: AnyPath) -> None:
+        """Give a file another name, replacing what had it."""
+        os.rename(source, target)  # noqa: PTH104
+
+    def remove(self, path: AnyPath) -> bool:
+        """Remove a file; False: there was none."""
+        try:
+            os.unlink(path)  # noqa: PTH108
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    # Open files.
+
+    def create(self, path: AnyPath) -> BinaryIO:
+        """A new, empty file for writing and reading back, unbuffered, readable by the owner alone."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        return os.fdopen(os.open(path, flags, 0o600), "w+b", buffering=0)
+
+    def open(self, path: AnyPath) -> BinaryIO:
+        """An existing file for reading, unbuffered."""
+        return open(path, "rb", buffering=0)  # noqa: PTH123
+
+    def write(self, file: BinaryIO, data: bytes) -> None:
+        """Write all of the data at the file's place."""
+        view = memoryview(data)
+        while view:
+            view = view[file.write(view) :]
+
+    def reader(self, path: AnyPath) -> FileReader:
+        """An existing file, to be read at any place; symbolic links are not followed."""
+        return FileReader(path)
+
+    # Content files, while they are written: as little as can be, since each fetch does it.
+
+    def begin(self, path: str) -> int:
+        """A new file for writing, which the group may read; its descriptor.  FileExistsError when there is one of
+        that name."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+
+    def append(self, descriptor: int, data: bytes) -> int:
+        """Write some of the data; how many bytes were taken."""
+        return os.write(descriptor, data)
+
+    def end(self, descriptor: int) -> None:
+        """Close a descriptor."""
+        os.close(descriptor)
+
+    # What survives a power cut.
+
+    def sync_file(self, path: AnyPath) -> None:
+        """Wait until the content of this file is on the disk; at an OSError nothing is known of it."""
+        _fsync(path, os.O_RDONLY)
+
+    def sync_folder(self, path: AnyPath) -> None:
+        """Wait until the names in this folder (new, renamed, removed) are on the disk."""
+        _fsync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def sync_all(self, folder: AnyPath) -> None:
+        """Wait until all that was written to the file system with this folder, by any process, is on the disk."""
+        library = ctypes.CDLL(None, use_errno=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if library.syncfs(descriptor) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), os.fspath(folder))
+        finally:
+            os.close(descriptor)
+
+
+def _fsync(path: AnyPath, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+DISK = Disk()
+"""The real one."""
