@@ -276,7 +276,9 @@ def test_an_endpoint_for_all_the_world_is_warned_of(tmp_path: Path) -> None:
             "tcp:1",
             "tcp:1:interface=1.2.3.4",
         ):
-            build_listening(parse_config(f'[bot]\nlisten = "{endpoint}"\n', tmp_path), real_outside(MemoryReactorClock()))
+            build_listening(
+                parse_config(f'[bot]\nlisten = "{endpoint}"\n', tmp_path), real_outside(MemoryReactorClock())
+            )
     finally:
         globalLogPublisher.removeObserver(observe)
     assert heard == ["tcp:1", "tcp:1:interface=1.2.3.4"]
