@@ -5,6 +5,8 @@ Everything else of the storage is written once, in SQL that both understand, wit
 
 from __future__ import annotations
 
+import errno
+import re
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -25,6 +27,8 @@ class Trouble(Enum):
     """It was rolled back (deadlock, lock timeout): try again on the same connection."""
     LOST = "lost"
     """The connection is gone or could not be made: try again on a new one."""
+    FULL = "full"
+    """The database's own disk is full, or takes no writes: undone, and of no use to try again at once."""
 
 
 class Dialect(ABC):
@@ -73,6 +77,10 @@ class Dialect(ABC):
         """What this exception says, for people."""
         return str(error) or type(error).__name__
 
+    def remedy(self) -> str:
+        """What to do where its disk is full, for people."""
+        return "make room on the disk of the database"
+
     @abstractmethod
     def execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
         """Run one statement."""
@@ -107,7 +115,12 @@ class SqliteDialect(Dialect):
     for_update = ""
 
     _AGAIN = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
-    _LOST = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+    _LOST = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+    # Also where the file of its shared memory, a sync, or cutting a file finds no room.
+    _FULL = frozenset(
+        {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_FSYNC}
+        | {sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMMAP}
+    )
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -132,10 +145,16 @@ class SqliteDialect(Dialect):
     def trouble(self, error: BaseException) -> Trouble | None:
         if not isinstance(error, sqlite3.Error):
             return None
-        primary = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+        number = getattr(error, "sqlite_errorcode", None) or 0
+        primary = number & 0xFF
         if primary in self._AGAIN:
             return Trouble.AGAIN
+        if number in self._FULL:
+            return Trouble.FULL
         return Trouble.LOST if primary in self._LOST else None
+
+    def remedy(self) -> str:
+        return f"make room on the disk of {self.path.parent}"
 
     def execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
         cursor.execute(sql, parameters)
@@ -204,6 +223,12 @@ class MysqlDialect(Dialect):
         # A wrong password or name: once it is mended at the server, nothing needs to be started again.
         | {1044, 1045, 1049, 1698}
     )
+    # A file cannot be made or written; the disk, a table, or a temporary file is full.
+    _FULL = frozenset({1, 3, 20, 1004, 1021, 1026, 1114, 1878})
+    # Of these only where the text has the number of such an error of the system.  (122 is an engine's own, not EDQUOT.)
+    _FULL_MAYBE = frozenset({1005, 1016, 1030})
+    _ERROR_NUMBER = re.compile(r"(?:error|errno:|Errcode:) (\d+)\b")
+    _DISK_ERRORS = frozenset({errno.EIO, errno.ENOSPC, errno.EROFS})
     _SESSION = (
         "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
@@ -262,7 +287,16 @@ class MysqlDialect(Dialect):
         number = error.args[0] if error.args and isinstance(error.args[0], int) else None
         if number in self._AGAIN:
             return Trouble.AGAIN
+        if number in self._FULL or (number in self._FULL_MAYBE and self._is_of_the_disk(str(error.args[-1]))):
+            return Trouble.FULL
         return Trouble.LOST if number in self._LOST else None
+
+    def _is_of_the_disk(self, text: str) -> bool:
+        match = self._ERROR_NUMBER.search(text)
+        return match is not None and int(match[1]) in self._DISK_ERRORS
+
+    def remedy(self) -> str:
+        return "make room on the disk of the database server (its datadir)"
 
     def reason(self, error: BaseException) -> str:
         if len(error.args) == 2 and isinstance(error.args[0], int):

@@ -3,7 +3,8 @@
 adbapi does not notice a MySQL connection that is gone, so all of this is ours.  It runs in the thread that the
 connection belongs to.
 
-A database that is away is told in the log at once, then once a minute: not at each attempt.
+A database that is away is told in the log at once, then once a minute: not at each attempt.  So is one whose disk is
+full; there an interaction is given up at once, because whoever asked may have something better to do than to wait.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ T = TypeVar("T")
 FIRST_DELAY_SECONDS = 0.02
 LONGEST_DELAY_SECONDS = 2.0
 OUTAGE_LOG_SECONDS = 60.0
+FULL_SECONDS = 10.0
+"""Longer than those who were told that the database is full wait before they try again."""
 
 
 class ConnectionHolder(Protocol):
@@ -41,7 +44,7 @@ class ConnectionHolder(Protocol):
 
 
 class OutageLog:
-    """Tells that a database is away: at once, then at most once a minute, however many ask and however often.
+    """Tells that a database is away, or full: at once, then at most once a minute, however many ask.
 
     :param shown: the database, as it is shown.
     :param seconds: a clock.
@@ -51,29 +54,58 @@ class OutageLog:
         self._shown = shown
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._told = False
-        self._quiet_until: float | None = None
+        self._told_away = self._told_full = False
+        self._failed = 0.0
+        self._quiet_until: dict[bool, float] = {}
 
     def away(self, reason: str) -> None:
-        """An attempt has failed."""
+        """An attempt has failed: nobody is there."""
+        if self._tell(False):
+            _log.warn(
+                "The database cannot be reached: {database}: {reason}; trying again",
+                database=self._shown,
+                reason=reason,
+            )
+
+    def full(self, reason: str) -> None:
+        """An attempt has failed: nothing can be written."""
+        if self._tell(True):
+            _log.error(
+                "The database cannot be written to: {database}: {reason}; trying again",
+                database=self._shown,
+                reason=reason,
+            )
+
+    def reached(self, wrote: bool = True) -> None:
+        """An attempt has succeeded.
+
+        :param wrote: something was written; else it may still be full.  So it may all the same: what needs no more
+            room goes on.  That there is room again is told when nothing has failed for a while.
+        """
+        if self._told_away or (wrote and self._told_full):
+            with self._lock:
+                away, self._told_away = self._told_away, False
+                full = wrote and self._told_full and self._seconds() > self._failed + FULL_SECONDS
+                self._told_full = self._told_full and not full
+            if away:
+                _log.info("The database can be reached again: {database}", database=self._shown)
+            if full:
+                _log.info("The database can be written to again: {database}", database=self._shown)
+
+    def _tell(self, full: bool) -> bool:
         with self._lock:
             now = self._seconds()
-            if self._quiet_until is not None and now < self._quiet_until:
-                return
-            self._quiet_until = now + OUTAGE_LOG_SECONDS
-            self._told = True
-        _log.warn(
-            "The database cannot be reached: {database}: {reason}; trying again", database=self._shown, reason=reason
-        )
-
-    def reached(self) -> None:
-        """An attempt has succeeded."""
-        if not self._told:
-            return
-        with self._lock:
-            told, self._told = self._told, False
-        if told:
-            _log.info("The database can be reached again: {database}", database=self._shown)
+            if full:
+                self._failed = now
+            quiet_until = self._quiet_until.get(full)
+            if quiet_until is not None and now < quiet_until:
+                return False
+            self._quiet_until[full] = now + OUTAGE_LOG_SECONDS
+            if full:
+                self._told_full = True
+            else:
+                self._told_away = True
+            return True
 
 
 @cache
@@ -113,7 +145,7 @@ def run_retrying(
     """Run ``function(txn, *args)`` as one transaction, again from its start after passing troubles.
 
     :param prepare: called with the connection first (the schema is brought up to date there).
-    :raises StoreUnavailable: it was tried often enough; it may or may not have been done.
+    :raises StoreUnavailable: it was tried often enough, or its disk is full; it may or may not have been done.
     """
     failures = 0
     outages = outage_log(repr(dialect))
@@ -123,16 +155,20 @@ def run_retrying(
             connection = holder.connect()
             prepare(connection)
             result = run_once(connection, dialect, write, function, *args)
-            outages.reached()
+            outages.reached(write)
             return result
         except BaseException as error:
             trouble = dialect.trouble(error)
-            if not _clean(holder, dialect, connection, trouble):
+            if not _clean(holder, dialect, connection, trouble) and trouble is not Trouble.FULL:
                 trouble = trouble and Trouble.LOST
             if trouble is None:
                 raise
             failures += 1
             reason = dialect.reason(error)
+            if trouble is Trouble.FULL:
+                reason = f"{reason}; {dialect.remedy()}"
+                outages.full(reason)
+                raise StoreUnavailable(f"{dialect!r}: {reason}") from None
             if trouble is Trouble.LOST:
                 outages.away(reason)
             else:

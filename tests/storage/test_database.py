@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import pymysql
 import pytest
 import pytest_twisted
 from twisted.internet.defer import gatherResults
@@ -15,10 +17,11 @@ from twisted.logger import capturedLogs, formatEvent
 from lcc.config import DatabaseConfig
 from lcc.errors import ConfigError, StoreUnavailable
 from lcc.storage.database import BlockingDatabase, Database
-from lcc.storage.dialects import SqliteDialect, dialect_for
-from lcc.storage.retry import LONGEST_DELAY_SECONDS, OutageLog, RetryPolicy
+from lcc.storage.dialects import SqliteDialect, Trouble, dialect_for
+from lcc.storage.retry import FULL_SECONDS, LONGEST_DELAY_SECONDS, OutageLog, RetryPolicy
 from lcc.storage.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
+from tests.conftest import LoggedErrors
 
 from .kit import DirectDatabase
 
@@ -266,6 +269,72 @@ def test_an_outage_is_told_once_a_minute() -> None:
         *["The database cannot be reached: <db>: no route; trying again"] * 3,
         "The database can be reached again: <db>",
     ]
+
+
+def test_a_full_disk_is_told_once_a_minute_and_when_it_is_over(logged_errors: LoggedErrors) -> None:
+    now = [0.0]
+    outages = OutageLog("<db>", lambda: now[0])
+    with capturedLogs() as logged:
+        for second in range(61):
+            now[0] = float(second)
+            outages.full("no room")
+            outages.reached(False)  # reading goes on
+            outages.reached(True)  # what needs no more room is written
+        now[0] += FULL_SECONDS + 1
+        outages.reached(False)
+        outages.reached(True)
+        outages.reached(True)
+    assert [formatEvent(event) for event in logged] == [
+        *["The database cannot be written to: <db>: no room; trying again"] * 2,
+        "The database can be written to again: <db>",
+    ]
+    assert len(logged_errors.flush("cannot be written to")) == 2
+
+
+FULL_MYSQL = [
+    (1114, "The table 'qdb' is full"),
+    (3, "Error writing file './lcc1/u.frm' (Errcode: 28 \"No space left on device\")"),
+    (1021, "Disk full (/tmp/x); waiting for someone to free some space..."),
+    (1005, 'Can\'t create table `lcc`.`x` (errno: 28 "No space left on device")'),
+    (1030, 'Got error 28 "No space left on device" from storage engine InnoDB'),
+]
+NOT_FULL_MYSQL = [
+    (1030, "Got error 122 from storage engine InnoDB - 28"),
+    (1005, "Can't create table `lcc`.`x` (errno: 150)"),
+    (1062, "Duplicate entry"),
+]
+
+
+def test_which_errors_of_mysql_are_those_of_a_full_disk() -> None:
+    dialect = dialect_for("mysql://u@h/d", Path(), DatabaseConfig())
+    for number, text in FULL_MYSQL:
+        assert dialect.trouble(pymysql.err.OperationalError(number, text)) is Trouble.FULL, text
+    for number, text in NOT_FULL_MYSQL:
+        assert dialect.trouble(pymysql.err.OperationalError(number, text)) is None, text
+
+
+def test_a_full_sqlite_file_fails_at_once_with_what_to_do_and_loses_nothing(
+    tmp_path: Path, logged_errors: LoggedErrors
+) -> None:
+    database = BlockingDatabase("sqlite:db", tmp_path, DatabaseConfig(), random=Random(1))
+    database.write(lambda txn: txn.execute("CREATE TABLE t (a TEXT)"))
+    pages = database.interact(lambda txn: txn.value("PRAGMA page_count"))
+
+    def limit(txn: Txn) -> None:
+        txn.query(f"PRAGMA max_page_count={pages + 5}")
+
+    database.interact(limit)  # the same answer as that of a full disk: SQLITE_FULL
+
+    def grow(txn: Txn) -> None:
+        txn.insert("t", ["a"], [("x" * 1000,)] * 100)
+
+    with pytest.raises(StoreUnavailable, match=f"full; make room on the disk of {tmp_path}"):
+        database.write(grow)
+    assert database.interact(lambda txn: txn.value("SELECT COUNT(*) FROM t")) == 0
+    database.write(lambda txn: txn.insert("t", ["a"], [("y",)]))
+    assert database.interact(lambda txn: txn.query("SELECT a FROM t")) == [("y",)]
+    database.close()
+    logged_errors.flush("cannot be written to")
 
 
 @pytest_twisted.ensureDeferred
