@@ -324,6 +324,91 @@ class CuConfig:
 
 
 @attrs.frozen
+class RsConfig:
+    """The registration server."""
+
+    listen: str = setting("", "endpoint of its web pages and its HTTP API; empty: there is none")
+    url: str = setting(
+        "",
+        "how its pages are reached from outside, such as https://register.example.org/, for links in mails; https "
+        "here makes browsers insist on it",
+    )
+    proxy: bool = setting(
+        False,
+        "the endpoint is reached through a web server only, which puts the address of who asks at the end of "
+        "X-Forwarded-For",
+    )
+    uns: str = setting("", "what newcomers are told to give lcccp as --uns, such as lcc.example.org:9000")
+    approval: bool = setting(False, "new providers and roots wait for lcc-admin register approve")
+    expiry: int = setting(
+        7 * 86400, "a secret that was not found by then is void", unit="seconds", minimum=60, maximum=366 * 86400
+    )
+    approval_expiry: int = setting(
+        30 * 86400,
+        "what was proven and not approved by then is void",
+        unit="seconds",
+        minimum=60,
+        maximum=366 * 86400,
+    )
+    allow_private: bool = setting(
+        False, "sites on private and loopback addresses may register; they get --allow-private"
+    )
+    any_port: bool = setting(False, "sites on other ports than 80 and 443 may register")
+    bandwidth_max: int = setting(
+        0, "more must not be wished for; 0: as much as one likes", unit="bytes per second", minimum=0
+    )
+    priority_max: int = setting(0, "no higher priority must be wished for", minimum=0, maximum=2)
+    files_max: int = setting(100_000, "quota of files of who registers here; 0: none", minimum=0)
+    space_max_bytes: int = setting(10 << 30, "quota of space of who registers here; 0: none", unit="bytes", minimum=0)
+    full_sets: int = setting(10, "unsolicited full sets for each period of who registers here", minimum=0)
+    roots_max: int = setting(20, "roots of one provider", minimum=1, maximum=1000)
+    providers_per_site: int = setting(5, "providers that may have roots on one host (and port)", minimum=1)
+    pending_max: int = setting(
+        10_000, "registrations that are under way at once; beyond: try again later", minimum=1, maximum=1_000_000
+    )
+    asks_max: int = setting(
+        20,
+        "registrations asked for from one address, and for one site, within throttle_window",
+        minimum=1,
+    )
+    checks_max: int = setting(
+        60, "fetches of secrets for one address, and from one site, within throttle_window", minimum=1
+    )
+    throttle_window: float = setting(3600.0, "for both of them", unit="seconds", minimum=1)
+    failed_logins: int = setting(
+        10, "wrong passwords within throttle_window before a provider id or an address is throttled", minimum=1
+    )
+    checks_at_once: int = setting(16, "fetches of secrets at once; beyond: try again later", minimum=1, maximum=1000)
+    connect_timeout: float = setting(10.0, "for a connection to a site", unit="seconds", minimum=0.1, maximum=300)
+    deadline: float = setting(20.0, "for a fetch of a secret, redirects included", unit="seconds", minimum=0.1)
+    redirects_max: int = setting(5, "redirects of such a fetch, on the same host only", minimum=0, maximum=20)
+    connections_max: int = setting(200, "connections of who registers at once", minimum=1)
+    idle_timeout: float = setting(
+        60.0, "who asks nothing, or does not read, for this long is dropped", unit="seconds", minimum=1
+    )
+    database_timeout: float = setting(
+        20.0,
+        "who waits for this long for an answer of the database is told to try again later",
+        unit="seconds",
+        minimum=0.1,
+    )
+
+
+@attrs.frozen
+class MailConfig:
+    """The mail server that the registration server sends through."""
+
+    host: str = setting("", "its name; empty: no mail is sent")
+    port: int = setting(587, "its port", minimum=1, maximum=65535)
+    security: str = setting("starttls", "starttls, tls (from the first byte on), or none: only on this host")
+    user: str = setting("", "to log in as; empty: without")
+    password_file: str = setting("", "a file whose first line is that user's password, relative to home")
+    sender: str = setting("", "address that mails come from")
+    timeout: float = setting(30.0, "for a whole mail", unit="seconds", minimum=1, maximum=600)
+    extra_roots: str = setting("", "a PEM file with further certificate authorities to trust, relative to home")
+
+
+@attrs.frozen
 class Config:
     """All of it.
 
@@ -341,6 +426,8 @@ class Config:
     botm: BotmConfig = attrs.field(factory=BotmConfig)
     bot: BotConfig = attrs.field(factory=BotConfig)
     cu: CuConfig = attrs.field(factory=CuConfig)
+    rs: RsConfig = attrs.field(factory=RsConfig)
+    mail: MailConfig = attrs.field(factory=MailConfig)
     source: Path | None = attrs.field(default=None, metadata={"internal": True})
 
     def endpoint(self, text: str) -> str:
@@ -418,6 +505,14 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
         faults.append(f"botm.serves = {config.botm.serves!r}: must be 'bots' or 'botms'")
     if config.cu.without_token not in ("", "nothing", "rows", "content"):
         faults.append(f"cu.without_token = {config.cu.without_token!r}: must be nothing, rows, content or empty")
+    if config.rs.url and not re.fullmatch(r"https?://[^/?#\s@]+/(?:[!-~]*/)?", config.rs.url):
+        faults.append(f"rs.url = {config.rs.url!r}: must be http:// or https:// and a host, with a / at its end")
+    if config.mail.security not in ("starttls", "tls", "none"):
+        faults.append(f"mail.security = {config.mail.security!r}: must be starttls, tls or none")
+    if config.mail.host and "@" not in config.mail.sender:
+        faults.append("mail.sender: must be a mail address where mail.host is set")
+    if config.mail.user and not config.mail.password_file:
+        faults.append("mail.password_file: must be set where mail.user is")
     if 0 < config.qm.age_expired < config.qm.age_wanted:
         faults.append("qm.age_expired: content must not expire before it was asked for (qm.age_wanted)")
     home = config.home
@@ -498,7 +593,7 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, fault
 
 
 def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
-    for section in ("uns", "qm", "botm", "bot", "cu"):
+    for section in ("uns", "qm", "botm", "bot", "cu", "rs"):
         for key in ("listen", "connect", "listen_botm", "content_listen", "parent", "listen_xml"):
             endpoint = getattr(getattr(config, section), key, "")
             if endpoint:

@@ -9,6 +9,7 @@ HTTP status reports that status (100 to 599) as its code; everything else has a 
 * 13xx a fetch failed because of the provider's site (name, connection): the whole provider waits
 * 14xx a fetch failed because of this one URL
 * 15xx found by the queue manager: quotas, expiry
+* 16xx the proof of a registration failed; other failures of its fetch are 13xx, 14xx and HTTP statuses, too
 """
 
 from __future__ import annotations
@@ -116,6 +117,8 @@ _TABLE = (
     ErrorEntry(1501, "quota-files", "the quota of files is used up", _K),
     ErrorEntry(1502, "quota-space", "the quota of space is used up", _K),
     ErrorEntry(1503, "expired", "not confirmed for too long, removed", _K),
+    ErrorEntry(1601, "redirect-elsewhere", "a redirect led away from the host"),
+    ErrorEntry(1602, "other-content", "the file does not hold the secret"),
 )
 
 ERRORS: dict[int, ErrorEntry] = {entry.code: entry for entry in _TABLE}
@@ -204,6 +207,25 @@ class FetchError(LccError):
         error.entry = entry_for(status)
         error.args = (f"{error.entry.text}: {detail}" if detail else error.entry.text,)
         return error
+
+
+class RegistrationRefused(Exception):
+    """What somebody asks of the registration server cannot be.
+
+    :param kind: a stable lower-case name, for programs.
+    :param text: for people.
+    :param faults: of a form: the name of each field that is wrong, and what is wrong with it.
+    :param retry_seconds: it may be tried again after so long; 0: that would not help.
+    """
+
+    def __init__(
+        self, kind: str, text: str, faults: dict[str, str] | None = None, retry_seconds: float = 0.0
+    ) -> None:
+        self.kind = kind
+        self.text = text
+        self.faults = faults or {}
+        self.retry_seconds = retry_seconds
+        super().__init__(text)
 
 
 class ConfigError(Exception):

@@ -38,6 +38,7 @@ from lcc.model import (
     Quota,
     ReadAhead,
     Recorded,
+    Registration,
     RetryPage,
     Session,
     SetPiece,
@@ -106,6 +107,28 @@ class ISessionStore(Interface):
 
     def open_session(pid: int, ip: str, now: int) -> Deferred[Session]:
         """Count a successful connection; durable and unique among all UNSes when the Deferred fires."""
+
+
+class IRegistrationStore(Interface):
+    """Registrations, and what they lead to.  What cannot be fails with RegistrationRefused."""
+
+    def open(registration: Registration) -> Deferred[int]:
+        """Store a new one; gives its number."""
+
+    def find(number: int, now: int) -> Deferred[Registration | None]:
+        """The registration of this number; None: there is none, or its time is over."""
+
+    def prove(number: int, private: bool, now: int) -> Deferred[Registration]:
+        """Its secret was found: carry out what was asked for, or let it wait for the operator.  Done once, also when
+        it was found twice.
+
+        :param private: it was found on a private address."""
+
+    def provider(pid: int) -> Deferred[Provider | None]:
+        """As :meth:`IProviderReader.provider`."""
+
+    def remove_expired(now: int) -> Deferred[int]:
+        """Forget those whose time is over; gives how many there were."""
 
 
 class IQueueRules(Interface):

@@ -49,6 +49,7 @@ class Provider:
     :ivar allow_private: fetching from private addresses is allowed.
     :ivar insecure: TLS certificates are not verified.
     :ivar removed: being removed; no longer accepted.
+    :ivar contact: mail address of who answers for it; empty: not known.
     """
 
     pid: int
@@ -64,6 +65,70 @@ class Provider:
     allow_private: bool = False
     insecure: bool = False
     removed: bool = False
+    contact: str = ""
+
+
+@attrs.frozen
+class Wishes:
+    """How a provider wishes to be fetched from; the fields as in :class:`Provider`."""
+
+    bandwidth_bytes: int | None = None
+    hours: str = ""
+    timezone: str = ""
+    priority: int = 0
+
+
+class Proves(Enum):
+    """What somebody gets who proves to command a site."""
+
+    PROVIDER = "provider"
+    """To be a provider, with the site as its root."""
+    ROOT = "root"
+    """A further root, for a provider that is registered."""
+    PASSWORD = "password"
+    """A new password, for a provider that proves all of its roots again."""
+
+
+class Progress(Enum):
+    """How far a registration is."""
+
+    ASKED = "asked"
+    """Its secret was given out."""
+    PROVEN = "proven"
+    """Its secret was found, and the operator has to approve it."""
+    DONE = "done"
+    """What was asked for is so."""
+
+
+@attrs.frozen
+class Registration:
+    """Somebody asks for something that needs a proof: a row of ``registrations``.
+
+    :ivar number: its name for operators; 0: not stored yet.
+    :ivar ticket_hash: of what who asked shows to go on.
+    :ivar secret_hash: of what the file has to hold.
+    :ivar password_hash: the provider's, from the proof on; empty: its password stays.
+    :ivar file: the name of the file.
+    :ivar folders: normalised URLs, each with ``/`` at its end: in each of them the file has to be.
+    :ivar pid: the provider; 0: there is none yet.
+    :ivar private: the file was found on a private address.
+    :ivar created, expires: when it was asked for, and when it is forgotten.
+    """
+
+    kind: Proves
+    ticket_hash: str = attrs.field(repr=False)
+    secret_hash: str = attrs.field(repr=False)
+    password_hash: str = attrs.field(repr=False)
+    file: str
+    folders: tuple[str, ...]
+    created: int
+    expires: int
+    contact: str = ""
+    wishes: Wishes = Wishes()
+    pid: int = 0
+    number: int = 0
+    state: Progress = Progress.ASKED
+    private: bool = False
 
 
 @attrs.frozen

@@ -11,10 +11,11 @@ import click
 from twisted.internet.endpoints import clientFromString, serverFromString
 
 from lcc.admin.context import Admin, Failed, pass_admin
-from lcc.admin.values import scheme_fault, timezone_fault
+from lcc.admin.values import scheme_fault
 from lcc.config import Config, examine_config, read_config, unix_socket_path
 from lcc.domain.hours import parse_hours
 from lcc.domain.mimetypes import MimePatterns
+from lcc.domain.timezones import timezone_fault
 from lcc.domain.urls import normalise_root
 from lcc.errors import ConfigError, UrlError
 from lcc.fetchers.registry import schemes_fetched
@@ -31,6 +32,7 @@ PORT_MAX = 65535
 _ENDPOINT_KEYS: tuple[tuple[str, Callable[[Any, str], Any]], ...] = (
     ("listen", serverFromString),
     ("listen_botm", serverFromString),
+    ("listen_xml", serverFromString),
     ("content_listen", serverFromString),
     ("connect", clientFromString),
 )
@@ -106,7 +108,7 @@ def _folder_fault(folder: Path) -> str:
 
 
 def _endpoints(config: Config) -> Iterator[str]:
-    for section in ("uns", "qm", "botm", "bot"):
+    for section in ("uns", "qm", "botm", "bot", "cu", "rs"):
         for key, parse in _ENDPOINT_KEYS:
             text = getattr(getattr(config, section), key, "")
             if not text:

@@ -17,6 +17,7 @@ from lcc.admin.repair import tell_when
 from lcc.admin.values import (
     NONE,
     PID,
+    contact_callback,
     hours_callback,
     number_or_none,
     positive_or_none,
@@ -72,6 +73,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="May be fetched from private and loopback addresses: for sites within your own network.",
     ),
     click.option("--insecure/--no-insecure", default=None, help="Do not verify its TLS certificates."),
+    click.option("--contact", callback=contact_callback, help="Mail address of who answers for it; for people."),
 )
 
 

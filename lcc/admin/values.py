@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from zoneinfo import ZoneInfo, available_timezones
 
 import click
 
 from lcc.admin.context import Admin, Failed
 from lcc.domain.hours import parse_hours
+from lcc.domain.timezones import timezone_fault
 from lcc.domain.urls import normalise_root, scheme_of
+from lcc.domain.wishes import is_mail_address
 from lcc.errors import ConfigError, UrlError
 from lcc.fetchers.registry import schemes_fetched
 from lcc.storage.providers import PID_MAX
@@ -81,22 +82,16 @@ def hours_callback(context: click.Context, _parameter: click.Parameter, value: s
     return value
 
 
+def contact_callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """A mail address, or none at all."""
+    if value and not is_mail_address(value):
+        raise click.BadParameter(f"{value!r} is no mail address, such as webmaster@example.org")
+    return value
+
+
 def timezone_callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """The name of a time zone that this machine knows."""
     fault = timezone_fault(value or "")
     if fault:
         raise click.BadParameter(fault)
     return value
-
-
-def timezone_fault(name: str) -> str:
-    """What is wrong with the name of a time zone; empty: nothing, or there is no name."""
-    if not name:
-        return ""
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        if not available_timezones():
-            return f"{name!r} cannot be looked up: this machine has no time zones (on Debian: the package tzdata)"
-        return f"{name!r} is no time zone, such as Europe/Amsterdam"
-    return ""

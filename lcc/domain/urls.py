@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 
 import idna
 
-from lcc.errors import UrlError
+from lcc.errors import FetchError, UrlError
 
 URL_CHARS = 4096
 """The longest URL, before and after it was made normal."""
@@ -242,3 +242,17 @@ def redirect_target(base: str, location: str) -> str:
     except ValueError:
         raise UrlError("bad-url", "a redirect") from None
     return normalise(target).partition("#")[0]
+
+
+def followed_redirect(base: str, location: str) -> str:
+    """The same while fetching, before anybody judges whether it may lead there.
+
+    :raises FetchError: "bad-response": no redirect can lead there.
+    """
+    try:
+        target = redirect_target(base, location)
+    except UrlError as error:
+        raise FetchError("bad-response", f"a redirect to {location[:200]!r}: {error.text}") from None
+    if len(target) > URL_CHARS:
+        raise FetchError("bad-response", f"a redirect to a URL of more than {URL_CHARS} characters")
+    return target

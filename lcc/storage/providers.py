@@ -1,6 +1,6 @@
-"""Providers: ``pidb`` and ``proots``, written by lcc-admin only, read by all.
+"""Providers: ``pidb`` and ``proots``, written by lcc-admin and the registration server, read by all.
 
-What lcc-admin changes reaches the queue manager as a row in ``orders``.
+What they change reaches the queue manager as a row in ``orders``.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _COLUMNS = (
     "allow_private",
     "insecure",
     "removed",
+    "contact",
 )
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pidb"
 
@@ -55,13 +56,14 @@ class ProviderReader:
         self._database = database
 
     def provider(self, pid: int) -> Deferred[Provider | None]:
-        return self._database.interact(_registered, pid)
+        return self._database.interact(registered_provider, pid)
 
     def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
         return self._database.interact(provider_status, pid, errors_max)
 
 
-def _registered(txn: Txn, pid: int) -> Provider | None:
+def registered_provider(txn: Txn, pid: int) -> Provider | None:
+    """The provider; None: there is none of this id, or it is being removed."""
     provider = get_provider(txn, pid)
     return None if provider is None or provider.removed else provider
 
@@ -102,7 +104,7 @@ def add_provider(txn: Txn, provider: Provider, *, first: int = 1, last: int = PI
     done = txn.value("SELECT pid FROM pidb WHERE password = ?", [provider.password_hash])
     if done is not None and provider.pid in (0, done):
         return int(done)
-    highest = _locked_counter(txn, "pid")
+    highest = locked_counter(txn, "pid")
     pid = provider.pid or max(first, highest + 1)
     if not 0 < pid <= (PID_MAX if provider.pid else last):
         raise ProviderExists(f"no free provider id from {first} to {last}")
@@ -123,7 +125,7 @@ def change_provider(txn: Txn, provider: Provider) -> None:
 
     :raises NoSuchProvider: it is not registered.
     """
-    if _registered(txn, provider.pid) is None:
+    if registered_provider(txn, provider.pid) is None:
         raise NoSuchProvider(f"there is no provider {provider.pid}")
     _write(txn, provider)
     _order(txn, CHANGED, provider.pid)
@@ -168,7 +170,8 @@ def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
 
 
 def _provider(row: tuple[Any, ...], roots: tuple[str, ...]) -> Provider:
-    pid, password, bandwidth, hours, timezone, priority, files, space, full_sets, private, insecure, removed = row
+    pid, password, bandwidth, hours, timezone, priority, files, space, full_sets, *flags, contact = row
+    private, insecure, removed = flags
     return Provider(
         pid=pid,
         roots=roots,
@@ -183,6 +186,7 @@ def _provider(row: tuple[Any, ...], roots: tuple[str, ...]) -> Provider:
         allow_private=bool(private),
         insecure=bool(insecure),
         removed=bool(removed),
+        contact=contact,
     )
 
 
@@ -200,6 +204,7 @@ def _write(txn: Txn, provider: Provider) -> None:
         provider.allow_private,
         provider.insecure,
         provider.removed,
+        provider.contact,
     )
     txn.upsert("pidb", _COLUMNS, [row], ["pid"])
     txn.execute("DELETE FROM proots WHERE pid = ?", [provider.pid])
@@ -207,13 +212,13 @@ def _write(txn: Txn, provider: Provider) -> None:
     txn.insert("proots", ["pid", "position", "root"], roots)
 
 
-def _locked_counter(txn: Txn, name: str) -> int:
-    """A counter of lcc-admin in ``meta``, locked until the transaction ends."""
+def locked_counter(txn: Txn, name: str) -> int:
+    """A counter of lcc-admin and the registration server in ``meta``, locked until the transaction ends."""
     txn.upsert("meta", ["name", "value"], [(name, "0")], ["name"], ["name"])
     return int(txn.value(f"SELECT value FROM meta WHERE name = ?{txn.for_update}", [name], "0"))
 
 
 def _order(txn: Txn, kind: str, pid: int) -> None:
-    number = _locked_counter(txn, "order") + 1
+    number = locked_counter(txn, "order") + 1
     txn.execute("UPDATE meta SET value = ? WHERE name = 'order'", [str(number)])
     txn.insert("orders", ["id", "kind", "pid"], [(number, kind, pid)])

@@ -40,7 +40,7 @@ def test_every_option(lcc: Lcc, tmp_path: Path) -> None:
         "provider", "add", "--root", "HTTP://WWW.Example.org:80", "--root", "https://b.example.org/x/",
         "--password-file", str(secret), "--bandwidth", "1000", "--hours", "0-8,22-23", "--timezone", "UTC",
         "--priority", "2", "--files-max", "10", "--space-max", "20", "--full-sets", "none", "--allow-private",
-        "--insecure",
+        "--insecure", "--contact", "me@example.org",
     )  # fmt: skip
     (row,) = lcc.rows("provider", "list")
     assert row == {
@@ -56,6 +56,7 @@ def test_every_option(lcc: Lcc, tmp_path: Path) -> None:
         "allow_private": True,
         "insecure": True,
         "removed": False,
+        "contact": "me@example.org",
     }
     assert verify_password("correct horse", lcc.write(get_provider, 1).password_hash)
 

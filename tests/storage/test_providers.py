@@ -39,6 +39,7 @@ FULL = Provider(
     full_sets=None,
     allow_private=True,
     insecure=True,
+    contact="me@example.org",
 )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from lcc.domain.urls import URL_CHARS, Roots, redirect_target
-from lcc.errors import FetchError, UrlError
+from lcc.domain.urls import Roots, followed_redirect
+from lcc.errors import FetchError
 
 Follow = Callable[[str, str], str]
 
@@ -39,12 +39,7 @@ class Redirects:
 
 def _make_rule(roots: Roots) -> Follow:
     def follow(url: str, location: str) -> str:
-        try:
-            target = redirect_target(url, location)
-        except UrlError as error:
-            raise FetchError("bad-response", f"a redirect to {location[:200]!r}: {error.text}") from None
-        if len(target) > URL_CHARS:
-            raise FetchError("bad-response", f"a redirect to a URL of more than {URL_CHARS} characters")
+        target = followed_redirect(url, location)
         if not roots.contains(target):
             raise FetchError("redirect-outside", target[:500])
         return target

@@ -37,6 +37,7 @@ from lcc.config import UnsConfig
 from lcc.domain.elements import ElementChecker
 from lcc.domain.hours import DAY_SLOTS
 from lcc.domain.mimetypes import MimePatterns
+from lcc.domain.throttle import LoginThrottle
 from lcc.domain.urls import Roots
 from lcc.errors import SetError, StoreUnavailable
 from lcc.interfaces import IProviderReader, ISessionStore
@@ -44,7 +45,6 @@ from lcc.model import Provider
 from lcc.roles.uns.forwarder import Forwarder, InThread
 from lcc.roles.uns.session import Session
 from lcc.roles.uns.status import Counters, FullSets
-from lcc.roles.uns.throttle import LoginThrottle
 from lcc.storage.spool import Spool
 
 _log = Logger()

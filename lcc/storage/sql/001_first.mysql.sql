@@ -1,7 +1,7 @@
 -- The tables of the LCC on MySQL and MariaDB.  001_first.sqlite.sql has the same tables and columns; a test compares them.
 -- Times are seconds since 1970 (UTC); keys are those of lcc.model.KEY_BYTES; texts that may be absent are empty.
 
--- Registered providers.  Written by lcc-admin (later also by the registration server), by nobody else.
+-- Registered providers.  Written by lcc-admin and the registration server, by nobody else.
 CREATE TABLE IF NOT EXISTS pidb (
     pid INT NOT NULL PRIMARY KEY,               -- the provider's id; never used again
     password VARCHAR(255) NOT NULL,             -- hashed (lcc.storage.passwords)
@@ -14,7 +14,8 @@ CREATE TABLE IF NOT EXISTS pidb (
     priority SMALLINT NOT NULL,                 -- 0, 1 or 2; higher is fetched first
     allow_private SMALLINT NOT NULL,            -- 1: fetching from private addresses is allowed
     insecure SMALLINT NOT NULL,                 -- 1: TLS certificates are not verified
-    removed SMALLINT NOT NULL                   -- 1: being removed
+    removed SMALLINT NOT NULL,                  -- 1: being removed
+    contact VARCHAR(255) NOT NULL DEFAULT ''    -- mail address of who answers for it; empty: not known
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- The URL prefixes of a provider.
@@ -233,6 +234,28 @@ CREATE TABLE IF NOT EXISTS cudb (
     providers MEDIUMTEXT NOT NULL,              -- ids of the providers that it may see, a JSON list; empty: all
     content SMALLINT NOT NULL,                  -- 1: rows and content; 0: rows only
     created BIGINT NOT NULL
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Registrations that are under way, and for a while those that are done.  Written by lcc-admin and the registration server.
+CREATE TABLE IF NOT EXISTS registrations (
+    number INT NOT NULL PRIMARY KEY,            -- never used again
+    kind VARCHAR(16) NOT NULL,                  -- provider, root or password (lcc.model.Proves)
+    state VARCHAR(16) NOT NULL,                 -- asked, proven (waits for the operator) or done
+    ticket VARCHAR(255) NOT NULL,               -- what who asked shows to go on; hashed
+    secret VARCHAR(255) NOT NULL,               -- what the file has to hold; hashed
+    password VARCHAR(255) NOT NULL,             -- of the provider, from the proof on; hashed; empty: it stays
+    file VARCHAR(255) NOT NULL,                 -- name of the file
+    folders MEDIUMTEXT NOT NULL,                -- URLs of the folders where it has to be, a JSON list
+    pid INT NOT NULL,                           -- of the provider; 0: there is none yet
+    contact VARCHAR(255) NOT NULL,              -- mail address of who asked
+    bandwidth BIGINT,                           -- wished, as in pidb
+    timeofday MEDIUMTEXT NOT NULL,              -- wished, as in pidb
+    timezone VARCHAR(255) NOT NULL,             -- wished, as in pidb
+    priority SMALLINT NOT NULL,                 -- wished, as in pidb
+    private SMALLINT NOT NULL,                  -- 1: the proof was on a private address
+    created BIGINT NOT NULL,                    -- when it was asked for
+    expires BIGINT NOT NULL,                    -- when it is forgotten
+    INDEX registrations_expires (expires)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- What the queue manager says of itself every few seconds (lcc.roles.qm.state).  One row.

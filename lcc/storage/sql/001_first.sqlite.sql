@@ -1,7 +1,7 @@
 -- The tables of the LCC on SQLite.  001_first.mysql.sql has the same tables and columns; a test compares them.
 -- Times are seconds since 1970 (UTC); keys are those of lcc.model.KEY_BYTES; texts that may be absent are empty.
 
--- Registered providers.  Written by lcc-admin (later also by the registration server), by nobody else.
+-- Registered providers.  Written by lcc-admin and the registration server, by nobody else.
 CREATE TABLE pidb (
     pid INTEGER NOT NULL PRIMARY KEY,           -- the provider's id; never used again
     password TEXT NOT NULL,                     -- hashed (lcc.storage.passwords)
@@ -14,7 +14,8 @@ CREATE TABLE pidb (
     priority INTEGER NOT NULL,                  -- 0, 1 or 2; higher is fetched first
     allow_private INTEGER NOT NULL,             -- 1: fetching from private addresses is allowed
     insecure INTEGER NOT NULL,                  -- 1: TLS certificates are not verified
-    removed INTEGER NOT NULL                    -- 1: being removed
+    removed INTEGER NOT NULL,                   -- 1: being removed
+    contact TEXT NOT NULL DEFAULT ''            -- mail address of who answers for it; empty: not known
 );
 
 -- The URL prefixes of a provider.
@@ -234,6 +235,28 @@ CREATE TABLE cudb (
     content INTEGER NOT NULL,                   -- 1: rows and content; 0: rows only
     created INTEGER NOT NULL
 );
+
+-- Registrations that are under way, and for a while those that are done.  Written by lcc-admin and the registration server.
+CREATE TABLE registrations (
+    number INTEGER NOT NULL PRIMARY KEY,        -- never used again
+    kind TEXT NOT NULL,                         -- provider, root or password (lcc.model.Proves)
+    state TEXT NOT NULL,                        -- asked, proven (waits for the operator) or done
+    ticket TEXT NOT NULL,                       -- what who asked shows to go on; hashed
+    secret TEXT NOT NULL,                       -- what the file has to hold; hashed
+    password TEXT NOT NULL,                     -- of the provider, from the proof on; hashed; empty: it stays
+    file TEXT NOT NULL,                         -- name of the file
+    folders TEXT NOT NULL,                      -- URLs of the folders where it has to be, a JSON list
+    pid INTEGER NOT NULL,                       -- of the provider; 0: there is none yet
+    contact TEXT NOT NULL,                      -- mail address of who asked
+    bandwidth INTEGER,                          -- wished, as in pidb
+    timeofday TEXT NOT NULL,                    -- wished, as in pidb
+    timezone TEXT NOT NULL,                     -- wished, as in pidb
+    priority INTEGER NOT NULL,                  -- wished, as in pidb
+    private INTEGER NOT NULL,                   -- 1: the proof was on a private address
+    created INTEGER NOT NULL,                   -- when it was asked for
+    expires INTEGER NOT NULL                    -- when it is forgotten
+);
+CREATE INDEX registrations_expires ON registrations (expires);
 
 -- What the queue manager says of itself every few seconds (lcc.roles.qm.state).  One row.
 CREATE TABLE qmstate (

@@ -1,0 +1,131 @@
+"""How often somebody may do something: failed logins, requests, counted by who it is and where it comes from."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from ipaddress import IPv6Address
+
+KEYS_MAX = 20_000
+
+Key = tuple[str, int | str]
+
+
+def address_key(address: str) -> str:
+    """What stands for an address when things are counted.
+
+    Of an IPv6 address it is the network of 64 bits: whoever has one address has all of them.
+    """
+    if ":" not in address:
+        return address
+    try:
+        number = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if number.ipv4_mapped is not None:
+        return str(number.ipv4_mapped)
+    return str(IPv6Address(int(number) >> 64 << 64))
+
+
+class Windows:
+    """Counts by key, each within a window of time that begins with the first event; memory is bounded (the oldest
+    windows are forgotten first).
+
+    :param seconds: length of a window.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._windows: OrderedDict[Key, tuple[float, int]] = OrderedDict()
+
+    def count(self, key: Key, now: float) -> int:
+        """Events in the window that is open now."""
+        window = self._windows.get(key)
+        if window is None:
+            return 0
+        begin, count = window
+        if now - begin >= self._seconds:
+            del self._windows[key]
+            return 0
+        return count
+
+    def add(self, key: Key, now: float) -> None:
+        """One more event."""
+        count = self.count(key, now)
+        if count:
+            self._windows[key] = (self._windows[key][0], count + 1)
+        else:
+            self._windows[key] = (now, 1)
+            if len(self._windows) > KEYS_MAX:
+                self._windows.popitem(last=False)
+
+    def take_back(self, key: Key, now: float) -> None:
+        """One event was none."""
+        count = self.count(key, now)
+        if count > 1:
+            self._windows[key] = (self._windows[key][0], count - 1)
+        elif count:
+            del self._windows[key]
+
+    def seconds_left(self, key: Key, now: float) -> float:
+        """Until the window that is open now ends; 0: none is."""
+        window = self._windows.get(key)
+        return 0.0 if window is None else max(0.0, window[0] + self._seconds - now)
+
+
+class Throttle:
+    """Lets each key do something so often within a window.
+
+    :param limit: so often.
+    """
+
+    def __init__(self, limit: int, window_seconds: float) -> None:
+        self._limit = limit
+        self._windows = Windows(window_seconds)
+
+    def take(self, keys: list[Key], now: float) -> float:
+        """One more time, for all of these keys.
+
+        :returns: 0: it may be done, and is counted; else it may not, and the seconds until it may.
+        """
+        full = [key for key in keys if self._windows.count(key, now) >= self._limit]
+        if full:
+            return max(1.0, *(self._windows.seconds_left(key, now) for key in full))
+        for key in keys:
+            self._windows.add(key, now)
+        return 0.0
+
+
+class LoginThrottle:
+    """Says no before a password is looked at, once too many were wrong.
+
+    For a provider an attempt counts as failed from the moment on that its password is looked at, until it turns out
+    to be right: else any number could be tried at once, while the first of them are still being hashed.
+
+    :param failures_max: wrong passwords within a window.
+    """
+
+    def __init__(self, failures_max: int, window_seconds: float) -> None:
+        self._failures_max = failures_max
+        self._windows = Windows(window_seconds)
+
+    def is_throttled(self, pid: int, address: str, now: float) -> bool:
+        """Too many passwords for this provider, or from this address, were wrong lately."""
+        return any(self._windows.count(key, now) >= self._failures_max for key in _keys(pid, address))
+
+    def tried(self, pid: int, now: float) -> None:
+        """A password for this provider is about to be looked at: :meth:`passed` or :meth:`failed` follows."""
+        self._windows.add(("provider", pid), now)
+
+    def passed(self, pid: int, now: float) -> None:
+        """It was right."""
+        self._windows.take_back(("provider", pid), now)
+
+    def failed(self, address: str, now: float) -> None:
+        """It was wrong, or there is no such provider."""
+        if address:
+            self._windows.add(("address", address_key(address)), now)
+
+
+def _keys(pid: int, address: str) -> tuple[Key, ...]:
+    # A UNIX socket has no address: nothing to count there.
+    return (("provider", pid), ("address", address_key(address))) if address else (("provider", pid),)

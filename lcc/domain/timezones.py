@@ -1,0 +1,18 @@
+"""Names of time zones."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo, available_timezones
+
+
+def timezone_fault(name: str) -> str:
+    """What is wrong with the name of a time zone; empty: nothing, or there is no name."""
+    if not name:
+        return ""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        if not available_timezones():
+            return f"{name!r} cannot be looked up: this machine has no time zones (on Debian: the package tzdata)"
+        return f"{name!r} is no time zone, such as Europe/Amsterdam"
+    return ""

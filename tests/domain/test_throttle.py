@@ -1,0 +1,67 @@
+"""How often somebody may do something."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.domain import throttle
+from lcc.domain.throttle import Key, LoginThrottle, Throttle, Windows, address_key
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("2001:db8:1:2::", "2001:db8:1:2::"),
+        ("fe80::1%eth0", "fe80::"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("no:address", "no:address"),
+        ("", ""),
+    ],
+)
+def test_what_an_address_counts_as(address: str, key: str) -> None:
+    assert address_key(address) == key
+
+
+def test_so_often_and_again_when_the_window_is_over() -> None:
+    door = Throttle(3, 60.0)
+    a, b = ("address", "a"), ("site", "b")
+    assert [door.take([a], at) for at in (0.0, 10.0, 20.0)] == [0.0, 0.0, 0.0]
+    assert door.take([a], 30.0) == 30.0
+    # A refusal counts for none of the keys.
+    assert door.take([a, b], 30.0) == 30.0
+    assert [door.take([b], 30.0) for _ in range(4)] == [0.0, 0.0, 0.0, 60.0]
+    assert door.take([a], 60.0) == 0.0
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 50)), max_size=60), st.integers(1, 4))
+def test_never_more_than_the_limit_in_a_window(events: list[tuple[str, float]], limit: int) -> None:
+    door = Throttle(limit, 100.0)
+    done: dict[str, int] = {}
+    now = 0.0
+    for name, _ in events:
+        now += 0.1
+        if not door.take([("key", name)], now):
+            done[name] = done.get(name, 0) + 1
+    assert all(count <= limit for count in done.values())
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throttle, "KEYS_MAX", 10)
+    windows = Windows(60.0)
+    keys: list[Key] = [("address", number) for number in range(100)]
+    for key in keys:
+        windows.add(key, 0.0)
+    assert [key for key in keys if windows.count(key, 0.0)] == keys[-10:]
+
+
+def test_one_who_has_a_network_has_one_try() -> None:
+    login = LoginThrottle(2, 60.0)
+    for host in range(2):
+        assert not login.is_throttled(7 + host, f"2001:db8::{host + 1:x}", 0.0)
+        login.failed(f"2001:db8::{host + 1:x}", 0.0)
+    assert login.is_throttled(99, "2001:db8::ffff", 0.0)
+    assert not login.is_throttled(99, "2001:db8:0:1::1", 0.0)

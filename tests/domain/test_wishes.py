@@ -1,0 +1,87 @@
+"""What may be wished for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.domain.hours import parse_hours
+from lcc.domain.timezones import timezone_fault
+from lcc.domain.wishes import Allowed, is_mail_address, read_contact, read_site, read_wishes
+from lcc.model import Wishes
+
+FREE = Allowed(priority_max=2)
+
+
+def read(allowed: Allowed = FREE, **fields: str) -> tuple[Wishes, dict[str, str]]:
+    faults: dict[str, str] = {}
+    return read_wishes(fields, allowed, faults), faults
+
+
+def test_no_wish_is_what_one_gets() -> None:
+    assert read() == (Wishes(), {})
+    assert read(Allowed(bandwidth_max=1000)) == (Wishes(bandwidth_bytes=1000), {})
+
+
+def test_wishes_that_are_granted() -> None:
+    wishes, faults = read(bandwidth=" 5000 ", hours="22-6, 12", timezone="Europe/Amsterdam", priority="2")
+    assert (wishes, faults) == (Wishes(5000, "22-6, 12", "Europe/Amsterdam", 2), {})
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        *(("bandwidth", text) for text in ("0", "-1", "1.5", "x", "1e3", "10001", "9" * 30, "\u0665", "none")),
+        *(("priority", text) for text in ("2", "3", "-1", "x", "01", "\u0661")),
+        *(("hours", text) for text in ("25", "8-8", "mon 1-2", "x", "1,,2", "1," * 200)),
+        *(("timezone", text) for text in ("Nowhere", "../../etc/passwd", "/etc/localtime", "x" * 5000, "a\0b")),
+    ],
+)
+def test_wishes_that_are_not(field: str, text: str) -> None:
+    wishes, faults = read(Allowed(bandwidth_max=10_000, priority_max=1), **{field: text})
+    assert set(faults) == {field}
+    assert wishes == Wishes(bandwidth_bytes=10_000)
+
+
+@given(
+    st.builds(Allowed, bandwidth_max=st.integers(0, 10**6), priority_max=st.integers(0, 2)),
+    st.dictionaries(
+        st.sampled_from(["bandwidth", "hours", "timezone", "priority"]),
+        st.one_of(st.text(max_size=12), st.integers(-5, 10**7).map(str), st.from_regex(r"\A[0-9,-]{1,9}\Z")),
+    ),
+)
+def test_nobody_gets_more_than_is_allowed(allowed: Allowed, fields: dict[str, str]) -> None:
+    faults: dict[str, str] = {}
+    wishes = read_wishes(fields, allowed, faults)
+    assert set(faults) <= set(fields)
+    assert wishes.priority <= allowed.priority_max
+    if allowed.bandwidth_max:
+        assert wishes.bandwidth_bytes is not None and 0 < wishes.bandwidth_bytes <= allowed.bandwidth_max
+    assert parse_hours(wishes.hours) and not timezone_fault(wishes.timezone)
+
+
+@pytest.mark.parametrize("text", ["a@b", "web.master+lcc@www.example.org", "x" * 64 + "@example.org"])
+def test_mail_addresses(text: str) -> None:
+    assert is_mail_address(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "a", "@b", "a@", "a@b@c", "a b@c", "a@b\n", "a@b\r\nBcc: c@d", "<a@b>", "a@-b", "a@b..c", "ä@b", "a@ä"),
+        *("x" * 65 + "@b", "a@" + "b" * 300, "a,b@c", '"a b"@c', "a@b>", "a@[127.0.0.1]"),
+    ],
+)
+def test_what_is_no_mail_address(text: str) -> None:
+    assert not is_mail_address(text)
+
+
+def test_contact_and_site() -> None:
+    faults: dict[str, str] = {}
+    assert read_contact({"contact": " a@b "}, faults) == "a@b"
+    assert read_site({"site": "http://host"}, FREE, faults) == "http://host/"
+    assert not faults
+    assert read_contact({}, faults) == "" and read_site({}, FREE, faults) == ""
+    assert set(faults) == {"contact", "site"}
+    assert read_site({"site": "http://host:81/"}, Allowed(any_port=True), {}) == "http://host:81/"
