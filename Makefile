@@ -4,6 +4,7 @@
 #   make test     the tests; sets up the virtual environment and, where needed, the programs of MariaDB, nginx, vsftpd and search engines
 #   make test-long    the slow tests on both databases, and in more rounds
 #   make proof-tree   20,000 pages through a central BOT-M, three machines and nine robots, one of which is killed each second
+#   make cuts     every wire cut after every byte of a conversation; can be stopped, and goes on where it was
 #   make check    lint, format, types, news fragment
 #   make wheel    dist/lcc-*.whl
 #   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on)
@@ -17,7 +18,7 @@ STAMPS := $(VENV)/.stamps
 ARGS ?=
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test test-long proof-tree check demo bench wheel clean
+.PHONY: help run-venv venv system test test-long proof-tree cuts check demo bench wheel clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -70,6 +71,9 @@ test-long: venv system
 
 proof-tree: venv system
 	@LCC_TREE_PAGES=20000 $(PY) -m pytest -s tests/integration/test_tree.py $(ARGS)
+
+cuts: venv
+	@$(PY) -m tests.cuts.whole $(ARGS)
 
 check: venv
 	$(PY) -m ruff check .

@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
 from lcc.storage.database import BlockingDatabase
+from lcc.storage.migrations import MAIN
 
 T = TypeVar("T")
 
@@ -23,13 +24,16 @@ T = TypeVar("T")
 class InlineDatabase:
     """In place of :class:`lcc.storage.database.Database`.
 
+    :param name: of the file in ``home``.
+    :param series: which tables (:mod:`lcc.storage.migrations`).
     :ivar unavailable: everything fails with StoreUnavailable.
     :ivar lose_results: so many of the next writes are done, but fail with StoreUnavailable all the same.
     :ivar waiting: while :meth:`hold_back` is in force: what was asked for and has not happened; True for a write.
     """
 
-    def __init__(self, home: Path, random: Random) -> None:
-        self._database = BlockingDatabase("sqlite:lcc.db", home, DatabaseConfig(retries=0), random=random)
+    def __init__(self, home: Path, random: Random, name: str = "lcc.db", series: str = MAIN) -> None:
+        url = f"sqlite:{name}"
+        self._database = BlockingDatabase(url, home, DatabaseConfig(retries=0), random=random, series=series)
         # Tests end before the machine does.
         self._database.interact(lambda txn: None)
         self._database._holder.connect().execute("PRAGMA synchronous=OFF")
