@@ -21,8 +21,9 @@ from .net import HOWS, Cut, How
 from .world import ROOT, World
 
 WIRES = (("uns", 0), ("uns", 1), ("qm", 0), ("qm-botm", 0), ("central", 1), ("botm", 0))
-"""Address and how manieth connection: the provider's two, then those that UNS, central BOT-M, BOT-M and BOT make to the
-next one.  (The first one of the BOT-M was turned away, because the central BOT-M was not connected yet.)"""
+"""Address and how manieth connection: the provider's two, then those that UNS, central BOT-M, BOT-M and BOT make.
+
+(The first one of the BOT-M was turned away, because the central BOT-M was not connected yet.)"""
 
 FIRST = [{"c": name, "m": "text/html", "len": "1"} for name in "abcdx"]
 THEN = [{"c": "a", "m": "text/html", "len": "5"}, {"c": "b", "op": "delete"}]
