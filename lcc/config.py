@@ -71,6 +71,12 @@ class UnsConfig:
         unit="bytes",
         minimum=65536,
     )
+    spool_reserve: int = setting(
+        64 << 20,
+        "of the disk with that folder are kept free: below it providers are told to try again later",
+        unit="bytes",
+        minimum=0,
+    )
     answer_timeout: float = setting(
         30.0,
         "a queue manager that has not absorbed a set after this long is not waited "
@@ -220,6 +226,12 @@ class BotmConfig:
     )
     machine: int = setting(1, "the id of this machine; unique in the LCC", minimum=1, maximum=2**31 - 1)
     content: str = setting("content", "folder of the content files, relative to home")
+    content_reserve: int = setting(
+        128 << 20,
+        "of the disk with that folder are kept free: below it nothing is fetched to this machine until there is room",
+        unit="bytes",
+        minimum=0,
+    )
     names_block: int = setting(10_000, "file names reserved at once", minimum=1, maximum=10_000_000)
     robots_max: int = setting(64, "robots, or BOT-Ms, connected at once", minimum=1, maximum=10_000)
     orders_max: int = setting(

@@ -32,7 +32,8 @@ class Remedy(Enum):
     DELETE = "delete"
     """Final: reported to the provider; content fetched earlier is deleted (404, 410)."""
     WAIT = "wait"
-    """It was not tried, because its hours were over: it waits for them again, and no attempt is counted."""
+    """Nothing was found out about it (its hours were over, there was no room): it waits again, and no attempt is
+    counted."""
     NONE = "none"
     """Not the outcome of a fetch."""
 
@@ -114,6 +115,7 @@ _TABLE = (
     ErrorEntry(1417, "server-refused", "the server refused to give it", _K),
     ErrorEntry(1418, "server-busy", "the server cannot give it at present", _R),
     ErrorEntry(1419, "file-forbidden", "this is no file that may be read here", _K),
+    ErrorEntry(1420, "no-room", "the machine that was to store it had no room", Remedy.WAIT),
     ErrorEntry(1501, "quota-files", "the quota of files is used up", _K),
     ErrorEntry(1502, "quota-space", "the quota of space is used up", _K),
     ErrorEntry(1503, "expired", "not confirmed for too long, removed", _K),

@@ -360,6 +360,11 @@ class IContentFolder(Interface):
     def remember(epoch: str, change: int) -> None:
         """The database has come so far; OSError when it cannot be kept."""
 
+    def no_room(tried: bool) -> str:
+        """Why no content can be stored at present, for people; empty: it can be.
+
+        :param tried: write something to see (the disk is known to fail)."""
+
     def skip_names(upto: int) -> None:
         """Give out no file id below this one; durable on return.  OSError when that cannot be kept."""
 

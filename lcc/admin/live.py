@@ -35,10 +35,17 @@ class Live:
         if not self.state:
             return "no queue manager has run yet"
         if not self.alive:
-            return f"the queue manager is not running, or cannot reach the database (last heard of {_ago(self)})"
+            return f"the queue manager is not running, or cannot write to the database (last heard of {_ago(self)})"
         if not self.state["capacity"]:
-            return "no robot is connected"
+            return self._no_capacity()
         return ""
+
+    def _no_capacity(self) -> str:
+        ready = [machine for machine in self.state["machines"] if machine["ready"]]
+        full = [machine for machine in ready if machine.get("trouble")]
+        if not full or len(full) < len(ready):
+            return "no robot is connected"
+        return f"no machine has room for content; machine {full[0]['machine']}: {full[0]['trouble']}"
 
     @property
     def awaited(self) -> list[dict[str, int]]:

@@ -14,14 +14,20 @@ import click
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.live import Live, delay_text, duration, number, read_live
 from lcc.admin.output import cell
+from lcc.config import Config
 from lcc.errors import entry_for
 from lcc.model import Delay
+from lcc.storage.dialects import SqliteDialect, dialect_for
+from lcc.storage.disk import DISK
 from lcc.storage.inspect import delays
 from lcc.storage.overview import overview
 from lcc.storage.queue_state import saved_state
+from lcc.storage.spool import spool_room
 
 TOP = 5
 LIMIT = 100_000
+DATABASE_BYTES = 32 << 20
+"""With less than this left a SQLite file is about to have no room."""
 
 
 @click.command("status")
@@ -56,7 +62,8 @@ def status_command(admin: Admin, as_json: bool) -> None:
         "errors_kept_more": figures.codes_more,
         "orders": figures.orders,
         "deletes": [{"machine": machine, **count._asdict()} for machine, count in figures.deletes.items()],
-        "spool": spool(admin.config.under_home(admin.config.uns.spool)),
+        "spool": spool(admin.config.under_home(admin.config.uns.spool), admin.config.uns.spool_reserve),
+        "database_disk": database_disk(admin.config),
     }
     if as_json:
         click.echo(json.dumps(answer))
@@ -65,15 +72,26 @@ def status_command(admin: Admin, as_json: bool) -> None:
         click.echo(f"{name:<13} {text}".rstrip())
 
 
-def spool(folder: Path) -> dict[str, int] | None:
-    """Sets and bytes in the spool of the UNS on this machine; None: there is none here."""
+def spool(folder: Path, reserve_bytes: int) -> dict[str, Any] | None:
+    """Sets and bytes in the spool of the UNS on this machine, and why its disk takes no more; None: there is none."""
     try:
         files = [entry for entry in os.scandir(folder) if entry.is_file()]
         sets = [entry.stat().st_size for entry in files if entry.name.endswith(".set")]
         damaged = sum(1 for _ in os.scandir(folder / "damaged")) if (folder / "damaged").is_dir() else 0
     except OSError:
         return None
-    return {"sets": len(sets), "bytes": sum(sets), "damaged": damaged}
+    no_room = spool_room(folder, reserve_bytes).missing()
+    return {"sets": len(sets), "bytes": sum(sets), "damaged": damaged, "no_room": no_room}
+
+
+def database_disk(config: Config) -> str:
+    """Why the disk of a SQLite file is as good as full; empty: it is not, or the database is elsewhere."""
+    dialect = dialect_for(config.database.url, config.home, config.database)
+    if not isinstance(dialect, SqliteDialect):
+        return ""
+    folder = dialect.path.parent
+    free = DISK.space(folder).free_bytes
+    return f"{folder}: only {free:,} bytes are free on its disk: make room there" if free < DATABASE_BYTES else ""
 
 
 Lines = Iterator[tuple[str, str]]
@@ -82,6 +100,8 @@ Lines = Iterator[tuple[str, str]]
 def lines(answer: dict[str, Any], live: Live) -> Lines:
     """The screen: a name, which is empty where the line above goes on, and a text."""
     yield "database", f"{answer['database']}, epoch {answer['epoch']}, change {answer['cache']['change']}"
+    if answer["database_disk"]:
+        yield "", answer["database_disk"]
     yield from _queue_manager(answer, live)
     yield from _queue(answer)
     yield from _waiting(answer)
@@ -99,6 +119,9 @@ def lines(answer: dict[str, Any], live: Live) -> Lines:
             f"{number(spooled['sets'], 'set')}, {spooled['bytes']:,} bytes (of the UNS on this machine){damaged}",
         )
 
+        if spooled["no_room"]:
+            yield "", f"takes no more sets, providers are told to try again later: {spooled['no_room']}"
+
 
 def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
     state = live.state
@@ -106,6 +129,8 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
         yield "queue manager", live.trouble
         return
     yield "queue manager", f"run {state['run']} is alive; heard of {duration(live.age_seconds)} ago"
+    if state.get("database"):
+        yield "", f"waits for the database: {state['database']}"
     if state["overload"]:
         since = f" for {duration(state['time'] - state['overload_since'])}" if state.get("overload_since") else ""
         yield "", f"overloaded{since}, takes in no sets: {state['overload']}"
@@ -120,7 +145,11 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
     for machine in state["machines"]:
         stands = "connected" if machine["ready"] else "connecting" if machine["connected"] else "away"
         robots = f"robots for {machine['capacity']} fetches at once" if machine["capacity"] else "no robots"
+        if machine["connected"] and machine.get("trouble"):
+            robots = "no room for content"
         yield "BOT-M", f"{_who(machine)}: {stands}, {robots}, {number(machine['orders'], 'order')} out"
+        if machine["connected"] and machine.get("trouble"):
+            yield "", machine["trouble"]
     for awaited in live.awaited:
         wait = duration(awaited["until"] - answer["time"])
         yield (

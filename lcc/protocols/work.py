@@ -150,10 +150,14 @@ class Ready(Flat):
 
 @attrs.frozen
 class Capacity(Flat):
-    """How many fetches this end takes at once; the upper end may slightly overload it."""
+    """How many fetches this end takes at once; the upper end may slightly overload it.
+
+    :ivar trouble: from a BOT-M: why it can store nothing, for people; empty: it can.
+    """
 
     TAG = "capacity"
     fetches: int
+    trouble: str = ""
 
 
 @attrs.frozen

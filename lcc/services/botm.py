@@ -90,7 +90,9 @@ def build(config: Config, outside: Outside) -> MultiService:
         def open_counter(path: Path) -> DurableCounter:
             return DurableCounter(path, settings.names_block, outside.disk)
 
-        content = ContentFolder(config.under_home(settings.content), open_counter, outside.disk)
+        content = ContentFolder(
+            config.under_home(settings.content), open_counter, outside.disk, settings.content_reserve
+        )
         sync = ContentSync(content.path, outside.boot_id(), outside.disk)
         engine = BotMaster(settings, reactor, content, sync, outside.in_thread, run)
         owned = _Content(content, sync, engine)

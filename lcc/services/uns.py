@@ -45,7 +45,9 @@ def build(config: Config, outside: Outside) -> MultiService:
     database = outside.database(config.database.url, config.home, reactor, config.database, random=outside.chance)
     sessions = open_session_store(config, reactor, outside.chance, outside.database)
     folder = config.under_home(settings.spool)
-    spool = Spool(folder, settings.name, settings.spool_max_bytes, outside.token, outside.disk)
+    spool = Spool(
+        folder, settings.name, settings.spool_max_bytes, outside.token, outside.disk, settings.spool_reserve
+    )
     policy = RetryPolicy(outside.chance.random)
     uns = Uns(
         settings,

@@ -28,8 +28,10 @@ from lcc.interfaces import IAttemptFile, IContentFolder, IContentReader
 from lcc.storage.content_names import ATTEMPTS, attempt_path, content_path, is_attempt
 from lcc.storage.content_read import fault_of
 from lcc.storage.disk import DISK, Disk
+from lcc.storage.room import Room
 
 MARK = "mark"
+PROBE = "probe"
 _FOLDER_MODE = 0o750
 """Programs of the same group may read the content."""
 
@@ -61,10 +63,14 @@ class ContentFolder:
     :param path: the folder.
     :param open_counter: makes the counter of file ids once the folder exists; its result has ``next()`` and
         ``reserved_upto``.
+    :param reserve_bytes: of the disk that are kept free (:mod:`lcc.storage.room`).
     """
 
-    def __init__(self, path: Path, open_counter: Callable[[Path], Counter], disk: Disk = DISK) -> None:
+    def __init__(
+        self, path: Path, open_counter: Callable[[Path], Counter], disk: Disk = DISK, reserve_bytes: int = 0
+    ) -> None:
         self.path = path
+        self._room = Room(path, reserve_bytes, "[botm] content_reserve", disk)
         self._root = str(path)
         self._open_counter = open_counter
         self._disk = disk
@@ -95,9 +101,16 @@ class ContentFolder:
         :raises OSError: it cannot be kept.
         """
         if (epoch, change) != self.mark:
-            self.mark = (epoch, change)
             text = f"{change:020d} {epoch}".encode().ljust(200) + b"\n"
             self._disk.patch(f"{self._root}/{MARK}", 0, text, create=True)
+            self.mark = (epoch, change)
+
+    def no_room(self, tried: bool) -> str:
+        """Why no content can be stored at present; empty: it can be.
+
+        :param tried: write something to see.
+        """
+        return self._room.missing(self.path / ATTEMPTS / PROBE if tried else None)
 
     @property
     def names_upto(self) -> int:

@@ -225,7 +225,7 @@ class MysqlDialect(Dialect):
     )
     # A file cannot be made or written; the disk, a table, or a temporary file is full.
     _FULL = frozenset({1, 3, 20, 1004, 1021, 1026, 1114, 1878})
-    # Of these only where the text has the number of such an error of the system.  (122 is an engine's own, not EDQUOT.)
+    # Of these only where the text has the number of such an error of the system (122 is no EDQUOT, but an engine's).
     _FULL_MAYBE = frozenset({1005, 1016, 1030})
     _ERROR_NUMBER = re.compile(r"(?:error|errno:|Errcode:) (\d+)\b")
     _DISK_ERRORS = frozenset({errno.EIO, errno.ENOSPC, errno.EROFS})

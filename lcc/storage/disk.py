@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from os import PathLike
 from typing import BinaryIO
 
+import attrs
 from zope.interface import implementer
 
 from lcc.interfaces import IContentReader
@@ -47,6 +48,20 @@ class FileReader:
         os.close(self._descriptor)
 
 
+@attrs.frozen
+class Space:
+    """What a file system has left.
+
+    :ivar free_bytes: for a process that is not privileged.
+    :ivar free_files: names that can still be made (inodes); None: the file system does not count them.
+    :ivar writable: False: it is mounted read-only.
+    """
+
+    free_bytes: int
+    free_files: int | None
+    writable: bool
+
+
 class Disk:
     """Every method raises OSError as the system reports it."""
 
@@ -62,6 +77,12 @@ class Disk:
             for entry in entries:
                 if entry.is_file(follow_symlinks=False):
                     yield entry.name, entry.stat(follow_symlinks=False).st_size
+
+    def space(self, folder: AnyPath) -> Space:
+        """What the file system with this folder has left."""
+        found = os.statvfs(folder)
+        free_files = found.f_favail if found.f_files else None
+        return Space(found.f_bavail * found.f_frsize, free_files, not found.f_flag & os.ST_RDONLY)
 
     # Files by name.
 

@@ -36,6 +36,7 @@ from lcc.storage.disk import DISK, Disk
 from lcc.storage.durable import DurableCounter, write_durably
 from lcc.storage.epochs import EpochFile
 from lcc.storage.errorfile import ErrorFile
+from lcc.storage.room import Room, fault_text
 from lcc.storage.setfile import CHARGED_BYTES_MIN, HEADER_BYTES, SpoolDamaged, SpooledSet, read_set_header
 
 PIECE_BYTES = 65536
@@ -45,6 +46,11 @@ _NUMBERS_BLOCK = 1000
 _SUFFIX = ".set"
 
 _log = Logger()
+
+
+def spool_room(folder: Path, reserve_bytes: int, disk: Disk = DISK) -> Room:
+    """Tells whether the disk of a spool has room."""
+    return Room(folder, reserve_bytes, "[uns] spool_reserve", disk)
 
 
 class SpoolFull(Exception):
@@ -58,10 +64,17 @@ class Spool:
     :param name: of this UNS.
     :param size_max_bytes: sets beyond this are refused.
     :param token: gives a random text, for a new epoch.
+    :param reserve_bytes: of the disk that are kept free (:mod:`lcc.storage.room`).
     """
 
     def __init__(
-        self, folder: Path, name: str, size_max_bytes: int, token: Callable[[], str], disk: Disk = DISK
+        self,
+        folder: Path,
+        name: str,
+        size_max_bytes: int,
+        token: Callable[[], str],
+        disk: Disk = DISK,
+        reserve_bytes: int = 0,
     ) -> None:
         self.folder = folder
         self.name = name
@@ -74,6 +87,8 @@ class Spool:
         self.damaged_count = 0
         """Files moved aside since the start."""
         self.damage = DamageList(folder / "damage", disk)
+        self._room = spool_room(folder, reserve_bytes, disk)
+        self._ack_fails = False
         self._token = token
         self._epochs = EpochFile(folder / "epoch", disk)
         self._incoming = folder / "incoming"
@@ -108,13 +123,18 @@ class Spool:
         assert self._numbers is not None
         return self._numbers.next_number
 
-    @property
-    def is_full(self) -> bool:
-        """No further set should be begun: what is left is for those that are arriving.
+    def no_room(self) -> str:
+        """Why no further set should be begun, for people; empty: one may.  What is left is for those that arrive.
 
-        Less than all is full already, because what does not fit is not written: the last bytes are never used.
+        Less than all of its size is full already, because what does not fit is not written: the last bytes are never
+        used.
         """
-        return self.size_bytes >= FULL_SHARE * self.size_max_bytes
+        if self.size_bytes >= FULL_SHARE * self.size_max_bytes:
+            return (
+                f"{self.folder}: {self.size_bytes:,} of {self.size_max_bytes:,} bytes ([uns] spool_max_bytes) are "
+                "taken by sets that wait for the queue manager: see why it does not take them"
+            )
+        return self._room.missing()
 
     def begin(self, *, pid: int, connseq: int, full: bool, errors_upto: int, wantid: int = 0) -> SetWriter:
         """A file for a set that begins to arrive.
@@ -183,8 +203,11 @@ class Spool:
         self.acked = number
         try:
             self.disk.patch(self.folder / "acked", 0, f"{self.epoch} {number:020d}\n".encode(), create=True)
+            self._ack_fails = False
         except OSError as error:
-            _log.error("Cannot note the last answer: {error}", error=str(error))
+            if not self._ack_fails:  # once is enough: each answer comes here
+                self._ack_fails = True
+                _log.error("Cannot note the last answer: {fault}", fault=fault_text(self.folder, error))
 
     def write_epoch(self) -> str:
         """Begin a new epoch on stable storage, in place of the current one; gives it.  To be called in a thread;

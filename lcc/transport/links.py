@@ -191,10 +191,12 @@ class LockService(Service):
         except OSError:
             file.close()
             raise Busy(f"{self._path} is locked: another process of this role is running in this folder") from None
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
         self._file = file
+        try:
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), f"{os.getpid()}\n".encode())
+        except OSError:
+            pass  # it is for people; what counts is the lock, which needs no room on the disk
         super().startService()
 
     def stopService(self) -> None:

@@ -135,7 +135,8 @@ def test_status_of_an_overloaded_one(site: Site) -> None:
 
 def test_status_when_the_queue_manager_is_dead(site: Site) -> None:
     site.say(**STATE | {"time": NOW - 7200})
-    assert "not running, or cannot reach the database (last heard of 2 hours ago)" in site.lcc.admin("status").stdout
+    shown = site.lcc.admin("status").stdout
+    assert "not running, or cannot write to the database (last heard of 2 hours ago)" in shown
     assert site.lcc.rows("status")[0]["alive"] is False
 
 
@@ -146,7 +147,7 @@ def test_the_spool_of_this_machine(lcc: Lcc) -> None:
     (spool / "000000000001.set").write_bytes(b"x" * 1000)
     (spool / "epoch").write_text("e")
     (spool / "damaged" / "000000000002.set").write_bytes(b"x")
-    assert lcc.rows("status")[0]["spool"] == {"sets": 1, "bytes": 1000, "damaged": 1}
+    assert lcc.rows("status")[0]["spool"] == {"sets": 1, "bytes": 1000, "damaged": 1, "no_room": ""}
     assert "1 set, 1,000 bytes (of the UNS on this machine); 1 damaged" in lcc.admin("status").stdout
 
 

@@ -42,6 +42,7 @@ def test_it_says_what_goes_on(world: World) -> None:
             "connected": True,
             "ready": True,
             "capacity": 4,
+            "trouble": "",
             "orders": 1,
         }
     ]

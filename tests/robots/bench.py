@@ -39,8 +39,9 @@ class Bench(World):
     def __init__(self, path: Path, disk: Disk | None = None, **settings: Any) -> None:
         super().__init__()
         self.path = path
-        self.settings = BotmConfig(machine=7, **settings)
-        self.content = ContentFolder(path, lambda file: DurableCounter(file, 100), disk or Disk())
+        self.settings = BotmConfig(machine=7, **{"content_reserve": 0, **settings})
+        reserve = self.settings.content_reserve
+        self.content = ContentFolder(path, lambda file: DurableCounter(file, 100), disk or Disk(), reserve)
         self.content.open()
         self.hellos = 0
         self.disk = SyncedDisk()

@@ -14,7 +14,7 @@ from lcc.protocols.work import (
     Fetch,
     Running,
 )
-from lcc.roles.botm.engine import PAUSE_FIRST_SECONDS
+from lcc.roles.botm.stores import PAUSE_FIRST_SECONDS
 from lcc.roles.peer import IDLE_SECONDS
 from lcc.storage.content_names import content_path
 from lcc.storage.disk import Disk

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lcc.errors import code
 from lcc.protocols.uns_qm import Absorbed, Set
 from lcc.storage.setfile import CHARGED_BYTES_MIN
+from tests.conftest import LoggedErrors
 
 from .kit import ROOT, MemoryTransport, RecordingDisk, World, absorbed, codes, partial
 
@@ -214,11 +215,11 @@ def test_an_answer_out_of_order_drops_the_link(world: World, number: int) -> Non
     assert world.connect_qm().numbers == [1, 2]
 
 
-def test_over_the_spool_limit(worlds: Worlds) -> None:
+def test_over_the_spool_limit(worlds: Worlds, logged_errors: LoggedErrors) -> None:
     world = worlds(spool_max_bytes=655360)
     early = world.login(8)
     count = 0
-    while not world.spool.is_full:
+    while not world.spool.no_room():
         count += 1
         cp = world.login()
         cp.send(partial(*("x" * 1000 for _ in range(20))))
@@ -234,18 +235,20 @@ def test_over_the_spool_limit(worlds: Worlds) -> None:
     world.connect_qm()
     assert world.set_files() == [] and world.spool.size_bytes == 0
     assert accepted(world.send_set("z"))
+    assert len(logged_errors.flush("[uns] spool_max_bytes")) == 1
 
 
-def test_small_sets_are_counted_with_what_they_cost(worlds: Worlds) -> None:
+def test_small_sets_are_counted_with_what_they_cost(worlds: Worlds, logged_errors: LoggedErrors) -> None:
     """However small it is, a set that waits takes memory and a file."""
     world = worlds(spool_max_bytes=65536)
     for number in range(8):
         assert accepted(world.send_set(f"{number}"))
-    assert world.spool.is_full and codes(world.login().text) == [1012]
+    assert world.spool.no_room() and codes(world.login().text) == [1012]
     world.restart()
     assert world.spool.size_bytes == 65536 and codes(world.login().text) == [1012]
     world.connect_qm()
     assert world.spool.size_bytes == 0
+    logged_errors.flush("[uns] spool_max_bytes")
 
 
 def test_a_set_that_no_spool_would_hold_is_not_told_to_come_again(worlds: Worlds) -> None:

@@ -35,10 +35,11 @@ Failures
     wait, under new attempt names.  *A robot is dropped by this end* (silent, or sends garbage): it may hang, with
     its connections to web servers still open. Its orders are held back until it has connected again (it ends all
     its fetches when it loses the connection) or their time is over.  *The queue manager is gone*: fetching goes
-    on; results are kept, never more than orders were held.  *The disk fails*: a result is ``store-failed``;
-    nothing is handed out and the capacity is 0 for a while, longer each time, so that a full disk does not fail
-    the whole queue.  *This process is killed*: robots end their fetches at once; attempts are removed at the next
-    start; a file whose result was not recorded stays behind for ``lcc-admin fsck``.
+    on; results are kept, never more than orders were held.  *The disk is full, or fails*: what was not stored, and
+    what waits, goes back as ``no-room``, so that other machines fetch it; the capacity is 0 until there is room again
+    (:mod:`lcc.roles.botm.stores`).  *Storing failed, and the disk is well*: the result is ``store-failed``, and
+    nothing is handed out for a while.  *This process is killed*: robots end their fetches at once; attempts are
+    removed at the next start; a file whose result was not recorded stays behind for ``lcc-admin fsck``.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ from lcc.protocols.work import (
 from lcc.roles.botm.orders import Order, OrderBook
 from lcc.roles.botm.results import Results
 from lcc.roles.botm.robots import Pool, RobotFactory, RobotPeer
+from lcc.roles.botm.stores import Stores
 from lcc.roles.botm.syncer import InThread, Syncer
 from lcc.roles.botm.uplink import UpLink, UpLinkFactory
 
@@ -86,9 +88,8 @@ ROBOT_MARGIN_SECONDS = 2
 SWEEP_SECONDS = 1.0
 ENDING_SECONDS = 0.5
 """A process that dies closes its connections one by one: that to here may be closed before those to sites."""
-PAUSE_FIRST_SECONDS = 5.0
-PAUSE_MAX_SECONDS = 60.0
 _STORE_FAILED = CODES["store-failed"]
+_NO_ROOM = CODES["no-room"]
 _HOURS_OVER = CODES["hours-over"]
 _ROBOT_ERROR = CODES["robot-error"]
 
@@ -125,10 +126,9 @@ class BotMaster:
         self._ending: set[IDelayedCall] = set()
         self._robot_factory = self._make_robot_factory()
         self._link: UpLink | None = None
-        self._told_capacity = -1
+        self._told_capacity = Capacity(-1)
         self._sweep_call: IDelayedCall | None = None
-        self._pause_call: IDelayedCall | None = None
-        self._pause_seconds = 0.0
+        self._stores = Stores(clock, content, self._stores_changed)
 
     # What the service needs.
 
@@ -143,11 +143,13 @@ class BotMaster:
 
     def start(self) -> None:
         """The content folder is open."""
+        self._stores.start()
         self.syncer.start()
 
     def stop(self) -> Deferred[None]:
         """End all timers and the robots' connections; fires when the content is safely on the disk."""
-        for call in (self._sweep_call, self._pause_call, *self._ending):
+        self._stores.stop()
+        for call in (self._sweep_call, *self._ending):
             if call is not None and call.active():
                 call.cancel()
         self._robot_factory.drop_all()
@@ -211,7 +213,7 @@ class BotMaster:
     @property
     def capacity(self) -> int:
         """Fetches that the robots can do at once; 0 while the disk fails."""
-        return 0 if self._pause_call is not None else self._pool.capacity
+        return self._pool.capacity if self._stores.ok else 0
 
     @property
     def held(self) -> int:
@@ -230,7 +232,7 @@ class BotMaster:
             fetch = order.fetch
             left = max(0, int(order.lease_end - now))
             link.say(Running(fetch.id, fetch.pid, fetch.key, fetch.generation, left))
-        self._told_capacity = link.hello.capacity
+        self._told_capacity = Capacity(link.hello.capacity)
         self._tell_capacity()
         link.say(Ready())
         _log.info(
@@ -346,13 +348,13 @@ class BotMaster:
             try:
                 self._content.accept(attempt, order.file)
                 file = order.file
-                self._pause_seconds = 0.0
+                self._stores.stored()
             except OSError as error:
                 code, detail = _STORE_FAILED, f"{attempt}: {error}"
         if file is None:
             self._content.discard(attempt)
-            if code == _STORE_FAILED:
-                self._pause(detail)
+            if code == _STORE_FAILED and self._stores.failed(detail):
+                code = _NO_ROOM
         self._book.drop(order)
         ok = file is not None
         self._report(
@@ -410,15 +412,21 @@ class BotMaster:
     # Inside.
 
     def _hand_out(self) -> None:
+        if self._stores.no_room:
+            for held in self._book:
+                if not held.out:
+                    self._send_back(held, _NO_ROOM)
+            return
         free = self._pool.free if len(self._book) else 0
-        while free > 0 and self._stores():
+        while free > 0 and self._stores.ok:
             order = self._book.take()
             if order is None:
                 return
             free -= self._give(order)
 
-    def _stores(self) -> bool:
-        return self._pause_call is None
+    def _stores_changed(self) -> None:
+        self._tell_capacity()
+        self._hand_out()
 
     def _give(self, order: Order) -> bool:
         fetch = order.fetch
@@ -429,14 +437,14 @@ class BotMaster:
             return False
         start = None if order.start_by == inf else int(order.start_by - now)
         if start is not None and start < 1:
-            self._send_back(order)
+            self._send_back(order, _HOURS_OVER)
             return False
         if not order.file:
             try:
                 order.file = self._content.reserve()
             except OSError as error:
                 self._book.put_back([order])
-                self._pause(f"no file name can be reserved: {error}")
+                self._stores.failed(f"no file name can be reserved: {error}")
                 return False
         order.attempts += 1
         order.attempt = self._content.attempt(order.file, order.attempts)
@@ -478,7 +486,7 @@ class BotMaster:
                     late.add(order.robot)
                     order.robot.drop("it has not ended a fetch in time")
             elif now >= order.start_by and not order.out:
-                self._send_back(order)
+                self._send_back(order, _HOURS_OVER)
         for run in [run for run, orders in self._held_back.items() if all(order.dropped for order in orders)]:
             del self._held_back[run]
         if len(self._book):
@@ -500,13 +508,11 @@ class BotMaster:
                 self._content.discard(order.attempt)
         self._book.put_back(orders)
 
-    def _send_back(self, order: Order) -> None:
-        """Its hours are over, and it was not begun (or not by a robot that is still there)."""
+    def _send_back(self, order: Order, code: int) -> None:
+        """It is too late for it, or there is no room; it was not begun (or not by a robot that is still there)."""
         self._book.drop(order)
         fetch = order.fetch
-        self._report(
-            Done(self._results.next_number, fetch.id, fetch.pid, fetch.key, fetch.generation, code=_HOURS_OVER)
-        )
+        self._report(Done(self._results.next_number, fetch.id, fetch.pid, fetch.key, fetch.generation, code=code))
 
     def _report(self, done: Done) -> None:
         text = self._results.add(done)
@@ -519,23 +525,8 @@ class BotMaster:
             self._content.discard(order.attempt)
         self._book.drop(order)
 
-    def _pause(self, why: str) -> None:
-        if self._pause_call is not None:
-            return
-        self._pause_seconds = min(max(PAUSE_FIRST_SECONDS, self._pause_seconds * 2), PAUSE_MAX_SECONDS)
-        _log.error(
-            "Content cannot be stored: {why}; no fetches for {seconds} seconds", why=why, seconds=self._pause_seconds
-        )
-        self._pause_call = self._clock.callLater(self._pause_seconds, self._resume)
-        self._tell_capacity()
-
-    def _resume(self) -> None:
-        self._pause_call = None
-        self._tell_capacity()
-        self._hand_out()
-
     def _tell_capacity(self) -> None:
-        capacity = self.capacity
-        if self._link is not None and capacity != self._told_capacity:
-            self._told_capacity = capacity
-            self._link.say(Capacity(capacity))
+        told = Capacity(self.capacity, self._stores.no_room)
+        if self._link is not None and told != self._told_capacity:
+            self._told_capacity = told
+            self._link.say(told)

@@ -66,6 +66,7 @@ class Botm:
                     engine.verifier.checked(machine, self._line, message)
                 elif isinstance(message, Capacity):
                     machine.capacity = max(0, message.fetches)
+                    machine.trouble = message.trouble
                 elif isinstance(message, Running):
                     engine.dispatcher.running(machine, message, engine.clock_seconds())
                 elif isinstance(message, Ready):

@@ -37,6 +37,7 @@ _log = Logger()
 
 _ROBOT_ERROR = code("robot-error")
 _HOURS_OVER = code("hours-over")
+_NO_ROOM = code("no-room")
 _EXPIRED_KEPT = 10_000
 AFFINITY_MAX = 20_000
 """Providers of which the last machine is remembered when they have nothing to fetch for a while."""
@@ -80,6 +81,7 @@ class Dispatcher:
         self.leases_passed = 0
         self.results_again = 0
         self.orders_too_late = 0
+        self.orders_no_room = 0
         self._scheduler = scheduler
         self._recorder = recorder
         # What waits at a BOT-M would begin while the site has not paid.
@@ -148,8 +150,8 @@ class Dispatcher:
             self.results_again += 1
             return
         order = self._forget(message.id)
-        if message.code == _HOURS_OVER:
-            self._came_too_late(order, machine, message.number)
+        if message.code in (_HOURS_OVER, _NO_ROOM):
+            self._came_back(order, machine, message)
             return
         result: FetchResult | None = None
         try:
@@ -177,12 +179,20 @@ class Dispatcher:
                 self._expired.pop(result.key, None)
         self._recorder.add(Entry(result, machine, machine.run, message.number))
 
-    def _came_too_late(self, order: Order | None, machine: Machine, number: int) -> None:
-        """Nothing was tried: the row is looked at again, and waits for its hours."""
+    def _came_back(self, order: Order | None, machine: Machine, done: Done) -> None:
+        """Nothing was found out: the row is looked at again, and waits for its hours, or for a machine with room."""
         if order is not None:
-            self.orders_too_late += 1
+            if done.code == _HOURS_OVER:
+                self.orders_too_late += 1
+            else:
+                self.orders_no_room += 1
             self._scheduler.lost(order.pid, order.key, *order.place)
-        self._recorder.add(Entry(None, machine, machine.run, number))
+            if done.wire_bytes > 0:  # it was begun
+                wall = self._wall_clock()
+                if self._site_rate:
+                    self._scheduler.delays.charge(SITE, done.wire_bytes, self._site_rate, wall)
+                self._scheduler.came(order.pid, done.wire_bytes, wall)
+        self._recorder.add(Entry(None, machine, machine.run, done.number))
 
     # What goes out.
 

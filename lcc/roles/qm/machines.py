@@ -72,6 +72,7 @@ class Machine:
     :ivar granted: it may get orders (:mod:`lcc.roles.qm.leases`).
     :ivar mark: how far the database had come when it was told last.
     :ivar capacity: fetches that its robots do at once.
+    :ivar trouble: why it can store nothing at present, as it says; empty: it can.
     :ivar orders: those that are out there.
     :ivar given: how many orders it ever got.
     :ivar reported: ids that it says are running, until it is ready.
@@ -95,7 +96,7 @@ class Machine:
             "orders",
             "ready",
         ),
-        *("recorded", "reported", "run", "settled", "suspect", "via"),
+        *("recorded", "reported", "run", "settled", "suspect", "trouble", "via"),
     )
 
     def __init__(self, number: int) -> None:
@@ -109,6 +110,7 @@ class Machine:
         self.granted = False
         self.mark: tuple[str, int] = ("", 0)
         self.capacity = 0
+        self.trouble = ""
         self.orders: dict[str, Order] = {}
         self.given = 0
         self.reported: set[str] = set()
@@ -142,6 +144,7 @@ class Machine:
         self.suspect = (hello.suspect_from, hello.suspect_upto)
         self.mark = ("", 0)
         self.capacity = max(0, hello.capacity)
+        self.trouble = ""
         self.reported.clear()
 
     def disconnected(self, line: Line) -> None:

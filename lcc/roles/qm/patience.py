@@ -30,8 +30,14 @@ class Patience:
     def __init__(self, clock: IReactorTime, random: Callable[[], float]) -> None:
         self.clock = clock
         self.retries = 0
+        self._troubles: dict[object, str] = {}
         self._random = random
         self._quiet_until: float | None = None
+
+    @property
+    def trouble(self) -> str:
+        """What waits for the database for longest, and why it was unavailable; empty: nothing has to wait."""
+        return next(iter(self._troubles.values()), "")
 
     async def ask(self, what: str, question: Callable[[], Awaitable[T]]) -> T:
         """The store's answer to this question, asked again with growing delays while the store is unavailable.
@@ -39,19 +45,25 @@ class Patience:
         Every other failure is the caller's.  Cancelling the coroutine's Deferred ends it.
         """
         delay = FIRST_SECONDS
-        while True:
-            try:
-                return await question()
-            except StoreUnavailable as error:
-                self.retries += 1
-                now = self.clock.seconds()
-                if self._quiet_until is None or now >= self._quiet_until:
-                    self._quiet_until = now + LOG_SECONDS
-                    _log.warn(
-                        "The database is unavailable ({what}), trying again: {error}", what=what, error=str(error)
-                    )
-            await self.sleep(delay * (0.75 + 0.25 * self._random()))
-            delay = min(LONGEST_SECONDS, delay * 2)
+        asking = object()
+        try:
+            while True:
+                try:
+                    return await question()
+                except StoreUnavailable as error:
+                    self.retries += 1
+                    self._troubles[asking] = f"{what}: {error}"
+                    self._log(what, error)
+                await self.sleep(delay * (0.75 + 0.25 * self._random()))
+                delay = min(LONGEST_SECONDS, delay * 2)
+        finally:
+            self._troubles.pop(asking, None)
+
+    def _log(self, what: str, error: StoreUnavailable) -> None:
+        now = self.clock.seconds()
+        if self._quiet_until is None or now >= self._quiet_until:
+            self._quiet_until = now + LOG_SECONDS
+            _log.warn("The database is unavailable ({what}), trying again: {error}", what=what, error=str(error))
 
     def sleep(self, seconds: float) -> Deferred[None]:
         """Fires after so long."""

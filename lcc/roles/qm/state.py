@@ -24,6 +24,7 @@ from lcc.roles.qm.central import Central
 from lcc.roles.qm.deleter import Deleter
 from lcc.roles.qm.dispatcher import Dispatcher
 from lcc.roles.qm.machines import Machine
+from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.scheduler import Scheduler
 from lcc.roles.qm.upkeep import Upkeep
 
@@ -34,6 +35,7 @@ MACHINES_SHOWN = 100
 ORDERS_SHOWN = 100
 UNSES_SHOWN = 100
 WITHHELD_SHOWN = 1000
+TROUBLE_CHARS = 500
 
 
 class Counting(Protocol):
@@ -43,6 +45,7 @@ class Counting(Protocol):
     scheduler: Scheduler
     dispatcher: Dispatcher
     deleter: Deleter
+    patience: Patience
     upkeep: Upkeep
     sets_answered: int
     results_recorded: int
@@ -77,6 +80,7 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
         "time": engine.now(),
         "clock": engine.clock_seconds(),
         "interval": SAVE_SECONDS,
+        "database": engine.patience.trouble[:TROUBLE_CHARS],
         "overload": intake.reason,
         "overload_since": intake.since,
         "queue_rows": intake.queue_rows,
@@ -107,6 +111,7 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
             "leases_passed": dispatcher.leases_passed,
             "results_again": dispatcher.results_again,
             "orders_too_late": dispatcher.orders_too_late,
+            "orders_no_room": dispatcher.orders_no_room,
             "files_deleted": engine.deleter.files_deleted,
         },
     }
@@ -138,6 +143,7 @@ def _machine(machine: Machine) -> dict[str, Any]:
         "connected": machine.line is not None,
         "ready": machine.ready,
         "capacity": machine.capacity,
+        "trouble": machine.trouble[:TROUBLE_CHARS],
         "orders": len(machine.orders),
     }
 

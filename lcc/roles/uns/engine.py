@@ -13,7 +13,8 @@ the disk.
 
 * The queue manager is away, slow, or goes away midway: sets are answered from the spool, once they are on stable
   storage, and passed on later, in order, while new ones come in.
-* The spool is over its size: at init, "try again later"; a set that does not fit any more is rejected.
+* The spool is over its size, or its disk is full (a reserve is kept): at init and for each further set, "try again
+  later"; a set that does not fit any more is rejected, so.
 * The database is away: at init, "try again later".
 * The disk fails: the set concerned is rejected.  A file that is damaged is moved aside, loudly.
 * The process is killed: sets that were arriving are gone, as their providers know; complete ones are passed on by the
@@ -45,6 +46,7 @@ from lcc.model import Provider
 from lcc.roles.uns.forwarder import Forwarder, InThread
 from lcc.roles.uns.session import Session
 from lcc.roles.uns.status import Counters, FullSets
+from lcc.storage.room import fault_text
 from lcc.storage.spool import Spool
 
 _log = Logger()
@@ -97,7 +99,8 @@ class Uns(Factory):
         self.forwarder = Forwarder(
             spool, clock, in_thread, settings.answer_timeout, self.counters, self.full_sets, good_hello
         )
-        self._slow_until = 0.0
+        self._slow_until = self._failing_until = 0.0
+        self._told_full = False
         self._patterns = MimePatterns(mimetypes)
         self._slots = slots
         self._open: set[Session] = set()
@@ -131,11 +134,28 @@ class Uns(Factory):
         refusal = ""
         if excess >= 0:
             refusal = "too-many-connections"
-        elif self.spool.is_full:
+        elif self.is_full():
             refusal = "try-later"
         return Session(self, getattr(addr, "host", ""), refusal).build_stream()
 
     # For the sessions.
+
+    def is_full(self) -> bool:
+        """The spool takes no further set."""
+        why = self.spool.no_room()
+        if why and not self._told_full:
+            _log.error("The spool takes no more sets, providers are told to try again later: {why}", why=why)
+        elif self._told_full and not why:
+            _log.info("The spool takes sets again")
+        self._told_full = bool(why)
+        return self._told_full
+
+    def disk_failed(self, error: OSError) -> None:
+        """The spool's disk has refused something.  It is logged once a minute, not for each set."""
+        now = self.clock.seconds()
+        if now >= self._failing_until:
+            self._failing_until = now + _SLOW_LOG_SECONDS
+            _log.error("The spool's disk fails: {fault}", fault=fault_text(self.spool.folder, error))
 
     def ask(self, question: Deferred[T]) -> Deferred[T]:
         """What the database answers, if it does in time.

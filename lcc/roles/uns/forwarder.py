@@ -39,6 +39,7 @@ from lcc.protocols.uns_qm import Absorbed, Damage, EndSet
 from lcc.roles.uns.delivery import Delivery, Verdict, disk_fault, opening
 from lcc.roles.uns.link import QmPeer
 from lcc.roles.uns.status import Counters, FullSets
+from lcc.storage.room import fault_text
 from lcc.storage.setfile import SpoolDamaged, SpooledSet
 from lcc.storage.spool import PIECE_BYTES, Spool
 
@@ -275,7 +276,11 @@ class Forwarder(Factory):
             return
         error = failure.value
         number = delivery.entry.header.number
-        _log.failure("Set {number} cannot be put on stable storage", failure=failure, number=number)
+        if isinstance(error, OSError):
+            fault = fault_text(self._spool.folder, error)
+            _log.error("Set {number} cannot be put on stable storage: {fault}", number=number, fault=fault)
+        else:
+            _log.failure("Set {number} cannot be put on stable storage", failure=failure, number=number)
         if delivery.sent:
             delivery.reply(None)
         else:

@@ -289,7 +289,7 @@ class Session:
             if begin.full and not allowance.allowed:
                 raise SetError("full-set-not-allowed")
             checker = uns.checker(provider, begin.urlprefix)
-            if uns.spool.is_full:
+            if uns.is_full():
                 raise SpoolFull
             writer = uns.spool.begin(
                 pid=provider.pid,
@@ -352,7 +352,12 @@ class Session:
 
     def _finish_set(self, arriving: _Arriving) -> None:
         """The set is accepted: say so, behind all its errors."""
-        self._tell(wire.set_accepted(arriving.prefix, arriving.received), bounded=False)
+        try:
+            self._tell(wire.set_accepted(arriving.prefix, arriving.received), bounded=False)
+        except OSError as error:
+            self._uns.disk_failed(error)
+            self._stream.abort()  # it is accepted, but that cannot be said; when it comes again nothing changes
+            return
         self._set = None
         self._watch_reading()
         if not self._unread:
@@ -393,7 +398,7 @@ class Session:
             return entry.code, f"{entry.text}: too many error containers were sent and not read"
         else:
             assert isinstance(error, OSError)
-            _log.error("The spool's disk fails: {error}", error=str(error))
+            self._uns.disk_failed(error)
             entry = ERRORS[code(disk_fault(error))]
         return entry.code, entry.text
 
@@ -420,7 +425,7 @@ class Session:
                 self._stream.send(unread.take().decode())
                 self._stream.flush()
         except OSError as error:
-            _log.error("The spool's disk fails: {error}", error=str(error))
+            self._uns.disk_failed(error)
             self._stream.abort()
             return
         if not unread and self._set is None:
