@@ -8,6 +8,7 @@ how much each end of each connection was given, so that a recorded conversation 
 from __future__ import annotations
 
 import os
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable
 from pathlib import PurePath
@@ -15,6 +16,7 @@ from typing import Any, Literal
 
 import attrs
 from twisted.internet.address import UNIXAddress
+from twisted.internet.base import DelayedCall
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost, ConnectionRefusedError
 from twisted.internet.interfaces import (
@@ -343,6 +345,15 @@ class Net(Clock):
 
     def stop(self) -> None:
         raise AssertionError("a role has ended the process")
+
+    # As a Clock, which sorts all calls at each new one.
+
+    def callLater(self, delay: float, callable: Callable[..., object], *args: Any, **kw: Any) -> DelayedCall:
+        call = DelayedCall(
+            self.seconds() + delay, callable, args, kw, self.calls.remove, lambda _: None, self.seconds
+        )
+        insort(self.calls, call, key=DelayedCall.getTime)
+        return call
 
     # For threads: there are none.
 

@@ -105,7 +105,7 @@ class Reading:
     def __init__(self, folder: Path, prepared: Path, xml: bool) -> None:
         self._xml = xml
         self._own = "cu-xml" if xml else "cu"
-        world = self._world = World(folder, prepared)
+        world = self._world = World(folder, prepared, users=True)
         world.origin.pages = {**PAGES, GONE: b"gone"}
         urls = [{"c": url.removeprefix(ROOT), "m": "text/html"} for url in world.origin.pages]
         world.publish(urls)

@@ -7,6 +7,7 @@ and goes on where it was.  At the end stands a table; a cut with which a promise
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import shutil
@@ -73,6 +74,8 @@ def cut_all(name: str, choose: Callable[[list[Cut]], list[Cut]]) -> tuple[Counte
     :param choose: which of all.
     :returns: cuts by kind, and what was found to be wrong.
     """
+    gc.collect()
+    gc.freeze()  # what is loaded stays: the many worlds that come and go are cheaper to clear away
     base = temporary()
     errors = LoggedErrors()
     globalLogPublisher.addObserver(errors)
@@ -84,7 +87,7 @@ def cut_all(name: str, choose: Callable[[list[Cut]], list[Cut]]) -> tuple[Counte
         prepare(prepared)
         conversation = MAKE[name](base, prepared)
         cut: Cut | None
-        for cut in [*choose(list(conversation.cuts())), None]:
+        for cut in [*choose(sorted(conversation.cuts(), key=_is_silent)), None]:
             try:
                 if cut is None:
                     conversation.end()
@@ -99,8 +102,14 @@ def cut_all(name: str, choose: Callable[[list[Cut]], list[Cut]]) -> tuple[Counte
                 conversation = MAKE[name](base, prepared)
     finally:
         globalLogPublisher.removeObserver(errors)
+        gc.unfreeze()
         shutil.rmtree(base)
     return done, faults
+
+
+def _is_silent(cut: Cut) -> bool:
+    """These take longest, and come last."""
+    return cut.how == "silence"
 
 
 def kind_of(cut: Cut) -> str:
@@ -155,7 +164,9 @@ def main() -> int:
     state.parent.mkdir(parents=True, exist_ok=True)
     results = [json.loads(line) for line in state.read_text().splitlines()] if state.exists() else []
     finished = {(result["name"], result["first"]) for result in results}
-    chunks = [_Chunk(name, first) for name in MAKE for first in range(0, _count(name), CHUNK)]
+    totals = {name: _count(name) for name in MAKE}
+    chunks = [_Chunk(name, first) for name in MAKE for first in range(0, totals[name], CHUNK)]
+    chunks.sort(key=lambda chunk: chunk.first / totals[chunk.name])
     todo = [chunk for chunk in chunks if (chunk.name, chunk.first) not in finished]
     print(f"{len(chunks)} times {CHUNK} cuts, {len(todo)} of them to be done", flush=True)
     with Pool(arguments.jobs) as pool, state.open("a") as file:

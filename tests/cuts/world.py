@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import md5
 from itertools import count
 from pathlib import Path
@@ -91,7 +91,7 @@ listen = "unix:{home}/../central"
 content_listen = "unix:{home}/../central-content"
 content_idle_timeout = 30.0
 """
-ROLES = (qm, botm, bot, bot, cu, uns)
+ROLES = (qm, botm, bot, bot, uns)
 
 
 class _Disk(Disk):
@@ -186,10 +186,18 @@ class World:
     :param prepared: a folder that :func:`prepare` has filled.
     :param to_cut: see :class:`~tests.cuts.net.Net`.
     :param fetch_seconds: how long each fetch takes.
+    :param users: there is an API for content users, too.
     :ivar welcomes: all that the provider was told at the beginning of its connections.
     """
 
-    def __init__(self, folder: Path, prepared: Path, to_cut: Cut | None = None, fetch_seconds: float = 0.01) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        prepared: Path,
+        to_cut: Cut | None = None,
+        fetch_seconds: float = 0.01,
+        users: bool = False,
+    ) -> None:
         self.folder = folder
         self.net = Net(to_cut)
         self.random = Random(1)
@@ -200,11 +208,11 @@ class World:
         self.origin = Origin(self.net, fetch_seconds)
         self.welcomes: list[InitAccepted] = []
         self._asks = HttpClient(self.net, 1, 30.0)
-        self.services = self._services()
+        self.services = self._services((*ROLES, cu) if users else ROLES)
         self.services.startService()
         self.net.skip(1)
 
-    def _services(self) -> MultiService:
+    def _services(self, roles: Iterable[Any]) -> MultiService:
         runs = count()
         outside = attrs.evolve(
             real_outside(self.net),
@@ -219,7 +227,7 @@ class World:
         services = MultiService()
         config, central = self._config(_CONFIG), self._config(_CENTRAL)
         central.home.mkdir()
-        for role in ROLES:
+        for role in roles:
             role.build(config, outside).setServiceParent(services)
         botm.build(central, outside).setServiceParent(services)
         return services
