@@ -5,6 +5,7 @@
 #   make test-long    the slow tests on both databases, and in more rounds
 #   make proof-tree   20,000 pages through a central BOT-M, three machines and nine robots, one of which is killed each second
 #   make cuts     every wire cut after every byte of a conversation; can be stopped, and goes on where it was
+#   make kill-test    kills processes of an LCC at work, and its database server, until KILLS=… are reached in all its runs
 #   make check    lint, format, types, news fragment
 #   make wheel    dist/lcc-*.whl
 #   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on)
@@ -18,7 +19,7 @@ STAMPS := $(VENV)/.stamps
 ARGS ?=
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test test-long proof-tree cuts check demo bench wheel clean
+.PHONY: help run-venv venv system test test-long proof-tree cuts kill-test check demo bench wheel clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -74,6 +75,11 @@ proof-tree: venv system
 
 cuts: venv
 	@$(PY) -m tests.cuts.whole $(ARGS)
+
+# Adds to build/kill-test.jsonl: it can be stopped, and goes on.  doc/reliability.md tells what it does.
+KILLS ?= 100
+kill-test: venv system
+	@$(PY) -m tests.reliability --kills $(KILLS) $(ARGS)
 
 check: venv
 	$(PY) -m ruff check .

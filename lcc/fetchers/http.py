@@ -165,7 +165,9 @@ class HttpFetcher:
 
     def take(self, key: ConnectionKey) -> HttpConnection | None:
         """An idle connection, if there is one."""
-        return self._idle.pop(key, None)
+        connection = self._idle.pop(key, None)
+        # One that has begun to close is still here until the reactor says that it is gone.
+        return connection if connection is not None and not connection.closing else None
 
     def keep(self, connection: HttpConnection) -> None:
         """This connection could serve again."""

@@ -139,6 +139,11 @@ class HttpConnection(Protocol):
             head = head[sent:] if isinstance(sent, int) else head
         transport.write(head)
 
+    @property
+    def closing(self) -> bool:
+        """It serves no more requests."""
+        return self._closing or self._lost
+
     def rest(self) -> None:
         """No request for now: close after ``keepalive`` seconds."""
         self._due = self._last + self._limits.keepalive

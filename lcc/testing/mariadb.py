@@ -42,6 +42,8 @@ class PrivateMariaDb:
         # Socket paths must be shorter than about a hundred characters.
         self.folder = Path(tempfile.mkdtemp(prefix="lcc-mariadb-"))
         self.socket = self.folder / "sock"
+        self._data = self.folder / "data"
+        self._log = self.folder / "log"
         self._databases = 0
 
     def __enter__(self) -> PrivateMariaDb:
@@ -59,18 +61,16 @@ class PrivateMariaDb:
 
     def start(self) -> None:
         """Make the data folder and start the server; returns when it answers."""
-        data = self.folder / "data"
+        data = self._data
         data.mkdir(mode=0o700)
         if os.getuid() == 0:
             os.chown(self.folder, _NOBODY, _NOBODY)
             os.chown(data, _NOBODY, _NOBODY)
-        log = self.folder / "log"
-        common = [f"--datadir={data}", f"--tmpdir={data}"]
-        with log.open("wb") as output:
+        with self._log.open("wb") as output:
             made = subprocess.run(
                 [
                     *_unprivileged(),
-                    *(self._install, "--no-defaults", *common),
+                    *(self._install, "--no-defaults", f"--datadir={data}", f"--tmpdir={data}"),
                     *("--auth-root-authentication-method=normal", "--skip-test-db"),
                 ],
                 stdout=output,
@@ -79,11 +79,29 @@ class PrivateMariaDb:
                 check=False,
             )
             if made.returncode:
-                raise MariaDbMissing(f"mariadb-install-db failed:\n{_tail(log)}")
+                raise MariaDbMissing(f"mariadb-install-db failed:\n{_tail(self._log)}")
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Start the server on what :meth:`kill` has left; returns when it answers."""
+        self.launch()
+        deadline = time.monotonic() + _START_SECONDS
+        while not self.listens():
+            assert self._process is not None
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise MariaDbMissing(f"mariadbd does not start:\n{_tail(self._log)}")
+            time.sleep(0.02)
+        self.execute("SELECT 1")
+
+    def launch(self) -> None:
+        """Start the server on what :meth:`kill` has left, without waiting for it."""
+        data = self._data
+        with self._log.open("ab") as output:
             self._process = subprocess.Popen(
                 [
                     *_unprivileged(),
-                    *(self._server, "--no-defaults", *common, f"--socket={self.socket}"),
+                    *(self._server, "--no-defaults", f"--datadir={data}", f"--tmpdir={data}"),
+                    f"--socket={self.socket}",
                     *("--skip-networking", "--skip-name-resolve", f"--pid-file={data}/pid"),
                     *("--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin"),
                     *("--transaction-isolation=READ-COMMITTED", "--innodb-buffer-pool-size=256M"),
@@ -95,17 +113,24 @@ class PrivateMariaDb:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + _START_SECONDS
-        while not self._listens():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise MariaDbMissing(f"mariadbd does not start:\n{_tail(log)}")
-            time.sleep(0.02)
-        self.execute("SELECT 1")
 
-    def _listens(self) -> bool:
+    def listens(self) -> bool:
+        """Whether it takes connections."""
         # Not by way of PyMySQL: a connection that it could not make leaves its socket open.
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex(str(self.socket)) == 0
+
+    @property
+    def process(self) -> subprocess.Popen[bytes] | None:
+        """The server; None: it does not run."""
+        return self._process
+
+    def kill(self) -> None:
+        """``kill -9``; the data stay, for :meth:`start_again`."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
 
     def stop(self) -> None:
         """End the server and remove everything."""

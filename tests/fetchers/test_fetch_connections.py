@@ -129,6 +129,25 @@ def test_an_idle_connection_is_closed_after_a_while() -> None:
     web.finish()
 
 
+@pytest.mark.parametrize("why", ["idle", "unasked"])
+def test_an_idle_connection_that_is_being_closed_serves_no_more(why: str) -> None:
+    """The reactor has not yet said that it is gone."""
+    web = MemoryWeb()
+    web.fetch()
+    peer = web.accept()
+    peer.send(reply())
+    if why == "idle":
+        web.reactor.advance(SMALL.keepalive + 0.1)
+    else:
+        peer.protocol.dataReceived(reply(b"", "408 Request Timeout"))
+    outcomes = web.fetch("http://127.0.0.1/other")
+    assert len(web.reactor.tcpClients) == 2
+    web.accept().send(reply(b"other"))
+    assert outcomes[0].content == b"other"
+    peer.settle()
+    web.finish()
+
+
 def test_idle_connections_are_bounded() -> None:
     web = MemoryWeb(attrs.evolve(SMALL, concurrency=1))
     peers = []

@@ -23,28 +23,38 @@ from twisted.web.server import NOT_DONE_YET, Request, Site
 from twisted.web.static import File, getTypeAndEncoding
 
 
-class Origin(Resource):
-    """Serves files, slowly."""
+class WatchfulOrigin(Resource):
+    """Answers later, and knows how many requests of a provider are being answered.
+
+    Override :meth:`asked` and :meth:`answer`.
+    """
 
     isLeaf = True
 
-    def __init__(self, root: Path, log: Path, delay_seconds: float) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._root = root
-        self._log = log.open("a", buffering=1)
-        self._delay_seconds = delay_seconds
         self._active: dict[str, set[Request]] = defaultdict(set)
+
+    def asked(self, request: Request, path: str, provider: str, active: int) -> float:
+        """A request has come; gives the seconds after which it is to be answered.
+
+        :param active: requests of this provider that are being answered, this one included.
+        """
+        raise NotImplementedError
+
+    def answer(self, request: Request, path: str) -> None:
+        """Answer it, as a whole and at once."""
+        raise NotImplementedError
 
     def render_GET(self, request: Request) -> int:
         path = request.path.decode()
         provider = path.strip("/").split("/")[0]
         active = 1 + sum(not _is_closed(each) for each in self._active[provider])
         self._active[provider].add(request)
-        port = request.getClientAddress().port  # type: ignore[attr-defined]
-        self._log.write(json.dumps({"path": path, "provider": provider, "port": port, "active": active}) + "\n")
+        delay_seconds = self.asked(request, path, provider, active)
         finished = request.notifyFinish()
         finished.addBoth(self._ended, provider, request)
-        call = reactor.callLater(self._delay_seconds, self._answer, request, path)  # type: ignore[attr-defined]
+        call = reactor.callLater(delay_seconds, self.answer, request, path)  # type: ignore[attr-defined]
         finished.addErrback(lambda _lost: call.cancel() if call.active() else None)
         return NOT_DONE_YET
 
@@ -52,7 +62,22 @@ class Origin(Resource):
         self._active[provider].discard(request)
         return result
 
-    def _answer(self, request: Request, path: str) -> None:
+
+class Origin(WatchfulOrigin):
+    """Serves files, slowly."""
+
+    def __init__(self, root: Path, log: Path, delay_seconds: float) -> None:
+        super().__init__()
+        self._root = root
+        self._log = log.open("a", buffering=1)
+        self._delay_seconds = delay_seconds
+
+    def asked(self, request: Request, path: str, provider: str, active: int) -> float:
+        port = request.getClientAddress().port  # type: ignore[attr-defined]
+        self._log.write(json.dumps({"path": path, "provider": provider, "port": port, "active": active}) + "\n")
+        return self._delay_seconds
+
+    def answer(self, request: Request, path: str) -> None:
         file = self._root.joinpath(*path.strip("/").split("/"))
         if not file.is_file():
             request.setResponseCode(404)

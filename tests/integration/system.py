@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -84,22 +85,41 @@ class Site:
 
 
 class System:
-    """An LCC in a home folder, its roles as ``twistd`` processes."""
+    """An LCC in a home folder, its roles as ``twistd`` processes.
 
-    def __init__(self, folder: Path, origin: OriginServer, database_url: str | None, extra: str = "") -> None:
+    :param origin: the providers' web server; None: it is no business of this class.
+    :param extra: more tables of the configuration.
+    :param settings: more lines of the configuration: by table, those outside of all tables by ''.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        origin: OriginServer | None,
+        database_url: str | None,
+        extra: str = "",
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.folder = folder
-        self.origin = origin
+        self._origin = origin
         self.port = free_port()
         self.config = folder / "lcc.toml"
-        database = f'[database]\nurl = "{database_url}"\n' if database_url else ""
+        database = (f'url = "{database_url}"\n' if database_url else "") + settings.get("database", "")
         self.config.write_text(
-            f'home = "home"\nmimetypes = ["text/*", "image/*", "application/*"]\n{database}'
-            f'[uns]\nlisten = "tcp:{self.port}:interface=127.0.0.1"\nanswer_timeout = 10.0\n'
-            f"[bot]\nconcurrency = 8\n{extra}"
+            f'home = "home"\nmimetypes = ["text/*", "image/*", "application/*"]\n{settings.get("", "")}'
+            f"[database]\n{database}"
+            f'[uns]\nlisten = "tcp:{self.port}:interface=127.0.0.1"\nanswer_timeout = 10.0\n{settings.get("uns", "")}'
+            f"[bot]\n{settings.get('bot', 'concurrency = 8')}\n{extra}"
         )
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.environment = dict(os.environ, PYTHONFAULTHANDLER="1")
         self.admin("init")
+
+    @property
+    def origin(self) -> OriginServer:
+        """The providers' web server."""
+        assert self._origin is not None
+        return self._origin
 
     def start(self, *names: str) -> None:
         """Start roles: ``uns``, ``qm``, ``botm``, ``bot``, ``bot2`` …, or ``all`` for the all-in-one."""

@@ -7,7 +7,9 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lcc.storage.content_names import content_path
@@ -16,48 +18,67 @@ from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, files_of,
 
 
 class Tree(System):
-    """One central BOT-M, ``machines`` BOT-Ms behind it, ``robots`` robots at each; all wires are TCP.
+    """One central BOT-M, ``machines`` BOT-Ms behind it, ``robots`` robots at each; all wires between them are TCP.
 
+    :param settings: more lines of every process's configuration, see :class:`System`; ``central`` for those of the
+        central BOT-M.
+    :ivar configs: name of a process -> its configuration.
     :ivar robot_names: of all robots.
     :ivar still: processes that stand still.
     """
 
     def __init__(
-        self, folder: Path, origin: OriginServer, database_url: str | None, machines: int = 3, robots: int = 3
+        self,
+        folder: Path,
+        origin: OriginServer | None,
+        database_url: str | None,
+        machines: int = 3,
+        robots: int = 3,
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self.settings = settings
         self.still: set[str] = set()
         self.machines = range(1, machines + 1)
         self.robot_names = [f"bot{machine}{letter}" for machine in self.machines for letter in "abcdef"[:robots]]
         queue, central = free_port(), free_port()
         super().__init__(
-            folder, origin, database_url, f'[qm]\nlisten_botm = "tcp:{queue}:interface=127.0.0.1"\ndelete_grace = 1\n'
+            folder,
+            origin,
+            database_url,
+            f'[qm]\nlisten_botm = "tcp:{queue}:interface=127.0.0.1"\ndelete_grace = 1\n{settings.get("qm", "")}',
+            settings,
         )
         self._database_url = database_url or f"sqlite:{folder}/home/lcc.db"
         self.configs = {"uns": self.config, "qm": self.config}
         self._configure(
             "central",
             f'[botm]\nname = "central"\nserves = "botms"\nlisten = "tcp:{central}:interface=127.0.0.1"\n'
-            f'connect = "tcp:127.0.0.1:{queue}"\n',
+            f'connect = "tcp:127.0.0.1:{queue}"\n{settings.get("central", "")}',
         )
         for machine in self.machines:
-            port = free_port()
+            port, content = free_port(), free_port()
             self._configure(
                 f"botm{machine}",
                 f'[botm]\nname = "botm{machine}"\nmachine = {machine}\nlisten = "tcp:{port}:interface=127.0.0.1"\n'
-                f'parent = "tcp:127.0.0.1:{central}"\n',
+                f'content_listen = "tcp:{content}:interface=127.0.0.1"\ncontent_url = "http://127.0.0.1:{content}"\n'
+                f'parent = "tcp:127.0.0.1:{central}"\n{settings.get("botm", "")}',
             )
             for name in self.robot_names:
                 if name.startswith(f"bot{machine}"):
                     self._configure(
                         name,
-                        f'[bot]\nname = "{name}"\nconnect = "tcp:127.0.0.1:{port}"\nconcurrency = 2\n',
+                        f'[bot]\nname = "{name}"\nconnect = "tcp:127.0.0.1:{port}"\n'
+                        f'user_agent = "{name}"\n{settings.get("bot", "concurrency = 2")}\n',
                         f"botm{machine}",
                     )
 
     def _configure(self, name: str, text: str, home: str = "") -> None:
         path = self.configs[name] = self.folder / f"{name}.toml"
         # lcc-admin works on every machine that reaches the database; SQLite's path is relative to the home folder.
-        path.write_text(f'home = "{home or name}"\n[database]\nurl = "{self._database_url}"\n{text}')
+        path.write_text(
+            f'home = "{home or name}"\n{self.settings.get("", "")}[database]\nurl = "{self._database_url}"\n'
+            f"{self.settings.get('database', '')}{text}"
+        )
 
     @property
     def names(self) -> list[str]:

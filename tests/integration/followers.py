@@ -1,0 +1,52 @@
+"""``follower.py`` as a process that can be killed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+class Follower:
+    """``follower.py`` as a process.
+
+    :ivar places: the tokens in its state file when it was killed.
+    """
+
+    def __init__(self, address: str, folder: Path) -> None:
+        self.folder = folder
+        self.places: list[str] = []
+        self._address = address
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir()
+
+    def start(self) -> None:
+        script = Path(__file__).with_name("follower.py")
+        with (self.folder / "log").open("ab") as log:
+            command = [sys.executable, str(script), self._address, str(self.folder)]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        """``kill -9``; it must have been running."""
+        if self._process is not None:
+            code = self._process.poll()
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+            token = self.folder / "token"
+            self.places.append(token.read_text() if token.exists() else "")
+            assert code is None, (self.folder / "log").read_text()[-2000:]
+
+    def copy(self) -> dict[str, tuple[str, str]]:
+        """Curl -> md5 as the row says, md5 of the content."""
+        found = {}
+        for path in (self.folder / "copy").glob("*.json"):
+            try:
+                row = json.loads(path.read_bytes())
+                data = path.with_suffix(".content").read_bytes()
+            except FileNotFoundError:
+                continue  # deleted just now
+            found[row["curl"]] = row["md5"], hashlib.md5(data).hexdigest()
+        return found

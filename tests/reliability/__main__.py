@@ -1,0 +1,57 @@
+"""``make kill-test``: runs until so many kills are reached in all, on both databases in turn.
+
+What was reached stands in a file, so it can be stopped and goes on where it was.  The first run in which a promise
+was broken ends it; the run's folder is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from .results import Results
+from .run import Broken, Plan, run
+
+BACKENDS = ("sqlite", "mariadb")
+
+
+def main() -> int:
+    """The exit code: 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(prog="make kill-test")
+    parser.add_argument("--kills", type=int, default=100, help="in all, what the file has included")
+    parser.add_argument("--each", type=int, default=60, help="kills of one run")
+    parser.add_argument("--results", type=Path, default=Path("build/kill-test.jsonl"))
+    parser.add_argument("--backend", choices=BACKENDS, help="only this one")
+    parser.add_argument("--seed", type=int, help="one run with this seed, reported but not added to the file")
+    parser.add_argument("--table", action="store_true", help="only show what was reached")
+    options = parser.parse_args()
+    results = Results(options.results)
+    backends = (options.backend,) if options.backend else BACKENDS
+    try:
+        if options.seed is not None:
+            print(run(Plan(options.seed, backends[0], options.each), tell), flush=True)
+            return 0
+        while not options.table and results.kills() < options.kills:
+            backend = min(backends, key=results.kills)
+            plan = Plan(time.time_ns() % 10**6, backend, min(options.each, max(2, options.kills - results.kills())))
+            tell(f"{plan.kills} kills on {backend}, seed {plan.seed}")
+            results.add(run(plan, tell))
+            tell(f"{results.kills()} kills in all")
+    except Broken as broken:
+        print(broken, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        pass
+    print(results.table())
+    return 0
+
+
+def tell(text: str) -> None:
+    """Say something to who watches."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""The LCC of a kill test: a tree of machines with several UNSes, a content user server, its database server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from random import Random
+
+import attrs
+
+from lcc.config import DatabaseConfig
+from lcc.model import Provider
+from lcc.storage.database import BlockingDatabase
+from lcc.storage.passwords import generate_password, hash_password
+from lcc.storage.providers import add_provider
+from lcc.storage.transactions import Txn
+from lcc.testing.mariadb import PrivateMariaDb
+from tests.integration.system import free_port
+from tests.integration.tree import Tree
+
+LEASE_SECONDS = 12
+SLOT_SECONDS = 10
+SETTINGS = {
+    "": f'timezone = "UTC"\nslots = 24\nslot_seconds = {SLOT_SECONDS}\n',
+    "database": "connect_timeout = 2.0\nquery_timeout = 8.0\n",
+    "uns": "errors_shown = 10000\nconnections_per_provider = 20\ndatabase_timeout = 8.0\n",
+    "qm": f"lease = {LEASE_SECONDS}\nerrors_kept = 100000\nattempts_max = 3\nretry_initial = 0.5\n"
+    "retry_maximum = 2.0\nhold_initial = 0.5\nhold_maximum = 2.0\nhold_attempts_max = 50\nquantum_urls = 10\n"
+    "absorb_batch = 5\nrecord_batch = 20\nhousekeeping_period = 20\n",
+    "botm": "names_block = 100\nsync_interval = 2.0\n",
+    "bot": "concurrency = 8\nidle_timeout = 8.0\ndeadline = 10.0\nkeepalive = 2.0\n",
+}
+"""Short leases and delays, so that a test that waits for them is short; small batches, so that kills come between."""
+DATABASE = "mariadbd"
+
+
+@attrs.frozen
+class Kind:
+    """What is special about a provider of a kill test.
+
+    :ivar hours, bandwidth_bytes, files_max: as of :class:`lcc.model.Provider`.
+    """
+
+    hours: str = ""
+    bandwidth_bytes: int | None = None
+    files_max: int | None = None
+
+
+EVERY_OTHER_SLOT = ",".join(str(slot) for slot in range(0, 24, 2))
+ODD_SLOTS = ",".join(str(slot) for slot in range(1, 24, 2))
+KINDS = (Kind(hours=EVERY_OTHER_SLOT), Kind(bandwidth_bytes=20_000), Kind(files_max=10), Kind(hours=ODD_SLOTS))
+KINDS_EVERY = 3
+"""Every third provider is special."""
+
+
+@attrs.frozen
+class Registered:
+    """A provider of a kill test."""
+
+    pid: int
+    password: str
+    name: str
+    kind: Kind
+
+
+class Cluster(Tree):
+    """:class:`Tree` with more UNSes and a content user server, its home folders, its memory.
+
+    :param server: the database server, killed as well; None: SQLite.
+    :ivar peaks_kb: role -> the most memory that a process of it had (VmHWM).
+    """
+
+    def __init__(
+        self, folder: Path, server: PrivateMariaDb | None, *, unses: int = 2, machines: int = 2, robots: int = 2
+    ) -> None:
+        self.server = server
+        self.peaks_kb: dict[str, int] = {}
+        url = server.new_database() if server is not None else None
+        super().__init__(folder, None, url, machines, robots, SETTINGS)
+        self.uns_ports = [self.port]
+        for number in range(2, unses + 1):
+            port = free_port()
+            self.uns_ports.append(port)
+            self._configure(
+                f"uns{number}",
+                f'[uns]\nname = "uns{number}"\nlisten = "tcp:{port}:interface=127.0.0.1"\n'
+                f'connect = "unix:{folder}/home/qm.sock"\nanswer_timeout = 10.0\n{SETTINGS["uns"]}',
+            )
+        self._configure("cu", f'[cu]\ncontent = "unix:{folder}/central/content.sock"\n')
+
+    # Processes.
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            if name == DATABASE:
+                assert self.server is not None
+                self.server.launch()
+            else:
+                super().start(name)
+
+    def kill(self, name: str) -> None:
+        if name == DATABASE:
+            assert self.server is not None
+            self.server.kill()
+        else:
+            self.note_memory(name)
+            super().kill(name)
+
+    def stand_still(self, name: str) -> None:
+        self._signal(name, signal.SIGSTOP)
+        self.still.add(name)
+
+    def go_on(self, name: str) -> None:
+        self._signal(name, signal.SIGCONT)
+        self.still.discard(name)
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        process = self.processes[name] if name != DATABASE else self.server and self.server.process
+        assert process
+        process.send_signal(number)
+
+    def role(self, name: str) -> str:
+        """Of a process."""
+        return name.rstrip("abcdef").rstrip("0123456789") if name not in ("central", DATABASE) else name
+
+    def is_up(self, name: str) -> bool:
+        """Whether this process has been started and has not ended."""
+        if name == DATABASE:
+            return self.server is not None and self.server.process is not None and self.server.process.poll() is None
+        return name in self.processes and self.processes[name].poll() is None
+
+    def note_memory(self, name: str) -> None:
+        """Look how much memory a process has had."""
+        try:
+            status = Path(f"/proc/{self.processes[name].pid}/status").read_text()
+        except (OSError, KeyError):
+            return
+        for line in status.splitlines():
+            if line.startswith("VmHWM:"):
+                role = self.role(name)
+                self.peaks_kb[role] = max(self.peaks_kb.get(role, 0), int(line.split()[1]))
+
+    def sockets(self) -> Path:
+        """Where content users connect."""
+        return self.folder / "cu" / "cu.sock"
+
+    # The database and the folders.
+
+    def open_database(self) -> BlockingDatabase:
+        """A connection of the test's own."""
+        return BlockingDatabase(
+            self._database_url, self.folder / "home", DatabaseConfig(query_timeout=30.0), random=Random(1)
+        )
+
+    def spooled(self) -> list[Path]:
+        """Sets that UNSes have accepted and not passed on."""
+        return [
+            path
+            for home in ["home", *(name for name in self.configs if name.startswith("uns") and name != "uns")]
+            for path in (self.folder / home / "spool").glob("*.set")
+        ]
+
+    def register(self, count: int, port: int) -> list[Registered]:
+        """Register providers whose pages are on this port."""
+        database = self.open_database()
+        registered = []
+        for index in range(count):
+            name, password = f"p{index:02d}", generate_password()
+            kind = KINDS[index // KINDS_EVERY % len(KINDS)] if index % KINDS_EVERY == 0 else Kind()
+            provider = Provider(
+                0,
+                (f"http://127.0.0.1:{port}/{name}/",),
+                hash_password(password, generated=True),
+                hours=kind.hours,
+                bandwidth_bytes=kind.bandwidth_bytes,
+                files_max=kind.files_max,
+                priority=index % 3,
+                full_sets=None,
+                allow_private=True,
+            )
+
+            def add(txn: Txn, provider: Provider = provider) -> int:
+                return add_provider(txn, provider)
+
+            registered.append(Registered(database.write(add), password, name, kind))
+        database.close()
+        return registered
+
+    def stop_in_order(self, patience_seconds: float = 30.0) -> list[str]:
+        """SIGTERM to all; gives those that did not go."""
+        for name, process in self.processes.items():
+            self.note_memory(name)
+            process.terminate()
+        end = time.monotonic() + patience_seconds
+        stuck = []
+        for name, process in list(self.processes.items()):
+            while process.poll() is None and time.monotonic() < end:
+                time.sleep(0.05)
+            if process.poll() is None:
+                stuck.append(name)
+                os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            del self.processes[name]
+        return stuck

@@ -1,0 +1,114 @@
+"""What is done to the processes of a kill test, at random: kills, several at once, standing still beyond a lease."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import attrs
+
+from .cluster import DATABASE, LEASE_SECONDS, Cluster
+
+KILL, SEVERAL, EVERYTHING = 0.74, 0.12, 0.02
+"""Shares of the kinds of faults; the rest stand still."""
+DOWN_SECONDS = (0.0, 0.0, 0.5, 2.0, 8.0)
+"""How long a killed process stays away."""
+STILL_SECONDS = (2.0, LEASE_SECONDS + 3.0, LEASE_SECONDS + 12.0)
+"""The last two: longer than a lease; the last: longer than silence is endured, too."""
+STILL_MAX = 2
+"""Processes that stand still at once."""
+FOLLOWER = "follower"
+
+
+@attrs.frozen
+class Fault:
+    """What was done.
+
+    :ivar what: ``kill`` or ``still``.
+    :ivar until: when the process was started again, or went on.
+    """
+
+    what: str
+    name: str
+    time: float
+    until: float
+
+
+class Faults:
+    """Does one thing after the other.
+
+    :param follower: kills and starts the content user.
+    :ivar done: all that was done.
+    :ivar kills: role -> kills.
+    :ivar stills: role -> how often it stood still.
+    """
+
+    def __init__(self, cluster: Cluster, random: Random, follower: Callable[[], None]) -> None:
+        self._cluster = cluster
+        self._random = random
+        self._follower = follower
+        self._victims = [*cluster.configs, *([DATABASE] if cluster.server is not None else [])]
+        self._due: list[tuple[float, str, str, float]] = []
+        self.done: list[Fault] = []
+        self.kills: Counter[str] = Counter()
+        self.stills: Counter[str] = Counter()
+
+    def step(self) -> None:
+        """Do the next thing."""
+        random = self._random
+        luck = random.random()
+        up = [name for name in self._victims if self._cluster.is_up(name) and name not in self._cluster.still]
+        if not up:
+            return
+        if random.random() < 0.1:
+            self._follower()
+        if luck < KILL:
+            self._kill([self._choose(up)])
+        elif luck < KILL + SEVERAL:
+            self._kill(random.sample(up, min(len(up), random.randint(2, 5))))
+        elif luck < KILL + SEVERAL + EVERYTHING:
+            self._kill(up)
+        elif len(self._cluster.still) < STILL_MAX:
+            name = self._choose(up)
+            self._cluster.stand_still(name)
+            self.stills[self._cluster.role(name)] += 1
+            now = time.time()
+            self._due.append((now + random.choice(STILL_SECONDS) * random.uniform(1, 1.2), "still", name, now))
+
+    def _choose(self, names: list[str]) -> str:
+        """Each role as often as any other."""
+        role = self._random.choice(sorted({self._cluster.role(name) for name in names}))
+        return self._random.choice([name for name in names if self._cluster.role(name) == role])
+
+    def _kill(self, names: list[str]) -> None:
+        down = self._random.choice(DOWN_SECONDS)
+        for name in names:
+            self._cluster.kill(name)
+            self.kills[self._cluster.role(name)] += 1
+            now = time.time()
+            # Together, or one after the other.
+            self._due.append((now + down * self._random.uniform(0.7, 1), "kill", name, now))
+
+    def tick(self) -> list[str]:
+        """Start what is due to be started, let go on what is due to; gives what was started."""
+        now = time.time()
+        started = []
+        for each in [each for each in self._due if each[0] <= now]:
+            self._due.remove(each)
+            started += self._end(*each[1:])
+        return started
+
+    def heal(self) -> list[str]:
+        """End all faults now; gives what was started."""
+        due, self._due = self._due, []
+        return [name for each in due for name in self._end(*each[1:])]
+
+    def _end(self, what: str, name: str, since: float) -> list[str]:
+        if what == "kill":
+            self._cluster.start(name)
+        else:
+            self._cluster.go_on(name)
+        self.done.append(Fault(what, name, since, time.time()))
+        return [name] if what == "kill" else []

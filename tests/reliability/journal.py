@@ -1,0 +1,160 @@
+"""What the providers of a kill test and their web server have seen, event by event: a file of JSON lines.
+
+Written by :mod:`world`, read by :mod:`oracle`.  Each event has ``e``, its kind, and ``t``, the time:
+
+* ``set``: a set is about to be sent: ``n`` (its number), ``pid``, ``full``, ``ops`` (``[id, name, kind, version]`` of
+  each element; the kinds are those of :class:`Op`)
+* ``welcome``: the UNS's greeting on the connection for set ``n``: ``seq``, ``count``, ``errors`` (``[code, id]``),
+  ``wanted`` (a full set, why)
+* ``answer``: what came of set ``n``: ``how`` (:class:`Told`), ``code``, ``faults`` (``[code, id]``), ``received``
+* ``ask``: a request has come: ``pid``, ``path``, ``agent`` (the robot), ``active`` (requests of the provider that are
+  being answered, this one included), ``lag`` (by how much this process was late lately, in seconds)
+* ``gave``: it was answered: ``pid``, ``path``, ``status``, ``bytes`` (of the body)
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+UPDATE, IF_ABSENT, DELETE, REFUSED = "u", "a", "d", "x"
+
+ACCEPTED = "accepted"
+REJECTED = "rejected"
+UNSENT = "unsent"
+"""No answer, and the set's end was never sent (or never delivered: the connection was cut on purpose)."""
+UNKNOWN = "unknown"
+"""No answer, but the whole set was sent: it may have been accepted."""
+
+
+class JournalWriter:
+    """Appends events."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", buffering=1)
+
+    def note(self, kind: str, **values: Any) -> None:
+        """One event."""
+        self._file.write(json.dumps({"e": kind, "t": round(time.time(), 3), **values}) + "\n")
+
+
+@attrs.frozen
+class Op:
+    """What one element of a set says.
+
+    :ivar id: stands in the element, too, and comes back with its errors.
+    :ivar name: of the page, below the provider's root.
+    :ivar kind: UPDATE, IF_ABSENT, DELETE, or REFUSED: an element that the UNS must refuse.
+    :ivar version: that the page had when it was told.
+    """
+
+    id: str
+    name: str
+    kind: str
+    version: int
+
+
+@attrs.define
+class ToldSet:
+    """A set, and what came of it.
+
+    :ivar time: when its connection was begun.
+    :ivar seq: number of its connection; 0: nobody has greeted.
+    """
+
+    number: int
+    pid: int
+    full: bool
+    ops: dict[str, Op]
+    time: float
+    seq: int = 0
+    how: str = UNSENT
+    code: int = 0
+    faults: tuple[tuple[int, str], ...] = ()
+    received: int = 0
+
+
+@attrs.frozen
+class Welcome:
+    """What a provider was greeted with."""
+
+    pid: int
+    time: float
+    seq: int
+    count: int
+    errors: tuple[tuple[int, str], ...]
+    wanted: str
+
+
+@attrs.frozen
+class Asked:
+    """A request for a page."""
+
+    pid: int
+    path: str
+    time: float
+    agent: str
+    active: int
+    lag: float
+
+
+@attrs.frozen
+class Gave:
+    """An answer of the web server."""
+
+    pid: int
+    path: str
+    time: float
+    status: int
+    bytes: int
+
+
+@attrs.define
+class Journal:
+    """All of it, read."""
+
+    sets: dict[int, ToldSet] = attrs.field(factory=dict)
+    welcomes: list[Welcome] = attrs.field(factory=list)
+    asked: list[Asked] = attrs.field(factory=list)
+    gave: list[Gave] = attrs.field(factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> Journal:
+        """What stands in a file."""
+        journal = cls()
+        with path.open() as lines:
+            for event in map(json.loads, lines):
+                journal.take(event)
+        return journal
+
+    def take(self, event: dict[str, Any]) -> None:
+        """One event."""
+        when = event["t"]
+        match event["e"]:
+            case "set":
+                ops = {name: Op(id, name, kind, version) for id, name, kind, version in event["ops"]}
+                self.sets[event["n"]] = ToldSet(event["n"], event["pid"], event["full"], ops, when)
+            case "welcome":
+                told = self.sets[event["n"]]
+                told.seq = event["seq"]
+                errors = tuple((code, id) for code, id in event["errors"])
+                self.welcomes.append(Welcome(told.pid, when, event["seq"], event["count"], errors, event["wanted"]))
+            case "answer":
+                told = self.sets[event["n"]]
+                told.how, told.code, told.received = event["how"], event["code"], event["received"]
+                told.faults = tuple((code, id) for code, id in event["faults"])
+            case "ask":
+                self.asked.append(
+                    Asked(event["pid"], event["path"], when, event["agent"], event["active"], event["lag"])
+                )
+            case "gave":
+                self.gave.append(Gave(event["pid"], event["path"], when, event["status"], event["bytes"]))
+
+    def of(self, pid: int) -> Iterator[ToldSet]:
+        """The sets of a provider, in no order."""
+        return (told for told in self.sets.values() if told.pid == pid)

@@ -1,0 +1,80 @@
+"""The results of all runs so far: a file of JSON lines, one for each run, and the table that is made of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ADDED = ("sets", "accepted", "rejected", "unknown", "unsent", "elements", "requests", "errors")
+SECONDS_AN_HOUR = 3600
+
+
+class Results:
+    """What :mod:`run` has reported.
+
+    :ivar runs: all of it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.runs: list[dict[str, Any]] = []
+        if path.exists():
+            self.runs = [json.loads(line) for line in path.read_text().splitlines()]
+
+    def add(self, result: dict[str, Any]) -> None:
+        """One more run; it is on disk when this returns."""
+        self.runs.append(result)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a") as file:
+            file.write(json.dumps(result) + "\n")
+
+    def kills(self, backend: str | None = None) -> int:
+        """All kills; or only those on one database."""
+        return sum(sum(run["kills"].values()) for run in self.runs if backend in (None, run["backend"]))
+
+    def table(self) -> str:
+        """For people."""
+        lines = []
+        for backend in sorted({run["backend"] for run in self.runs}):
+            runs = [run for run in self.runs if run["backend"] == backend]
+            kills: Counter[str] = Counter()
+            stills: Counter[str] = Counter()
+            for run in runs:
+                kills.update(run["kills"])
+                stills.update(run["stills"])
+            violations = sum(run["violations"] for run in runs)
+            hours = sum(run["seconds"] for run in runs) / SECONDS_AN_HOUR
+            lines += [
+                f"{backend}: {len(runs)} runs, {hours:.1f} hours, {kills.total():,} kills, {stills.total():,} times a"
+                f" process stood still, {violations} violations",
+                f"  killed: {_counted(kills)}",
+                f"  stood still: {_counted(stills)}",
+                "  " + ", ".join(f"{what}: {sum(run.get(what, 0) for run in runs):,}" for what in ADDED),
+                "  peak memory, MB: "
+                + _counted(
+                    {
+                        role: max(run["peaks_kb"].get(role, 0) for run in runs) // 1024
+                        for role in sorted({role for run in runs for role in run["peaks_kb"]})
+                    }
+                ),
+                "  back after, s (median of medians, slowest): "
+                + ", ".join(
+                    f"{role} {_middle([r['returns'][role]['median'] for r in runs if role in r['returns']])}"
+                    f" ({max(r['returns'][role]['slowest'] for r in runs if role in r['returns'])})"
+                    for role in sorted({role for run in runs for role in run["returns"]})
+                ),
+                f"  at rest after, s: {_middle([s for run in runs for s in run['rest_seconds']])}"
+                f" ({max((s for run in runs for s in run['rest_seconds']), default=0)})",
+            ]
+        lines.append(f"all: {len(self.runs)} runs, {self.kills():,} kills")
+        return "\n".join(lines)
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
+
+
+def _middle(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2] if values else 0.0

@@ -1,0 +1,332 @@
+"""One run of the kill test: a cluster, its world, faults; then it is left alone until it is at rest, and judged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import attrs
+
+from lcc.errors import StoreUnavailable
+from lcc.testing.mariadb import PrivateMariaDb
+from tests.integration.followers import Follower
+from tests.integration.system import free_port, wait_for
+
+from .cluster import DATABASE, Cluster, Registered
+from .evidence import Evidence, gather, waiting
+from .faults import FOLLOWER, Faults
+from .journal import Journal
+from .oracle import Case, Violation, check_feed, figures, judge
+from .returns import Returns
+
+PATIENCE_SECONDS = 300.0
+PEAK_KB_MAX = 400_000
+"""P10: more memory than this no process may ever have."""
+TICK_SECONDS = 0.1
+ROOT = Path(__file__).parents[2]
+
+
+@attrs.frozen
+class Plan:
+    """What a run is to be.
+
+    :ivar backend: ``sqlite`` or ``mariadb``.
+    :ivar kills: ``kill -9`` of roles and of the database server.
+    :ivar rounds: how often it is left alone until it is at rest, and judged.
+    :ivar providers: how many.
+    :ivar pace_seconds: between two sets on each of a provider's two connections, on average.
+    :ivar fault_seconds: between two faults, on average.
+    """
+
+    seed: int
+    backend: str
+    kills: int
+    rounds: int = 2
+    providers: int = 50
+    pace_seconds: float = 8.0
+    fault_seconds: float = 1.5
+    unses: int = 2
+    machines: int = 2
+    robots: int = 2
+
+
+class Broken(Exception):
+    """Promises were broken.
+
+    :ivar folder: where everything was kept.
+    """
+
+    def __init__(self, violations: list[Violation], folder: Path) -> None:
+        self.violations = violations
+        self.folder = folder
+        lines = "\n".join(f"{each.promise}: {each.text}" for each in violations[:20])
+        super().__init__(f"{len(violations)} violations; everything is kept in {folder}\n{lines}")
+
+
+class World:
+    """:mod:`world` as a process."""
+
+    def __init__(self, folder: Path, orders: dict[str, Any]) -> None:
+        self.journal = folder / "journal"
+        path = folder / "world.json"
+        path.write_text(json.dumps(orders))
+        with (folder / "world.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.reliability.world", str(path), str(self.journal)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=ROOT,
+                text=True,
+            )
+
+    def pause(self) -> None:
+        """Let the providers begin nothing more; returns when they have ended what they had begun."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._say("pause")
+        if self._process.stdout.readline() != "paused\n":
+            raise AssertionError("the providers' process has ended")
+
+    def go(self) -> None:
+        """Let them go on."""
+        self._say("go")
+
+    def _say(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(word + "\n")
+        self._process.stdin.flush()
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
+
+
+class Run:
+    """See :func:`run`."""
+
+    def __init__(self, plan: Plan, folder: Path, server: PrivateMariaDb | None, tell: Any) -> None:
+        self.plan = plan
+        self.folder = folder
+        self._tell = tell
+        self._random = Random(plan.seed)
+        home = folder / "lcc"
+        home.mkdir()
+        self.cluster = Cluster(home, server, unses=plan.unses, machines=plan.machines, robots=plan.robots)
+        self.port = free_port()
+        self.providers: list[Registered] = self.cluster.register(plan.providers, self.port)
+        self.world: World | None = None
+        self.follower = Follower(f"unix:{self.cluster.sockets()}", folder / "follower")
+        self.faults = Faults(self.cluster, self._random, self._kill_follower)
+        self.returns = Returns(self.cluster)
+        self.database = self.cluster.open_database()
+        self.quiet_seconds: list[float] = []
+
+    def go(self) -> Case:
+        """All rounds; gives the last case.
+
+        :raises Broken: promises were broken.
+        """
+        plan = self.plan
+        self.cluster.start(*self.cluster.configs)
+        self.world = World(
+            self.folder,
+            {
+                "seed": plan.seed,
+                "port": self.port,
+                "unses": self.cluster.uns_ports,
+                "pace": plan.pace_seconds,
+                "providers": [[each.pid, each.password, each.name] for each in self.providers],
+            },
+        )
+        self.follower.start()
+        wait_for("the first pages are fetched", lambda: b'"gave"' in self._journal_text())
+        for number in range(1, plan.rounds + 1):
+            self._round(plan.kills * number // plan.rounds)
+            self._tell(f"{sum(self.faults.kills.values())} kills, at rest after {self.quiet_seconds[-1]:.0f} s")
+            case = self._judged()
+            if number < plan.rounds:
+                self.world.go()
+        self._fsck()
+        self._ended()
+        return case
+
+    def _journal_text(self) -> bytes:
+        assert self.world is not None
+        return self.world.journal.read_bytes() if self.world.journal.exists() else b""
+
+    def _round(self, kills: int) -> None:
+        assert self.world is not None
+        due = time.monotonic()
+        while sum(self.faults.kills.values()) < kills:
+            self.returns.started(self.faults.tick())
+            self.returns.look()
+            if time.monotonic() >= due:
+                self.faults.step()
+                due = max(due, time.monotonic() - 5) + self._random.expovariate(1 / self.plan.fault_seconds)
+            time.sleep(TICK_SECONDS)
+        self.returns.started(self.faults.heal())
+        began = time.monotonic()
+        self.world.pause()
+        self._rest()
+        self.quiet_seconds.append(time.monotonic() - began)
+
+    def _kill_follower(self) -> None:
+        self.follower.kill()
+        self.follower.start()
+        self.faults.kills[FOLLOWER] += 0  # a content user is no part of the LCC
+
+    # Rest.
+
+    def _waiting(self) -> dict[str, int]:
+        try:
+            return waiting(self.cluster, self.database)
+        except StoreUnavailable:
+            return {"databases to come back": 1}
+
+    def _rest(self) -> None:
+        """Wait until nothing is left to be done."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            left = self._waiting()
+            self.returns.look()
+            if not left:
+                time.sleep(1.0)
+                if not self._waiting():
+                    return
+            if time.monotonic() > end:
+                raise Broken([Violation("P2", f"it does not come to rest: {left}")], self.folder)
+            time.sleep(0.5)
+
+    def _judged(self) -> Case:
+        evidence = gather(self.cluster, self.database)
+        assert self.world is not None
+        case = Case(self.providers, self.port, Journal.read(self.world.journal), evidence, self.faults.done)
+        violations = [*judge(case), *self._feed(case, evidence), *self._logs(), *self._memory()]
+        if violations:
+            raise Broken(violations, self.folder)
+        return case
+
+    def _feed(self, case: Case, evidence: Evidence) -> list[Violation]:
+        end = time.monotonic() + PATIENCE_SECONDS / 2
+        while True:
+            found = list(check_feed(case, self.follower.copy()))
+            if not found or time.monotonic() > end:
+                return found
+            time.sleep(0.5)
+
+    def _logs(self) -> list[Violation]:
+        return [
+            Violation("log", f"{name}: {_around(self.cluster.log(name), word)}")
+            for name in self.cluster.configs
+            for word in ("Traceback", "Unhandled")
+            if word in self.cluster.log(name)
+        ]
+
+    def _memory(self) -> list[Violation]:
+        for name in self.cluster.processes:
+            self.cluster.note_memory(name)
+        return [
+            Violation("P10", f"{role} had {peak} kB")
+            for role, peak in self.cluster.peaks_kb.items()
+            if peak > PEAK_KB_MAX
+        ]
+
+    def _fsck(self) -> None:
+        """P7: after a repair there is no file that belongs to nothing, and nothing else has gone."""
+        violations = []
+        for machine in self.cluster.machines:
+            if not (self.cluster.content(machine) / "counter").exists():
+                continue
+            wait_for("orphans can be told", lambda machine=machine: "undecided" not in self.cluster.fsck(machine))  # type: ignore[misc]
+            found = self.cluster.fsck(machine, "--repair")
+            if found.keys() - {"orphan", "leftover"}:
+                violations.append(Violation("P7", f"machine {machine}: {found}"))
+        wait_for("files are removed", lambda: not self._waiting())
+        evidence = gather(self.cluster, self.database)
+        named = {(row.machine, row.file) for row in evidence.rows if row.cached}
+        there = len(self.cluster.content_files())
+        if len(named) != there or any(row.data is None for row in evidence.rows if row.cached):
+            violations.append(Violation("P7", f"{len(named)} cached rows have files, {there} files are there"))
+        if violations:
+            raise Broken(violations, self.folder)
+
+    def _ended(self) -> None:
+        stuck = self.cluster.stop_in_order()
+        violations = [Violation("log", f"{name} did not end") for name in stuck] + self._logs()
+        if violations:
+            raise Broken(violations, self.folder)
+
+    def close(self) -> None:
+        """End all processes."""
+        for name in list(self.cluster.still):
+            if name != DATABASE:
+                self.cluster.go_on(name)
+        self.database.close()
+        try:
+            self.follower.kill()
+        finally:
+            if self.world is not None:
+                self.world.stop()
+            self.cluster.stop_all()
+
+
+def _around(text: str, word: str) -> str:
+    at = text.index(word)
+    return text[max(0, at - 300) : at + 2500]
+
+
+@contextmanager
+def _kept_if_broken() -> Iterator[Path]:
+    # Socket paths must be short.
+    folder = Path(tempfile.mkdtemp(prefix="lcc-kills-"))
+    try:
+        yield folder
+    except BaseException:
+        raise
+    else:
+        shutil.rmtree(folder)
+
+
+def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
+    """Do a run.
+
+    :param tell: called with a line now and then.
+    :returns: what is to be reported of it.
+    :raises Broken: promises were broken; everything is kept.
+    """
+    began = time.monotonic()
+    with _kept_if_broken() as folder, ExitStack() as stack:
+        server = stack.enter_context(PrivateMariaDb(durable=True)) if plan.backend == "mariadb" else None
+        this = Run(plan, folder, server, tell)
+        stack.callback(this.close)
+        try:
+            case = this.go()
+        except BaseException:
+            tell(f"seed {plan.seed} on {plan.backend}: kept in {folder}")
+            if server is not None:
+                server.kill()
+                shutil.copytree(server.folder, folder / "mariadb", ignore=shutil.ignore_patterns("sock"))
+            raise
+        return {
+            "seed": plan.seed,
+            "backend": plan.backend,
+            "plan": attrs.asdict(plan),
+            "kills": dict(sorted(this.faults.kills.items())),
+            "stills": dict(sorted(this.faults.stills.items())),
+            "violations": 0,
+            **figures(case),
+            "rest_seconds": [round(seconds, 1) for seconds in this.quiet_seconds],
+            "peaks_kb": dict(sorted(this.cluster.peaks_kb.items())),
+            "returns": this.returns.figures(),
+            "seconds": round(time.monotonic() - began, 1),
+        }
