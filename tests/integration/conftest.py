@@ -20,6 +20,7 @@ LONG = (
     "test_a_crash_of_the_machine[mariadb]",
     "test_a_follower_killed_at_random_has_what_the_cache_has[mariadb]",
     "test_a_machine_that_is_away_deletes_when_it_is_back[mariadb]",
+    "test_cut_connections_between_processes[mariadb]",
     "test_it_is_exact_under_load_and_kills[mariadb]",
     "test_results_that_wait_for_the_database_are_no_orphans[mariadb]",
 )
