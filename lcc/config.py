@@ -239,11 +239,13 @@ class BotmConfig:
     )
     content_listen: str = setting(
         "unix:{home}/content.sock:mode=600:lockfile=0",
-        "endpoint of the content port (HTTP); whoever reaches it can read all content; empty: none",
+        "endpoint of the content port (HTTP), for lcc-cu, lcc-admin and central BOT-Ms; whoever else reaches it "
+        "where it is not tls:… can read all content, too; empty: none",
     )
     content_url: str = setting(
         "",
-        "where others reach that port: http://host:port, or unix:PATH; empty: its UNIX socket, for this host only",
+        "where others reach that port: https://host:port (where content_listen is tls:…), http://host:port, or "
+        "unix:PATH; empty: its UNIX socket, for this host only",
     )
     content_connections_max: int = setting(200, "connections to the content port at once", minimum=1, maximum=10_000)
     content_idle_timeout: float = setting(
@@ -319,7 +321,8 @@ class CuConfig:
     )
     content: str = setting(
         "unix:{home}/content.sock",
-        "content port of the (central) BOT-M, where content is read: http://host:port or unix:PATH",
+        "content port of the (central) BOT-M, where content is read: https://host:port, http://host:port or "
+        "unix:PATH",
     )
     content_connections_max: int = setting(20, "connections to content ports at once", minimum=1, maximum=10_000)
     connections_max: int = setting(500, "connections of content users at once, each interface", minimum=1)
@@ -421,6 +424,32 @@ class MailConfig:
 
 
 @attrs.frozen
+class TlsConfig:
+    """TLS: endpoints that begin with "tls:"."""
+
+    ca: str = setting(
+        "tls/ca.pem",
+        "the authorities, a PEM file relative to home: whom a role meets over TLS has a certificate of one of them",
+    )
+    certificate: str = setting(
+        "tls/{role}.pem",
+        "the certificate of a role, with those that lead to its authority, relative to home; {role} stands for qm, "
+        "uns, botm, bot, cu or admin (lcc-admin)",
+    )
+    key: str = setting("tls/{role}.key", "its key, relative to home")
+    public_certificate: str = setting(
+        "tls/public.pem",
+        "the certificate for providers and content users (tls: in [uns] listen, [cu] listen and listen_xml), "
+        "relative to home",
+    )
+    public_key: str = setting("tls/public.key", "its key, relative to home")
+    insecure: bool = setting(
+        False,
+        "wires between roles may leave this machine without TLS; whoever reaches such a port can pose as a role",
+    )
+
+
+@attrs.frozen
 class Config:
     """All of it.
 
@@ -440,6 +469,7 @@ class Config:
     cu: CuConfig = attrs.field(factory=CuConfig)
     rs: RsConfig = attrs.field(factory=RsConfig)
     mail: MailConfig = attrs.field(factory=MailConfig)
+    tls: TlsConfig = attrs.field(factory=TlsConfig)
     source: Path | None = attrs.field(default=None, metadata={"internal": True})
 
     def endpoint(self, text: str) -> str:

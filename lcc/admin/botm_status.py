@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import socket
 from http.client import HTTPConnection, HTTPException
+from urllib.parse import urlsplit
 
 from attrs import frozen
 from twisted.internet.endpoints import serverFromString
 
 from lcc.config import Config, unix_socket_path
+from lcc.transport.tls import CONTENT_ROLES
+from lcc.transport.tls_blocking import RoleConnection
+from lcc.transport.wires import certificate_files
 
 TIMEOUT_SECONDS = 10.0
 STATUS_BYTES_MAX = 16 << 20
@@ -76,9 +80,21 @@ def _connection(config: Config) -> HTTPConnection:
     path = unix_socket_path(text)
     if path:
         return _UnixConnection(path)
+    if text.startswith("tls:"):
+        return _tls_connection(config, text)
     endpoint = serverFromString(object(), text)
     port = getattr(endpoint, "_port", None)
     if not isinstance(port, int) or text.startswith("ssl"):
         raise NotAsked(f"lcc-admin cannot ask at {text}")
     host = str(getattr(endpoint, "_interface", "") or "127.0.0.1")
     return HTTPConnection({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port, timeout=TIMEOUT_SECONDS)
+
+
+def _tls_connection(config: Config, text: str) -> HTTPConnection:
+    url = urlsplit(config.botm.content_url)
+    if url.scheme != "https" or not url.netloc:
+        raise NotAsked(f"[botm] content_listen is {text}, but content_url is no https://host:port")
+    try:
+        return RoleConnection(url.netloc, certificate_files(config, "admin"), CONTENT_ROLES, TIMEOUT_SECONDS)
+    except OSError as error:
+        raise NotAsked(f"the certificates of lcc-admin cannot be used: {error}") from None

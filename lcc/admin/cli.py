@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from lcc.admin.certificates import certificates_group
 from lcc.admin.checking import check_command
 from lcc.admin.configuration import config_command
 from lcc.admin.context import Admin
@@ -69,6 +70,7 @@ for _command in (
     init_command,
     check_command,
     config_command,
+    certificates_group,
     provider_group,
     user_group,
     urls_command,

@@ -15,6 +15,7 @@ from zope.interface import implementer
 
 from lcc.admin.context import Admin, Failed, pass_admin
 from lcc.admin.values import PID
+from lcc.config import Config
 from lcc.domain.keys import url_key
 from lcc.domain.mimetypes import normalise_mimetype
 from lcc.domain.urls import normalise
@@ -23,6 +24,7 @@ from lcc.model import CachedUrl
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.inspect import owners
 from lcc.storage.selected import views
+from lcc.transport.wires import certificate_files
 from lcc.users.content import ContentClient, ContentGone, ContentUnavailable
 from lcc.users.records import user_record
 
@@ -58,11 +60,11 @@ def show_command(
     if output is None or to_stdout:
         if output is None:
             click.echo()
-        _copy(port, row.fetched_machineid, row.fetched_fileid, sys.stdout.buffer)
+        _copy(admin.config, port, row.fetched_machineid, row.fetched_fileid, sys.stdout.buffer)
         return
     try:
         with Path(output).open("wb") as file:
-            _copy(port, row.fetched_machineid, row.fetched_fileid, file)
+            _copy(admin.config, port, row.fetched_machineid, row.fetched_fileid, file)
     except OSError as error:
         raise Failed(f"{output}: {error.strerror or error}") from None
 
@@ -134,7 +136,7 @@ class _ToFile:
                 self._producer.stopProducing()
 
 
-def _copy(port: str, machine: int, file_id: int, file: BinaryIO) -> None:
+def _copy(config: Config, port: str, machine: int, file_id: int, file: BinaryIO) -> None:
     """
     :raises Failed: the content cannot be read.
     :raises OSError: it cannot be written.
@@ -143,7 +145,7 @@ def _copy(port: str, machine: int, file_id: int, file: BinaryIO) -> None:
     failed: list[str] = []
 
     async def copy(reactor: Any) -> None:
-        client = ContentClient(reactor, port)
+        client = ContentClient(reactor, port, certificates=certificate_files(config, "admin"))
         try:
             content = await client.open(machine, file_id)
             await content.pipe_to(sink)

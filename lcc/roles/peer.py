@@ -22,6 +22,7 @@ from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
 from lcc.protocols.work import Ping
 from lcc.protocols.xmlfeed import Event, Start, XmlFeed
+from lcc.transport.certificates import certified_roles
 from lcc.transport.stream import StreamLimits, XmlStream
 
 _log = Logger()
@@ -112,6 +113,11 @@ class Peer:
             hello = read_hello(root.name, root.attributes)
             if hello.role not in self.expected:
                 raise StreamError("unknown-message", f"a {hello.role!r} where one of {sorted(self.expected)} belongs")
+            certified = certified_roles(self.stream.transport)
+            if certified is not None and hello.role not in certified:
+                raise StreamError(
+                    "unknown-message", f"it says {hello.role!r}, its certificate says {sorted(certified)}"
+                )
             self.peer_hello = hello
             self._hello_call.cancel()
             self._set_clock(hello.clock_ms)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -16,11 +14,9 @@ from lcc.services.outside import Outside, real_outside
 from lcc.storage.content import AttemptFolder
 from lcc.storage.named import NamedFolder
 from lcc.transport.links import PortService, RetryPolicy, link_service
+from lcc.transport.wires import endpoint, leaves_machine, shown
 
 _log = Logger()
-
-_LOCAL = re.compile(r"unix:|tcp6?:.*interface=(?:127\.[0-9.]+|localhost|\\:\\:1)(?::|\Z)")
-"""Endpoints that are reached from this machine only."""
 
 
 class Options(RoleOptions):
@@ -50,7 +46,7 @@ def build(config: Config, outside: Outside) -> MultiService:
     services = MultiService()
     for service in (
         _Fetching(robot),
-        link_service(reactor, config.endpoint(settings.connect), robot.link_factory(policy.good_hello), policy),
+        link_service(reactor, endpoint(config, "bot.connect"), robot.link_factory(policy.good_hello), policy),
     ):
         service.setServiceParent(services)
     return services
@@ -61,11 +57,13 @@ def build_listening(config: Config, outside: Outside) -> MultiService:
     settings, reactor = config.bot, outside.reactor
     files = NamedFolder(config.under_home(settings.listen_files), outside.disk)
     robot = ListeningRobot(reactor, outside.fetchers(reactor, settings), files.sink)
-    endpoint = config.endpoint(settings.listen)
-    if not _LOCAL.match(endpoint):
-        _log.warn("{endpoint} may be reached from elsewhere: whoever does has URLs fetched here", endpoint=endpoint)
+    port = endpoint(config, "bot.listen")
+    if leaves_machine(config.endpoint(settings.listen)) and not settings.listen.startswith("tls:"):
+        _log.warn(
+            "{endpoint} may be reached from elsewhere: whoever does has URLs fetched here", endpoint=shown(port)
+        )
     services = MultiService()
-    for service in (_Fetching(robot), PortService(reactor, endpoint, TypistFactory(robot))):
+    for service in (_Fetching(robot), PortService(reactor, port, TypistFactory(robot))):
         service.setServiceParent(services)
     return services
 

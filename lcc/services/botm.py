@@ -20,6 +20,7 @@ from lcc.storage.durable import DurableCounter
 from lcc.storage.synced import ContentSync
 from lcc.transport.http_client import HttpClient
 from lcc.transport.links import PortService, RetryPolicy, link_service
+from lcc.transport.wires import endpoint
 
 
 class Options(RoleOptions):
@@ -103,13 +104,13 @@ def build(config: Config, outside: Outside) -> MultiService:
     for service in (
         outside.lock(config.home / "botm.lock"),
         owned,
-        PortService(reactor, config.endpoint(settings.listen), port),
-        link_service(reactor, config.endpoint(settings.parent or settings.connect), link, policy),
+        PortService(reactor, endpoint(config, "botm.listen"), port),
+        link_service(reactor, endpoint(config, "botm.parent" if settings.parent else "botm.connect"), link, policy),
         _Serving(factory, http),
     ):
         service.setServiceParent(services)
     if settings.content_listen:
-        PortService(reactor, config.endpoint(settings.content_listen), factory).setServiceParent(services)
+        PortService(reactor, endpoint(config, "botm.content_listen"), factory).setServiceParent(services)
     return services
 
 

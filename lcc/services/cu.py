@@ -13,6 +13,7 @@ from lcc.services.outside import Outside, real_outside
 from lcc.storage.database import DatabaseService
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
+from lcc.transport.wires import certificate_files, endpoint
 from lcc.users.content import ContentClient
 from lcc.users.packages.production import Where, Workshop
 from lcc.users.questions import Questions
@@ -61,14 +62,15 @@ def build(config: Config, outside: Outside) -> MultiService:
     questions = Questions(database, QUESTIONS_PER_CONNECTION * settings.connections_max)
     watcher = ChangeWatcher(questions, reactor)
     services = MultiService()
-    content = ContentClient(
-        reactor, settings.content.replace("{home}", str(config.home)), settings.content_connections_max
-    )
+    certificates = certificate_files(config, "cu")
+    address = settings.content.replace("{home}", str(config.home))
+    content = ContentClient(reactor, address, settings.content_connections_max, certificates=certificates)
     where = Where(
         config.under_home(config.botm.content),
         config.botm.machine,
-        settings.content.replace("{home}", str(config.home)),
+        address,
         config.home,
+        certificates,
     )
     workshop = Workshop(reactor, where, settings.packages_max, outside.now)
     for service in (
@@ -83,18 +85,18 @@ def build(config: Config, outside: Outside) -> MultiService:
         site = build_site(
             questions, watcher, content, workshop, settings, _without_token(config, settings.listen), reactor
         )
-        PortService(reactor, config.endpoint(settings.listen), site).setServiceParent(services)
+        PortService(reactor, endpoint(config, "cu.listen"), site).setServiceParent(services)
     if settings.listen_xml:
         users = XmlUsers(questions, watcher, content, settings, _without_token(config, settings.listen_xml), reactor)
         limited = LimitedFactory(users, settings.connections_max, "content users over XML")
         _AtStop(users.drop_all).setServiceParent(services)
-        PortService(reactor, config.endpoint(settings.listen_xml), limited).setServiceParent(services)
+        PortService(reactor, endpoint(config, "cu.listen_xml"), limited).setServiceParent(services)
     return services
 
 
-def _without_token(config: Config, endpoint: str) -> str:
+def _without_token(config: Config, port: str) -> str:
     """What those may see who reach this endpoint and have no token."""
-    return config.cu.without_token or ("content" if unix_socket_path(config.endpoint(endpoint)) else "nothing")
+    return config.cu.without_token or ("content" if unix_socket_path(config.endpoint(port)) else "nothing")
 
 
 def makeService(options: Options, outside: Outside | None = None) -> MultiService:

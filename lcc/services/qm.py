@@ -13,6 +13,7 @@ from lcc.services.outside import Outside, real_outside
 from lcc.storage.database import DatabaseService
 from lcc.storage.queue import QueueStore
 from lcc.transport.links import PortService
+from lcc.transport.wires import endpoint
 
 
 class Options(RoleOptions):
@@ -43,7 +44,7 @@ def build(config: Config, outside: Outside) -> MultiService:
     store = QueueStore(database, QueueRules.configured(settings, timeslots), settings)
     engine = QmEngine(store, settings, reactor, outside.now, chance.random, reactor.stop, timeslots)
     services = MultiService()
-    port = PortService(reactor, config.endpoint(settings.listen), engine.factory(for_uns=True))
+    port = PortService(reactor, endpoint(config, "qm.listen"), engine.factory(for_uns=True))
     for service in (
         HomeService(config.home, outside.disk),
         outside.lock(config.home / "qm.lock"),
@@ -54,7 +55,7 @@ def build(config: Config, outside: Outside) -> MultiService:
         service.setServiceParent(services)
     if settings.listen_botm:
         engine.upkeep.intake.port = port  # without another one, BOT-Ms need it, whatever happens
-        botm_port = PortService(reactor, config.endpoint(settings.listen_botm), engine.factory(for_uns=False))
+        botm_port = PortService(reactor, endpoint(config, "qm.listen_botm"), engine.factory(for_uns=False))
         botm_port.setServiceParent(services)
     return services
 

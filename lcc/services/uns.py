@@ -14,6 +14,7 @@ from lcc.storage.providers import ProviderReader
 from lcc.storage.sessions import SessionStore, open_session_store
 from lcc.storage.spool import Spool
 from lcc.transport.links import PortService, RetryPolicy, link_service
+from lcc.transport.wires import endpoint
 
 
 class Options(RoleOptions):
@@ -67,8 +68,8 @@ def build(config: Config, outside: Outside) -> MultiService:
         outside.lock(config.home / "uns.lock"),
         DatabaseService(database),
         _Engine(uns, sessions),
-        link_service(reactor, config.endpoint(settings.connect), uns.forwarder, policy),
-        PortService(reactor, config.endpoint(settings.listen), uns),
+        link_service(reactor, endpoint(config, "uns.connect"), uns.forwarder, policy),
+        PortService(reactor, endpoint(config, "uns.listen"), uns),
     ):
         service.setServiceParent(services)
     return services

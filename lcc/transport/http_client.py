@@ -1,8 +1,9 @@
 """Asking other processes of the LCC over HTTP: connections that are kept, bodies that are never held whole.
 
-An address is ``http://host:port``, ``https://host:port`` (verified) or ``unix:/path`` (a UNIX socket).  The body of
-an answer is taken by exactly one of :meth:`Answer.pipe_to`, :meth:`Answer.read` and :meth:`Answer.drop`; until then
-nothing of it is read, and its place among the connections is taken.
+An address is ``http://host:port``, ``https://host:port`` (verified; between roles both ends are, see
+:class:`lcc.transport.tls.ClientTls`) or ``unix:/path`` (a UNIX socket).  The body of an answer is taken by exactly
+one of :meth:`Answer.pipe_to`, :meth:`Answer.read` and :meth:`Answer.drop`; until then nothing of it is read, and its
+place among the connections is taken.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
+from lcc.transport.tls import ClientTls
+from lcc.transport.tls_endpoints import TlsClientEndpoint
+
 UNIX = "unix:"
 _UNIX_HOST = b".unix.invalid"
 
@@ -37,7 +41,8 @@ def is_address(text: str) -> bool:
     """Whether this client could ask there."""
     if text.startswith(UNIX):
         return len(text) > len(UNIX)
-    if not text.startswith("http://") or "/" in text[7:]:
+    scheme, separator, rest = text.partition("://")
+    if scheme not in ("http", "https") or not separator or "/" in rest:
         return False
     try:
         return bool(URI.fromBytes(text.encode("ascii")).host)
@@ -60,10 +65,11 @@ class _Quiet:
 
 @implementer(IAgentEndpointFactory)
 class _Endpoints:
-    def __init__(self, reactor: Any, timeout_seconds: float, trust_root: Any) -> None:
+    def __init__(self, reactor: Any, timeout_seconds: float, trust_root: Any, tls: ClientTls | None) -> None:
         self._reactor = reactor
         self._timeout = timeout_seconds
         self._trust_root = trust_root
+        self._tls = tls
 
     def endpointForURI(self, uri: URI) -> IStreamClientEndpoint:
         return _Quiet(self._endpoint(uri))
@@ -76,6 +82,8 @@ class _Endpoints:
         endpoint = HostnameEndpoint(self._reactor, host, uri.port, self._timeout)
         if uri.scheme != b"https":
             return endpoint
+        if self._tls is not None:
+            return TlsClientEndpoint(self._reactor, endpoint, self._tls.towards(host), self._timeout)
         secured: IStreamClientEndpoint = wrapClientTLS(optionsForClientTLS(host, self._trust_root), endpoint)
         return secured
 
@@ -93,15 +101,23 @@ class HttpClient:
     :param connections_max: at once, to all addresses together; who asks beyond that waits.
     :param timeout_seconds: to connect, and for each silence of the other end.
     :param trust_root: for https: who is trusted (``ssl.trustRootFromCertificates`` of Twisted); None: the system's.
+    :param tls: for https, instead: between roles.
     """
 
-    def __init__(self, reactor: Any, connections_max: int, timeout_seconds: float, trust_root: Any = None) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        connections_max: int,
+        timeout_seconds: float,
+        trust_root: Any = None,
+        tls: ClientTls | None = None,
+    ) -> None:
         self._clock: IReactorTime = reactor
         self._timeout = timeout_seconds
         self._pool = HTTPConnectionPool(reactor)
         self._pool.maxPersistentPerHost = connections_max
         self._pool.cachedConnectionTimeout = int(timeout_seconds)
-        endpoints = _Endpoints(reactor, timeout_seconds, trust_root)
+        endpoints = _Endpoints(reactor, timeout_seconds, trust_root, tls)
         self._agent = Agent.usingEndpointFactory(reactor, endpoints, pool=self._pool)
         self._slots = DeferredSemaphore(connections_max)
 

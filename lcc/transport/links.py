@@ -23,6 +23,8 @@ from zope.interface import implementer, provider
 
 from lcc.config import unix_socket_path
 from lcc.errors import Busy, ConfigError
+from lcc.transport.tls_endpoints import TlsClientEndpoint
+from lcc.transport.wires import shown
 
 _log = Logger()
 
@@ -33,12 +35,14 @@ class RetryPolicy:
     """Delays between attempts: 0.1 s growing to 2 s, from the last good hello on.
 
     :param random: gives numbers in [0, 1), for the jitter.
+    :ivar when_good: called at each good hello.
     """
 
     def __init__(
         self, random: Callable[[], float], initial_seconds: float = 0.1, maximum_seconds: float = 2.0
     ) -> None:
         self._failures = 0
+        self.when_good: Callable[[], object] = lambda: None
         self._policy = backoffPolicy(initial_seconds, maximum_seconds, 2, jitter=lambda: random() * initial_seconds)
 
     def __call__(self, _attempts: int) -> float:
@@ -48,6 +52,7 @@ class RetryPolicy:
     def good_hello(self) -> None:
         """The handshake succeeded: the next loss is retried quickly."""
         self._failures = 0
+        self.when_good()
 
 
 @provider(ILogObserver)
@@ -60,30 +65,44 @@ class _Link(ClientService):
     """Does not log each attempt: :class:`_WatchedEndpoint` tells what matters."""
 
     _log = Logger(observer=_warnings_only)
+    watched: _WatchedEndpoint
+
+    def startService(self) -> None:
+        self.watched.load()
+        super().startService()
 
 
 @implementer(IStreamClientEndpoint)
 class _WatchedEndpoint:
-    """Logs that the peer cannot be reached, at once and then at most once a minute, and when it can be again.
+    """Logs that the peer cannot be reached or refuses this end, at once and then at most once a minute, and when the
+    two have greeted each other again.
 
-    :param shown: the endpoint as the configuration names it.
+    :param endpoint: its string.
     """
 
-    def __init__(self, endpoint: IStreamClientEndpoint, shown: str, clock: IReactorTime) -> None:
-        self._endpoint = endpoint
-        self._shown = shown
-        self._clock = clock
+    def __init__(self, reactor: Any, endpoint: str) -> None:
+        self._endpoint: IStreamClientEndpoint = _parsed(clientFromString, reactor, endpoint)
+        self._shown = shown(endpoint)
+        self._clock: IReactorTime = reactor
         self._connected = False
         self._quiet_until: float | None = None
+        if isinstance(self._endpoint, TlsClientEndpoint):
+            self._endpoint.refused = self._not_reached
+
+    def load(self) -> None:
+        """:raises ConfigError: its certificates cannot be used."""
+        if isinstance(self._endpoint, TlsClientEndpoint):
+            self._endpoint.load()
 
     def connect(self, factory: IProtocolFactory) -> Deferred[IProtocol]:
-        return self._endpoint.connect(factory).addCallbacks(self._reached, self._not_reached)
+        connecting: Deferred[IProtocol] = self._endpoint.connect(factory)
+        return connecting.addErrback(self._not_reached)
 
-    def _reached(self, protocol: IProtocol) -> IProtocol:
+    def reached(self) -> None:
+        """There was a good hello."""
         if not self._connected:
             self._connected = True
             _log.info("Connected to {endpoint}", endpoint=self._shown)
-        return protocol
 
     def _not_reached(self, failure: Failure) -> Failure:
         self._connected = False
@@ -101,19 +120,23 @@ class _WatchedEndpoint:
 def link_service(reactor: Any, endpoint: str, factory: IProtocolFactory, policy: RetryPolicy) -> ClientService:
     """A service that keeps one connection to the endpoint, for ever.
 
+    :param policy: of this link alone; it is told of good hellos.
     :raises ConfigError: the endpoint string does not make sense.
     """
-    watched = _WatchedEndpoint(_parsed(clientFromString, reactor, endpoint), endpoint, reactor)
-    return _Link(watched, factory, retryPolicy=policy, clock=reactor)
+    watched = _WatchedEndpoint(reactor, endpoint)
+    policy.when_good = watched.reached
+    link = _Link(watched, factory, retryPolicy=policy, clock=reactor)
+    link.watched = watched
+    return link
 
 
 def _parsed(parse: Callable[[Any, str], Any], reactor: Any, endpoint: str) -> Any:
     try:
         return parse(reactor, endpoint)
-    except OSError:
+    except (OSError, ConfigError):
         raise  # a file that it names cannot be read: that says it best
     except Exception as error:  # the parsers raise whatever their conversions do
-        raise ConfigError([f"the endpoint {endpoint!r} does not make sense: {error}"]) from None
+        raise ConfigError([f"the endpoint {shown(endpoint)!r} does not make sense: {error}"]) from None
 
 
 class PortService(MultiService):

@@ -20,7 +20,10 @@ from urllib.parse import urlsplit
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IConsumer
 
+from lcc.transport.certificates import CertificateFiles, Credentials
 from lcc.transport.http_client import Answer, HttpClient, HttpFailed, is_address
+from lcc.transport.tls import CONTENT_ROLES, ClientTls
+from lcc.transport.tls_endpoints import reactor_clock
 
 REDIRECTS_MAX = 3
 MACHINES_REMEMBERED = 10_000
@@ -74,17 +77,29 @@ class Content:
 class ContentClient:
     """Reads content files.
 
-    :param address: of a content port: ``http://host:port`` or ``unix:/path``.
+    :param address: of a content port: ``https://host:port``, ``http://host:port`` or ``unix:/path``.
     :param connections_max: at once; who asks beyond that waits.
     :param timeout_seconds: to connect, and for each silence of the other end.
+    :param certificates: what this end shows over https, and whom it trusts
+        (:func:`lcc.transport.wires.certificate_files`); None: only for addresses without TLS.
     :raises ValueError: the address is none.
     """
 
-    def __init__(self, reactor: Any, address: str, connections_max: int = 20, timeout_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        address: str,
+        connections_max: int = 20,
+        timeout_seconds: float = 30.0,
+        certificates: CertificateFiles | None = None,
+    ) -> None:
         if not is_address(address):
-            raise ValueError(f"{address!r} is neither http://host:port nor unix:/path")
+            raise ValueError(f"{address!r} is none of https://host:port, http://host:port and unix:/path")
         self._address = address
-        self._http = HttpClient(reactor, connections_max, timeout_seconds)
+        tls = None
+        if certificates is not None:
+            tls = ClientTls(Credentials(certificates, reactor_clock(reactor)), CONTENT_ROLES)
+        self._http = HttpClient(reactor, connections_max, timeout_seconds, tls=tls)
         self._known: dict[int, str] = {}
 
     def open(self, machine: int, file: int, first: int = 0, length: int | None = None) -> Deferred[Content]:

@@ -126,13 +126,15 @@ def test_a_link_finds_a_peer_that_starts_later(tmp_path: Path) -> Any:
 
 def test_a_peer_that_is_away_is_logged_once_a_minute() -> None:
     clock = MemoryReactorClock()
-    link = link_service(clock, "tcp:192.0.2.1:9100", Factory.forProtocol(Protocol), RetryPolicy(lambda: 0.5))
+    policy = RetryPolicy(lambda: 0.5)
+    link = link_service(clock, "tcp:192.0.2.1:9100", Factory.forProtocol(Protocol), policy)
     with capturedLogs() as logged:
         link.startService()
         for _ in range(150):
             clock.tcpClients.pop()[2].clientConnectionFailed(None, Failure(ConnectionRefusedError()))
             clock.advance(2.1)
         clock.tcpClients.pop()[2].buildProtocol(None).makeConnection(StringTransport())
+        policy.good_hello()
         link.stopService()
     lines = [formatEvent(event) for event in logged if "links" in event["log_namespace"] or "lient" in str(event)]
     away = "tcp:192.0.2.1:9100 cannot be reached: Connection was refused by other side; trying again"

@@ -8,6 +8,9 @@ from collections import OrderedDict
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
+from lcc.transport.certificates import CertificateFiles
+from lcc.transport.tls import CONTENT_ROLES
+from lcc.transport.tls_blocking import RoleConnection
 from lcc.users.addresses import UNIX
 from lcc.users.blocking import UnixConnection
 
@@ -29,12 +32,15 @@ class BodyUnavailable(Exception):
 class ContentPorts:
     """Content files of all machines; for one thread at a time, but for :meth:`abort`.
 
-    :param address: of the (central) BOT-M's content port: ``http://host:port`` or ``unix:/path``.
+    :param address: of the (central) BOT-M's content port: ``https://host:port``, ``http://host:port`` or
+        ``unix:/path``.
     :param timeout_seconds: to connect, and for each silence of the other end.
+    :param certificates: what this end shows over https, and whom it trusts; None: only for addresses without TLS.
     """
 
-    def __init__(self, address: str, timeout_seconds: float) -> None:
+    def __init__(self, address: str, timeout_seconds: float, certificates: CertificateFiles | None = None) -> None:
         self._address = address
+        self._certificates = certificates
         self._timeout = timeout_seconds
         self._known: dict[int, str] = {}
         self._kept: OrderedDict[str, http.client.HTTPConnection] = OrderedDict()
@@ -88,7 +94,10 @@ class ContentPorts:
         :returns: where to ask instead; None: it was read.
         """
         kept = self._kept.pop(address, None)
-        connection = self._connect(address) if kept is None else kept
+        try:
+            connection = self._connect(address) if kept is None else kept
+        except OSError as error:  # its certificates cannot be used
+            raise BodyUnavailable(f"machine {machine}: {error!r}") from error
         self._busy = connection
         try:
             try:
@@ -118,7 +127,12 @@ class ContentPorts:
     def _connect(self, address: str) -> http.client.HTTPConnection:
         if address.startswith(UNIX):
             return UnixConnection(address.removeprefix(UNIX), self._timeout)
-        return http.client.HTTPConnection(urlsplit(address).netloc, timeout=self._timeout)
+        netloc = urlsplit(address).netloc
+        if not address.startswith("https:"):
+            return http.client.HTTPConnection(netloc, timeout=self._timeout)
+        if self._certificates is None:
+            raise OSError("there are no certificates for TLS")
+        return RoleConnection(netloc, self._certificates, CONTENT_ROLES, self._timeout)
 
     def _ask(self, connection: http.client.HTTPConnection, machine: int, file: int) -> http.client.HTTPResponse:
         if self._aborted:
@@ -130,9 +144,9 @@ class ContentPorts:
         if response.status == 307:
             response.read(PIECE_BYTES)
             target = urlsplit(response.headers["Location"] or "")
-            if target.scheme != "http" or not target.netloc:
+            if target.scheme not in ("http", "https") or not target.netloc:
                 raise BodyUnavailable("sent on to what is no content port")
-            return f"http://{target.netloc}"
+            return f"{target.scheme}://{target.netloc}"
         if response.status != 200:
             said = response.read(REASON_BYTES).decode("ascii", "replace").partition("\n")[0]
             raise (BodyGone if response.status in (404, 410) else BodyUnavailable)(

@@ -17,6 +17,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
 from lcc.model import CachedUrl
+from lcc.transport.certificates import CertificateFiles
 from lcc.users.packages.bodies import Bodies
 from lcc.users.packages.kinds import Kind
 from lcc.users.packages.packing import Again, Packing
@@ -60,6 +61,7 @@ class Where:
     :ivar machine: its id.
     :ivar ports: the (central) BOT-M's content port, for everything else.
     :ivar temporary: for temporary files.
+    :ivar certificates: for content ports over TLS (as of :class:`lcc.users.content.ContentClient`).
     :ivar timeout_seconds: for each silence of a content port.
     """
 
@@ -67,6 +69,7 @@ class Where:
     machine: int
     ports: str
     temporary: Path
+    certificates: CertificateFiles | None = None
     timeout_seconds: float = 30.0
 
 
@@ -193,7 +196,7 @@ class Workshop:
             raise TooMany
         where = self._where
         writer = kind.make(int(self._now()), where.temporary)
-        ports = ContentPorts(where.ports, where.timeout_seconds)
+        ports = ContentPorts(where.ports, where.timeout_seconds, where.certificates)
         bodies = Bodies(where.folder, where.machine, ports, where.temporary)
         packing = Packing(writer, bodies, query.selection, query.since is not None)
         production = Production(packing, kind.compress, self._in_thread)

@@ -1,0 +1,192 @@
+"""``lcc-admin certificates``: a private certificate authority for the roles of an LCC on several hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lcc.admin.authority import PUBLIC, Authority, AuthorityError, host_name
+from lcc.admin.context import Failed
+from lcc.admin.output import Column, Listing, json_option
+from lcc.errors import ConfigError
+from lcc.transport.certificates import ROLES, hosts_of, read_certificates, roles_of
+
+AUTHORITY_DAYS = 3650
+DAYS = 365
+WITHIN_DAYS = 30
+DAYS_MAX = 36500
+_COLUMNS = (
+    Column("file", 36),
+    Column("role", 9),
+    Column("until", 19, "time", title="until (UTC)"),
+    Column("days", 5, "number"),
+    Column("state", 8),
+    Column("hosts"),
+)
+
+folder_option = click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("certificates"),
+    show_default=True,
+    help="Of the authority.",
+)
+_Days = click.IntRange(1, DAYS_MAX)
+days_option = partial(click.option, "--days", type=_Days)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """What goes wrong, in a line."""
+    try:
+        yield
+    except (AuthorityError, ConfigError) as error:
+        raise Failed(str(error)) from None
+
+
+def _host(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+    try:
+        return tuple(map(host_name, value)) if isinstance(value, tuple) else host_name(value)
+    except AuthorityError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.group("certificates")
+def certificates_group() -> None:
+    """A private certificate authority: TLS between the hosts of an LCC.
+
+    Everything lies in a folder, "certificates" in the current folder if --folder names no other; no configuration and
+    no database is needed.  Keep it where nobody else comes: its key can make anybody a part of the LCC.
+    """
+
+
+@certificates_group.command("init")
+@folder_option
+@click.option("--name", default="LCC", show_default=True, help="Of the authority, in its certificate.")
+@days_option(default=AUTHORITY_DAYS, show_default=True, help="How long it is valid.")
+def init_command(folder: Path, name: str, days: int) -> None:
+    """Make an authority."""
+    if not 0 < len(name) <= 64 or not name.isprintable():
+        raise click.BadParameter("must be 1 to 64 printable characters", param_hint="--name")
+    with _faults():
+        Authority.create(folder, name, days, _now())
+    click.echo(f"Made {folder / 'ca.pem'} and {folder / 'ca.key'}; back them up, and show the key to nobody.")
+
+
+@certificates_group.command("add")
+@folder_option
+@click.argument("host", callback=_host)
+@click.argument("roles", nargs=-1, required=True, type=click.Choice([*ROLES, PUBLIC]))
+@click.option("--also", multiple=True, callback=_host, help="Another name or address of the host (may be repeated).")
+@days_option(default=DAYS, show_default=True, help="How long they are valid.")
+def add_command(folder: Path, host: str, roles: tuple[str, ...], also: tuple[str, ...], days: int) -> None:
+    """Make the certificates of a host, one for each of its ROLES.
+
+    HOST is its name or address as others connect to it.  "public" is for the ports of providers and content users;
+    "admin" is for lcc-admin on that host.
+    """
+    with _faults():
+        authority = Authority(folder)
+        for role in dict.fromkeys(roles):
+            path = authority.add([*dict.fromkeys([host, *also])], role, days, _now())
+            click.echo(f"Made {path} and its key.")
+    click.echo(f"Copy {folder / host} to {host}, as the folder tls in the home folder there.")
+
+
+@certificates_group.command("renew")
+@folder_option
+@click.argument("hosts", nargs=-1, callback=_host)
+@click.option("--within", type=click.IntRange(0, DAYS_MAX), default=WITHIN_DAYS, show_default=True)
+@click.option("--all", "everything", is_flag=True, help="Also those that are good for longer.")
+@days_option(help="How long the new ones are valid; without: as long as the old ones.")
+def renew_command(folder: Path, hosts: tuple[str, ...], within: int, everything: bool, days: int | None) -> None:
+    """Make new certificates and keys in place of those that expire --within so many days.
+
+    Copy them to their hosts as before: roles that run read them by themselves, at their next connection.
+    """
+    now, count = _now(), 0
+    with _faults():
+        authority = Authority(folder)
+        for path in [path for host in hosts or ("*",) for path in authority.issued(host)]:
+            certificate = authority.own(path)
+            due = everything or certificate.not_valid_after_utc < now + timedelta(days=within)
+            if due and not authority.is_revoked(certificate):
+                authority.renew(path, None if days is None else timedelta(days=days), now)
+                click.echo(f"Renewed {path} and its key.")
+                count += 1
+    if not count:
+        click.echo("nothing to renew")
+
+
+@certificates_group.command("revoke")
+@folder_option
+@click.argument("host", callback=_host)
+@click.argument("roles", nargs=-1, type=click.Choice([*ROLES, PUBLIC]))
+def revoke_command(folder: Path, host: str, roles: tuple[str, ...]) -> None:
+    """Declare the certificates of a host invalid: all of them, or those of its ROLES.
+
+    Copy ca.pem to every host afterwards.  Connections that stand are not cut: restart the roles that have some with
+    that host.
+    """
+    with _faults():
+        authority = Authority(folder)
+        paths = [path for path in authority.issued(host) if not roles or path.stem in roles]
+        if not paths or {path.stem for path in paths} < set(roles):
+            raise Failed(f"{folder / host} has no such certificates")
+        authority.revoke(paths, _now())
+    for path in paths:
+        click.echo(f"Revoked {path}.")
+    click.echo(f"Copy {folder / 'ca.pem'} to every host now, as tls/ca.pem in the home folders there.")
+
+
+@certificates_group.command("show")
+@folder_option
+@click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--within",
+    type=click.IntRange(0, DAYS_MAX),
+    help="Exit code 1 if one expires within so many days, or has expired.",
+)
+@json_option
+def show_command(folder: Path, files: tuple[Path, ...], within: int | None, as_json: bool) -> None:
+    """List certificates: those of the authority, or those in FILES (folders, too)."""
+    now, late = _now(), False
+    listing = Listing(_COLUMNS, as_json)
+    with _faults():
+        is_revoked: Callable[[Any], bool] = lambda _: False  # noqa: E731  # of the authority's own only
+        paths = [inner for path in files for inner in ([path] if path.is_file() else sorted(path.rglob("*.pem")))]
+        if not files:
+            authority = Authority(folder)
+            paths, is_revoked = [folder / "ca.pem", *authority.issued()], authority.is_revoked
+        for path in paths:
+            certificate = read_certificates(path)[0]
+            until = certificate.not_valid_after_utc
+            days = (until - now) // timedelta(days=1)
+            late = late or (
+                within is not None and until < now + timedelta(days=within) and not is_revoked(certificate)
+            )
+            state = "good" if certificate.not_valid_before_utc <= now else "not yet"
+            state = "revoked" if is_revoked(certificate) else "expired" if until < now else state
+            listing.row(
+                {
+                    "file": str(path),
+                    "role": " ".join(sorted(roles_of(certificate))) or ("authority" if path.stem == "ca" else PUBLIC),
+                    "until": int(until.timestamp()),
+                    "days": days,
+                    "state": state,
+                    "hosts": hosts_of(certificate) or None,
+                }
+            )
+    listing.end("there are no certificates")
+    if late:
+        raise SystemExit(Failed.exit_code)

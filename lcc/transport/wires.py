@@ -1,0 +1,154 @@
+"""Who may be at the other end of each port and link: one table, and the endpoint strings that follow from it.
+
+``tls:`` in ``lcc.toml`` stands for an endpoint over TLS whose certificates are those of ``[tls]``, and whose peer has
+a certificate for one of the wire's roles.  :func:`endpoint` writes all of that out (as
+:mod:`lcc.transport.tls_endpoints` reads it).  A wire between roles that leaves the machine has to be one of these,
+unless ``[tls] insecure`` says otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import attrs
+
+from lcc.config import Config
+from lcc.errors import ConfigError
+from lcc.transport.certificates import CertificateFiles
+from lcc.transport.tls_endpoints import PREFIX
+
+
+@attrs.frozen
+class Wire:
+    """One end of a connection.
+
+    :ivar setting: its endpoint: table and key of ``lcc.toml``.
+    :ivar role: whose end it is.
+    :ivar listens: it listens; else it connects.
+    :ivar peers: the roles at the other end; None: anybody (a public port).
+    """
+
+    setting: str
+    role: str
+    listens: bool
+    peers: frozenset[str] | None
+
+    def text(self, config: Config) -> str:
+        """The endpoint as it is configured, with ``{home}`` filled in; empty: there is none."""
+        section, _, key = self.setting.partition(".")
+        return config.endpoint(getattr(getattr(config, section), key))
+
+
+def _port(setting: str, *peers: str) -> Wire:
+    return Wire(setting, setting.partition(".")[0], True, frozenset(peers) or None)
+
+
+def _link(setting: str, *peers: str) -> Wire:
+    return Wire(setting, setting.partition(".")[0], False, frozenset(peers))
+
+
+WIRES: dict[str, Wire] = {
+    wire.setting: wire
+    for wire in (
+        _port("uns.listen"),
+        _link("uns.connect", "qm"),
+        _port("qm.listen", "uns", "botm"),
+        _port("qm.listen_botm", "botm"),
+        _port("botm.listen", "bot"),
+        _link("botm.connect", "qm"),
+        _link("botm.parent", "botm"),
+        _port("botm.content_listen", "cu", "botm", "admin"),
+        _link("bot.connect", "botm"),
+        _port("bot.listen", "admin"),
+        _port("cu.listen"),
+        _port("cu.listen_xml"),
+        _port("rs.listen"),
+    )
+}
+"""All of them, by their settings."""
+CENTRAL = _port("botm.listen", "botm")
+"""``botm.listen`` of a central BOT-M."""
+
+
+def wire_of(config: Config, setting: str) -> Wire:
+    """The wire that this setting stands for."""
+    if setting == CENTRAL.setting and config.botm.serves == "botms":
+        return CENTRAL
+    return WIRES[setting]
+
+
+def endpoint(config: Config, setting: str) -> str:
+    """The endpoint string of a wire, complete; empty: there is none.
+
+    :param setting: table and key of ``lcc.toml``.
+    :raises ConfigError: the wire leaves this machine unprotected.
+    """
+    wire = wire_of(config, setting)
+    text = wire.text(config)
+    kind, _, rest = text.partition(":")
+    if kind == "tls":
+        return _written_out(config, wire, rest)
+    if wire.peers is not None and not config.tls.insecure and leaves_machine(text):
+        raise ConfigError([f"{setting} = {text!r}: {_unprotected(wire)}"])
+    return text
+
+
+def _unprotected(wire: Wire) -> str:
+    peer = "whoever reaches this port can pose" if wire.listens else "whoever is there, or in between, can pose"
+    peers = " or ".join(sorted(wire.peers or ()))
+    return (
+        f"a wire between roles that leaves the machine must be tls:…, because {peer} as {peers}; "
+        "or say insecure = true in [tls]"
+    )
+
+
+def _written_out(config: Config, wire: Wire, rest: str) -> str:
+    given = set(re.findall(r"(?:^|(?<!\\):)(\w+)=", rest))
+    arguments: list[tuple[str, str]] = []
+    if wire.peers is None:
+        files = CertificateFiles(
+            None, config.under_home(config.tls.public_certificate), config.under_home(config.tls.public_key)
+        )
+    else:
+        files = certificate_files(config, wire.role)
+        arguments.append(("roles", "+".join(sorted(wire.peers))))
+    paths: tuple[tuple[str, Path | None], ...] = (
+        ("ca", files.ca),
+        ("certificate", files.certificate),
+        ("key", files.key),
+    )
+    arguments += [(name, str(path)) for name, path in paths if path is not None and name not in given]
+    return ":".join([PREFIX, rest, *(f"{name}={_quoted(value)}" for name, value in arguments)])
+
+
+def _quoted(text: str) -> str:
+    return re.sub(r"([\\:=])", r"\\\1", text)
+
+
+def certificate_files(config: Config, role: str) -> CertificateFiles:
+    """What a role shows and whom it trusts, where other roles are concerned."""
+    settings = config.tls
+    certificate, key = (text.replace("{role}", role) for text in (settings.certificate, settings.key))
+    return CertificateFiles(config.under_home(settings.ca), config.under_home(certificate), config.under_home(key))
+
+
+_LOCAL_PORT = re.compile(r"tcp6?:.*interface=(?:127\.[0-9.]+|localhost|\\:\\:1)(?::|\Z)")
+_LOCAL_HOST = re.compile(r"tcp6?:(?:host=)?(?:127\.[0-9.]+|localhost|\\:\\:1):")
+
+
+def leaves_machine(text: str) -> bool:
+    """Whether others than this machine may be at the other end of an endpoint; empty text: nobody is."""
+    text = text.removeprefix("haproxy:")
+    if not text or text.startswith(("unix:", "systemd:domain=UNIX")):
+        return False
+    return not (_LOCAL_PORT.match(text) or _LOCAL_HOST.match(text))
+
+
+def shown(text: str) -> str:
+    """An endpoint string for a person: without what :func:`endpoint` added to it."""
+    if not text.startswith(f"{PREFIX}:"):
+        return text
+    parts = re.split(r"(?<!\\):", text)[1:]
+    kept = [part for part in parts if part.partition("=")[0] not in ("roles", "ca", "certificate", "key")]
+    return ":".join(["tls", *kept])
