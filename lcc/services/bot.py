@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
 
 from lcc.config import Config
 from lcc.roles.bot.engine import Robot
@@ -14,9 +13,7 @@ from lcc.services.outside import Outside, real_outside
 from lcc.storage.content import AttemptFolder
 from lcc.storage.named import NamedFolder
 from lcc.transport.links import PortService, RetryPolicy, link_service
-from lcc.transport.wires import endpoint, leaves_machine, shown
-
-_log = Logger()
+from lcc.transport.wires import endpoint
 
 
 class Options(RoleOptions):
@@ -57,13 +54,9 @@ def build_listening(config: Config, outside: Outside) -> MultiService:
     settings, reactor = config.bot, outside.reactor
     files = NamedFolder(config.under_home(settings.listen_files), outside.disk)
     robot = ListeningRobot(reactor, outside.fetchers(reactor, settings), files.sink)
-    port = endpoint(config, "bot.listen")
-    if leaves_machine(config.endpoint(settings.listen)) and not settings.listen.startswith("tls:"):
-        _log.warn(
-            "{endpoint} may be reached from elsewhere: whoever does has URLs fetched here", endpoint=shown(port)
-        )
+    port = PortService(reactor, endpoint(config, "bot.listen"), TypistFactory(robot))
     services = MultiService()
-    for service in (_Fetching(robot), PortService(reactor, port, TypistFactory(robot))):
+    for service in (_Fetching(robot), port):
         service.setServiceParent(services)
     return services
 

@@ -12,11 +12,14 @@ import re
 from pathlib import Path
 
 import attrs
+from twisted.logger import Logger
 
 from lcc.config import Config
 from lcc.errors import ConfigError
 from lcc.transport.certificates import CertificateFiles
 from lcc.transport.tls_endpoints import PREFIX
+
+_log = Logger()
 
 
 @attrs.frozen
@@ -89,18 +92,28 @@ def endpoint(config: Config, setting: str) -> str:
     kind, _, rest = text.partition(":")
     if kind == "tls":
         return _written_out(config, wire, rest)
-    if wire.peers is not None and not config.tls.insecure and leaves_machine(text):
-        raise ConfigError([f"{setting} = {text!r}: {_unprotected(wire)}"])
+    if wire.peers is not None and leaves_machine(text):
+        danger = _danger(wire)
+        if not config.tls.insecure:
+            raise ConfigError(
+                [
+                    f"{setting} = {text!r}: a wire between roles that leaves the machine must be tls:…, because "
+                    f"{danger}; or say insecure = true in [tls]"
+                ]
+            )
+        _log.warn("{setting} = {endpoint!r} is insecure: {danger}", setting=setting, endpoint=text, danger=danger)
     return text
 
 
-def _unprotected(wire: Wire) -> str:
-    peer = "whoever reaches this port can pose" if wire.listens else "whoever is there, or in between, can pose"
+def _danger(wire: Wire) -> str:
+    if wire.setting == "bot.listen":
+        return "whoever reaches this port has URLs fetched"
+    if wire.setting == "botm.content_listen":
+        return "whoever reaches this port can read all content"
     peers = " or ".join(sorted(wire.peers or ()))
-    return (
-        f"a wire between roles that leaves the machine must be tls:…, because {peer} as {peers}; "
-        "or say insecure = true in [tls]"
-    )
+    if wire.listens:
+        return f"whoever reaches this port can pose as {peers}"
+    return f"whoever is there, or in between, can pose as {peers}"
 
 
 def _written_out(config: Config, wire: Wire, rest: str) -> str:

@@ -253,11 +253,12 @@ def test_stopping_ends_a_fetch_in_passage(tmp_path: Path) -> None:
             robot.stop()
 
 
-def test_an_endpoint_for_all_the_world_is_warned_of(tmp_path: Path) -> None:
+def test_an_endpoint_for_all_the_world_is_refused_or_warned_of(tmp_path: Path) -> None:
     from twisted.internet.testing import MemoryReactorClock
     from twisted.logger import LogLevel, globalLogPublisher
 
     from lcc.config import parse_config
+    from lcc.errors import ConfigError
     from lcc.services.bot import build_listening
     from lcc.services.outside import real_outside
 
@@ -276,12 +277,13 @@ def test_an_endpoint_for_all_the_world_is_warned_of(tmp_path: Path) -> None:
             "tcp:1",
             "tcp:1:interface=1.2.3.4",
         ):
-            build_listening(
-                parse_config(f'[bot]\nlisten = "{endpoint}"\n', tmp_path), real_outside(MemoryReactorClock())
-            )
+            text = f'[bot]\nlisten = "{endpoint}"\n[tls]\ninsecure = true\n'
+            build_listening(parse_config(text, tmp_path), real_outside(MemoryReactorClock()))
     finally:
         globalLogPublisher.removeObserver(observe)
     assert heard == ["tcp:1", "tcp:1:interface=1.2.3.4"]
+    with pytest.raises(ConfigError, match=r"bot\.listen = 'tcp:1': .* must be tls:"):
+        build_listening(parse_config('[bot]\nlisten = "tcp:1"\n', tmp_path), real_outside(MemoryReactorClock()))
     build_listening(parse_config("", tmp_path), real_outside(MemoryReactorClock()))
 
 
