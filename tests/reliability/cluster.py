@@ -162,13 +162,17 @@ class Cluster(Tree):
             for path in (self.folder / home / "spool").glob("*.set")
         ]
 
-    def register(self, count: int, port: int) -> list[Registered]:
-        """Register providers whose pages are on this port."""
+    def register(self, count: int, port: int, special: bool) -> list[Registered]:
+        """Register providers whose pages are on this port.
+
+        :param special: some of them are of a special kind.
+        """
         database = self.open_database()
         registered = []
         for index in range(count):
             name, password = f"p{index:02d}", generate_password()
-            kind = KINDS[index // KINDS_EVERY % len(KINDS)] if index % KINDS_EVERY == 0 else Kind()
+            number, ordinary = divmod(index, KINDS_EVERY)
+            kind = KINDS[number % len(KINDS)] if special and not ordinary else Kind()
             provider = Provider(
                 0,
                 (f"http://127.0.0.1:{port}/{name}/",),

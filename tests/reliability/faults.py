@@ -11,8 +11,8 @@ import attrs
 
 from .cluster import DATABASE, LEASE_SECONDS, Cluster
 
-KILL, SEVERAL, EVERYTHING = 0.74, 0.12, 0.02
-"""Shares of the kinds of faults; the rest stand still."""
+SEVERAL, EVERYTHING = 0.12, 0.02
+"""Shares of the faults in which several processes are killed at once, and all of them."""
 DOWN_SECONDS = (0.0, 0.0, 0.5, 2.0, 8.0)
 """How long a killed process stays away."""
 STILL_SECONDS = (2.0, LEASE_SECONDS + 3.0, LEASE_SECONDS + 12.0)
@@ -39,15 +39,17 @@ class Fault:
 class Faults:
     """Does one thing after the other.
 
+    :param still_share: of the faults, those that let a process stand still.
     :param follower: kills and starts the content user.
     :ivar done: all that was done.
     :ivar kills: role -> kills.
     :ivar stills: role -> how often it stood still.
     """
 
-    def __init__(self, cluster: Cluster, random: Random, follower: Callable[[], None]) -> None:
+    def __init__(self, cluster: Cluster, random: Random, still_share: float, follower: Callable[[], None]) -> None:
         self._cluster = cluster
         self._random = random
+        self._still_share = still_share
         self._follower = follower
         self._victims = [*cluster.configs, *([DATABASE] if cluster.server is not None else [])]
         self._due: list[tuple[float, str, str, float]] = []
@@ -64,18 +66,15 @@ class Faults:
             return
         if random.random() < 0.1:
             self._follower()
-        if luck < KILL:
-            self._kill([self._choose(up)])
-        elif luck < KILL + SEVERAL:
-            self._kill(random.sample(up, min(len(up), random.randint(2, 5))))
-        elif luck < KILL + SEVERAL + EVERYTHING:
+        if luck < EVERYTHING:
             self._kill(up)
-        elif len(self._cluster.still) < STILL_MAX:
-            name = self._choose(up)
-            self._cluster.stand_still(name)
-            self.stills[self._cluster.role(name)] += 1
-            now = time.time()
-            self._due.append((now + random.choice(STILL_SECONDS) * random.uniform(1, 1.2), "still", name, now))
+        elif luck < EVERYTHING + SEVERAL:
+            self._kill(random.sample(up, min(len(up), random.randint(2, 5))))
+        elif luck >= 1 - self._still_share:
+            if len(self._cluster.still) < STILL_MAX:
+                self._stand_still(self._choose(up))
+        else:
+            self._kill([self._choose(up)])
 
     def _choose(self, names: list[str]) -> str:
         """Each role as often as any other."""
@@ -90,6 +89,13 @@ class Faults:
             now = time.time()
             # Together, or one after the other.
             self._due.append((now + down * self._random.uniform(0.7, 1), "kill", name, now))
+
+    def _stand_still(self, name: str) -> None:
+        self._cluster.stand_still(name)
+        self.stills[self._cluster.role(name)] += 1
+        now = time.time()
+        seconds = self._random.choice(STILL_SECONDS) * self._random.uniform(1, 1.2)
+        self._due.append((now + seconds, "still", name, now))
 
     def tick(self) -> list[str]:
         """Start what is due to be started, let go on what is due to; gives what was started."""

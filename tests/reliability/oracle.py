@@ -139,7 +139,7 @@ def contradiction(op: Op | None, row: Row | None, path: str, errors: dict[str, l
         version = version_of(path, row.data) if row.data is not None else None
         if version is None:
             return "what is cached is no version of this page"
-        if version >= op.version or op.kind == IF_ABSENT:
+        if version >= op.version:
             return ""
         if any(code not in GONE for code in codes):
             return ""  # it has failed, what was there is kept

@@ -45,6 +45,8 @@ class Plan:
     :ivar providers: how many.
     :ivar pace_seconds: between two sets on each of a provider's two connections, on average.
     :ivar fault_seconds: between two faults, on average.
+    :ivar special: some providers have hours, bandwidth or quotas.
+    :ivar still_share: of the faults, those that let a process stand still.
     """
 
     seed: int
@@ -54,6 +56,8 @@ class Plan:
     providers: int = 50
     pace_seconds: float = 8.0
     fault_seconds: float = 1.5
+    special: bool = True
+    still_share: float = 0.12
     unses: int = 2
     machines: int = 2
     robots: int = 2
@@ -123,10 +127,10 @@ class Run:
         home.mkdir()
         self.cluster = Cluster(home, server, unses=plan.unses, machines=plan.machines, robots=plan.robots)
         self.port = free_port()
-        self.providers: list[Registered] = self.cluster.register(plan.providers, self.port)
+        self.providers: list[Registered] = self.cluster.register(plan.providers, self.port, plan.special)
         self.world: World | None = None
         self.follower = Follower(f"unix:{self.cluster.sockets()}", folder / "follower")
-        self.faults = Faults(self.cluster, self._random, self._kill_follower)
+        self.faults = Faults(self.cluster, self._random, plan.still_share, self._kill_follower)
         self.returns = Returns(self.cluster)
         self.database = self.cluster.open_database()
         self.quiet_seconds: list[float] = []

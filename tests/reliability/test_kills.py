@@ -1,0 +1,35 @@
+"""A small slice of ``make kill-test``; LCC_LONG=1 does it on MariaDB as well."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from .run import Plan, run
+
+BACKENDS = ("sqlite", "mariadb") if os.environ.get("LCC_LONG") else ("sqlite",)
+SEED = int(os.environ.get("LCC_KILL_SEED", "0")) or time.time_ns() % 100_000
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_random_kills(backend: str) -> None:
+    print(f"LCC_KILL_SEED={SEED}")
+    plan = Plan(
+        SEED,
+        backend,
+        kills=6,
+        rounds=1,
+        providers=8,
+        special=False,
+        pace_seconds=0.8,
+        fault_seconds=0.4,
+        still_share=0.0,
+        machines=1,
+        robots=2,
+    )
+    result = run(plan, print)
+    print(result)
+    assert sum(result["kills"].values()) >= plan.kills
+    assert result["accepted"] and result["requests"] and result["cached"], "it has done nothing"
