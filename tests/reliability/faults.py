@@ -17,7 +17,7 @@ DOWN_SECONDS = (0.0, 0.0, 0.5, 2.0, 8.0)
 """How long a killed process stays away."""
 STILL_SECONDS = (2.0, LEASE_SECONDS + 3.0, LEASE_SECONDS + 12.0)
 """The last two: longer than a lease; the last: longer than silence is endured, too."""
-STILL_MAX = 2
+STILL_MAX = 3
 """Processes that stand still at once."""
 FOLLOWER = "follower"
 

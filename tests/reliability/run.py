@@ -57,7 +57,7 @@ class Plan:
     pace_seconds: float = 8.0
     fault_seconds: float = 1.5
     special: bool = True
-    still_share: float = 0.12
+    still_share: float = 0.2
     unses: int = 2
     machines: int = 2
     robots: int = 2

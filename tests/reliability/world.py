@@ -42,7 +42,10 @@ from .journal import (
 from .pages import Page, content
 
 FIRST_PAGES = 12
-FULL_SHARE, CUT_SHARE, REFUSED_SHARE, SLIP_SHARE = 0.07, 0.06, 0.03, 0.03
+FULL_SHARE, CUT_SHARE, LEAVE_SHARE, REFUSED_SHARE, SLIP_SHARE = 0.07, 0.06, 0.06, 0.03, 0.03
+LEAVE_SECONDS_MAX = 0.1
+"""After that a provider that does not wait for the answer is gone."""
+HEALED_SHARE = 0.7
 TROUBLES = ("404", "500", "503", "cut", "slow")
 ANSWER_SECONDS, SLOW_SECONDS = 0.03, 3.0
 TIMEOUT_SECONDS, CONNECT_SECONDS = 15.0, 5.0
@@ -110,6 +113,12 @@ class Provider:
             page = random.choice(list(self.pages.values()))
             page.exists, page.version = True, page.version + 1
 
+    def heal(self) -> None:
+        """Most of what was wrong with the pages is mended."""
+        for page in self.pages.values():
+            if page.trouble and self._random.random() < HEALED_SHARE:
+                page.trouble = ""
+
     # The sets.
 
     def _compose(self, full: bool) -> list[tuple[str, str]]:
@@ -173,9 +182,16 @@ class Provider:
             )
             return True
 
+        leaving: list[Any] = []
+
+        def sent(_count: int) -> None:
+            if leaves:
+                leaving.append(reactor.callLater(random.uniform(0, LEAVE_SECONDS_MAX), telling.cancel))  # type: ignore[attr-defined]
+
+        leaves = random.random() < LEAVE_SHARE
         code, faults, received = 0, [], 0
         try:
-            done = await submit(
+            telling = submit(
                 reactor,
                 cut,
                 self.pid,
@@ -184,13 +200,18 @@ class Provider:
                 full=full,
                 urlprefix=f"http://127.0.0.1:{world.port}/{self._name}/",
                 on_welcome=welcomed,
+                on_progress=sent,
                 timeout_seconds=TIMEOUT_SECONDS,
                 connect_timeout_seconds=CONNECT_SECONDS,
             )
+            done = await telling
             how = ACCEPTED if done.accepted else REJECTED
             code, faults, received = done.code, [_fault(each) for each in done.faults], done.received
         except Unreachable as failure:
             how = UNKNOWN if failure.uncertain and not cut.done else UNSENT
+        for call in leaving:
+            if call.active():
+                call.cancel()
         world.note("answer", n=number, how=how, code=code, faults=faults, received=received)
         if how == ACCEPTED:
             self._pending -= {name for _, name, _, _ in ops}
@@ -313,8 +334,10 @@ class World:
         self._tell_paused()
 
     def pause(self) -> None:
-        """Begin no more sets."""
+        """Begin no more sets; most of what was wrong with the pages is mended."""
         self._paused = []
+        for provider in self._providers.values():
+            provider.heal()
         self._tell_paused()
 
     def go(self) -> None:
