@@ -295,10 +295,12 @@ def _kept_if_broken() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="lcc-kills-"))
     try:
         yield folder
-    except BaseException:
+    except Exception:
         raise
-    else:
+    except BaseException:  # somebody has stopped it
         shutil.rmtree(folder)
+        raise
+    shutil.rmtree(folder)
 
 
 def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
@@ -315,7 +317,7 @@ def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
         stack.callback(this.close)
         try:
             case = this.go()
-        except BaseException:
+        except Exception:
             tell(f"seed {plan.seed} on {plan.backend}: kept in {folder}")
             if server is not None:
                 server.kill()
