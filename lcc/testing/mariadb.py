@@ -31,16 +31,19 @@ class PrivateMariaDb:
     """A server of its own; a context manager.
 
     :param durable: commits are synced to disk (for benchmarks; tests are faster without).
+    :param folder: everything is in a new folder there; None: where temporary files are.
+    :param log_mib: size of its redo log, which is there from the start.
     :raises MariaDbMissing: it is not installed, or does not start; the text says what to do.
     """
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, folder: Path | None = None, log_mib: int = 256) -> None:
         self._install = _program("mariadb-install-db")
         self._server = _program("mariadbd")
         self._durable = durable
         self._process: subprocess.Popen[bytes] | None = None
         # Socket paths must be shorter than about a hundred characters.
-        self.folder = Path(tempfile.mkdtemp(prefix="lcc-mariadb-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="lcc-mariadb-", dir=folder))
+        self._log_mib = log_mib
         self.socket = self.folder / "sock"
         self._data = self.folder / "data"
         self._log = self.folder / "log"
@@ -105,7 +108,7 @@ class PrivateMariaDb:
                     *("--skip-networking", "--skip-name-resolve", f"--pid-file={data}/pid"),
                     *("--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin"),
                     *("--transaction-isolation=READ-COMMITTED", "--innodb-buffer-pool-size=256M"),
-                    *("--innodb-log-file-size=256M", "--performance-schema=OFF"),
+                    *(f"--innodb-log-file-size={self._log_mib}M", "--performance-schema=OFF"),
                     f"--innodb-flush-log-at-trx-commit={1 if self._durable else 0}",
                 ],
                 stdout=output,

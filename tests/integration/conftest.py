@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from .small_disk import SmallDisk, may_mount, run_in_namespace, why_no_namespace
 from .system import OriginServer, System
 
 DOCUMENTATION = ("/usr/share/doc/python3-doc/html", "/usr/share/doc")
@@ -33,6 +34,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = [item for item in items if item.name in LONG]
     items[:] = [item for item in items if item.name not in LONG]
     config.hook.pytest_deselected(items=long)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """What mounts disks runs where it may."""
+    if "small_disk" not in pyfuncitem.fixturenames or may_mount():
+        return None
+    why = why_no_namespace()
+    if why:
+        pytest.skip(why)
+    run_in_namespace(pyfuncitem.nodeid, pyfuncitem.config.rootpath)
+    return True
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Callable[..., SmallDisk]]:
+    """``small_disk(size_bytes)``: a file system of that size (:mod:`small_disk`)."""
+    disks: list[SmallDisk] = []
+
+    def small_disk(size_bytes: int, files: int = 100_000) -> SmallDisk:
+        disks.append(SmallDisk(size_bytes, files))
+        return disks[-1]
+
+    yield small_disk
+    for disk in disks:
+        disk.close()
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from lcc.interfaces import IContentFolder
 
 _log = Logger()
 
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 2.0
 PAUSE_FIRST_SECONDS = 5.0
 PAUSE_MAX_SECONDS = 60.0
 
