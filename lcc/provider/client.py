@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -37,12 +38,16 @@ from lcc.interfaces import IConversation
 from lcc.protocols.cp_uns import InitAccepted, InitRejected, SetAccepted, SetRejected, UnsMessage, UrlFault
 from lcc.protocols.cp_uns_client import ClientReader, init, reply_feed, set_begin, set_end, url_element
 from lcc.protocols.xmlfeed import Event
+from lcc.transport.certificates import CertificateFiles, Credentials
 from lcc.transport.stream import StreamLimits, XmlStream
+from lcc.transport.tls import ClientTls
+from lcc.transport.tls_endpoints import TlsClientEndpoint, reactor_clock
 
 DEFAULT_PORT = 9000
 _BATCH = 500
 _CLOSING_SECONDS = 5.0
 _HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^:\[\]/=]+))(?::(?P<port>\d{1,5}))?")
+_TLS_HOST_PORT = re.compile(r"tls:([^=]*:\d{1,5})")
 
 
 class Unreachable(Exception):
@@ -81,14 +86,20 @@ class Submission:
     fault_count: int = 0
 
 
-def uns_endpoint(reactor: Any, text: str) -> IStreamClientEndpoint:
+def uns_endpoint(reactor: Any, text: str, tls: bool = False, ca_file: Path | None = None) -> IStreamClientEndpoint:
     """The endpoint that a user means: ``HOST:PORT``, ``HOST``, ``[IPv6]:PORT``, or a Twisted endpoint string
-    (``tls:host:9000``, ``unix:/path``).
+    (``unix:/path``); ``tls:HOST:PORT`` is ``HOST:PORT`` over TLS.
 
+    :param tls: over TLS; the UNS's certificate must be for the host.
+    :param ca_file: a PEM file with the authorities that are trusted; None: those of the system.
     :raises ValueError: it cannot be understood.
+    :raises ConfigError: the authorities cannot be read.
     """
-    match = _HOST_PORT.fullmatch(text)
+    over_tls = _TLS_HOST_PORT.fullmatch(text)
+    match = _HOST_PORT.fullmatch(text if over_tls is None else over_tls[1])
     if match is None:
+        if tls:
+            raise ValueError(f"{text!r}: over TLS, it must be HOST:PORT")
         try:
             endpoint: IStreamClientEndpoint = clientFromString(reactor, text)
         except (ValueError, TypeError, KeyError, IndexError) as error:
@@ -97,7 +108,14 @@ def uns_endpoint(reactor: Any, text: str) -> IStreamClientEndpoint:
     port = int(match["port"] or DEFAULT_PORT)
     if not 0 < port < 65536:
         raise ValueError(f"{text!r}: there is no port {port}")
-    return HostnameEndpoint(reactor, match["six"] or match["host"], port)
+    host = match["six"] or match["host"]
+    endpoint = HostnameEndpoint(reactor, host, port)
+    if not tls and over_tls is None:
+        return endpoint
+    trusted = Credentials(CertificateFiles(ca_file), reactor_clock(reactor))
+    secured = TlsClientEndpoint(reactor, endpoint, ClientTls(trusted, None).towards(host))
+    secured.load()
+    return secured
 
 
 @attrs.frozen

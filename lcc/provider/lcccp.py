@@ -53,7 +53,13 @@ def _password(pwd: str | None, pwd_file: Path | None) -> str:
 
 
 @click.command()
-@click.option("--uns", required=True, help="The UNS: HOST:PORT, or an endpoint such as tls:HOST:PORT or unix:PATH.")
+@click.option("--uns", required=True, help="The UNS: HOST:PORT, or an endpoint such as unix:PATH.")
+@click.option("--tls", is_flag=True, help="Over TLS: HOST:PORT is encrypted, and its certificate must be for HOST.")
+@click.option(
+    "--ca-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Whom to trust over TLS, a PEM file; without: whom the system trusts.",
+)
 @click.option("--pid", required=True, type=click.IntRange(1, 2**32 - 1), help="The provider's id.")
 @click.option("--pwd", help="The provider's password. Others on this machine can see it: use --pwd-file.")
 @click.option("--pwd-file", type=click.Path(dir_okay=False, path_type=Path), help="A file with it in its first line.")
@@ -72,6 +78,8 @@ def _password(pwd: str | None, pwd_file: Path | None) -> str:
 @click.version_option(package_name="lcc", prog_name="lcccp")
 def command(
     uns: str,
+    tls: bool,
+    ca_file: Path | None,
     pid: int,
     pwd: str | None,
     pwd_file: Path | None,
@@ -99,7 +107,9 @@ def command(
         raise click.UsageError(f"--urlprefix: {urlprefix} does not begin like http://site/")
     if statefile is not None and not check:
         raise click.UsageError("--statefile belongs to --check; otherwise the stream names it")
-    orders = Orders(uns, pid, password, urlprefix, timeout, retries, show_errors, quiet)
+    if ca_file is not None and not (tls or uns.startswith("tls:")):
+        raise click.UsageError("--ca-file belongs to --tls")
+    orders = Orders(uns, pid, password, urlprefix, timeout, retries, show_errors, quiet, tls, ca_file)
     with ExitStack() as stack:
         spool = None
         state = None if statefile is None else StateFile(statefile)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -10,6 +11,7 @@ import click
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 
+from lcc.errors import ConfigError
 from lcc.errors import code as code_of
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
@@ -39,7 +41,7 @@ _RETRY_SECONDS = (2.0, 4.0, 8.0, 16.0, 30.0)
 class Orders:
     """What the user asked for.
 
-    :ivar uns: the UNS, as :func:`lcc.provider.client.uns_endpoint` understands it.
+    :ivar uns, tls, ca_file: the UNS, as :func:`lcc.provider.client.uns_endpoint` understands it.
     :ivar retries: further attempts when there is no answer, or the LCC says "try again later".
     :ivar show_errors: how many URL errors are printed in full.
     """
@@ -52,6 +54,8 @@ class Orders:
     retries: int
     show_errors: int
     quiet: bool
+    tls: bool = False
+    ca_file: Path | None = None
 
 
 class Submitter:
@@ -83,9 +87,9 @@ class Submitter:
     async def run(self, reactor: Any) -> int:
         """Connect, send, tell; gives the exit code."""
         try:
-            endpoint = uns_endpoint(reactor, self._orders.uns)
-        except ValueError as error:
-            self._complain(f"--uns: {error}")
+            endpoint = uns_endpoint(reactor, self._orders.uns, self._orders.tls, self._orders.ca_file)
+        except (ValueError, ConfigError) as error:
+            self._complain(f"--ca-file: {error}" if isinstance(error, ConfigError) else f"--uns: {error}")
             self._discard()
             return USAGE
         for attempt in range(self._orders.retries + 1):
