@@ -54,10 +54,12 @@ class Unreachable(Exception):
     """The UNS gave no answer.
 
     :ivar uncertain: the whole set was sent before; it may have been accepted.
+    :ivar silent: there was a connection, and nothing that could be understood came over it.
     """
 
-    def __init__(self, text: str, uncertain: bool = False) -> None:
+    def __init__(self, text: str, uncertain: bool = False, silent: bool = False) -> None:
         self.uncertain = uncertain
+        self.silent = silent
         super().__init__(text)
 
 
@@ -184,14 +186,14 @@ class ProviderConversation:
             self._stream.next_document()
 
     def stream_failed(self, error: StreamError) -> None:
-        self._fail(f"the answer cannot be understood: {error}")
+        self._fail(f"the answer cannot be understood: {error}", silent=self._welcome is None)
 
     def stream_resumed(self) -> None:
         self._sign_of_life()
         self._pump()
 
     def peer_finished(self) -> None:
-        self._fail("the UNS closed the connection before its answer was complete")
+        self._fail("the UNS closed the connection before its answer was complete", silent=self._welcome is None)
 
     def stream_closed(self, reason: Failure) -> None:
         for call in (self._silence_call, self._pump_call):
@@ -199,7 +201,9 @@ class ProviderConversation:
                 call.cancel()
         if self._outcome is None:
             how = "was closed" if reason.check(ConnectionDone) else f"was lost ({reason.getErrorMessage()})"
-            self._outcome = Unreachable(f"the connection {how} before the answer", self._end_sent)
+            self._outcome = Unreachable(
+                f"the connection {how} before the answer", self._end_sent, self._welcome is None
+            )
         self._tell()
 
     # Inside.
@@ -284,9 +288,9 @@ class ProviderConversation:
         else:
             self._stream.abort()  # what we have not sent yet, nobody wants
 
-    def _fail(self, text: str) -> None:
+    def _fail(self, text: str, silent: bool = False) -> None:
         if self._outcome is None:
-            self._end_with(Unreachable(text, self._end_sent))
+            self._end_with(Unreachable(text, self._end_sent, silent))
             self._stream.abort()
 
     def _end_with(self, outcome: Submission | Exception) -> None:

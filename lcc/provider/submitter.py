@@ -98,6 +98,8 @@ class Submitter:
             except Unreachable as failure:
                 self._may_be_accepted = self._may_be_accepted or failure.uncertain
                 self._complain(f"{self._orders.uns}: {printable(str(failure))}")
+                if failure.silent and not self._orders.tls:
+                    self._hint(["hint: a port that speaks TLS wants --tls"])
             else:
                 if submission.accepted or submission.code not in _COME_AGAIN or attempt == self._orders.retries:
                     return self._answered(submission)

@@ -24,6 +24,7 @@ HOST = "127.0.0.1"
 NONE, RIGHT, WRONG_CA, EXPIRED, EARLY, REVOKED = "none", "right", "wrong-ca", "expired", "early", "revoked"
 KINDS = (NONE, RIGHT, WRONG_CA, EXPIRED, EARLY, REVOKED)
 DAY = timedelta(days=1)
+VALIDITY = 100 * DAY
 
 
 class Pki:
@@ -39,7 +40,7 @@ class Pki:
             for kind, authority, when in (
                 (RIGHT, self.authority, now),
                 (WRONG_CA, stranger, now),
-                (EXPIRED, self.authority, now - 10 * DAY),
+                (EXPIRED, self.authority, now - 2 * VALIDITY),
                 (EARLY, self.authority, now + 10 * DAY),
                 (REVOKED, self.authority, now),
             ):
@@ -49,8 +50,8 @@ class Pki:
     def write(
         self, authority: Authority, role: str, kind: str, when: datetime, hosts: tuple[str, ...] = (HOST,)
     ) -> CertificateFiles:
-        """Issue one that is valid for a day from then on."""
-        key, certificate = authority.issue(list(hosts), role, DAY, when)
+        """Issue one that is valid from then on."""
+        key, certificate = authority.issue(list(hosts), role, VALIDITY, when)
         files = self.files(role, kind)
         assert files.key is not None and files.certificate is not None
         files.key.write_bytes(key)

@@ -136,14 +136,12 @@ async def test_an_answer_that_is_cut_off(api: Api, cache: Cache, monkeypatch: py
     await use(api, read)
 
 
-# Twisted's own use of pyOpenSSL.
-@pytest.mark.filterwarnings("ignore:Passing pyOpenSSL:DeprecationWarning")
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @pytest_twisted.ensureDeferred
 async def test_over_tls(backend: Backend, cache: Cache) -> None:
     cache.put(1, A)
     key, certificate, authority = Authority().write(backend.home, "localhost")
-    endpoint = f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={certificate}"
+    endpoint = f"tls:0:interface=127.0.0.1:key={key}:certificate={certificate}"
     api = Api(backend, 'without_token = "rows"', endpoint)
     address = f"https://localhost:{api.port}"
 

@@ -226,8 +226,6 @@ async def test_by_default_a_unix_socket_that_needs_no_token(
         await api.stop()
 
 
-# Twisted's own use of pyOpenSSL.
-@pytest.mark.filterwarnings("ignore:Passing pyOpenSSL:DeprecationWarning")
 @pytest_twisted.ensureDeferred
 async def test_elsewhere_a_token_is_needed_and_tls_protects_it(backend: Backend, cache: Cache) -> None:
     key, certificate, authority = Authority().write(backend.home, "localhost")
@@ -235,7 +233,7 @@ async def test_elsewhere_a_token_is_needed_and_tls_protects_it(backend: Backend,
     cache.fill(3000)
     _, token = add_user(cache, {2})
     _, everything = add_user(cache)
-    endpoint = f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={certificate}"
+    endpoint = f"tls:0:interface=127.0.0.1:key={key}:certificate={certificate}"
     api = Api(backend, f'listen_xml = "{endpoint}"\n')
 
     def connect() -> socket.socket:
