@@ -6,6 +6,7 @@
 #   make proof-tree   20,000 pages through a central BOT-M, three machines and nine robots, one of which is killed each second
 #   make cuts     every wire cut after every byte of a conversation; can be stopped, and goes on where it was
 #   make kill-test    kills processes of an LCC at work, and its database server, until KILLS=… are reached in all its runs
+#   make fuzz     mutated streams against all that reads from a connection, STREAMS=20000 of them; runs add up in build/fuzz
 #   make check    lint, format, types, news fragment
 #   make wheel    dist/lcc-*.whl
 #   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on)
@@ -19,7 +20,7 @@ STAMPS := $(VENV)/.stamps
 ARGS ?=
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test test-long proof-tree cuts kill-test check demo bench wheel clean
+.PHONY: help run-venv venv system test test-long proof-tree cuts fuzz kill-test check demo bench wheel clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -80,6 +81,11 @@ cuts: venv
 KILLS ?= 100
 kill-test: venv system
 	@$(PY) -m tests.reliability --kills $(KILLS) $(ARGS)
+
+# Adds to build/fuzz: it can be stopped, and goes on.
+STREAMS ?= 20000
+fuzz: venv
+	@$(PY) -m tests.fuzz.run --streams $(STREAMS) $(ARGS)
 
 check: venv
 	$(PY) -m ruff check .

@@ -5,7 +5,8 @@ the writer and the reader from its fields:
 
 * ``int``, ``str``, ``bool`` and each of them ``| None``; a field with a default may be absent on the wire, and is
   left out when it has its default;
-* the field's metadata may give a shorter wire name: ``attrs.field(metadata={"wire": "k"})``.
+* the field's metadata may give a shorter wire name: ``attrs.field(metadata={"wire": "k"})``;
+* numbers are bounded: all so that databases can hold them and one more, those of the fields in :data:`IDS` as ids.
 
 Unknown attributes are ignored, so that a newer peer may say more.
 """
@@ -20,6 +21,12 @@ import attrs
 
 from lcc.errors import StreamError
 from lcc.protocols.xmltext import quoted
+
+NUMBER_MAX = 2**62
+"""The greatest number that is read; the least is the same with a minus."""
+ID_MAX = 2**31 - 1
+"""The greatest id of a provider or a machine; 0 stands for none."""
+IDS = frozenset(["pid", "machine"])
 
 _Writer = tuple[str, Callable[[Any], str], Any]
 """How a field is written: `` name=``, its text in quotes, the default that is left out."""
@@ -43,14 +50,28 @@ def _write_int(value: int) -> str:
     return f'"{value}"'
 
 
-def _read_int(value: str) -> int:
+def read_number(value: str) -> int:
+    """A whole number as it stands on a wire.
+
+    :raises ValueError: it is none, or out of bounds.
+    """
     # int() alone takes '1_0', ' 1' and other digits than ours, and megabytes of them.
     if len(value) > 20 or not value.isascii() or not value.removeprefix("-").isdigit():
         raise ValueError(value)
-    return int(value)
+    number = int(value)
+    if not -NUMBER_MAX <= number <= NUMBER_MAX:
+        raise ValueError(value)
+    return number
 
 
-_READERS: dict[type, Callable[[str], Any]] = {int: _read_int, str: str, bool: _read_bool}
+def _read_id(value: str) -> int:
+    number = read_number(value)
+    if not 0 <= number <= ID_MAX:
+        raise ValueError(value)
+    return number
+
+
+_READERS: dict[type, Callable[[str], Any]] = {int: read_number, str: str, bool: _read_bool}
 _WRITERS: dict[type, Callable[[Any], str]] = {int: _write_int, str: quoted, bool: _write_bool}
 
 
@@ -75,7 +96,7 @@ class Flat:
             base = next(k for k in getattr(kind, "__args__", (kind,)) if k is not type(None))
             wire = field.metadata.get("wire", field.name)
             writers.append((f" {wire}=", _WRITERS[base], field.default))
-            readers.append((wire, _READERS[base], field.default))
+            readers.append((wire, _read_id if field.name in IDS else _READERS[base], field.default))
         # attrgetter gives no tuple for a single name, and takes none at all.
         getter: Any = attrgetter(*names) if len(names) > 1 else lambda self: tuple(getattr(self, n) for n in names)
         cls._values = staticmethod(getter)

@@ -19,7 +19,7 @@ import attrs
 
 from lcc.errors import StreamError
 from lcc.model import UrlNotice
-from lcc.protocols.flat import Flat, Vocabulary
+from lcc.protocols.flat import Flat, Vocabulary, read_number
 from lcc.protocols.xmltext import escape, escape_json
 
 
@@ -144,8 +144,8 @@ def read_notice(attributes: dict[str, str]) -> UrlNotice:
             get("m", ""),
             get("s", ""),
             get("d", ""),
-            None if length is None else int(length),
-            None if mtime is None else int(mtime),
+            None if length is None else read_number(length),
+            None if mtime is None else read_number(mtime),
             get("h", ""),
             "d" in options,
             "i" in options,

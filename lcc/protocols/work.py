@@ -22,7 +22,7 @@ from __future__ import annotations
 import attrs
 
 from lcc.errors import StreamError
-from lcc.protocols.flat import Flat, Vocabulary
+from lcc.protocols.flat import ID_MAX, Flat, Vocabulary
 from lcc.protocols.hello import Hello
 
 
@@ -266,6 +266,6 @@ def addressee(tag: str, attributes: dict[str, str]) -> int:
     :raises StreamError: it names none.
     """
     text = attributes.get("machine", "0")
-    if len(text) > 10 or not text.isascii() or not text.isdigit():
+    if len(text) > 10 or not text.isascii() or not text.isdigit() or int(text) > ID_MAX:
         raise StreamError("syntax", f"<{tag}> with machine={text[:80]!r}")
     return int(text)

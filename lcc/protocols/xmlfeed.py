@@ -12,7 +12,8 @@ thing that cannot stand there (the next root, or its XML declaration) expat repo
 goes on from that byte.
 
 Bounds: bytes a document, bytes a token (what is held back until its ``>``), depth, attributes an element, length
-of a value, length of a text, and distinct names (expat keeps each name that it ever saw).
+of a value, length of a text, and distinct names (expat keeps each name that it ever saw); and, as a multiple of the
+bytes that came, what expat has to read again because a token comes in many pieces.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ _MISPLACED = expat.errors.codes[expat.errors.XML_ERROR_MISPLACED_XML_PI]
 # Found behind a root, these say that another document begins: its root, or its XML declaration.
 _NEXT_DOCUMENT = (expat.errors.codes[expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT], _MISPLACED)
 _WHITE = b" \t\r\n"
+# Expat begins an incomplete token anew with each piece of it.  That happens where a ">" stands inside of a value or
+# comment, and costs an honest peer next to nothing; a peer that sends such a token byte by byte is not worth it.
+_READ_AGAIN_PER_BYTE = 64
+_READ_AGAIN_BYTES = 16384
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -133,6 +138,7 @@ class XmlFeed:
         self._begun = False
         self._ended = False
         self._fed = 0
+        self._read_again = 0
         self._outside = bytearray()
         self._outside_base = 0
         self._end_offset = 0
@@ -267,8 +273,14 @@ class XmlFeed:
         elif len(self._outside) > self.limits.prolog_bytes:
             raise StreamError("limit", "too much before the root element")
         # What expat keeps of an incomplete token that has a '>' in it, such as a comment.
-        if self._fed - self._parser.CurrentByteIndex > self.limits.token_bytes:
-            raise self._failure(StreamError("limit", f"a tag or text of more than {self.limits.token_bytes} bytes"))
+        kept = self._fed - self._parser.CurrentByteIndex
+        if kept:
+            if kept > self.limits.token_bytes:
+                text = f"a tag or text of more than {self.limits.token_bytes} bytes"
+                raise self._failure(StreamError("limit", text))
+            self._read_again += kept
+            if self._read_again > _READ_AGAIN_PER_BYTE * self._fed + _READ_AGAIN_BYTES:
+                raise self._failure(StreamError("limit", "a tag in too many pieces"))
         if limit is not None and self._fed > limit:
             raise self._failure(StreamError("limit", f"a message of more than {limit} bytes"))
         return None

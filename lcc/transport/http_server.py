@@ -8,6 +8,7 @@ twisted.web's channel trusts its peer in some ways that cost memory or a connect
 - A client has some time for the head and body of a request, from its first byte on, however steadily it sends.
 - A connection that is to be closed and whose peer does not take the rest is closed without it.
 - A body is not kept; one that is longer than it may be closes the connection.
+- What still arrives after the connection was closed (over TLS it does) is not looked at.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class GuardedChannel(HTTPChannel):
     """A request whose answer has ended but has not left."""
     _arriving: IDelayedCall | None = None
     """Ends a request that takes too long to arrive."""
+    _leaving = False
+    """The connection was closed here."""
 
     _idle_seconds: float | None = None
 
@@ -67,6 +70,8 @@ class GuardedChannel(HTTPChannel):
         super().connectionMade()
 
     def dataReceived(self, data: bytes) -> None:
+        if self._leaving:
+            return
         if self._arriving is None and not self._answering:
             self._arriving = self.callLater(REQUEST_SECONDS, self._too_late)
         super().dataReceived(data)
@@ -99,6 +104,7 @@ class GuardedChannel(HTTPChannel):
             self.requestDone(request)
 
     def loseConnection(self) -> None:
+        self._leaving = True
         if self._abortingCall is None:
             self.setTimeout(self._idle_seconds)
         super().loseConnection()

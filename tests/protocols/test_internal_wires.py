@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lcc.errors import StreamError
 from lcc.model import UrlNotice
 from lcc.protocols import hello, uns_qm, work
-from lcc.protocols.flat import Flat, Vocabulary
+from lcc.protocols.flat import ID_MAX, IDS, NUMBER_MAX, Flat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
 from lcc.protocols.uns_qm import NOTICE_TAG, read_notice, write_notice
 from lcc.protocols.xmlfeed import NAMESPACE, Start, XmlFeed
@@ -24,7 +24,7 @@ MESSAGES = [
     if isinstance(kind, type) and issubclass(kind, Flat) and kind not in (Flat, Hello)
 ]
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=20)
-NUMBERS = st.integers(-(2**62), 2**62)
+NUMBERS = st.integers(-NUMBER_MAX, NUMBER_MAX)
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
     int: NUMBERS,
     str: TEXTS,
@@ -46,7 +46,9 @@ def read(text: str) -> Start:
 def test_every_message_is_read_as_it_was_written(data: st.DataObject) -> None:
     for kind in MESSAGES:
         hints = get_type_hints(kind)
-        message = kind(**{field.name: data.draw(VALUES[hints[field.name]]) for field in attrs.fields(kind)})
+        names = [field.name for field in attrs.fields(kind)]
+        values = {name: st.integers(0, ID_MAX) if name in IDS else VALUES[hints[name]] for name in names}
+        message = kind(**{name: data.draw(value) for name, value in values.items()})
         start = read(message.to_xml())
         vocabularies = (uns_qm.FROM_UNS, uns_qm.FROM_QM, work.DOWN, work.UP)
         knowing = [vocabulary for vocabulary in vocabularies if vocabulary._kinds.get(kind.TAG) is kind]
@@ -61,6 +63,7 @@ class Sample(Flat):
     text: str = "usual"
     flag: bool = False
     maybe: int | None = attrs.field(default=None, metadata={"wire": "m"})
+    pid: int = 0
 
 
 def test_what_has_its_default_stands_not_on_the_wire() -> None:
@@ -82,6 +85,10 @@ def test_what_has_its_default_stands_not_on_the_wire() -> None:
         {"number": "1" * 21},
         {"number": "1", "flag": "true"},
         {"number": "1", "m": "x"},
+        {"number": str(NUMBER_MAX + 1)},
+        {"number": str(-NUMBER_MAX - 1)},
+        {"number": "1", "pid": "-1"},
+        {"number": "1", "pid": str(ID_MAX + 1)},
     ],
 )
 def test_bad_attributes(attributes: dict[str, str]) -> None:
@@ -124,7 +131,9 @@ def test_notices_are_read_as_they_were_written(notice: UrlNotice) -> None:
     assert read_notice(start.attributes) == notice
 
 
-@pytest.mark.parametrize("attributes", [{}, {"c": "x", "l": "y"}, {"c": "x", "t": ""}, {"c": "x", "l": "1.5"}])
+@pytest.mark.parametrize(
+    "attributes", [{}, {"c": "x", "l": "y"}, {"c": "x", "t": ""}, {"c": "x", "l": "1.5"}, {"c": "x", "l": "9" * 19}]
+)
 def test_notices_that_no_uns_writes(attributes: dict[str, str]) -> None:
     with pytest.raises(StreamError):
         read_notice(attributes)

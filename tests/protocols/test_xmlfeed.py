@@ -11,6 +11,7 @@ from lcc.errors import StreamError
 from lcc.protocols.xmlfeed import NAMESPACE, End, FeedLimits, Start, XmlFeed
 from lcc.protocols.xmltext import attributes as write_attributes
 from lcc.protocols.xmltext import escape
+from tests.fuzz.watching import counted_work
 
 INIT = f'<l:init xmlns:l="{NAMESPACE}"><provider id="7" passwd="x&gt;&#10;y"/></l:init>'
 
@@ -264,13 +265,26 @@ def test_memory_of_what_is_held_is_bounded() -> None:
     assert feed.held_bytes < 20_000
 
 
-def test_a_token_in_single_bytes_stays_bounded() -> None:
-    """'>' in one attribute, byte by byte: expat begins the token again each time, so it must not grow without end."""
-    feed = XmlFeed(FeedLimits(value_chars=100_000))
-    feed.receive(b"<a b='")
-    with pytest.raises(StreamError):
-        for _ in range(feed.limits.token_bytes + 10):
-            feed.receive(b">")
+@pytest.mark.parametrize("begin", [b"<a b='", b"<a><!--", b"<a><?b "])
+def test_what_expat_reads_again_is_bounded(begin: bytes) -> None:
+    """'>' inside of one token, byte by byte: expat begins the token again each time."""
+    with counted_work() as work:
+        feed = XmlFeed(FeedLimits(value_chars=1_000_000, token_bytes=1_000_000))
+        sent = len(begin)
+        feed.receive(begin)
+        with pytest.raises(StreamError) as caught:
+            for _ in range(100_000):
+                sent += 1
+                feed.receive(b">")
+    assert caught.value.entry.name == "limit"
+    assert work.scanned_bytes <= 66 * sent + 20_000
+
+
+def test_a_token_full_of_ends_in_packets() -> None:
+    data = b"<a><b c='" + b">" * 8000 + b"'/><!--" + b">" * 16_000 + b"--></a>"
+    events, error = read([data[start : start + 1000] for start in range(0, len(data), 1000)])
+    assert not error
+    assert len(events) == 4
 
 
 NAMES = st.sampled_from(["a", "b", "url", "x-y", "_z"])

@@ -216,11 +216,14 @@ def test_deletes_that_a_botm_cannot_do_do_not_hold_up_others(make_world: MakeWor
 
 def test_results_that_cannot_be_used(world: World, logged_errors: LoggedErrors) -> None:
     uns, botm = FakeUns(world), FakeBotm(world)
+    for event in ("INSERT", "UPDATE"):
+        trigger = f"CREATE TRIGGER no_{event} BEFORE {event} ON lccurl WHEN NEW.etag = 'not this one'"
+        world.database.now(lambda txn, text: txn.execute(f"{text} BEGIN SELECT RAISE(ABORT, 'no'); END"), trigger)
     uns.send_set(1, world.provider(), pages(1, 2, 3, 4))
     first = next(iter(botm.out.values()))
     botm.done(first, key="00ff")
     second = next(iter(botm.out.values()))
-    botm.done(second, modified=1 << 66)  # no database has such numbers
+    botm.done(second, etag="not this one")
     assert logged_errors.flush("cannot be used")
     assert logged_errors.flush("cannot be recorded")
     world.advance(65)

@@ -205,13 +205,20 @@ def test_a_refusal_that_its_uns_has_not_heard(world: World, logged_errors: Logge
     assert len(logged_errors.flush("is refused: the set is damaged")) == 2
 
 
+def refuse_row(world: World, curl_end: str) -> None:
+    """From now on the database does not take a queue row whose URL ends so."""
+    trigger = f"CREATE TRIGGER refusing BEFORE INSERT ON qdb WHEN NEW.curl LIKE '%{curl_end}'"
+    world.database.now(lambda txn: txn.execute(f"{trigger} BEGIN SELECT RAISE(ABORT, 'not this one'); END"))
+
+
 def test_a_set_that_the_store_cannot_take(world: World, logged_errors: LoggedErrors) -> None:
     pid = world.provider()
+    refuse_row(world, "/3.html")
     uns = FakeUns(world)
     world.database.hold_back()
     uns.send_set(1, pid, pages(1))
     uns.send_set(2, pid, pages(2))
-    uns.send_set(3, pid, [page(3, mtime=1 << 70)])  # no database has such numbers
+    uns.send_set(3, pid, pages(3))
     uns.send_set(4, pid, pages(4))
     world.database.let_go()
     world.settle()
@@ -225,8 +232,8 @@ def test_a_big_set_that_the_store_cannot_take(make_world: MakeWorld, logged_erro
     world = make_world(absorb_batch=2)
     pid = world.provider()
     uns = FakeUns(world)
-    elements = [page(number, mtime=1 << 70 if number == 4 else None) for number in range(1, 9)]
-    whole = uns.set_text(1, pid, elements) + uns.set_text(2, pid, pages(9))
+    refuse_row(world, "/4.html")
+    whole = uns.set_text(1, pid, pages(*range(1, 9))) + uns.set_text(2, pid, pages(9))
     middle = whole.index("6.html")
     uns.write(whole[:middle])
     uns.write(whole[middle:])

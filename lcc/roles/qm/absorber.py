@@ -38,7 +38,7 @@ from lcc.protocols.flat import Flat
 from lcc.protocols.uns_qm import FROM_UNS, NOTICE_TAG, Damage, EndSet, Noted, Set
 from lcc.protocols.uns_qm import Absorbed as AbsorbedMessage
 from lcc.protocols.xmlfeed import Start
-from lcc.roles.qm.arrivals import PIDS, LostSet, OpenSet, Refusal, open_set
+from lcc.roles.qm.arrivals import LostSet, OpenSet, Refusal, open_set
 from lcc.roles.qm.patience import Patience
 
 _log = Logger()
@@ -220,8 +220,6 @@ class Absorber:
     def _damage(self, message: Damage) -> None:
         if self._open is not None:
             raise StreamError("unknown-message", f"<damage> within set {self._open.header.number}")
-        if not 0 <= message.pid < PIDS:
-            raise StreamError("syntax", f"<damage> of {message.pid}, which is no provider id")
         self._waiting.append(LostSet(message.pid))
         self._waiting_count += 1
 

@@ -9,8 +9,6 @@ from lcc.errors import StreamError
 from lcc.model import KeyedNotice, SetHeader
 from lcc.protocols.uns_qm import Set, read_notice
 
-PIDS = 1 << 32
-
 
 @attrs.define(eq=False)
 class OpenSet:
@@ -56,7 +54,7 @@ def open_set(uns: str, message: Set) -> OpenSet:
         message.wantid,
     )
     opened = OpenSet(header)
-    if not 0 < message.pid < PIDS:
+    if not message.pid:
         opened.fault = f"{message.pid} is no provider id"
     return opened
 

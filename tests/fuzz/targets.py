@@ -1,0 +1,39 @@
+"""All that is fuzzed."""
+
+from __future__ import annotations
+
+from tests.fuzz.target import Target
+from tests.fuzz.target_parser import Parser
+from tests.fuzz.targets_fetch import FtpServers, WebServers
+from tests.fuzz.targets_qm import Results, Sets
+from tests.fuzz.targets_robots import (
+    OrdersAtBot,
+    OrdersAtBotm,
+    OrdersAtCentral,
+    ResultsAtBotm,
+    ResultsAtCentral,
+    Typed,
+)
+from tests.fuzz.targets_uns import Answers, Link, Providers
+from tests.fuzz.targets_users import ContentAnswers, ContentPorts, HttpQuestions, XmlQuestions
+
+TARGETS: tuple[type[Target], ...] = (
+    Parser,
+    Providers,
+    Answers,
+    Link,
+    Sets,
+    Results,
+    OrdersAtBotm,
+    ResultsAtBotm,
+    OrdersAtBot,
+    OrdersAtCentral,
+    ResultsAtCentral,
+    Typed,
+    XmlQuestions,
+    HttpQuestions,
+    ContentPorts,
+    ContentAnswers,
+    WebServers,
+    FtpServers,
+)

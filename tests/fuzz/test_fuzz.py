@@ -1,0 +1,175 @@
+"""A slice of ``make fuzz``, and that it finds what is planted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from twisted.logger import globalLogPublisher
+
+from lcc.protocols.uns_qm import FROM_UNS
+from lcc.protocols.xmlfeed import XmlFeed
+from lcc.transport.http_server import GuardedChannel
+from lcc.transport.stream import XmlStream
+from lcc.users.xml.session import Session
+from tests.conftest import LoggedErrors
+from tests.fuzz.campaign import Report, play_world
+from tests.fuzz.mutation import BYTES_MAX, mutate, segment
+from tests.fuzz.target import Target
+from tests.fuzz.target_parser import Parser
+from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets_qm import Sets
+from tests.fuzz.targets_uns import Providers
+from tests.fuzz.targets_users import ContentPorts, XmlQuestions
+from tests.fuzz.watching import ErrorLog
+
+REPOSITORY = Path(__file__).parents[2]
+STREAMS = 3000
+
+
+def fuzz(folder: Path, *options: str) -> tuple[int, str]:
+    """Run it; its exit code and what it said."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.run", "--results", str(folder), "--processes", "1", *options],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_slice_without_a_fault_and_runs_that_add_up(tmp_path: Path) -> None:
+    code, text = fuzz(tmp_path, "--streams", str(STREAMS // 2), "--no-samples")
+    assert code == 0, text
+    code, text = fuzz(tmp_path, "--streams", str(STREAMS), "--no-samples")
+    assert code == 0, text
+    totals = json.loads((tmp_path / "results.json").read_text())["totals"]
+    assert totals.keys() == {kind.name for kind in TARGETS}
+    assert all(total["streams"] == total["next"] > 0 and not total["faults"] for total in totals.values())
+    assert STREAMS <= sum(total["streams"] for total in totals.values()) < 2 * STREAMS
+
+
+def play(kind: type[Target], home: Path, streams: int, sample: bool = False) -> Report:
+    home.mkdir(exist_ok=True)
+    errors = ErrorLog()
+    globalLogPublisher.addObserver(errors)
+    try:
+        return play_world(kind, home, "planted", 0, streams, errors, sample)
+    finally:
+        globalLogPublisher.removeObserver(errors)
+
+
+def test_the_same_number_makes_the_same_stream(tmp_path: Path) -> None:
+    for kind in TARGETS:
+        seeds = kind.seeds()
+        made = [[mutate(random, seeds, kind.tokens) for _ in range(50)] for random in (Random("a"), Random("a"))]
+        assert made[0] == made[1]
+        for data in made[0]:
+            pieces = segment(Random("b"), data)
+            assert b"".join(pieces) == data and len(data) <= BYTES_MAX and all(pieces)
+    one, other = (play(Providers, tmp_path / name, 40) for name in "ab")
+    assert one.digest == other.digest and not one.faults
+
+
+def _fail_on_comments(feed: XmlFeed, data: bytes, receive: Any = XmlFeed.receive) -> Any:
+    if b"<!--" in data:
+        raise KeyError("planted")
+    return receive(feed, data)
+
+
+def _forget_to_hold(feed: XmlFeed) -> None:
+    """In place of the check of what is held."""
+
+
+def _trust_numbers(tag: str, attributes: dict[str, str]) -> Any:
+    return FROM_UNS._kinds[tag](
+        **{key: int(value) if value.isdigit() else value for key, value in attributes.items()}
+    )
+
+
+def _keep_timer(stream: XmlStream, reason: Any, lost: Any = XmlStream.connectionLost) -> None:
+    call, stream._idle_call = stream._idle_call, None
+    lost(stream, reason)
+    stream._idle_call = call
+
+
+def _keep_session(session: Session, reason: Any) -> None:
+    """The session is never forgotten."""
+    session._closed = True
+
+
+def _hear_late(channel: GuardedChannel, data: bytes, received: Any = GuardedChannel.dataReceived) -> None:
+    channel._leaving = False
+    received(channel, data)
+
+
+def _greedy(feed: XmlFeed, data: bytes, receive: Any = XmlFeed.receive) -> Any:
+    vars(feed).setdefault("hoard", []).append(bytes(30_000_000))
+    return receive(feed, data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "where", "name", "planted", "found"),
+    [
+        (Providers, XmlFeed, "receive", _fail_on_comments, "an exception reached the transport"),
+        (Parser, XmlFeed, "_check_held", _forget_to_hold, "bytes are held"),
+        (Sets, FROM_UNS, "read", _trust_numbers, "logged"),
+        (XmlQuestions, XmlStream, "connectionLost", _keep_timer, "timers are left"),
+        (XmlQuestions, Session, "stream_closed", _keep_session, "an honest peer is not served"),
+        (ContentPorts, GuardedChannel, "dataReceived", _hear_late, "an exception reached the transport"),
+    ],
+)
+def test_what_is_planted_is_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    logged_errors: LoggedErrors,
+    kind: type[Target],
+    where: Any,
+    name: str,
+    planted: Callable[..., Any],
+    found: str,
+) -> None:
+    monkeypatch.setattr(where, name, planted)
+    report = play(kind, tmp_path, 3000 if kind is Parser else 600)
+    logged_errors.flush()
+    assert any(found in fault.what for fault in report.faults), {fault.what[:200] for fault in report.faults}
+
+
+def test_greed_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(XmlFeed, "receive", _greedy)
+    report = play(Parser, tmp_path, 3, sample=True)
+    assert any("were held at once" in fault.what for fault in report.faults)
+
+
+def test_needless_reading_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the bound on what expat reads again."""
+    monkeypatch.setattr("lcc.protocols.xmlfeed._READ_AGAIN_PER_BYTE", 1 << 40)
+
+    class Ends(Parser):
+        """A token full of ends, byte by byte."""
+
+        @classmethod
+        def seeds(cls) -> list[bytes]:
+            return [b"<a><!--" + b">" * 12_000]
+
+        def play(self, random: Random, pieces: Any) -> None:
+            super().play(random, [bytes([byte]) for byte in b"".join(pieces)])
+
+    report = play(Ends, tmp_path, 3, sample=True)
+    assert any("expat read" in fault.what for fault in report.faults)
+
+
+def test_a_fault_can_be_played_again(tmp_path: Path) -> None:
+    """A file as it is kept of a fault: its world is clean by now."""
+    told = {"target": Providers.name, "number": 103, "seed": "lcc", "what": "", "data": b"<a>".hex()}
+    (tmp_path / "fault.json").write_text(json.dumps(told))
+    code, text = fuzz(tmp_path, "--replay", str(tmp_path / "fault.json"))
+    assert code == 0 and "0 faults" in text
