@@ -12,6 +12,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -31,6 +32,9 @@ DEFAULT_MIMETYPES = (
     "application/msword",
     "image/*",
 )
+
+
+MANHOLE = "endpoint of the console of this role: ssh, on loopback or a UNIX socket; empty: none"
 
 
 def setting(
@@ -111,6 +115,7 @@ class UnsConfig:
         10, "wrong passwords within login_window before a provider id or an address is throttled", minimum=1
     )
     login_window: float = setting(60.0, "for failed_logins", unit="seconds", minimum=1)
+    manhole: str = setting("", MANHOLE)
 
 
 @attrs.frozen
@@ -208,6 +213,7 @@ class QmConfig:
     tombstones_kept: int = setting(
         180 * 86400, "how long deletions stay visible to content users", unit="seconds", minimum=3600
     )
+    manhole: str = setting("", MANHOLE)
 
 
 @attrs.frozen
@@ -261,6 +267,7 @@ class BotmConfig:
     verify_bytes: int = setting(
         50_000_000, "read for that verification, at most", unit="bytes per second", minimum=10_000
     )
+    manhole: str = setting("", MANHOLE)
 
 
 @attrs.frozen
@@ -304,6 +311,7 @@ class BotConfig:
     file_folders: tuple[str, ...] = setting(
         (), "folders from which file: URLs may be fetched, with what is below them; relative to home; empty: none"
     )
+    manhole: str = setting("", MANHOLE)
 
 
 @attrs.frozen
@@ -335,6 +343,34 @@ class CuConfig:
     packages_max: int = setting(8, "packages (tar, WARC) made at once", minimum=1, maximum=1000)
     wait_max: float = setting(
         120.0, "how long a content user may wait for the next change", unit="seconds", minimum=0, maximum=3600
+    )
+    manhole: str = setting("", MANHOLE)
+
+
+@attrs.frozen
+class ManholeConfig:
+    """The consoles of the roles, and that of all of them in one process."""
+
+    listen: str = setting("", "endpoint of the console of twistd lcc, with all roles in it; empty: none")
+    keys: str = setting(
+        "manhole-keys", "file with the public keys that may log in, as ssh's authorized_keys; relative to home"
+    )
+    passwords: str = setting(
+        "manhole-passwords",
+        'file made by "lcc-admin console-password", relative to home; where there is none, no passwords',
+    )
+    host_key: str = setting("manhole-host-key", "file of the host key, made at the first start; relative to home")
+    login_timeout: float = setting(
+        30.0, "a connection on which nobody has logged in after this long is closed", unit="seconds", minimum=0.1
+    )
+    idle_timeout: float = setting(
+        3600.0, "a session in which nothing is typed for this long is closed", unit="seconds", minimum=1
+    )
+    connections_max: int = setting(10, "connections to a console at once", minimum=1, maximum=1000)
+    failed_logins: int = setting(5, "wrong passwords within login_window before a user is throttled", minimum=1)
+    login_window: float = setting(60.0, "for failed_logins", unit="seconds", minimum=1)
+    output_bytes_max: int = setting(
+        200_000, "output of one command; what is beyond is cut", unit="bytes", minimum=1000, maximum=100_000_000
     )
 
 
@@ -407,6 +443,7 @@ class RsConfig:
         unit="seconds",
         minimum=0.1,
     )
+    manhole: str = setting("", MANHOLE)
 
 
 @attrs.frozen
@@ -470,6 +507,7 @@ class Config:
     rs: RsConfig = attrs.field(factory=RsConfig)
     mail: MailConfig = attrs.field(factory=MailConfig)
     tls: TlsConfig = attrs.field(factory=TlsConfig)
+    manhole: ManholeConfig = attrs.field(factory=ManholeConfig)
     source: Path | None = attrs.field(default=None, metadata={"internal": True})
 
     def endpoint(self, text: str) -> str:
@@ -555,6 +593,12 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
         faults.append("mail.sender: must be a mail address where mail.host is set")
     if config.mail.user and not config.mail.password_file:
         faults.append("mail.password_file: must be set where mail.user is")
+    for where, endpoint in _manholes(config):
+        if endpoint and not is_local_endpoint(endpoint):
+            faults.append(
+                f"{where} = {endpoint!r}: a console listens on a UNIX socket or on loopback only "
+                "(tcp:PORT:interface=127.0.0.1)"
+            )
     if 0 < config.qm.age_expired < config.qm.age_wanted:
         faults.append("qm.age_expired: content must not expire before it was asked for (qm.age_wanted)")
     home = config.home
@@ -635,11 +679,17 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, fault
 
 
 def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
-    for section in ("uns", "qm", "botm", "bot", "cu", "rs"):
-        for key in ("listen", "connect", "listen_botm", "content_listen", "parent", "listen_xml"):
+    for section in ("uns", "qm", "botm", "bot", "cu", "rs", "manhole"):
+        for key in ("listen", "connect", "listen_botm", "content_listen", "parent", "listen_xml", "manhole"):
             endpoint = getattr(getattr(config, section), key, "")
             if endpoint:
                 yield f"{section}.{key}", endpoint
+
+
+def _manholes(config: Config) -> Iterator[tuple[str, str]]:
+    yield "manhole.listen", config.manhole.listen
+    for section in ("uns", "qm", "botm", "bot", "cu", "rs"):
+        yield f"{section}.manhole", getattr(config, section).manhole
 
 
 _UNIX = re.compile(r"unix:(?:(?:address|path)=)?((?:\\.|[^\\:])*)")
@@ -650,6 +700,25 @@ def unix_socket_path(endpoint: str) -> str:
     """The path of the socket that a ``unix:`` endpoint string names; empty: it is of another kind."""
     match = _UNIX.match(endpoint)
     return "" if match is None else re.sub(r"\\(.)", r"\1", match[1])
+
+
+_PART = re.compile(r"(?:\\.|[^\\:])+")
+_LOCAL_NAMES = frozenset(["localhost"])
+
+
+def is_local_endpoint(endpoint: str) -> bool:
+    """Whether what listens at this endpoint string is reached from this machine only: a UNIX socket, or loopback."""
+    kind, *parts = _PART.findall(endpoint)
+    if kind == "unix":
+        return True
+    if kind not in ("tcp", "tcp4", "tcp6", "ssl"):
+        return False
+    interfaces = [part.partition("=")[2] for part in parts if part.startswith("interface=")]
+    address = re.sub(r"\\(.)", r"\1", interfaces[-1]) if interfaces else ""
+    try:
+        return address in _LOCAL_NAMES or ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def content_address(config: Config) -> str:

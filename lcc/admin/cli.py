@@ -16,6 +16,7 @@ import click
 from lcc.admin.certificates import certificates_group
 from lcc.admin.checking import check_command
 from lcc.admin.configuration import config_command
+from lcc.admin.console import console_command, console_password_command
 from lcc.admin.context import Admin
 from lcc.admin.errors import errors_command
 from lcc.admin.fetch import fetch_command
@@ -63,6 +64,7 @@ def main(context: click.Context, config_path: Path | None) -> None:
     Exit codes: 0 done; 1 it cannot be done, or faults were found; 2 the command line is wrong; 3 the changes since
     the token are no longer known; 4 the database cannot be reached.
     """
+    os.umask(0o077)  # whatever it makes is for this user alone
     context.obj = Admin(config_path)
 
 
@@ -83,5 +85,7 @@ for _command in (
     retry_command,
     rebuild_command,
     fsck_command,
+    console_command,
+    console_password_command,
 ):
     main.add_command(_command)

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
+from lcc.domain.wording import duration
 from lcc.errors import entry_for
 from lcc.model import Delay
 
@@ -36,16 +37,24 @@ class Live:
             return "no queue manager has run yet"
         if not self.alive:
             return f"the queue manager is not running, or cannot write to the database (last heard of {_ago(self)})"
+        if self.state.get("paused_since") is not None:
+            return "an operator has paused the queue manager"
         if not self.state["capacity"]:
             return self._no_capacity()
         return ""
 
     def _no_capacity(self) -> str:
-        ready = [machine for machine in self.state["machines"] if machine["ready"]]
+        ready = [machine for machine in self.state.get("machines", ()) if machine["ready"]]
         full = [machine for machine in ready if machine.get("trouble")]
         if not full or len(full) < len(ready):
-            return "no robot is connected"
+            return "an operator has paused the robots" if self.pauses else "no robot is connected"
         return f"no machine has room for content; machine {full[0]['machine']}: {full[0]['trouble']}"
+
+    @property
+    def pauses(self) -> list[str]:
+        """What an operator has paused at the machines, by machine."""
+        machines = self.state.get("machines", ()) if self.alive else ()
+        return [f"machine {each['machine']}: {each['paused']}" for each in machines if each.get("paused")]
 
     @property
     def awaited(self) -> list[dict[str, int]]:
@@ -102,20 +111,6 @@ def read_live(text: str, now: int) -> Live:
     except (ValueError, TypeError, KeyError, AttributeError):
         return Live({}, 0)
     return Live(state, age)
-
-
-def number(count: int, what: str) -> str:
-    """``1 URL``, ``2,000 URLs``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def duration(seconds: float) -> str:
-    """A length of time as a person says it."""
-    left = max(0, int(seconds))
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if left >= 2 * length:
-            return f"{left // length} {unit}s"
-    return f"{left} second{'' if left == 1 else 's'}"
 
 
 def delay_text(delay: Delay, now: float) -> str:

@@ -20,7 +20,9 @@ from lcc.admin.values import (
     contact_callback,
     hours_callback,
     number_or_none,
+    password_file_option,
     positive_or_none,
+    read_password,
     roots_callback,
     timezone_callback,
 )
@@ -88,23 +90,6 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
     return {name: None if value == NONE else value for name, value in values.items() if value is not None}
 
 
-_password_file_option = click.option(
-    "--password-file",
-    type=click.File("r", encoding="utf-8"),
-    help="A file whose first line is the password; -: standard input.  Without, one is generated.",
-)
-
-
-def _read_password(file: Any) -> str:
-    try:
-        password = str(file.readline()).rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise Failed("the password file is not UTF-8") from None
-    if not password or not password.isprintable():
-        raise Failed("the first line of the password file must be a password: not empty, no control characters")
-    return password
-
-
 @click.group("provider")
 def provider_group() -> None:
     """Content providers: who may tell of which URLs."""
@@ -119,14 +104,14 @@ def provider_group() -> None:
     callback=roots_callback,
     help="The beginning of every URL it may tell of, such as http://www.example.org/ (may be repeated).",
 )
-@_password_file_option
+@password_file_option
 @_provider_options
 @json_option
 @pass_admin
 def add_command(admin: Admin, /, roots: tuple[str, ...], password_file: Any, as_json: bool, **values: Any) -> None:
     """Register a provider; prints its id and, once, its password."""
     generated = password_file is None
-    password = generate_password() if generated else _read_password(password_file)
+    password = generate_password() if generated else read_password(password_file)
     hashed = hash_password(password, generated=generated)
     provider = Provider(pid=0, roots=roots, password_hash=hashed, **_given(values))
     with admin.database() as database:
@@ -192,7 +177,7 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
 @provider_group.command("set")
 @click.argument("pid", type=PID)
 @click.option("--root", "roots", multiple=True, callback=roots_callback, help="Replaces all roots (may be repeated).")
-@_password_file_option
+@password_file_option
 @click.option("--new-password", is_flag=True, help="Generate a new password and print it, once.")
 @_provider_options
 @pass_admin
@@ -207,7 +192,7 @@ def set_command(
     if password_file is not None and new_password:
         raise click.UsageError("--password-file and --new-password exclude each other")
     if password_file is not None:
-        changes["password_hash"] = hash_password(_read_password(password_file), generated=False)
+        changes["password_hash"] = hash_password(read_password(password_file), generated=False)
     elif new_password:
         password = generate_password()
         changes["password_hash"] = hash_password(password, generated=True)

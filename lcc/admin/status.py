@@ -12,9 +12,10 @@ import attrs
 import click
 
 from lcc.admin.context import Admin, pass_admin
-from lcc.admin.live import Live, delay_text, duration, number, read_live
+from lcc.admin.live import Live, delay_text, read_live
 from lcc.admin.output import cell
 from lcc.config import Config
+from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
 from lcc.model import Delay
 from lcc.storage.dialects import SqliteDialect, dialect_for
@@ -131,6 +132,9 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
     yield "queue manager", f"run {state['run']} is alive; heard of {duration(live.age_seconds)} ago"
     if state.get("database"):
         yield "", f"waits for the database: {state['database']}"
+    if state.get("paused_since") is not None:
+        since = duration(answer["time"] - state["paused_since"])
+        yield "", f"PAUSED at the console for {since}: gives out no orders"
     if state["overload"]:
         since = f" for {duration(state['time'] - state['overload_since'])}" if state.get("overload_since") else ""
         yield "", f"overloaded{since}, takes in no sets: {state['overload']}"
@@ -138,6 +142,8 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
         yield "", f"port for {name}: {'open' if is_open else 'closed'}"
     names = " ".join(state["unses"]) or "none"
     yield "UNS", f"{names}; {state['absorb_waiting']:,} elements wait to be taken in"
+    if state.get("unses_paused"):
+        yield "", f"PAUSED at the console: {' '.join(state['unses_paused'])}: providers are told to try again later"
     for central in state.get("centrals", ()):
         yield "central", f"{central['name']}: connected, machines behind it: {central['machines']}"
     if not state["machines"]:
@@ -150,6 +156,8 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
         yield "BOT-M", f"{_who(machine)}: {stands}, {robots}, {number(machine['orders'], 'order')} out"
         if machine["connected"] and machine.get("trouble"):
             yield "", machine["trouble"]
+        if machine.get("paused"):
+            yield "", f"PAUSED at the console: {machine['paused']}: takes no new orders"
     for awaited in live.awaited:
         wait = duration(awaited["until"] - answer["time"])
         yield (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import click
 
@@ -95,3 +96,24 @@ def timezone_callback(_context: click.Context, _parameter: click.Parameter, valu
     if fault:
         raise click.BadParameter(fault)
     return value
+
+
+password_file_option = click.option(
+    "--password-file",
+    type=click.File("r", encoding="utf-8"),
+    help="A file whose first line is the password; -: standard input.  Without, one is generated.",
+)
+
+
+def read_password(file: Any) -> str:
+    """What :func:`password_file_option` names: a password that somebody chose.
+
+    :raises Failed: it is none.
+    """
+    try:
+        password = str(file.readline()).rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise Failed("the password file is not UTF-8") from None
+    if not password or not password.isprintable():
+        raise Failed("the first line of the password file must be a password: not empty, no control characters")
+    return password

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lcc.admin.live import duration
 from lcc.admin.output import cell
+from lcc.domain.wording import duration
 from lcc.errors import entry_for
 from lcc.storage.content_names import content_path
 from lcc.users.records import CACHED

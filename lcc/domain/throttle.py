@@ -98,8 +98,9 @@ class Throttle:
 class LoginThrottle:
     """Says no before a password is looked at, once too many were wrong.
 
-    For a provider an attempt counts as failed from the moment on that its password is looked at, until it turns out
-    to be right: else any number could be tried at once, while the first of them are still being hashed.
+    An account is a provider's id, or the name of a user.  For it an attempt counts as failed from the moment on that
+    its password is looked at, until it turns out to be right: else any number could be tried at once, while the first
+    of them are still being hashed.
 
     :param failures_max: wrong passwords within a window.
     """
@@ -108,24 +109,24 @@ class LoginThrottle:
         self._failures_max = failures_max
         self._windows = Windows(window_seconds)
 
-    def is_throttled(self, pid: int, address: str, now: float) -> bool:
-        """Too many passwords for this provider, or from this address, were wrong lately."""
-        return any(self._windows.count(key, now) >= self._failures_max for key in _keys(pid, address))
+    def is_throttled(self, account: int | str, address: str, now: float) -> bool:
+        """Too many passwords for this account, or from this address, were wrong lately."""
+        return any(self._windows.count(key, now) >= self._failures_max for key in _keys(account, address))
 
-    def tried(self, pid: int, now: float) -> None:
-        """A password for this provider is about to be looked at: :meth:`passed` or :meth:`failed` follows."""
-        self._windows.add(("provider", pid), now)
+    def tried(self, account: int | str, now: float) -> None:
+        """A password for this account is about to be looked at: :meth:`passed` or :meth:`failed` follows."""
+        self._windows.add(("account", account), now)
 
-    def passed(self, pid: int, now: float) -> None:
+    def passed(self, account: int | str, now: float) -> None:
         """It was right."""
-        self._windows.take_back(("provider", pid), now)
+        self._windows.take_back(("account", account), now)
 
     def failed(self, address: str, now: float) -> None:
-        """It was wrong, or there is no such provider."""
+        """It was wrong, or there is no such account."""
         if address:
             self._windows.add(("address", address_key(address)), now)
 
 
-def _keys(pid: int, address: str) -> tuple[Key, ...]:
+def _keys(account: int | str, address: str) -> tuple[Key, ...]:
     # A UNIX socket has no address: nothing to count there.
-    return (("provider", pid), ("address", address_key(address))) if address else (("provider", pid),)
+    return (("account", account), ("address", address_key(address))) if address else (("account", account),)

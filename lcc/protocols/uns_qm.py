@@ -6,6 +6,7 @@ sends flat messages for as long as the connection lives::
     UNS  <set …/> <u …/>* <end …/>  <set …/> …        sets in order of their numbers, pipelined
     QM   <absorbed …/>                                one for each set, in the same order
 
+    UNS  <paused …/>                                  whether an operator has it take no sets
     UNS  <damage …/>                                  between sets: a set of this provider is lost
     QM   <noted …/>                                   the provider is asked for a full set
     QM   <newepoch …/>                                in place of everything else: begin a new epoch, then come again
@@ -73,6 +74,15 @@ class Damage(Flat):
 
 
 @attrs.frozen
+class Paused(Flat):
+    """Whether an operator has this UNS take no sets from providers.  Said when it changes, and on each connection if
+    it is so."""
+
+    TAG = "paused"
+    paused: bool
+
+
+@attrs.frozen
 class Noted(Flat):
     """The provider of this ``<damage>`` is asked for a full set from now on; on stable storage."""
 
@@ -95,7 +105,7 @@ class Ping(Flat):
     TAG = "ping"
 
 
-FROM_UNS = Vocabulary(Set, EndSet, Damage, Ping)
+FROM_UNS = Vocabulary(Set, EndSet, Damage, Paused, Ping)
 """All but ``<u>``, which :func:`read_notice` reads."""
 FROM_QM = Vocabulary(Absorbed, Noted, NewEpoch, Ping)
 

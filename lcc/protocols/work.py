@@ -153,11 +153,13 @@ class Capacity(Flat):
     """How many fetches this end takes at once; the upper end may slightly overload it.
 
     :ivar trouble: from a BOT-M: why it can store nothing, for people; empty: it can.
+    :ivar paused: what an operator has paused here, as words for a person: it takes nothing new.  Empty: nothing.
     """
 
     TAG = "capacity"
     fetches: int
     trouble: str = ""
+    paused: str = ""
 
 
 @attrs.frozen

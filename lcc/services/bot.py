@@ -6,9 +6,11 @@ from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config
+from lcc.roles.bot.desk import BotDesk
 from lcc.roles.bot.engine import Robot
 from lcc.roles.bot.listening import ListeningRobot, TypistFactory
-from lcc.services.common import RoleOptions
+from lcc.services.common import RoleOptions, RoleService
+from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
 from lcc.storage.content import AttemptFolder
 from lcc.storage.named import NamedFolder
@@ -33,19 +35,20 @@ class _Fetching(Service):
         return self._robot.close()
 
 
-def build(config: Config, outside: Outside) -> MultiService:
+def build(config: Config, outside: Outside) -> RoleService:
     """The robot's services; they start in this order."""
     settings, reactor = config.bot, outside.reactor
     attempts = AttemptFolder(config.under_home(settings.content), outside.disk)
     fetchers = outside.fetchers(reactor, settings)
     robot = Robot(settings.name, settings.concurrency, reactor, fetchers, attempts.sink, outside.token())
     policy = RetryPolicy(outside.chance.random)
-    services = MultiService()
+    services = RoleService("bot", BotDesk(robot))
     for service in (
         _Fetching(robot),
         link_service(reactor, endpoint(config, "bot.connect"), robot.link_factory(policy.good_hello), policy),
     ):
         service.setServiceParent(services)
+    add_console(services, config, reactor, settings.manhole, services)
     return services
 
 

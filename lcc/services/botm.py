@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
-from twisted.application.service import MultiService, Service
+from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocolFactory
 
 from lcc.config import Config, content_address
 from lcc.roles.botm.content_port import ContentFactory, ContentPort, content_factory
+from lcc.roles.botm.desk import BotmDesk, RelayDesk
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.relay import Relay
-from lcc.services.common import RoleOptions
+from lcc.services.common import RoleOptions, RoleService
+from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
 from lcc.storage.content import ContentFolder
 from lcc.storage.durable import DurableCounter
@@ -70,7 +72,7 @@ class _Serving(Service):
         return self._http.close()
 
 
-def build(config: Config, outside: Outside) -> MultiService:
+def build(config: Config, outside: Outside) -> RoleService:
     """The BOT-M's services; they start in this order."""
     settings = attrs.evolve(config.botm, content_url=content_address(config))
     reactor = outside.reactor
@@ -81,9 +83,10 @@ def build(config: Config, outside: Outside) -> MultiService:
     port: IProtocolFactory
     link: IProtocolFactory
     owned: Service
+    desk: BotmDesk | RelayDesk
     if settings.serves == "botms":
         relay = Relay(settings, reactor, run, frozenset(["botm" if settings.parent else "qm"]))
-        owned = _Relaying(relay)
+        owned, desk = _Relaying(relay), RelayDesk(relay)
         port, link = relay.branch_factory(), relay.link_factory(policy.good_hello)
         content_port = ContentPort(None, None, relay.content_of, http, reactor, stall_seconds)
     else:
@@ -96,11 +99,11 @@ def build(config: Config, outside: Outside) -> MultiService:
         )
         sync = ContentSync(content.path, outside.boot_id(), outside.disk)
         engine = BotMaster(settings, reactor, content, sync, outside.in_thread, run)
-        owned = _Content(content, sync, engine)
+        owned, desk = _Content(content, sync, engine), BotmDesk(engine)
         port, link = engine.robot_factory(), engine.link_factory(policy.good_hello)
         content_port = ContentPort(content, engine, lambda _: "", http, reactor, stall_seconds)
     factory = content_factory(content_port, reactor, settings.content_connections_max, stall_seconds)
-    services = MultiService()
+    services = RoleService("botm", desk)
     for service in (
         outside.lock(config.home / "botm.lock"),
         owned,
@@ -111,9 +114,10 @@ def build(config: Config, outside: Outside) -> MultiService:
         service.setServiceParent(services)
     if settings.content_listen:
         PortService(reactor, endpoint(config, "botm.content_listen"), factory).setServiceParent(services)
+    add_console(services, config, reactor, settings.manhole, services)
     return services
 
 
-def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+def makeService(options: Options, outside: Outside | None = None) -> RoleService:
     """For ``twistd``, and for a simulation."""
     return build(options.config, outside or real_outside())

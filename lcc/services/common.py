@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
-from twisted.application.service import Service
+from twisted.application.service import MultiService, Service
+from twisted.logger import Logger
 from twisted.python import usage
 
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError
 from lcc.storage.disk import Disk
+
+_log = Logger()
 
 
 class RoleOptions(usage.Options):
@@ -20,6 +24,8 @@ class RoleOptions(usage.Options):
     config: Config
 
     def postOptions(self) -> None:
+        # Whatever this process makes is for its user alone.  twistd's --umask, which comes later, wins.
+        os.umask(0o077)
         path = self["config"]
         try:
             self.config = load_config(None if path is None else Path(path))
@@ -29,6 +35,30 @@ class RoleOptions(usage.Options):
         if parent is not None and parent.get("pidfile") == "twistd.pid":
             # Two roles started in one folder would clash over the default.
             parent["pidfile"] = ""
+
+
+class RoleService(MultiService):
+    """All services of a role; they start in the order in which they were added, and stop in the reverse one.
+
+    :ivar name: of the role.
+    :ivar desk: what it shows and takes at the console (:mod:`lcc.console.helpers`).
+    """
+
+    name: str
+
+    def __init__(self, name: str, desk: Any) -> None:
+        super().__init__()
+        self.setName(name)
+        self.desk = desk
+
+    def startService(self) -> None:
+        if os.geteuid() == 0:
+            _log.warn(
+                "{role} RUNS AS ROOT, and needs not: whoever finds a hole in it has this machine. "
+                "Run it as a user of its own (doc/operating.md, systemd)",
+                role=self.name,
+            )
+        super().startService()
 
 
 class HomeService(Service):

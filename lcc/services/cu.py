@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twisted.application.service import MultiService, Service
+from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config, unix_socket_path
-from lcc.services.common import HomeService, RoleOptions
+from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
 from lcc.storage.database import DatabaseService
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.transport.wires import certificate_files, endpoint
 from lcc.users.content import ContentClient
+from lcc.users.desk import CuDesk, CuEngine
 from lcc.users.packages.production import Where, Workshop
 from lcc.users.questions import Questions
 from lcc.users.watcher import ChangeWatcher
@@ -54,14 +56,13 @@ class WorkshopService(Service):
         return self._workshop.stop()
 
 
-def build(config: Config, outside: Outside) -> MultiService:
+def build(config: Config, outside: Outside) -> RoleService:
     """The services of the content user API; they start in this order and stop in the reverse one."""
     settings, reactor = config.cu, outside.reactor
     database = outside.database(config.database.url, config.home, reactor, config.database, random=outside.chance)
     # Each connection asks one question at a time; the rest is room for those whose askers have gone.
     questions = Questions(database, QUESTIONS_PER_CONNECTION * settings.connections_max)
     watcher = ChangeWatcher(questions, reactor)
-    services = MultiService()
     certificates = certificate_files(config, "cu")
     address = settings.content.replace("{home}", str(config.home))
     content = ContentClient(reactor, address, settings.content_connections_max, certificates=certificates)
@@ -73,6 +74,7 @@ def build(config: Config, outside: Outside) -> MultiService:
         certificates,
     )
     workshop = Workshop(reactor, where, settings.packages_max, outside.now)
+    services = RoleService("cu", CuDesk(CuEngine(questions, watcher, workshop)))
     for service in (
         HomeService(config.home, outside.disk),
         DatabaseService(database),
@@ -91,6 +93,7 @@ def build(config: Config, outside: Outside) -> MultiService:
         limited = LimitedFactory(users, settings.connections_max, "content users over XML")
         _AtStop(users.drop_all).setServiceParent(services)
         PortService(reactor, endpoint(config, "cu.listen_xml"), limited).setServiceParent(services)
+    add_console(services, config, reactor, settings.manhole, services)
     return services
 
 
@@ -99,6 +102,6 @@ def _without_token(config: Config, port: str) -> str:
     return config.cu.without_token or ("content" if unix_socket_path(config.endpoint(port)) else "nothing")
 
 
-def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+def makeService(options: Options, outside: Outside | None = None) -> RoleService:
     """For ``twistd``, and for a simulation."""
     return build(options.config, outside or real_outside())

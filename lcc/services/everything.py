@@ -11,6 +11,7 @@ from twisted.application.service import MultiService
 from lcc.config import Config
 from lcc.services import bot, botm, cu, qm, uns
 from lcc.services.common import HomeService, RoleOptions
+from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
 
 
@@ -26,8 +27,10 @@ def build(config: Config, outside: Outside) -> MultiService:
     """
     everything = MultiService()
     HomeService(config.home, outside.disk).setServiceParent(everything)
-    for role in (qm, botm, bot, cu, uns):
-        role.build(config, outside).setServiceParent(everything)
+    roles = [role.build(config, outside) for role in (qm, botm, bot, cu, uns)]
+    for services in roles:
+        services.setServiceParent(everything)
+    add_console(everything, config, outside.reactor, config.manhole.listen, *roles)
     return everything
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from twisted.application.service import MultiService, Service
+from twisted.application.service import Service
 
 from lcc.config import Config
 from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
+from lcc.roles.qm.desk import QmDesk
 from lcc.roles.qm.engine import QmEngine
-from lcc.services.common import HomeService, RoleOptions
+from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
 from lcc.storage.database import DatabaseService
 from lcc.storage.queue import QueueStore
@@ -35,7 +37,7 @@ class _Engine(Service):
         self.engine.stop()
 
 
-def build(config: Config, outside: Outside) -> MultiService:
+def build(config: Config, outside: Outside) -> RoleService:
     """The queue manager's services; they start in this order and stop in the reverse one."""
     settings = config.qm
     reactor, chance = outside.reactor, outside.chance
@@ -43,7 +45,7 @@ def build(config: Config, outside: Outside) -> MultiService:
     timeslots = TimeSlots(config.slots, config.slot_seconds, config.timezone)
     store = QueueStore(database, QueueRules.configured(settings, timeslots), settings)
     engine = QmEngine(store, settings, reactor, outside.now, chance.random, reactor.stop, timeslots)
-    services = MultiService()
+    services = RoleService("qm", QmDesk(engine))
     port = PortService(reactor, endpoint(config, "qm.listen"), engine.factory(for_uns=True))
     for service in (
         HomeService(config.home, outside.disk),
@@ -57,9 +59,10 @@ def build(config: Config, outside: Outside) -> MultiService:
         engine.upkeep.intake.port = port  # without another one, BOT-Ms need it, whatever happens
         botm_port = PortService(reactor, endpoint(config, "qm.listen_botm"), engine.factory(for_uns=False))
         botm_port.setServiceParent(services)
+    add_console(services, config, reactor, settings.manhole, services)
     return services
 
 
-def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+def makeService(options: Options, outside: Outside | None = None) -> RoleService:
     """For ``twistd``, and for a simulation."""
     return build(options.config, outside or real_outside())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from twisted.application.service import MultiService, Service
+from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config
+from lcc.roles.uns.desk import UnsDesk
 from lcc.roles.uns.engine import Uns
-from lcc.services.common import HomeService, RoleOptions
+from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
 from lcc.storage.database import DatabaseService
 from lcc.storage.providers import ProviderReader
@@ -39,7 +41,7 @@ class _Engine(Service):
         return self._sessions.stop()
 
 
-def build(config: Config, outside: Outside) -> MultiService:
+def build(config: Config, outside: Outside) -> RoleService:
     """The UNS's services; they start in this order and stop in the reverse one."""
     settings = config.uns
     reactor = outside.reactor
@@ -62,7 +64,7 @@ def build(config: Config, outside: Outside) -> MultiService:
         policy.good_hello,
         config.slots,
     )
-    services = MultiService()
+    services = RoleService("uns", UnsDesk(uns))
     for service in (
         HomeService(config.home, outside.disk),
         outside.lock(config.home / "uns.lock"),
@@ -72,9 +74,10 @@ def build(config: Config, outside: Outside) -> MultiService:
         PortService(reactor, endpoint(config, "uns.listen"), uns),
     ):
         service.setServiceParent(services)
+    add_console(services, config, reactor, settings.manhole, services)
     return services
 
 
-def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+def makeService(options: Options, outside: Outside | None = None) -> RoleService:
     """For ``twistd``, and for a simulation."""
     return build(options.config, outside or real_outside())

@@ -144,13 +144,14 @@ class PortService(MultiService):
 
     A port that cannot be opened at start raises at once: the process must not run without it.
 
-    :param endpoint: an endpoint string; a stale ``unix:`` socket is removed first (the role holds its lock).
+    :param endpoint: an endpoint string; a stale ``unix:`` socket is removed first (the role holds its lock).  A
+        socket is for this user alone, unless the string says another mode.
     """
 
     def __init__(self, reactor: Any, endpoint: str, factory: IProtocolFactory) -> None:
         super().__init__()
         self._reactor = reactor
-        self._endpoint = endpoint
+        self._endpoint = _private(endpoint)
         self._factory = factory
         self._port: StreamServerEndpointService | None = None
 
@@ -186,6 +187,16 @@ class PortService(MultiService):
             return succeed(None)
         result = port.disownServiceParent()
         return result if isinstance(result, Deferred) else succeed(None)
+
+
+def _private(endpoint: str) -> str:
+    """The endpoint string with Twisted's defaults for UNIX sockets replaced: that anybody may connect, and a lock of
+    its own, which trusts a process id that may have been used again."""
+    if unix_socket_path(endpoint):
+        for name, value in (("mode", "600"), ("lockfile", "0")):
+            if f":{name}=" not in endpoint:
+                endpoint += f":{name}={value}"
+    return endpoint
 
 
 def _remove_stale_socket(endpoint: str) -> None:

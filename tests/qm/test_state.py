@@ -43,6 +43,7 @@ def test_it_says_what_goes_on(world: World) -> None:
             "ready": True,
             "capacity": 4,
             "trouble": "",
+            "paused": "",
             "orders": 1,
         }
     ]

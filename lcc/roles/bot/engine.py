@@ -37,7 +37,7 @@ from twisted.logger import Logger
 from lcc.errors import FetchError, StreamError
 from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import Fetch
+from lcc.protocols.work import Capacity, Fetch
 from lcc.roles.bot.closing import close_all
 from lcc.roles.bot.job import Job
 from lcc.roles.bot.link import BotLink, BotLinkFactory
@@ -81,6 +81,8 @@ class Robot:
         self._link: BotLink | None = None
         self._running: dict[int, Job] = {}
         self._waiting: deque[Job] = deque()
+        self.paused = False
+        """An operator has it take no new orders."""
         self._starting = False
         self._holding = False
         self._sweep_due = 0.0
@@ -114,6 +116,47 @@ class Robot:
         """Fetches that are going on."""
         return len(self._running)
 
+    def pause(self) -> None:
+        """Take no new orders until :meth:`resume`; those that are here are carried out."""
+        self._set_paused(True)
+
+    def resume(self) -> None:
+        """Take orders again."""
+        self._set_paused(False)
+
+    def _set_paused(self, paused: bool) -> None:
+        if self.paused != paused:
+            self.paused = paused
+            if self._link is not None:
+                self._link.say(self._capacity())
+
+    def _capacity(self) -> Capacity:
+        return Capacity(0, self._hello.name or "robot") if self.paused else Capacity(self._concurrency)
+
+    @property
+    def jobs(self) -> tuple[list[Job], list[Job]]:
+        """What is being fetched, and what waits for that."""
+        return list(self._running.values()), list(self._waiting)
+
+    @property
+    def name(self) -> str:
+        """What it calls itself."""
+        return self._hello.name
+
+    def clock_seconds(self) -> float:
+        """The clock that leases are measured on."""
+        return self._clock.seconds()
+
+    @property
+    def connected(self) -> bool:
+        """The BOT-M is there."""
+        return self._link is not None
+
+    @property
+    def concurrency(self) -> int:
+        """Fetches at once."""
+        return self._concurrency
+
     # The BOT-M.
 
     def hello(self) -> Hello:
@@ -123,6 +166,8 @@ class Robot:
     def link_ready(self, link: BotLink) -> None:
         """The BOT-M is there."""
         self._link = link
+        if self.paused:
+            link.say(self._capacity())
         _log.info("Connected to {peer}", peer=link.describe())
 
     def order(self, link: BotLink, fetch: Fetch) -> None:

@@ -56,6 +56,16 @@ class Job:
         self._fetching: Deferred[Fetched] | None = None
         self._ended_for: FetchError | None = None
 
+    @property
+    def begun(self) -> float:
+        """Clock time when it was begun, or came in."""
+        return self._begun
+
+    @property
+    def size_bytes(self) -> int:
+        """What was written so far."""
+        return 0 if self._sink is None else self._sink.size_bytes
+
     def start(
         self, fetcher: IFetcher | None, sinks: Callable[[str], IAttemptFile], rule: Callable[[str], Follow]
     ) -> Deferred[str]:

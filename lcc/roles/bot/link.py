@@ -48,8 +48,8 @@ class BotLink(Peer):
 
     def peer_ready(self, hello: Hello) -> None:
         self._good_hello()
-        self._robot.link_ready(self)
         self.say(Ready())
+        self._robot.link_ready(self)
 
     def messages_received(self, messages: list[Flat]) -> Deferred[None] | None:
         for message in messages:

@@ -126,6 +126,8 @@ class BotMaster:
         self._ending: set[IDelayedCall] = set()
         self._robot_factory = self._make_robot_factory()
         self._link: UpLink | None = None
+        self.paused = False
+        """An operator has it take no new orders."""
         self._told_capacity = Capacity(-1)
         self._sweep_call: IDelayedCall | None = None
         self._stores = Stores(clock, content, self._stores_changed)
@@ -179,6 +181,42 @@ class BotMaster:
             suspect_upto=upto,
         )
 
+    # What the console shows.
+
+    def clock_seconds(self) -> float:
+        """The clock that leases are measured on."""
+        return self._clock.seconds()
+
+    @property
+    def connected(self) -> bool:
+        """The queue manager is there."""
+        return self._link is not None
+
+    @property
+    def disk_trouble(self) -> str:
+        """Why content cannot be stored at present; empty: it can."""
+        return self._stores.no_room or ("" if self._stores.ok else "storing has failed; it is tried again soon")
+
+    @property
+    def orders(self) -> list[Order]:
+        """Those that are held."""
+        return list(self._book)
+
+    @property
+    def results_waiting(self) -> int:
+        """Results that the queue manager has not recorded."""
+        return len(self._results)
+
+    @property
+    def robots(self) -> list[RobotPeer]:
+        """The robots that are ready."""
+        return self._pool.robots
+
+    @property
+    def names_upto(self) -> int:
+        """File ids from this one on were never given out."""
+        return self._content.names_upto
+
     # What the content port needs.
 
     @property
@@ -212,8 +250,24 @@ class BotMaster:
 
     @property
     def capacity(self) -> int:
-        """Fetches that the robots can do at once; 0 while the disk fails."""
-        return self._pool.capacity if self._stores.ok else 0
+        """Fetches that the robots can do at once; 0 while the disk fails, or an operator has it so."""
+        return self._pool.capacity if self._stores.ok and not self.paused else 0
+
+    @property
+    def paused_here(self) -> str:
+        """What an operator has paused, in words; empty: nothing."""
+        robots = [f"robot {robot.name}" for robot in self._pool.robots if robot.paused]
+        return ", ".join([*(["BOT-M"] if self.paused else []), *robots])
+
+    def pause(self) -> None:
+        """Take no new orders until :meth:`resume`; those that are here are carried out."""
+        self.paused = True
+        self._tell_capacity()
+
+    def resume(self) -> None:
+        """Take orders again."""
+        self.paused = False
+        self._tell_capacity()
 
     @property
     def held(self) -> int:
@@ -526,7 +580,7 @@ class BotMaster:
         self._book.drop(order)
 
     def _tell_capacity(self) -> None:
-        told = Capacity(self.capacity, self._stores.no_room)
+        told = Capacity(self.capacity, self._stores.no_room, self.paused_here)
         if self._link is not None and told != self._told_capacity:
             self._told_capacity = told
             self._link.say(told)

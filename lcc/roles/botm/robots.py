@@ -53,6 +53,8 @@ class RobotPeer(Peer):
     """The connection to one robot.
 
     :ivar capacity: fetches at once; 0 before it is ready.
+    :ivar is_ready: it has said that it takes orders.
+    :ivar paused: an operator has it take none: its capacity is 0.
     :ivar orders: what it has, by order id.
     :ivar left: the robot (or its death) ended the connection: none of its fetches runs any longer.  False after a
         connection that this end dropped: the robot may hang, and its fetches with it.
@@ -63,6 +65,8 @@ class RobotPeer(Peer):
         self.master = master
         self._gone = gone
         self.capacity = 0
+        self.is_ready = False
+        self.paused = False
         self.orders: dict[str, Order] = {}
         self.left = False
 
@@ -70,6 +74,11 @@ class RobotPeer(Peer):
     def run(self) -> str:
         """Names this run of the robot's process; empty: it did not say."""
         return self.peer_hello.run if self.peer_hello is not None else ""
+
+    @property
+    def name(self) -> str:
+        """What it calls itself."""
+        return self.peer_hello.name if self.peer_hello is not None else ""
 
     @property
     def free(self) -> int:
@@ -91,10 +100,11 @@ class RobotPeer(Peer):
                         raise StreamError("unknown-message", f"a result of order {message.id[:80]!r} that it has not")
                     self.master.robot_done(self, order, message)
                 elif type(message) is Capacity:
-                    self._set_capacity(message.fetches)
+                    self._set_capacity(message.fetches, bool(message.paused))
                     self.master.robot_changed(self)
-                elif self.capacity == 0:
+                elif not self.is_ready:
                     assert self.peer_hello is not None
+                    self.is_ready = True
                     self._set_capacity(self.peer_hello.capacity)
                     self.master.robot_ready(self)
         except StreamError:
@@ -123,7 +133,11 @@ class RobotPeer(Peer):
             self.capacity = 0
             self.master.robot_changed(self)
 
-    def _set_capacity(self, fetches: int) -> None:
+    def _set_capacity(self, fetches: int, paused: bool = False) -> None:
+        self.paused = paused
+        if paused:
+            self.capacity = 0
+            return
         if not 1 <= fetches <= CAPACITY_MAX:
             raise StreamError("limit", f"a capacity of {fetches}; 1 to {CAPACITY_MAX} are possible")
         self.capacity = fetches
@@ -183,6 +197,11 @@ class Pool:
         return next((robot for robot in self._robots if robot.run == run), None)
 
     @property
+    def robots(self) -> list[RobotPeer]:
+        """All of them."""
+        return list(self._robots)
+
+    @property
     def capacity(self) -> int:
         """Fetches at once of all robots together."""
         return sum([robot.capacity for robot in self._robots])
@@ -197,7 +216,9 @@ class Pool:
         last = self._last
         robot = last.get(pid)
         if robot is None or robot.free <= 0 or robot not in self._robots:
-            robot = max(self._robots, key=lambda each: each.free / each.capacity)
+            # One that is paused, or is being dropped, has a capacity of 0.
+            able = [each for each in self._robots if each.free > 0]
+            robot = max(able, key=lambda each: each.free / each.capacity)
             if pid not in last and len(last) >= self._affinity_max:
                 last.popitem(last=False)
             last[pid] = robot

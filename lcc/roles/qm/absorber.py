@@ -35,7 +35,7 @@ from lcc.errors import Busy, StreamError, code
 from lcc.interfaces import IQueueStore
 from lcc.model import Absorbed, SetAnswer, SetHeader, SetPiece
 from lcc.protocols.flat import Flat
-from lcc.protocols.uns_qm import FROM_UNS, NOTICE_TAG, Damage, EndSet, Noted, Set
+from lcc.protocols.uns_qm import FROM_UNS, NOTICE_TAG, Damage, EndSet, Noted, Paused, Set
 from lcc.protocols.uns_qm import Absorbed as AbsorbedMessage
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.qm.arrivals import LostSet, OpenSet, Refusal, open_set
@@ -107,6 +107,8 @@ class Absorber:
         self._lost = False
         self._never: Deferred[None] = Deferred()
         self.sets_refused = 0
+        self.paused = False
+        """An operator has the UNS take no sets."""
 
     # The stream's side.
 
@@ -133,6 +135,8 @@ class Absorber:
                 opened = None
             elif isinstance(message, Damage):
                 self._damage(message)
+            elif isinstance(message, Paused):
+                self.paused = message.paused
         self._start()
         if self._draining and opened is None:
             self._drained()

@@ -16,6 +16,9 @@ from lcc.roles.qm.machines import Line, Machine
 from lcc.roles.qm.recorder import Recorder
 from lcc.roles.qm.verifier import Verifier
 
+PAUSED_CHARS = 200
+"""What is kept of the words of a BOT-M."""
+
 
 class Working(Protocol):
     """What the connection needs of the engine."""
@@ -67,6 +70,7 @@ class Botm:
                 elif isinstance(message, Capacity):
                     machine.capacity = max(0, message.fetches)
                     machine.trouble = message.trouble
+                    machine.paused = message.paused[:PAUSED_CHARS]
                 elif isinstance(message, Running):
                     engine.dispatcher.running(machine, message, engine.clock_seconds())
                 elif isinstance(message, Ready):

@@ -17,7 +17,7 @@ times are seconds since 1970 for that reason.  A clock that is set back does not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 
 from lcc.domain import bandwidth
 from lcc.errors import Remedy, entry_for
@@ -114,6 +114,11 @@ class Delays:
     def get(self, pid: int) -> Delayed | None:
         """What is known of it."""
         return self._records.get(pid)
+
+    def first(self, limit: int) -> list[tuple[int, Delayed]]:
+        """Those that wait, and what is known of them, soonest first.  Looks at all."""
+        waiting = ((pid, record) for pid, record in self._records.items() if record.until)
+        return nsmallest(limit, waiting, key=lambda entry: (entry[1].until, entry[0]))
 
     def until(self, pid: int) -> float:
         """Until when it must wait; 0: it need not."""

@@ -102,6 +102,15 @@ class Dispatcher:
         """Orders that are out, those of earlier queue managers included."""
         return len(self._orders) + len(self._foreign)
 
+    @property
+    def orders(self) -> list[Order]:
+        """Those orders, in the order in which they went out."""
+        return [*self._foreign.values(), *self._orders.values()]
+
+    def home(self, pid: int) -> int:
+        """The machine that this provider's last order went to, as far as it is remembered; 0: none."""
+        return self._homes.get(pid, 0)
+
     def enable(self, run: str) -> None:
         """Orders may be sent from now on; ``run`` makes their ids unique (also after the database was put back)."""
         self._run = f"{run}-"

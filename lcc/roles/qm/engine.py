@@ -130,6 +130,8 @@ class QmEngine:
         self.run = 0
         """The run of this queue manager; 0 until it has claimed the database."""
         self.started = False
+        self.paused_since: int | None = None
+        """Since when an operator has it give out no orders (seconds since 1970); None: it does."""
         self.sets_answered = 0
         self.results_recorded = 0
         self.refused: dict[tuple[str, str, int], str] = {}
@@ -216,6 +218,19 @@ class QmEngine:
         if not self._stopped:
             self.stop()
             self._stop_process()
+
+    def pause(self) -> None:
+        """Give out no orders until :meth:`resume`.  All else goes on: what is out comes back and is recorded."""
+        if self.paused_since is None:
+            self.paused_since = self.now()
+            self.state_saver.soon()
+
+    def resume(self) -> None:
+        """Give out orders again."""
+        if self.paused_since is not None:
+            self.paused_since = None
+            self.state_saver.soon()
+            self.pump()
 
     # Peers.
 
@@ -388,6 +403,8 @@ class QmEngine:
         if self.recorder.full or self.scheduler.gate.reached_count > self.settings.record_batch:
             return False
         free, total = self.dispatcher.slots()
+        if self.paused_since is not None:
+            free = 0
         sent = self.dispatcher.send(free, self.clock.seconds()) if free else 0
         if total:
             # As many again as there are orders out: while these are read, those are fetched.

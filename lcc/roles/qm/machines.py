@@ -73,6 +73,7 @@ class Machine:
     :ivar mark: how far the database had come when it was told last.
     :ivar capacity: fetches that its robots do at once.
     :ivar trouble: why it can store nothing at present, as it says; empty: it can.
+    :ivar paused: what an operator has paused there, in words; empty: nothing.
     :ivar orders: those that are out there.
     :ivar given: how many orders it ever got.
     :ivar reported: ids that it says are running, until it is ready.
@@ -96,7 +97,7 @@ class Machine:
             "orders",
             "ready",
         ),
-        *("recorded", "reported", "run", "settled", "suspect", "trouble", "via"),
+        *("paused", "recorded", "reported", "run", "settled", "suspect", "trouble", "via"),
     )
 
     def __init__(self, number: int) -> None:
@@ -111,6 +112,7 @@ class Machine:
         self.mark: tuple[str, int] = ("", 0)
         self.capacity = 0
         self.trouble = ""
+        self.paused = ""
         self.orders: dict[str, Order] = {}
         self.given = 0
         self.reported: set[str] = set()
@@ -145,6 +147,7 @@ class Machine:
         self.mark = ("", 0)
         self.capacity = max(0, hello.capacity)
         self.trouble = ""
+        self.paused = ""
         self.reported.clear()
 
     def disconnected(self, line: Line) -> None:

@@ -61,6 +61,10 @@ class ReadAhead:
         """The provider, if it has its turn."""
         return self._active.get(pid)
 
+    def active_work(self) -> list[ProviderWork]:
+        """The providers that have their turn, longest first."""
+        return list(self._active.values())
+
     def touched(self, keys: Iterable[bytes]) -> None:
         """These rows were queued already and have changed: do not hand them out as they were."""
         by_pid: dict[int, set[bytes]] = {}

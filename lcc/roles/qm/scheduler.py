@@ -75,6 +75,11 @@ class Scheduler(ReadAhead):
         """Providers that wait for their turn, or are delayed with work."""
         return len(self.turns) + len(self._absent.delayed) + len(self.withheld)
 
+    @property
+    def delayed_with_work(self) -> int:
+        """Providers that are delayed and have work."""
+        return len(self._absent.delayed) + len(self._parked)
+
     # Work comes.
 
     def load(self, waiting: Iterable[Waiting], withhold: bool = False) -> None:

@@ -42,6 +42,7 @@ class Counting(Protocol):
     """What is read of the engine."""
 
     run: int
+    paused_since: int | None
     scheduler: Scheduler
     dispatcher: Dispatcher
     deleter: Deleter
@@ -81,6 +82,7 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
         "clock": engine.clock_seconds(),
         "interval": SAVE_SECONDS,
         "database": engine.patience.trouble[:TROUBLE_CHARS],
+        "paused_since": engine.paused_since,
         "overload": intake.reason,
         "overload_since": intake.since,
         "queue_rows": intake.queue_rows,
@@ -96,6 +98,7 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "machines_connected": len(connected),
         "unses": sorted({absorber.name for absorber in absorbers})[:UNSES_SHOWN],
+        "unses_paused": sorted({absorber.name for absorber in absorbers if absorber.paused})[:UNSES_SHOWN],
         "absorb_waiting": sum(absorber.waiting_count for absorber in absorbers),
         "providers_waiting": len(scheduler.turns),
         "providers_active": scheduler.active_count,
@@ -144,6 +147,7 @@ def _machine(machine: Machine) -> dict[str, Any]:
         "ready": machine.ready,
         "capacity": machine.capacity,
         "trouble": machine.trouble[:TROUBLE_CHARS],
+        "paused": machine.paused,
         "orders": len(machine.orders),
     }
 
@@ -191,6 +195,10 @@ class StateSaver:
         saving = self._saving = self._store.save_state(text)
         saving.addErrback(self._failed)
         saving.addBoth(self._saved)
+
+    def soon(self) -> None:
+        """Something has changed that should be seen at once."""
+        self._next = 0.0
 
     def stop(self) -> None:
         """Wait for nothing any longer."""

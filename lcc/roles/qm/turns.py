@@ -10,7 +10,7 @@ A provider that waits costs a dictionary and a heap entry, nothing else: a hundr
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from typing import NamedTuple
 
 from lcc.model import Waiting
@@ -127,6 +127,16 @@ class Turns:
         known = self._places.get(pid)
         if known is not None:
             self.add(pid, known[0], priority)
+
+    def first(self, limit: int) -> list[Turn]:
+        """Those that are next, in their order.  Looks at all that wait."""
+        turns = (Turn(order, pid, priority) for pid, (order, priority) in self._places.items())
+        return nsmallest(limit, turns, key=lambda turn: (-turn.priority, turn.order, turn.pid))
+
+    def get(self, pid: int) -> Turn | None:
+        """The provider's, if it waits."""
+        known = self._places.get(pid)
+        return None if known is None else Turn(known[0], pid, known[1])
 
     def discard(self, pid: int) -> None:
         """Forget the provider."""

@@ -99,6 +99,8 @@ class Uns(Factory):
         self.forwarder = Forwarder(
             spool, clock, in_thread, settings.answer_timeout, self.counters, self.full_sets, good_hello
         )
+        self.paused_since: int | None = None
+        """Since when an operator has it take no sets (seconds since 1970); None: it does."""
         self._slow_until = self._failing_until = 0.0
         self._told_full = False
         self._patterns = MimePatterns(mimetypes)
@@ -127,6 +129,19 @@ class Uns(Factory):
         for session in list(self._open):
             session.drop()
 
+    def pause(self) -> None:
+        """Take no sets until :meth:`resume`: providers are told to try again later.  Sets that are arriving are
+        taken, what is here is passed on."""
+        if self.paused_since is None:
+            self.paused_since = self.now()
+            self.forwarder.tell_paused(True)
+
+    def resume(self) -> None:
+        """Take sets again."""
+        if self.paused_since is not None:
+            self.paused_since = None
+            self.forwarder.tell_paused(False)
+
     def buildProtocol(self, addr: IAddress | None) -> Protocol | None:
         excess = len(self._open) - self.settings.connections_max
         if excess >= _REFUSED_AT_ONCE:
@@ -134,7 +149,7 @@ class Uns(Factory):
         refusal = ""
         if excess >= 0:
             refusal = "too-many-connections"
-        elif self.is_full():
+        elif self.is_full() or self.paused_since is not None:
             refusal = "try-later"
         return Session(self, getattr(addr, "host", ""), refusal).build_stream()
 
@@ -200,6 +215,11 @@ class Uns(Factory):
             self._by_provider[session.pid] -= 1
             if not self._by_provider[session.pid]:
                 del self._by_provider[session.pid]
+
+    @property
+    def open_sessions(self) -> list[Session]:
+        """The connections of providers, and of those who have not said who they are."""
+        return list(self._open)
 
     def sessions_of(self, pid: int) -> int:
         """How many connections this provider has now."""

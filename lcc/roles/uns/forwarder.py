@@ -35,7 +35,7 @@ from twisted.python.failure import Failure
 
 from lcc.errors import StreamError, code
 from lcc.protocols.hello import Hello
-from lcc.protocols.uns_qm import Absorbed, Damage, EndSet
+from lcc.protocols.uns_qm import Absorbed, Damage, EndSet, Paused
 from lcc.roles.uns.delivery import Delivery, Verdict, disk_fault, opening
 from lcc.roles.uns.link import QmPeer
 from lcc.roles.uns.status import Counters, FullSets
@@ -90,6 +90,7 @@ class Forwarder(Factory):
         self._turn: IDelayedCall | None = None
         self._untold: list[int] = []
         self._ending_epoch = False
+        self._paused = False
 
     @property
     def connected(self) -> bool:
@@ -100,6 +101,21 @@ class Forwarder(Factory):
     def waiting_count(self) -> int:
         """Sets that no queue manager has answered."""
         return len(self._unsent) + len(self._outstanding)
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        """Those sets, oldest first."""
+        return [*self._outstanding, *self._unsent]
+
+    def is_sent(self, delivery: Delivery) -> bool:
+        """Whether the queue manager has all of this set."""
+        return delivery in self._outstanding
+
+    def tell_paused(self, paused: bool) -> None:
+        """Let the queue manager know whether an operator has this UNS take no sets."""
+        self._paused = paused
+        if self._peer is not None:
+            self._peer.say(Paused(paused))
 
     def load(self, entries: list[SpooledSet]) -> None:
         """Take what an earlier run left."""
@@ -152,6 +168,8 @@ class Forwarder(Factory):
         self._peer = peer
         self._good_hello()
         self._untold = self._spool.damage.pids
+        if self._paused:
+            peer.say(Paused(True))
         self._pump()
 
     def peer_lost(self, peer: QmPeer) -> None:

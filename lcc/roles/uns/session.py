@@ -113,6 +113,22 @@ class Session:
         """The provider, once it has been let in; else 0."""
         return 0 if self._provider is None else self._provider.pid
 
+    def describe(self) -> str:
+        """Who it is and what it does, for a person."""
+        who = f"provider {self.pid}" if self.pid else "not logged in"
+        return f"{who} from {self._address or 'a UNIX socket'}: {self._stands()}"
+
+    def _stands(self) -> str:
+        arriving = self._set
+        if arriving is None:
+            return (
+                "between sets" if self.pid else "its password is looked at" if self._deciding else "says nothing yet"
+            )
+        kind = "full set" if arriving.full else "set"
+        if arriving.writer is None:
+            return f"{kind} of {arriving.elements:,} elements, complete: it waits for the answer"
+        return f"{kind} arriving, {arriving.elements:,} elements so far"
+
     def drop(self) -> None:
         """Cut the connection."""
         self._stream.abort()
@@ -286,6 +302,8 @@ class Session:
         uns, provider, status, allowance = self._uns, self._provider, self._status, self._allowance
         assert provider is not None and status is not None and allowance is not None
         try:
+            if uns.paused_since is not None:
+                raise SetError("try-later")
             if begin.full and not allowance.allowed:
                 raise SetError("full-set-not-allowed")
             checker = uns.checker(provider, begin.urlprefix)

@@ -169,6 +169,11 @@ class Workshop:
         self._made: set[Production] = set()
         self._ending: set[Deferred[None]] = set()
 
+    @property
+    def count(self) -> int:
+        """Packages that are being made."""
+        return len(self._made)
+
     def start(self) -> None:
         """Take orders from now on."""
         self._pool = ThreadPool(0, self._packages_max, "packages")

@@ -1,0 +1,102 @@
+"""``lcc-admin console``: ssh to the console of a role on this host, and passwords for that."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import shlex
+import shutil
+import sys
+from typing import Any
+
+import click
+
+from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.values import password_file_option, read_password
+from lcc.config import Config, unix_socket_path
+from lcc.console.credentials import UnsafeFile, read_trusted, with_password
+from lcc.console.hostkey import ALIAS, known_hosts
+from lcc.storage.durable import write_durably
+from lcc.storage.passwords import generate_password
+
+ALL = "lcc"
+"""The console of all roles in one process."""
+
+ROLES = ("uns", "qm", "botm", "bot", "cu", "rs")
+
+
+@click.command("console")
+@click.argument("role", type=click.Choice([ALL, *ROLES]), required=False)
+@click.argument("command", required=False)
+@click.option("--user", default="", help="Log in under this name; without: that of this system's user.")
+@click.option("--identity", type=click.Path(exists=True, dir_okay=False), help="A private key for ssh.")
+@pass_admin
+def console_command(admin: Admin, role: str | None, command: str | None, user: str, identity: str | None) -> None:
+    """Open the console of a ROLE on this host with ssh, or run one COMMAND there: lcc-admin console qm 'est()'.
+
+    Without a ROLE: the only one that the configuration names.  What it can do is described in doc/console.md.
+    """
+    consoles = configured(admin.config)
+    if not consoles:
+        raise Failed("the configuration names no console: set [manhole] listen, or manhole in a role's table")
+    if role is None:
+        if len(consoles) > 1:
+            raise click.UsageError(f"which one: {', '.join(consoles)}?")
+        role = next(iter(consoles))
+    if role not in consoles:
+        raise Failed(f"the configuration names no console for {role}, only for {', '.join(consoles)}")
+    program = shutil.which("ssh")
+    if program is None:
+        raise Failed("there is no ssh (on Debian: the package openssh-client)")
+    known = known_hosts(admin.config.under_home(admin.config.manhole.host_key))
+    if not known.exists():
+        raise Failed(f"{known} does not exist: the console has not been started yet")
+    arguments = ["ssh", "-o", f"UserKnownHostsFile={known}", "-o", f"HostKeyAlias={ALIAS}"]
+    arguments += ["-o", "StrictHostKeyChecking=yes", "-o", "GlobalKnownHostsFile=/dev/null"]
+    arguments += ["-l", user or getpass.getuser()]
+    if identity:
+        arguments += ["-i", identity, "-o", "IdentitiesOnly=yes"]
+    arguments += _place(consoles[role])
+    if command is not None:
+        arguments.append(command)
+    sys.stdout.flush()
+    os.execv(program, arguments)
+
+
+@click.command("console-password")
+@click.argument("name")
+@password_file_option
+@pass_admin
+def console_password_command(admin: Admin, name: str, password_file: Any) -> None:
+    """Let NAME log in at the consoles with a password; one that is generated is printed, once."""
+    generated = password_file is None
+    password = generate_password() if generated else read_password(password_file)
+    path = admin.config.under_home(admin.config.manhole.passwords)
+    try:
+        text = with_password(read_trusted(path), name, password, generated=generated)
+    except (UnsafeFile, ValueError) as error:
+        raise Failed(str(error)) from None
+    if not path.parent.is_dir():
+        raise Failed(f"there is no folder {path.parent}: run lcc-admin init, or name the configuration with --config")
+    write_durably(path, text.encode())
+    click.echo(f"password: {password}" if generated else "password: as given")
+
+
+def configured(config: Config) -> dict[str, str]:
+    """The endpoints of the consoles that the configuration names, by role."""
+    found = {ALL: config.manhole.listen, **{role: getattr(config, role).manhole for role in ROLES}}
+    return {role: config.endpoint(endpoint) for role, endpoint in found.items() if endpoint}
+
+
+def _place(endpoint: str) -> list[str]:
+    """How ssh gets to this endpoint."""
+    path = unix_socket_path(endpoint)
+    if path:
+        relay = shlex.join([sys.executable, "-m", "lcc.admin.relay", path]).replace("%", "%%")
+        return ["-o", f"ProxyCommand={relay}", ALIAS]
+    port = re.search(r":(?:port=)?(\d+)", endpoint)
+    address = re.search(r"interface=((?:\\.|[^\\:])*)", endpoint)
+    if port is None or address is None:
+        raise Failed(f"ssh cannot be told how to get to {endpoint}")
+    return ["-p", port[1], re.sub(r"\\(.)", r"\1", address[1])]

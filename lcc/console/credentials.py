@@ -1,0 +1,78 @@
+"""Who may log in at the console: two files, read anew at each login, so that a change holds at once.
+
+The one has public keys, in the form of OpenSSH's ``authorized_keys`` (lines with options are passed over); whoever
+has one of these keys may log in, under any name.  The other has a line ``NAME:HASH`` for each user with a password,
+made by ``lcc-admin console-password``.  A file that somebody else could have written counts as none.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from lcc.storage.passwords import hash_password
+
+FILE_BYTES_MAX = 1 << 20
+NAME_CHARS = 100
+
+NOBODYS_HASH = f"scrypt$16384$8$1${'00' * 16}${'00' * 32}"
+"""Matches nothing, at the cost of a password that a person chose."""
+
+
+class UnsafeFile(Exception):
+    """The file cannot be trusted, or read; says why."""
+
+
+def read_trusted(path: Path) -> str:
+    """The text of a file that nobody but this user and root can write to; empty: there is none.
+
+    :raises UnsafeFile: somebody else can; or it is no file, or too long.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise UnsafeFile(str(error)) from None
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise UnsafeFile(f"{path} is no file")
+        if found.st_uid not in (0, os.geteuid()):
+            raise UnsafeFile(f"{path} belongs to somebody else")
+        if found.st_mode & 0o022:
+            raise UnsafeFile(f"{path} can be written to by others (chmod 600 {path})")
+        data = file.read(FILE_BYTES_MAX + 1)
+    if len(data) > FILE_BYTES_MAX:
+        raise UnsafeFile(f"{path} is longer than {FILE_BYTES_MAX} bytes")
+    return data.decode("utf-8", "replace")
+
+
+def key_lines(text: str) -> Iterator[str]:
+    """The lines of an ``authorized_keys`` file that may hold a key."""
+    for line in text.splitlines():
+        words = line.strip()
+        if words and not words.startswith("#"):
+            yield words
+
+
+def stored_hash(text: str, name: str) -> str:
+    """The hash of a user's password in a password file; where there is none, one that matches nothing."""
+    for line in text.splitlines():
+        user, colon, hashed = line.strip().partition(":")
+        if colon and user == name:
+            return hashed
+    return NOBODYS_HASH
+
+
+def with_password(text: str, name: str, password: str, *, generated: bool) -> str:
+    """A password file with this user's password, the others' as they were.
+
+    :raises ValueError: that is no name.
+    """
+    if not name or len(name) > NAME_CHARS or not name.isprintable() or set(name) & set(":# "):
+        raise ValueError(f"a name has 1 to {NAME_CHARS} printable characters, and no colon, space or #")
+    others = [line for line in text.splitlines() if line.partition(":")[0] != name]
+    return "\n".join([*others, f"{name}:{hash_password(password, generated=generated)}"]) + "\n"

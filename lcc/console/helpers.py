@@ -1,0 +1,117 @@
+"""The commands at the console: ``est()``, ``queue()``, ``provider(7)``, ``pause()``, ``resume()``, ``help()``.
+
+Each role has a *desk*: an object whose methods of these names say what the role knows, or tell it something.  In a
+process with several roles a command asks each of them that has an answer, or those that are named: ``est("qm")``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.logger import Logger
+
+from lcc.console.text import Text, screen
+from lcc.domain.wording import Lines
+
+_log = Logger()
+
+SHOWN = 20
+"""What ``queue()`` shows without being told how much."""
+
+
+class Helpers:
+    """The commands of one session.
+
+    :param desks: of the roles in this process, by name.
+    :param who: the operator, for the log.
+    """
+
+    def __init__(self, desks: Mapping[str, Any], who: str) -> None:
+        self._desks = desks
+        self._who = who
+
+    def namespace(self) -> dict[str, Any]:
+        """The commands by their names."""
+        found: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("est", "queue", "provider", "pause", "resume")
+            if any(hasattr(desk, name) for desk in self._desks.values())
+        }
+        return {**found, "help": self.help, "exit": leave, "quit": leave, "input": no_input}
+
+    def est(self, *roles: str) -> Text:
+        """What goes on now: peers, what waits, what is being done, timers, counts."""
+        return self._ask("est", roles, lambda desk: desk.est())
+
+    def queue(self, *roles: str, limit: int = SHOWN) -> Text:
+        """What waits here, what is next first; queue(limit=100) shows more."""
+        return self._ask("queue", roles, lambda desk: desk.queue(limit))
+
+    def provider(self, pid: int, *roles: str) -> Text:
+        """All that this process knows of a provider."""
+        return self._ask("provider", roles, lambda desk: desk.provider(pid))
+
+    def pause(self, *roles: str) -> Text:
+        """Take on nothing new (what is begun is finished), until resume() or a restart."""
+        return self._tell("pause", roles)
+
+    def resume(self, *roles: str) -> Text:
+        """End what pause() began."""
+        return self._tell("resume", roles)
+
+    def help(self, thing: object = None) -> Text:
+        """This list; help(thing) says what its documentation does."""
+        if thing is not None:
+            return Text(inspect.getdoc(thing) or "nothing is written about that")
+        commands = self.namespace()
+        lines: Lines = []
+        for name, command in commands.items():
+            if name in ("exit", "quit", "input"):
+                continue
+            first, _, _ = (inspect.getdoc(command) or "").partition("\n")
+            lines.append((f"{name}({'7' if name == 'provider' else ''})", first))
+        lines.append(("exit()", "Leave; so does Ctrl-D."))
+        for role in self._desks:
+            lines.append((role, "What runs here: the engine of this role, to look into."))
+        lines.append(("services", "The services of this process by their names."))
+        if len(self._desks) > 1:
+            lines.append(("", f"Commands take names of roles, too: est({next(iter(self._desks))!r})."))
+        lines.append(("", "All else is Python, in the process itself: what blocks here blocks the role."))
+        return Text(screen(lines))
+
+    def _tell(self, command: str, roles: tuple[str, ...]) -> Text:
+        def tell(desk: Any) -> Lines:
+            lines: Lines = getattr(desk, command)()
+            return lines
+
+        asked = ", ".join(self._asked(command, roles))
+        _log.warn("Console: {who} tells {roles}: {command}", who=self._who, roles=asked, command=command)
+        return self._ask(command, roles, tell)
+
+    def _asked(self, command: str, roles: tuple[str, ...]) -> list[str]:
+        for role in roles:
+            if role not in self._desks:
+                raise ValueError(f"there is no {role!r} here, only {', '.join(self._desks)}")
+            if not hasattr(self._desks[role], command):
+                raise ValueError(f"{role} has no {command}()")
+        return [role for role in roles or self._desks if hasattr(self._desks[role], command)]
+
+    def _ask(self, command: str, roles: tuple[str, ...], ask: Callable[[Any], Lines]) -> Text:
+        answers: list[str] = []
+        asked = self._asked(command, roles)
+        for role in asked:
+            heading = [f"--- {role}"] if len(self._desks) > 1 else []
+            answers.append("\n".join([*heading, screen(ask(self._desks[role]))]))
+        return Text("\n".join(answers))
+
+
+def leave() -> None:
+    """End this session."""
+    raise SystemExit
+
+
+def no_input(prompt: object = "") -> str:
+    """Nothing can be asked here: the process's own standard input would be read, and block it."""
+    raise RuntimeError("there is no input() at the console")

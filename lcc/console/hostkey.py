@@ -1,0 +1,68 @@
+"""The host key of the consoles in a home folder: made once, the same for all of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from twisted.conch.ssh.keys import Key
+
+from lcc.console.credentials import UnsafeFile
+
+ALIAS = "lcc"
+"""The name that the host has for ssh (``HostKeyAlias``)."""
+
+
+def known_hosts(path: Path) -> Path:
+    """The file for ssh (``UserKnownHostsFile``) that stands beside the host key, so that it is never asked whether a
+    host is the right one."""
+    return path.with_name(path.name + ".known")
+
+
+def host_key(path: Path) -> Key:
+    """The host key in this file, which is made where there is none; :func:`known_hosts` is put beside it.
+
+    :raises UnsafeFile: it is no key, or others could have read it.
+    """
+    if not path.exists():
+        _make(path)
+    if path.stat().st_mode & 0o077:
+        raise UnsafeFile(f"the host key {path} can be read by others: remove it, and a new one is made")
+    try:
+        key: Key = Key.fromString(path.read_bytes())
+        if key.isPublic():
+            raise ValueError("it is public")
+    except Exception as error:  # whatever is wrong with the bytes
+        raise UnsafeFile(f"{path} is no private key: {error}") from None
+    public = known_hosts(path)
+    line = ALIAS.encode() + b" " + key.public().toString("openssh") + b"\n"
+    if not public.exists() or public.read_bytes() != line:
+        _put(public, line, replace=True)
+    return key
+
+
+def _make(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key = Key(Ed25519PrivateKey.generate())
+    _put(path, key.toString("openssh", subtype="v1"), replace=False)
+
+
+def _put(path: Path, data: bytes, *, replace: bool) -> None:
+    """Write a file that nobody sees half written; of several processes at once one wins."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            new.replace(path)
+        else:
+            try:
+                os.link(new, path)
+            except FileExistsError:
+                pass  # another role in this home was quicker
+    finally:
+        new.unlink(missing_ok=True)

@@ -1,0 +1,105 @@
+"""The console of a process as a service: off unless the configuration names its endpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from twisted.application.service import IService, IServiceCollection, MultiService
+
+from lcc.config import Config, is_local_endpoint
+from lcc.errors import ConfigError
+from lcc.services.common import RoleService
+from lcc.transport.links import PortService
+
+
+def add_console(services: MultiService, config: Config, reactor: Any, endpoint: str, *roles: RoleService) -> None:
+    """Let an operator log in at this endpoint, to look into these roles.
+
+    :param services: where the console is added; they start in their order, and it shows all of them.
+    :param endpoint: empty: there is no console.
+    """
+    if endpoint:
+        ManholeService(config, reactor, config.endpoint(endpoint), roles, services).setServiceParent(services)
+
+
+class ManholeService(MultiService):
+    """A console.
+
+    :raises ConfigError: from ``startService``: it could be reached from elsewhere, nobody could log in, or a file
+        that it depends on cannot be trusted.
+    """
+
+    def __init__(
+        self, config: Config, reactor: Any, endpoint: str, roles: tuple[RoleService, ...], process: MultiService
+    ) -> None:
+        super().__init__()
+        self._config = config
+        self._reactor = reactor
+        self._endpoint = endpoint
+        self._roles = roles
+        self._process = process
+        self._factory: Any = None
+
+    def startService(self) -> None:
+        if not is_local_endpoint(self._endpoint):
+            raise ConfigError([f"{self._endpoint!r}: a console listens on a UNIX socket or on loopback only"])
+        self._factory = self._make_factory()
+        PortService(self._reactor, self._endpoint, self._factory).setServiceParent(self)
+        super().startService()
+
+    def _make_factory(self) -> Any:
+        # Late: it takes hold of the global reactor.
+        from lcc.console.credentials import UnsafeFile, read_trusted
+        from lcc.console.hostkey import host_key
+        from lcc.console.ssh import ConsoleFactory
+
+        settings = self._config.manhole
+        keys, passwords = (self._config.under_home(name) for name in (settings.keys, settings.passwords))
+        try:
+            with_keys, with_passwords = bool(read_trusted(keys).strip()), bool(read_trusted(passwords).strip())
+            key = host_key(self._config.under_home(settings.host_key))
+        except UnsafeFile as error:
+            raise ConfigError([f"console: {error}"]) from None
+        if not with_keys and not with_passwords:
+            raise ConfigError(
+                [
+                    f"console: nobody could log in: put public keys into {keys}, "
+                    f'or run "lcc-admin console-password NAME" ({passwords})'
+                ]
+            )
+        names = [role.name for role in self._roles]
+        engines = {role.name: role.desk.engine for role in self._roles}
+        return ConsoleFactory(
+            self._reactor,
+            settings,
+            key,
+            keys,
+            passwords if with_passwords else None,
+            {role.name: role.desk for role in self._roles},
+            {**engines, "services": named_services(self._process)},
+            f"LCC console of {', '.join(names)} in {Path(self._config.home)}. help() lists the commands.",
+        )
+
+    def stopService(self) -> Any:
+        if self._factory is not None:
+            self._factory.drop_all()
+        return super().stopService()
+
+
+def named_services(parent: Any, prefix: str = "") -> Mapping[str, IService]:
+    """All services below this one: ``qm.database``, ``qm.port``, …"""
+    found: dict[str, IService] = {}
+    for service in parent:
+        kind = re.sub(r"Service$", "", type(service).__name__).strip("_")
+        name = base = prefix + (service.name or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower() or "service")
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{base}{number}"
+        found[name] = service
+        if IServiceCollection.providedBy(service):
+            found.update(named_services(service, f"{name}."))
+    return found
