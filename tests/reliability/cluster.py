@@ -50,7 +50,7 @@ class Kind:
 
 EVERY_OTHER_SLOT = ",".join(str(slot) for slot in range(0, 24, 2))
 ODD_SLOTS = ",".join(str(slot) for slot in range(1, 24, 2))
-KINDS = (Kind(hours=EVERY_OTHER_SLOT), Kind(bandwidth_bytes=20_000), Kind(files_max=10), Kind(hours=ODD_SLOTS))
+KINDS = (Kind(hours=EVERY_OTHER_SLOT), Kind(bandwidth_bytes=5_000), Kind(files_max=10), Kind(hours=ODD_SLOTS))
 KINDS_EVERY = 3
 """Every third provider is special."""
 

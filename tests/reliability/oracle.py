@@ -310,15 +310,14 @@ def stood_still(case: Case, asked: Asked) -> bool:
 
 
 def check_bandwidth(case: Case) -> Iterator[Violation]:
-    """P11: in any window no more than 1.05 x rate x window travels, plus the bodies under way; what a robot or a
-    BOT-M that was killed had received, and nobody knows of, is excused."""
+    """P11: no fetch begins before all that has travelled is paid for; what a robot or a BOT-M that was killed had
+    received, and nobody knows of, is excused."""
     for provider in case.providers:
         rate = provider.kind.bandwidth_bytes
         if rate is None:
             continue
         gave = [each for each in case.journal.gave if each.pid == provider.pid]
         asked = [each for each in case.journal.asked if each.pid == provider.pid]
-        biggest = max((each.bytes for each in gave), default=0)
         kills = sorted(
             fault.time for fault in case.faults if fault.what == "kill" and fault.name.startswith(("bot", "central"))
         )
@@ -337,7 +336,7 @@ def check_bandwidth(case: Case) -> Iterator[Violation]:
                 last = when
             # Answers of long ago are paid for by now.
             owed = debt - 1.05 * rate * (start - last)
-            if owed > biggest + rate * LATE_SECONDS:
+            if owed > rate * LATE_SECONDS:
                 yield Violation("P11", f"provider {provider.pid} owes {owed:.0f} bytes at a new fetch at {start}")
                 break
 

@@ -232,7 +232,7 @@ class Run:
         return [
             Violation("log", f"{name}: {_around(self.cluster.log(name), word)}")
             for name in self.cluster.configs
-            for word in ("Traceback", "Unhandled")
+            for word in ("Traceback", "Unhandled", "#error]", "#critical]")
             if word in self.cluster.log(name)
         ]
 
