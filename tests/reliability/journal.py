@@ -2,7 +2,7 @@
 
 Written by :mod:`world`, read by :mod:`oracle`.  Each event has ``e``, its kind, and ``t``, the time:
 
-* ``set``: a set is about to be sent: ``n`` (its number), ``pid``, ``full``, ``ops`` (``[id, name, kind, version]`` of
+* ``set``: a set is about to be sent: ``n`` (its number), ``pid``, ``uns`` (its port), ``full``, ``ops`` (``[id, name, kind, version]`` of
   each element; the kinds are those of :class:`Op`)
 * ``welcome``: the UNS's greeting on the connection for set ``n``: ``seq``, ``count``, ``errors`` (``[code, id]``),
   ``wanted`` (a full set, why)
@@ -69,6 +69,7 @@ class ToldSet:
 
     number: int
     pid: int
+    uns: int
     full: bool
     ops: dict[str, Op]
     time: float
@@ -138,7 +139,7 @@ class Journal:
         match event["e"]:
             case "set":
                 ops = {name: Op(id, name, kind, version) for id, name, kind, version in event["ops"]}
-                self.sets[event["n"]] = ToldSet(event["n"], event["pid"], event["full"], ops, when)
+                self.sets[event["n"]] = ToldSet(event["n"], event["pid"], event["uns"], event["full"], ops, when)
             case "welcome":
                 told = self.sets[event["n"]]
                 told.seq = event["seq"]

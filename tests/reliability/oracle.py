@@ -33,6 +33,8 @@ from .journal import (
 )
 from .pages import content, version_of
 
+ANYTHING = Op("", "", IF_ABSENT, 0)
+"""What allows any content of the page, or none."""
 GONE = (404, 410)
 REFUSAL = 1207
 OVER_QUOTA = 1501
@@ -85,6 +87,7 @@ def candidates(sets: list[ToldSet], name: str) -> list[Op | None]:
     :param sets: of its provider, the newest connection first.
     """
     found: list[Op | None] = []
+    conditional: ToldSet | None = None
     for told in sets:
         if told.how not in (ACCEPTED, UNKNOWN):
             continue
@@ -93,9 +96,15 @@ def candidates(sets: list[ToldSet], name: str) -> list[Op | None]:
             continue
         if op is not None and op.kind == REFUSED:
             continue
+        if conditional is not None and conditional.uns != told.uns:
+            # Sets of two UNSes may be taken in in any order, if their answers came from the spools: what was asked for
+            # only if it is absent may have found what was deleted before it.
+            return [*found, ANYTHING]
         found.append(None if op is None or op.kind == DELETE else op)
         # What is asked for only if it is absent leaves what was told before in force.
-        if told.how == ACCEPTED and (op is None or op.kind != IF_ABSENT):
+        if op is not None and op.kind == IF_ABSENT:
+            conditional = conditional or told
+        elif told.how == ACCEPTED:
             return found
     return [*found, None]
 
@@ -120,7 +129,7 @@ def check_final_state(case: Case) -> Iterator[Violation]:
             reasons = []
             for op in possible:
                 wrong = contradiction(op, row, path, errors)
-                if wrong == "" and op is not None:
+                if wrong == "" and op is not None and op is not ANYTHING:
                     wrong = unfounded(op, path, errors, given, sent)
                 if wrong == "":
                     break
@@ -132,6 +141,8 @@ def check_final_state(case: Case) -> Iterator[Violation]:
 
 def contradiction(op: Op | None, row: Row | None, path: str, errors: dict[str, list[int]]) -> str:
     """Why the cache cannot be like this after this operation; empty: it can."""
+    if op is ANYTHING and row is None:
+        return ""
     if op is None:
         return "" if row is None else "it should not be cached"
     codes = errors.get(op.id, [])

@@ -45,7 +45,7 @@ def told(number: int, how: str, *ops: Op, full: bool = False) -> ToldSet:
     """A set on the connection of the same number."""
     valid = sum(op.kind != REFUSED for op in ops)
     faults = tuple((1207, op.id) for op in ops if op.kind == REFUSED) if how == ACCEPTED else ()
-    return ToldSet(number, 1, full, {op.name: op for op in ops}, float(number), number, how, 0, faults, valid)
+    return ToldSet(number, 1, 9000, full, {op.name: op for op in ops}, float(number), number, how, 0, faults, valid)
 
 
 def sound(hours: str = "") -> Case:
@@ -135,6 +135,15 @@ def test_an_operation_of_an_older_connection_comes_too_late() -> None:
     late = attrs.evolve(told(8, ACCEPTED, Op("8-a", "a", DELETE, 1)), seq=0)
     assert promises(with_set(sound(), attrs.evolve(late, seq=1))) == set()
     assert promises(with_set(sound(), attrs.evolve(late, seq=8))) == {"P2/P3/P5"}
+
+
+def test_what_was_asked_for_if_absent() -> None:
+    """It may have found what was deleted before by way of another UNS, as sets of two UNSes may be taken in in any
+    order."""
+    again = told(9, ACCEPTED, Op("9-a", "a", IF_ABSENT, 3))
+    for uns, expected in ((9000, {"P2/P3/P5"}), (9001, set())):
+        case = with_set(sound(), attrs.evolve(told(8, ACCEPTED, Op("8-a", "a", DELETE, 2)), uns=uns), again)
+        assert promises(case) == expected
 
 
 def test_errors() -> None:
