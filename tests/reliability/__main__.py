@@ -7,6 +7,7 @@ was broken ends it; the run's folder is kept.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from pathlib import Path
@@ -27,6 +28,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="one run with this seed, reported but not added to the file")
     parser.add_argument("--table", action="store_true", help="only show what was reached")
     options = parser.parse_args()
+    # Also where it runs in the background: all processes are ended, and what was not finished is forgotten.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     results = Results(options.results)
     backends = (options.backend,) if options.backend else BACKENDS
     try:

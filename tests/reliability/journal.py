@@ -2,8 +2,8 @@
 
 Written by :mod:`world`, read by :mod:`oracle`.  Each event has ``e``, its kind, and ``t``, the time:
 
-* ``set``: a set is about to be sent: ``n`` (its number), ``pid``, ``uns`` (its port), ``full``, ``ops`` (``[id, name, kind, version]`` of
-  each element; the kinds are those of :class:`Op`)
+* ``set``: a set is about to be sent: ``n`` (its number), ``pid``, ``uns`` (its port), ``full``, ``ops`` (``[id, name,
+  kind, version]`` of each element; the kinds are those of :class:`Op`)
 * ``welcome``: the UNS's greeting on the connection for set ``n``: ``seq``, ``count``, ``errors`` (``[code, id]``),
   ``wanted`` (a full set, why)
 * ``answer``: what came of set ``n``: ``how`` (:class:`Told`), ``code``, ``faults`` (``[code, id]``), ``received``

@@ -97,8 +97,8 @@ def candidates(sets: list[ToldSet], name: str) -> list[Op | None]:
         if op is not None and op.kind == REFUSED:
             continue
         if conditional is not None and conditional.uns != told.uns:
-            # Sets of two UNSes may be taken in in any order, if their answers came from the spools: what was asked for
-            # only if it is absent may have found what was deleted before it.
+            # Sets of two UNSes may be taken in in any order, if they were answered from the spools: what was asked
+            # for only if it is absent may have found what was deleted before it.
             return [*found, ANYTHING]
         found.append(None if op is None or op.kind == DELETE else op)
         # What is asked for only if it is absent leaves what was told before in force.
