@@ -18,6 +18,9 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 STAMPS := $(VENV)/.stamps
 ARGS ?=
+# Processes that the tests run in; 0: in pytest's own.  Who is idle takes over half of what the other still has.
+JOBS ?= 2
+PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
 .PHONY: help run-venv venv system test test-long proof-tree cuts fuzz kill-test check demo bench wheel clean
@@ -65,11 +68,11 @@ system:
 	@scripts/system-packages
 
 test: venv system
-	@$(PY) -m pytest $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 # What takes long, in full: the slow tests on both databases, random kills and clocks in more rounds.
 test-long: venv system
-	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PY) -m pytest $(ARGS) tests/integration tests/engines tests/qm/test_random_clocks.py
+	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PYTEST) $(ARGS) tests/integration tests/engines tests/qm/test_random_clocks.py
 
 proof-tree: venv system
 	@LCC_TREE_PAGES=20000 $(PY) -m pytest -s tests/integration/test_tree.py $(ARGS)

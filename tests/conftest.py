@@ -56,7 +56,7 @@ def logged_errors() -> Iterator[LoggedErrors]:
 @pytest.fixture(scope="session")
 def mariadb() -> Iterator[PrivateMariaDb]:
     """A private MariaDB server; without one the tests fail, they are not skipped."""
-    with PrivateMariaDb() as server:
+    with PrivateMariaDb(log_mib=64) as server:
         yield server
 
 

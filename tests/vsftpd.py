@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from .ports import free_port
+
 _NOBODY = 65534
 _PATH = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin"
 _START_SECONDS = 30.0
@@ -47,9 +49,7 @@ class PrivateVsftpd:
         self._log.touch(mode=0o666)
         self._log.chmod(0o666)
         six = ":" in address
-        with socket.socket(socket.AF_INET6 if six else socket.AF_INET) as probe:
-            probe.bind((address, 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port(address)
         self.base = f"ftp://[{address}]:{self.port}" if six else f"ftp://{address}:{self.port}"
         self._address = address
         settings = {

@@ -21,6 +21,8 @@ _PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sb
 _NOBODY = 65534
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
+_MEMORY = Path("/dev/shm")
+_MEMORY_BYTES_MIN = 2 << 30
 
 
 class MariaDbMissing(Exception):
@@ -31,7 +33,7 @@ class PrivateMariaDb:
     """A server of its own; a context manager.
 
     :param durable: commits are synced to disk (for benchmarks; tests are faster without).
-    :param folder: everything is in a new folder there; None: where temporary files are.
+    :param folder: everything is in a new folder there; None: where temporary files are, or in memory if not durable.
     :param log_mib: size of its redo log, which is there from the start.
     :raises MariaDbMissing: it is not installed, or does not start; the text says what to do.
     """
@@ -42,6 +44,8 @@ class PrivateMariaDb:
         self._durable = durable
         self._process: subprocess.Popen[bytes] | None = None
         # Socket paths must be shorter than about a hundred characters.
+        if folder is None and not durable:
+            folder = _memory()
         self.folder = Path(tempfile.mkdtemp(prefix="lcc-mariadb-", dir=folder))
         self._log_mib = log_mib
         self.socket = self.folder / "sock"
@@ -189,6 +193,15 @@ class PrivateMariaDb:
             except pymysql.err.OperationalError:
                 pass  # it has just gone by itself
         return killed
+
+
+def _memory() -> Path | None:
+    """A file system in memory with room enough, where making and dropping tables takes a quarter of the time."""
+    try:
+        room = shutil.disk_usage(_MEMORY).free
+    except OSError:
+        return None
+    return _MEMORY if room >= _MEMORY_BYTES_MIN and os.access(_MEMORY, os.W_OK) else None
 
 
 def _program(name: str) -> str:

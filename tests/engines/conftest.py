@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_twisted
 
 from tests.conftest import Backend
-from tests.storage.kit import DirectDatabase
+from tests.users.conftest import api, cache, cu_settings, host
 from tests.users.kit import Cache
-from tests.users.web import Api, ContentHost
+from tests.users.web import ContentHost
 
 from .kit import Pages
+
+__all__ = ["api", "cache", "cu_settings", "host"]
 
 
 @pytest.fixture
@@ -24,17 +24,6 @@ def backend(tmp_path: Path) -> Backend:
     return Backend("sqlite", "sqlite:lcc.db", home)
 
 
-@pytest_twisted.async_yield_fixture
-async def pages(backend: Backend) -> AsyncIterator[Pages]:
-    direct = DirectDatabase(backend.url, backend.home)
-    host = ContentHost(backend.home)
-    yield Pages(Cache(direct), host)
-    await host.stop()
-    direct.blocking.close()
-
-
-@pytest_twisted.async_yield_fixture
-async def api(backend: Backend, pages: Pages) -> AsyncIterator[Api]:
-    api = Api(backend)
-    yield api
-    await api.stop()
+@pytest.fixture
+def pages(cache: Cache, host: ContentHost) -> Pages:
+    return Pages(cache, host)

@@ -19,6 +19,7 @@ import pytest_twisted
 from lcc.export import cdxj
 from lcc.users.packages.packing import Packing
 from tests.conftest import Backend, LoggedErrors
+from tests.ports import free_port
 from tests.users.kit import Cache
 from tests.users.packages import A, Unpacked, put
 from tests.users.test_web import add_user
@@ -113,9 +114,7 @@ async def test_a_package_that_is_cut_off_leaves_no_file(
 @contextmanager
 def replay(folder: Path) -> Iterator[str]:
     """pywb over the WARC and its index in this folder; gives the collection's address."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    port = free_port()
     (folder / "config.yaml").write_text(
         f"collections:\n  lcc:\n    index_paths: {folder}/x.cdxj\n    archive_paths: {folder}/\n"
     )

@@ -26,6 +26,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from tests.certificates import Authority
+from tests.ports import free_port
 
 from .answers import BAD, CLOSE, CUT, GOOD, HANG, OK, RESET, Case, reply
 from .endless import BOMBS, ENDLESS
@@ -254,9 +255,7 @@ def main() -> None:
     for name, tls in certificates(authority).items():
         ports[name] = reactor.listenSSL(0, factory, tls, interface="127.0.0.1")
     numbers = {name: port.getHost().port for name, port in ports.items()}
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        numbers["closed"] = nobody.getsockname()[1]
+    numbers["closed"] = free_port()
     numbers["full"], _held = full_port()
     print(json.dumps(numbers), flush=True)
     reactor.run()

@@ -11,7 +11,9 @@ from typing import Any
 
 import attrs
 
-from .system import OriginServer, free_port, wait_for
+from tests.ports import free_port
+
+from .system import OriginServer, wait_for
 
 CONFIGURATION = """
 daemon off; worker_processes 1; {user} pid {folder}/nginx.pid; error_log {folder}/error.log;

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,10 @@ from types import MappingProxyType
 from typing import Any
 
 import attrs
+from click.testing import CliRunner
+
+from lcc.admin.cli import main
+from tests.ports import free_port
 
 BIN = Path(sys.executable).parent
 ROLES = ("uns", "qm", "botm", "bot")
@@ -35,13 +38,6 @@ def wait_for(what: str, check: Callable[[], Any], patience_seconds: float = PATI
             return value
         time.sleep(0.1)
     raise AssertionError(f"never happened: {what}")
-
-
-def free_port() -> int:
-    """A TCP port on loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class OriginServer:
@@ -171,7 +167,16 @@ class System:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def admin(self, *arguments: str) -> str:
-        """Run ``lcc-admin``; gives its output."""
+        """``lcc-admin`` in this process, as one of its own takes the machine from the LCC that is waited for.
+
+        :returns: its output.
+        """
+        result = CliRunner().invoke(main, ["--config", str(self.config), *arguments])
+        assert result.exit_code == 0, f"lcc-admin {arguments}: {result.output}{result.exc_info}"
+        return result.stdout
+
+    def admin_process(self, *arguments: str) -> str:
+        """``lcc-admin`` in a process with the system's environment; gives its output."""
         result = subprocess.run(
             [BIN / "lcc-admin", "--config", str(self.config), *arguments],
             capture_output=True,

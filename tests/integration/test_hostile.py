@@ -92,13 +92,22 @@ class Provider:
     expected: dict[str, str]
 
 
-def make_system(tmp_path: Path, origin: OriginServer, hostile: HostileServer, robot: str) -> System:
+class PluggedSystem(System):
+    """An LCC with a plugin that this process does not have."""
+
+    def admin(self, *arguments: str) -> str:
+        return self.admin_process(*arguments)
+
+
+def make_system(
+    tmp_path: Path, origin: OriginServer, hostile: HostileServer, robot: str, kind: type[System] = System
+) -> System:
     """An LCC whose every URL is tried once; of its robot's configuration this is added."""
     folder = tmp_path / "lcc"
     folder.mkdir()
     extra = f'extra_roots = "{hostile.folder}/authority.pem"\n{robot}\n'
     extra += "[qm]\nattempts_max = 1\nhold_attempts_max = 1\nhold_initial = 0.01\nhold_maximum = 0.01\n"
-    return System(folder, origin, None, extra)
+    return kind(folder, origin, None, extra)
 
 
 def register(system: System, expected: dict[str, str], *options: str) -> Provider:
@@ -158,7 +167,7 @@ def small_pages(folder: Path, count: int) -> None:
 def test_every_hostile_origin_ends_with_its_own_error(
     tmp_path: Path, origin: OriginServer, hostile: HostileServer
 ) -> None:
-    system = make_system(tmp_path, origin, hostile, f'{SMALL}fetchers = ["http-hostile-names"]')
+    system = make_system(tmp_path, origin, hostile, f'{SMALL}fetchers = ["http-hostile-names"]', PluggedSystem)
     write_plugin(tmp_path / "theirs")
     system.environment["PYTHONPATH"] = f"{tmp_path}/theirs{os.pathsep}{REPOSITORY}"
     providers: list[Provider] = []

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.users.packages import Unpacked
 
-from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, files_of, free_port, wait_for
+from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, files_of, wait_for
 from .tree import Tree
 
 

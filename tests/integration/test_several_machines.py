@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from lcc.storage.content_names import content_path
+from tests.ports import free_port
 
-from .system import BIN, OriginServer, free_port, wait_for
+from .system import BIN, OriginServer, wait_for
 
 TEXT = (Path(__file__).parents[2] / "doc" / "operating.md").read_text(encoding="utf-8")
 SECTION = TEXT[TEXT.index("## Several machines") :].split("\n## ")[0]

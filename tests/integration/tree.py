@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from lcc.storage.content_names import content_path
+from tests.ports import free_port
 
-from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, files_of, free_port
+from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, files_of
 
 
 class Tree(System):

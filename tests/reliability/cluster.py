@@ -17,8 +17,8 @@ from lcc.storage.passwords import generate_password, hash_password
 from lcc.storage.providers import add_provider
 from lcc.storage.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
-from tests.integration.system import free_port
 from tests.integration.tree import Tree
+from tests.ports import free_port
 
 LEASE_SECONDS = 12
 SLOT_SECONDS = 10

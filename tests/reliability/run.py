@@ -19,7 +19,8 @@ import attrs
 from lcc.errors import StoreUnavailable
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.integration.followers import Follower
-from tests.integration.system import free_port, wait_for
+from tests.integration.system import wait_for
+from tests.ports import free_port
 
 from .cluster import DATABASE, Cluster, Registered
 from .evidence import Evidence, gather, waiting

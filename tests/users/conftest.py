@@ -1,19 +1,41 @@
-"""A cache on each backend, filled row by row."""
+"""A content user API with a cache on each backend, filled row by row, and content behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import pytest_twisted
 
+from tests.conftest import Backend
 from tests.storage.kit import DirectDatabase
 
 from .kit import Cache
+from .web import Api, ContentHost
 
 
 @pytest.fixture
-def cache(backend: Any) -> Iterator[Cache]:
+def cache(backend: Backend) -> Iterator[Cache]:
     direct = DirectDatabase(backend.url, backend.home)
     yield Cache(direct)
     direct.blocking.close()
+
+
+@pytest_twisted.async_yield_fixture
+async def host(backend: Backend) -> AsyncIterator[ContentHost]:
+    host = ContentHost(backend.home)
+    yield host
+    await host.stop()
+
+
+@pytest.fixture
+def cu_settings() -> str:
+    """Lines of the section ``[cu]``; modules that test others say them."""
+    return 'without_token = "content"'
+
+
+@pytest_twisted.async_yield_fixture
+async def api(backend: Backend, host: ContentHost, cache: Cache, cu_settings: str) -> AsyncIterator[Api]:
+    api = Api(backend, cu_settings)
+    yield api
+    await api.stop()

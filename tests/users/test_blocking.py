@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -27,17 +27,13 @@ from .web import Api, ContentHost, in_thread
 A = "http://a.example.org/"
 
 
-@pytest_twisted.async_yield_fixture
-async def api(backend: Backend, cache: Cache) -> AsyncIterator[Api]:
-    host = ContentHost(backend.home)
-    api = Api(backend)
-    data = {1: b"one" * 100_000, 2: b""}
-    for file_id in (1, 2):
-        assert host.add(data[file_id]) == file_id
-        cache.put(1, f"{A}{file_id}", len=len(data[file_id]), fetched_fileid=file_id, charset="utf-8")
-    yield api
-    await api.stop()
-    await host.stop()
+@pytest.fixture
+def api(api: Api, cache: Cache, host: ContentHost) -> Api:
+    """There are two pages."""
+    for file_id, data in (1, b"one" * 100_000), (2, b""):
+        assert host.add(data) == file_id
+        cache.put(1, f"{A}{file_id}", len=len(data), fetched_fileid=file_id, charset="utf-8")
+    return api
 
 
 async def use(api: Api, do: Callable[[blocking.Cache], Any], token: str | None = None) -> Any:

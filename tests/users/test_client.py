@@ -25,13 +25,6 @@ A = "http://a.example.org/"
 
 
 @pytest_twisted.async_yield_fixture
-async def api(backend: Backend) -> AsyncIterator[Api]:
-    api = Api(backend)
-    yield api
-    await api.stop()
-
-
-@pytest_twisted.async_yield_fixture
 async def users(api: Api) -> AsyncIterator[CacheClient]:
     users = CacheClient(reactor, f"http://127.0.0.1:{api.port}", connections_max=2, timeout_seconds=30)
     yield users
@@ -66,22 +59,18 @@ async def test_answers_that_are_not_read_to_their_end_hold_no_connection(users: 
 
 
 @pytest_twisted.ensureDeferred
-async def test_content(users: CacheClient, cache: Cache, backend: Backend) -> None:
-    host = ContentHost(backend.home)
-    try:
-        cache.put(1, A, len=9, fetched_fileid=host.add(b"something"), charset="utf-8")
-        (row,) = await all_of(await users.urls())
-        content = await users.content(row)
-        assert (content.size_bytes, content.mimetype, content.md5) == (9, "text/html; charset=utf-8", row["md5"])
-        assert await content.read(9) == b"something"
-        with pytest.raises(CutOff):
-            await (await users.content(row["key"])).read(8)
-        (await users.content(row)).close()
-        cache.delete(1, A)
-        with pytest.raises(Gone):
-            await users.content(row)
-    finally:
-        await host.stop()
+async def test_content(users: CacheClient, cache: Cache, host: ContentHost) -> None:
+    cache.put(1, A, len=9, fetched_fileid=host.add(b"something"), charset="utf-8")
+    (row,) = await all_of(await users.urls())
+    content = await users.content(row)
+    assert (content.size_bytes, content.mimetype, content.md5) == (9, "text/html; charset=utf-8", row["md5"])
+    assert await content.read(9) == b"something"
+    with pytest.raises(CutOff):
+        await (await users.content(row["key"])).read(8)
+    (await users.content(row)).close()
+    cache.delete(1, A)
+    with pytest.raises(Gone):
+        await users.content(row)
 
 
 @pytest_twisted.ensureDeferred

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import pytest_twisted
 from openapi_spec_validator import validate
@@ -26,13 +24,6 @@ SAMPLES = {
     "wait": "0",
     "format": "jsonl",
 }
-
-
-@pytest.fixture
-def api(backend: Backend) -> Iterator[Api]:
-    api = Api(backend)
-    yield api
-    pytest_twisted.blockon(api.stop())
 
 
 def test_it_is_valid() -> None:

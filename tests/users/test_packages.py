@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -21,20 +20,6 @@ from .web import Api, ContentHost
 
 LARGE = bytes(range(256)) * 20_000
 """Larger than what is held in memory."""
-
-
-@pytest_twisted.async_yield_fixture
-async def host(backend: Backend) -> AsyncIterator[ContentHost]:
-    host = ContentHost(backend.home)
-    yield host
-    await host.stop()
-
-
-@pytest_twisted.async_yield_fixture
-async def api(backend: Backend, host: ContentHost, cache: Cache) -> AsyncIterator[Api]:
-    api = Api(backend)
-    yield api
-    await api.stop()
 
 
 def fill(cache: Cache, host: ContentHost) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import md5
 from pathlib import Path
@@ -27,13 +27,6 @@ PAGE = bytes(range(256)) * 2_000
 PAGES = 200
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-
-
-@pytest_twisted.async_yield_fixture
-async def host(backend: Backend) -> AsyncIterator[ContentHost]:
-    host = ContentHost(backend.home)
-    yield host
-    await host.stop()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest_twisted
 from warcio.archiveiterator import ArchiveIterator
 
 from lcc.users.packages import warc
-from tests.conftest import Backend
 
 from .kit import Cache
 from .packages import A, put
@@ -28,20 +26,6 @@ HEADERS = json.dumps(
         *("Content-Encoding", "gzip", "Transfer-Encoding", "chunked", "X-Latin", "caf\u00e9"),
     ]
 )
-
-
-@pytest_twisted.async_yield_fixture
-async def host(backend: Backend) -> AsyncIterator[ContentHost]:
-    host = ContentHost(backend.home)
-    yield host
-    await host.stop()
-
-
-@pytest_twisted.async_yield_fixture
-async def api(backend: Backend, host: ContentHost, cache: Cache) -> AsyncIterator[Api]:
-    api = Api(backend)
-    yield api
-    await api.stop()
 
 
 class Record:

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_twisted
@@ -20,13 +19,6 @@ from .web import Api, ContentHost, in_thread
 
 A = "http://a.example.org/"
 PAGE = Path(__file__).parents[2] / "doc" / "content-users.md"
-
-
-@pytest_twisted.async_yield_fixture
-async def host(backend: Backend) -> AsyncIterator[ContentHost]:
-    host = ContentHost(backend.home)
-    yield host
-    await host.stop()
 
 
 def put(cache: Cache, host: ContentHost, name: str, text: bytes, mimetype: str = "text/html") -> str:

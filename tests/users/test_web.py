@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from http.client import HTTPException
 from io import StringIO
@@ -29,13 +29,6 @@ from .web import Api, in_thread
 from .xml_world import SCHEMA
 
 A = "http://a.example.org/"
-
-
-@pytest.fixture
-def api(backend: Backend, cache: Cache) -> Iterator[Api]:
-    api = Api(backend)
-    yield api
-    pytest_twisted.blockon(api.stop())
 
 
 def fill(cache: Cache, count: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import Any
 
@@ -18,20 +17,6 @@ from .web import Api, ContentHost, in_thread
 
 A = "http://a.example.org/page.html"
 TEXT = b"All about content.\n" * 20_000
-
-
-@pytest_twisted.async_yield_fixture
-async def host(backend: Backend) -> AsyncIterator[ContentHost]:
-    host = ContentHost(backend.home)
-    yield host
-    await host.stop()
-
-
-@pytest_twisted.async_yield_fixture
-async def api(backend: Backend, host: ContentHost, cache: Cache) -> AsyncIterator[Api]:
-    api = Api(backend)
-    yield api
-    await api.stop()
 
 
 def put(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -62,18 +61,9 @@ def dial(api: Api) -> socket.socket:
     return socket.create_connection(("127.0.0.1", xml_port(api).bound_port.getHost().port), timeout=30)
 
 
-@pytest_twisted.async_yield_fixture
-async def host(backend: Backend) -> AsyncIterator[ContentHost]:
-    host = ContentHost(backend.home)
-    yield host
-    await host.stop()
-
-
-@pytest_twisted.async_yield_fixture
-async def api(backend: Backend, host: ContentHost, cache: Cache) -> AsyncIterator[Api]:
-    api = Api(backend, TCP)
-    yield api
-    await api.stop()
+@pytest.fixture
+def cu_settings() -> str:
+    return TCP
 
 
 def fill(cache: Cache, host: ContentHost, sizes: list[int]) -> dict[str, bytes]:
