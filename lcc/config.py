@@ -340,6 +340,7 @@ class CuConfig:
         unit="seconds",
         minimum=1,
     )
+    temporary: str = setting("", "folder for the temporary files of packages, relative to home; empty: home itself")
     packages_max: int = setting(8, "packages (tar, WARC) made at once", minimum=1, maximum=1000)
     wait_max: float = setting(
         120.0, "how long a content user may wait for the next change", unit="seconds", minimum=0, maximum=3600

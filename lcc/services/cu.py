@@ -70,13 +70,14 @@ def build(config: Config, outside: Outside) -> RoleService:
         config.under_home(config.botm.content),
         config.botm.machine,
         address,
-        config.home,
+        config.under_home(settings.temporary),
         certificates,
     )
     workshop = Workshop(reactor, where, settings.packages_max, outside.now)
     services = RoleService("cu", CuDesk(CuEngine(questions, watcher, workshop)))
     for service in (
         HomeService(config.home, outside.disk),
+        HomeService(where.temporary, outside.disk),
         DatabaseService(database),
         _AtStop(content.close),
         _AtStop(watcher.stop),

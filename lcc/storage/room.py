@@ -16,7 +16,8 @@ from lcc.storage.disk import DISK, Disk
 AGAIN_SHARE = 1.1
 """After it was reached there is room again when so much of the reserve is free: else it would come and go."""
 PROBE_BYTES = 4096
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""The numbers of an OSError that says so."""
 
 
 class Room:
@@ -76,7 +77,7 @@ class Room:
 def fault_text(folder: Path | str, error: OSError) -> str:
     """What is wrong with a folder that cannot be written to, and what to do, for people."""
     what = error.strerror or str(error)
-    if error.errno in _FULL:
+    if error.errno in DISK_FULL:
         return f"{folder}: {what}: make room on its disk, or raise the quota"
     if error.errno == errno.EROFS:
         return f"{folder}: {what}: see what the system's log says of that disk, then mount it for writing again"

@@ -20,12 +20,20 @@ DOCUMENTATION = ("/usr/share/doc/python3-doc/html", "/usr/share/doc")
 LONG = (
     "test_a_crash_of_the_machine[mariadb]",
     "test_a_follower_killed_at_random_has_what_the_cache_has[mariadb]",
+    "test_a_full_database_disk[mariadb]",
+    "test_a_full_spool_disk",
     "test_a_machine_that_is_away_deletes_when_it_is_back[mariadb]",
+    "test_content_read_only_and_without_inodes",
     "test_cut_connections_between_processes[mariadb]",
+    "test_full_log_disks",
     "test_it_is_exact_under_load_and_kills[mariadb]",
     "test_results_that_wait_for_the_database_are_no_orphans[mariadb]",
+    "test_roles_that_start_on_a_full_disk_say_what_is_wrong",
+    "test_spool_read_only_and_without_inodes",
+    "test_state_and_temporary_files_of_tools",
+    "test_temporary_files_of_packages",
 )
-"""The second database of tests that take long: only in ``make test-long``."""
+"""The second database of tests that take long, and more disks that fail: only in ``make test-long``."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

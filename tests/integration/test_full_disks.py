@@ -91,7 +91,9 @@ def with_content_on(new_system: NewSystem, disk: SmallDisk, reserve_bytes: int) 
     return new_system(extra=f"[botm]\ncontent_reserve = {reserve_bytes}\n{line}", bot=f"concurrency = 8\n{line}")
 
 
-def test_content(small_disk: SmallDisks, new_system: NewSystem, lay_out: LayOut, origin: OriginServer) -> None:
+def test_a_full_content_disk(
+    small_disk: SmallDisks, new_system: NewSystem, lay_out: LayOut, origin: OriginServer
+) -> None:
     disk = small_disk(64 * MIB)
     system = with_content_on(new_system, disk, 2 * MIB)
     lay_out("a", 20)
@@ -132,7 +134,9 @@ def test_content(small_disk: SmallDisks, new_system: NewSystem, lay_out: LayOut,
 # The disk of the spool.
 
 
-def test_spool(small_disk: SmallDisks, new_system: NewSystem, lay_out: LayOut, origin: OriginServer) -> None:
+def test_a_full_spool_disk(
+    small_disk: SmallDisks, new_system: NewSystem, lay_out: LayOut, origin: OriginServer
+) -> None:
     disk = small_disk(8 * MIB)
     spool = disk.path / "spool"
     system = new_system(uns=f'spool = "{spool}"\nspool_reserve = {MIB}\n')
@@ -176,7 +180,7 @@ def test_spool(small_disk: SmallDisks, new_system: NewSystem, lay_out: LayOut, o
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "mariadb"])
-def test_database(
+def test_a_full_database_disk(
     small_disk: SmallDisks, new_system: NewSystem, lay_out: LayOut, origin: OriginServer, kind: str
 ) -> None:
     with ExitStack() as stack:

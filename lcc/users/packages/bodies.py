@@ -11,6 +11,7 @@ import io
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from hashlib import md5
 from pathlib import Path
 from typing import BinaryIO
@@ -63,7 +64,8 @@ class Body:
     def close(self) -> None:
         """It is not needed any longer."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # of a full disk: what was not written yet is not wanted
+                self._file.close()
 
 
 class Bodies:
@@ -86,6 +88,7 @@ class Bodies:
 
         :raises BodyGone: its file is not there (any longer).
         :raises BodyUnavailable: it cannot be read now, or is not what the row says.
+        :raises OSError: there is no room for a temporary file.
         """
         machine, file_id, length = row.fetched_machineid, row.fetched_fileid, row.length
         if machine is None or file_id is None or length is None:
@@ -127,17 +130,48 @@ class Bodies:
         return None
 
     def _distant(self, machine: int, file_id: int, length: int, wanted: str) -> Body:
-        small = length < SMALL_BYTES
-        file: BinaryIO = io.BytesIO() if small else _temporary_file(self._temporary)
+        file = _Taking(io.BytesIO() if length < SMALL_BYTES else _temporary_file(self._temporary))
+        body = Body(length, None, file.file)
         try:
             self._ports.read(machine, file_id, length, file)
-            body = Body(length, None, file)
             if _digest(body) != wanted:
                 raise BodyUnavailable("it is damaged: its md5 is not that of its row")
-        except BaseException:
-            file.close()
+        except BaseException as error:
+            body.close()
+            if file.fault is not None and isinstance(error, BodyUnavailable):
+                raise file.fault from None  # the fault is here, not at the machine that has it
             raise
-        return Body(length, file.getvalue()) if isinstance(file, io.BytesIO) else body
+        return Body(length, file.file.getvalue()) if isinstance(file.file, io.BytesIO) else body
+
+
+class _Taking:
+    """Takes content for a file.
+
+    :ivar fault: why it could not be written.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.fault: OSError | None = None
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes.  Raises OSError."""
+        with self._watching():
+            self.file.write(data)
+
+    def begin_again(self) -> None:
+        """What came so far does not count.  Raises OSError."""
+        with self._watching():
+            self.file.seek(0)
+            self.file.truncate()
+
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.fault = error
+            raise
 
 
 def _temporary_file(folder: Path) -> BinaryIO:

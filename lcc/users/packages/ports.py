@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 from collections import OrderedDict
-from typing import BinaryIO
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from lcc.transport.certificates import CertificateFiles
@@ -29,6 +29,16 @@ class BodyUnavailable(Exception):
     """The content cannot be read now."""
 
 
+class Taking(Protocol):
+    """Where content goes."""
+
+    def write(self, data: bytes) -> object:
+        """Take the next bytes.  Raises OSError."""
+
+    def begin_again(self) -> None:
+        """What came so far does not count.  Raises OSError."""
+
+
 class ContentPorts:
     """Content files of all machines; for one thread at a time, but for :meth:`abort`.
 
@@ -47,7 +57,7 @@ class ContentPorts:
         self._busy: http.client.HTTPConnection | None = None
         self._aborted = False
 
-    def read(self, machine: int, file: int, length: int, into: BinaryIO) -> None:
+    def read(self, machine: int, file: int, length: int, into: Taking) -> None:
         """Write a content file into another one.
 
         :param length: what the row says; a file of another length is not read.
@@ -58,8 +68,7 @@ class ContentPorts:
             try:
                 self._read(known, machine, file, length, into)
             except (BodyGone, BodyUnavailable):
-                into.seek(0)  # it may have moved: who knows where says so
-                into.truncate()
+                into.begin_again()  # it may have moved: who knows where says so
             else:
                 self._known[machine] = known
                 return
@@ -89,7 +98,7 @@ class ContentPorts:
         while self._kept:
             self._kept.popitem()[1].close()
 
-    def _read(self, address: str, machine: int, file: int, length: int, into: BinaryIO) -> str | None:
+    def _read(self, address: str, machine: int, file: int, length: int, into: Taking) -> str | None:
         """
         :returns: where to ask instead; None: it was read.
         """
@@ -140,7 +149,7 @@ class ContentPorts:
         connection.request("GET", f"/{machine}/{file}")
         return connection.getresponse()
 
-    def _take(self, response: http.client.HTTPResponse, length: int, into: BinaryIO) -> str | None:
+    def _take(self, response: http.client.HTTPResponse, length: int, into: Taking) -> str | None:
         if response.status == 307:
             response.read(PIECE_BYTES)
             target = urlsplit(response.headers["Location"] or "")

@@ -17,6 +17,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
 from lcc.model import CachedUrl
+from lcc.storage.room import DISK_FULL, fault_text
 from lcc.transport.certificates import CertificateFiles
 from lcc.users.packages.bodies import Bodies
 from lcc.users.packages.kinds import Kind
@@ -33,6 +34,10 @@ T = TypeVar("T")
 
 class GivenUp(Exception):
     """The LCC is stopping."""
+
+
+class NoRoom(Exception):
+    """There is no room for temporary files."""
 
 
 class TooMany(Exception):
@@ -77,10 +82,12 @@ class Production:
     """A package that is being made.
 
     :param run: ``run(function, *args)`` calls it in a thread.
+    :param temporary: where temporary files are.
     """
 
-    def __init__(self, packing: Packing, compress: bool, run: Callable[..., Deferred[Any]]) -> None:
+    def __init__(self, packing: Packing, compress: bool, run: Callable[..., Deferred[Any]], temporary: Path) -> None:
         self._packing = packing
+        self._temporary = temporary
         self._squeezer = zlib.compressobj(_LEVEL, zlib.DEFLATED, zlib.MAX_WBITS + 16) if compress else None
         self._run = run
         self._steps = packing.begin()
@@ -105,6 +112,7 @@ class Production:
         :param row: that was asked for by the step before.
         :param last: nothing comes after these steps.
         :raises OSError: (as the Deferred's failure) content that was begun cannot be read to its end.
+        :raises NoRoom: (so, too) a temporary file cannot be written.
         :raises GivenUp: it was closed.
         """
         if self._closed:
@@ -130,6 +138,14 @@ class Production:
         return closed
 
     def _make(self, row: CachedUrl | None, last: bool) -> Made:
+        try:
+            return self._make_some(row, last)
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+            raise NoRoom(f"no temporary file can be written in {fault_text(self._temporary, error)}") from None
+
+    def _make_some(self, row: CachedUrl | None, last: bool) -> Made:
         data: list[bytes] = []
         made = read = 0
         for _ in range(STEP_PARTS):
@@ -204,7 +220,7 @@ class Workshop:
         ports = ContentPorts(where.ports, where.timeout_seconds, where.certificates)
         bodies = Bodies(where.folder, where.machine, ports, where.temporary)
         packing = Packing(writer, bodies, query.selection, query.since is not None)
-        production = Production(packing, kind.compress, self._in_thread)
+        production = Production(packing, kind.compress, self._in_thread, where.temporary)
         self._made.add(production)
         return production
 

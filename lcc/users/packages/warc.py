@@ -14,6 +14,7 @@ import tempfile
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
 from importlib.metadata import version
@@ -105,7 +106,8 @@ class WarcWriter:
         )
 
     def close(self) -> None:
-        self._spool.close()
+        with suppress(OSError):  # of a full disk: what was not written yet is not wanted
+            self._spool.close()
 
     def _metadata(self, row: CachedUrl, fields: dict[str, str]) -> Iterator[bytes]:
         data = "".join(f"{name}: {_line(value)}\r\n" for name, value in fields.items()).encode()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 from twisted.web.server import Request
 
 from lcc.storage.cache import url
 from lcc.users.access import Access
 from lcc.users.answers import Reads
 from lcc.users.packages.kinds import KINDS, Kind, NotInstalled
-from lcc.users.packages.production import GivenUp, Production, TooMany, Workshop
+from lcc.users.packages.production import GivenUp, NoRoom, Production, TooMany, Workshop
 from lcc.users.query import Query, QueryError, parse_query
 from lcc.users.selection import Place, begin, read_page
 from lcc.users.web.listings import asked_pairs
 from lcc.users.web.replies import RETRY_SECONDS, Asked, HttpError
 from lcc.users.web.streaming import Outlet
+
+_log = Logger()
 
 
 class Packages(Asked):
@@ -54,6 +57,10 @@ class Packages(Asked):
             _set_headers(request, name, kind)
             await self._send(outlet, production, place)
             outlet.finish()
+        except NoRoom as error:
+            _log.error("A package cannot be made: {why}", why=str(error))
+            text = "this LCC has no room to make packages, try again later"
+            raise HttpError(503, text, retry_after=str(RETRY_SECONDS)) from None
         except GivenUp:
             raise HttpError(503, "this LCC is stopping", retry_after=str(RETRY_SECONDS)) from None
         finally:
