@@ -145,7 +145,7 @@ class Bodies:
 
 
 class _Taking:
-    """Takes content for a file.
+    """A file that remembers its fault.
 
     :ivar fault: why it could not be written.
     """
@@ -154,15 +154,16 @@ class _Taking:
         self.file = file
         self.fault: OSError | None = None
 
-    def write(self, data: bytes) -> None:
-        """Take the next bytes.  Raises OSError."""
+    def write(self, data: bytes, /) -> None:
         with self._watching():
             self.file.write(data)
 
-    def begin_again(self) -> None:
-        """What came so far does not count.  Raises OSError."""
+    def seek(self, offset: int, /) -> None:
         with self._watching():
-            self.file.seek(0)
+            self.file.seek(offset)
+
+    def truncate(self) -> None:
+        with self._watching():
             self.file.truncate()
 
     @contextmanager

@@ -30,13 +30,16 @@ class BodyUnavailable(Exception):
 
 
 class Taking(Protocol):
-    """Where content goes."""
+    """Where content goes: a file, or what stands before one.  Its methods raise OSError."""
 
-    def write(self, data: bytes) -> object:
-        """Take the next bytes.  Raises OSError."""
+    def write(self, data: bytes, /) -> object:
+        """Take the next bytes."""
 
-    def begin_again(self) -> None:
-        """What came so far does not count.  Raises OSError."""
+    def seek(self, offset: int, /) -> object:
+        """Go to this place."""
+
+    def truncate(self) -> object:
+        """Forget what is behind this place."""
 
 
 class ContentPorts:
@@ -68,7 +71,8 @@ class ContentPorts:
             try:
                 self._read(known, machine, file, length, into)
             except (BodyGone, BodyUnavailable):
-                into.begin_again()  # it may have moved: who knows where says so
+                into.seek(0)  # it may have moved: who knows where says so
+                into.truncate()
             else:
                 self._known[machine] = known
                 return
