@@ -125,7 +125,13 @@ class QmConfig:
     listen: str = setting("unix:{home}/qm.sock:mode=600:lockfile=0", "endpoint for UNSes (BOT-Ms are served, too)")
     listen_botm: str = setting("unix:{home}/qm-botm.sock:mode=600:lockfile=0", "endpoint for BOT-Ms; empty: none")
     absorb_batch: int = setting(2000, "elements absorbed in one transaction", minimum=1, maximum=100_000)
+    absorb_batch_bytes: int = setting(
+        4 << 20, "the same, as they are held in memory (whichever comes first)", unit="bytes", minimum=65536
+    )
     absorb_ahead: int = setting(8000, "elements read from a UNS beyond those being absorbed", minimum=1)
+    absorb_ahead_bytes: int = setting(
+        16 << 20, "the same, as they are held in memory (whichever comes first)", unit="bytes", minimum=65536
+    )
     record_batch: int = setting(500, "results recorded in one transaction", minimum=1, maximum=10_000)
     read_ahead: int = setting(64, "queue rows kept in memory for a provider being fetched", minimum=2, maximum=10_000)
     read_ahead_total: int = setting(20_000, "queue rows kept in memory for all of them, about", minimum=100)
@@ -144,8 +150,11 @@ class QmConfig:
         "elements from all UNSes that wait in memory to be absorbed, beyond this: nothing is taken in from UNSes",
         minimum=1,
     )
+    absorb_backlog_max_bytes: int = setting(
+        128 << 20, "the same, as they are held in memory (whichever comes first)", unit="bytes", minimum=65536
+    )
     overload_low: float = setting(
-        0.8, "UNSes are let in again when both are at or below this part of their limits", minimum=0, maximum=1
+        0.8, "UNSes are let in again when all are at or below this part of their limits", minimum=0, maximum=1
     )
     attempts_max: int = setting(7, "fetches of one URL before a retryable error becomes final", minimum=1)
     retry_initial: float = setting(

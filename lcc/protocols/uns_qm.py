@@ -163,4 +163,4 @@ def read_notice(attributes: dict[str, str]) -> UrlNotice:
             get("a", ""),
         )
     except (KeyError, ValueError) as error:
-        raise StreamError("syntax", f"<u> that no UNS writes: {error}") from None
+        raise StreamError("syntax", f"<u> that no UNS writes: {str(error)[:80]}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from twisted.internet.defer import Deferred, succeed
 
 from lcc.protocols.hello import Hello
@@ -109,8 +110,9 @@ def test_botms_on_the_common_port_stay_and_come(make_world: MakeWorld) -> None:
     assert not Remote(world, True, Hello(role="botm", name="c", machine=3, run="r", capacity=4), DOWN).closed
 
 
-def test_too_much_that_waits_to_be_absorbed(make_world: MakeWorld) -> None:
-    world = make_world(absorb_backlog_max=20, absorb_batch=5, absorb_ahead=1000)
+@pytest.mark.parametrize("limit", [{"absorb_backlog_max": 20}, {"absorb_backlog_max_bytes": 20_000}], ids=str)
+def test_too_much_that_waits_to_be_absorbed(make_world: MakeWorld, limit: dict[str, int]) -> None:
+    world = make_world(**limit, absorb_batch=5, absorb_ahead=1000)
     port = with_port(world)
     pid = world.provider()
     uns = FakeUns(world)

@@ -72,6 +72,59 @@ def test_a_uns_that_sends_too_much_is_paused(make_world: MakeWorld) -> None:
     assert len(uns.answers) == 3
 
 
+def test_a_uns_that_sends_big_elements_is_paused_by_their_bytes(make_world: MakeWorld) -> None:
+    """With an emoji a string takes four bytes a character."""
+    world = make_world(absorb_ahead_bytes=1 << 20, absorb_batch_bytes=1 << 18)
+    pid = world.provider()
+    uns = FakeUns(world)
+    world.database.hold_back()
+    (absorber,) = world.engine.absorbers
+    filling, sent = "x" * 6000 + "\U0001f600", 0
+    while not uns.paused:
+        sent += 1
+        assert sent < 1000
+        uns.send_set(sent, pid, [page(sent, sent=filling)])
+        assert absorber.waiting_bytes < (1 << 20) + 30_000
+    assert absorber.waiting_bytes > 1 << 20 and 40 < sent < 60
+    # A transaction takes no more than is allowed, however few elements that are.
+    world.database.step()
+    world.settle()
+    assert [answer.number for answer in uns.answers] == [1] and uns.paused  # as the first set came alone
+    world.database.step()
+    world.settle()
+    assert 5 < len(uns.answers) < 15
+    world.database.let_go()
+    world.settle()
+    assert not uns.paused and answers(uns) == [(number, 0) for number in range(1, sent + 1)]
+    assert absorber.waiting_bytes == absorber.waiting_count == 0
+
+
+def test_a_big_set_is_cut_by_its_bytes(make_world: MakeWorld) -> None:
+    world = make_world(absorb_batch_bytes=1 << 16)
+    pid = world.provider()
+    uns = FakeUns(world)
+    world.database.hold_back()
+    uns.send_set(1, pid, [page(number, sent="x" * 6000) for number in range(30)])
+    steps = 0
+    while world.database.waiting:
+        world.database.step()
+        world.settle()
+        steps += 1
+    assert answers(uns) == [(1, 0)] and world.count("qdb") == 30
+    assert steps >= 3
+    world.database.let_go()
+
+
+def test_the_text_of_a_refusal_is_short(world: World, logged_errors: LoggedErrors) -> None:
+    pid = world.provider()
+    uns = FakeUns(world)
+    text = uns.set_text(1, pid, pages(1)).replace("<u ", f'<u l="{"9" * 100_000}" ')
+    uns.write(text)
+    assert answers(uns) == [(1, BAD_SET)]
+    assert all(len(kept) < 300 for kept in world.engine.refused.values())
+    assert len(logged_errors.flush("is refused")) == 1
+
+
 def test_nothing_is_absorbed_before_the_claim(make_world: MakeWorld) -> None:
     world = make_world()
     pid = world.provider()

@@ -1,8 +1,9 @@
 """Taking sets in from one UNS.
 
 Elements are collected into pieces; while one batch of pieces is being absorbed, what arrives meanwhile waits for
-the next: many small sets share a transaction, a big set is cut.  Past ``absorb_ahead`` waiting elements the UNS is
-paused. A set's answer is sent when the transaction that held its last element is durable, in the order of the sets.
+the next: many small sets share a transaction, a big set is cut.  Past ``absorb_ahead`` waiting elements, or
+``absorb_ahead_bytes`` of them, the UNS is paused.  A set's answer is sent when the transaction that held its last
+element is durable, in the order of the sets.
 
 * *The database is away*: the same pieces are tried again, with growing delays; the store applies each element once.
 * *The connection is lost*: what was not absorbed is dropped, and the UNS sends it again.  A batch that is being
@@ -24,13 +25,13 @@ paused. A set's answer is sent when the transaction that held its last element i
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
+from lcc.config import QmConfig
 from lcc.errors import Busy, StreamError, code
 from lcc.interfaces import IQueueStore
 from lcc.model import Absorbed, SetAnswer, SetHeader, SetPiece
@@ -39,6 +40,7 @@ from lcc.protocols.uns_qm import FROM_UNS, NOTICE_TAG, Damage, EndSet, Noted, Pa
 from lcc.protocols.uns_qm import Absorbed as AbsorbedMessage
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.qm.arrivals import LostSet, OpenSet, Refusal, open_set
+from lcc.roles.qm.backlog import Backlog
 from lcc.roles.qm.patience import Patience
 
 _log = Logger()
@@ -72,8 +74,7 @@ class Absorber:
 
     :param name: the UNS's name.
     :param say: sends it a message.
-    :param batch: elements absorbed in one transaction, at most.
-    :param ahead: elements that may wait before the UNS is paused.
+    :param settings: how much is absorbed in one transaction, and may wait before the UNS is paused.
     :param leave: closes the connection in order.
     """
 
@@ -84,8 +85,7 @@ class Absorber:
         engine: Absorbing,
         store: IQueueStore,
         patience: Patience,
-        batch: int,
-        ahead: int,
+        settings: QmConfig,
         leave: Callable[[], None],
     ) -> None:
         self.name = name
@@ -93,13 +93,11 @@ class Absorber:
         self._engine = engine
         self._store = store
         self._patience = patience
-        self._batch = batch
-        self._ahead = ahead
+        self._settings = settings
         self._leave = leave
         self._draining = False
         self._open: OpenSet | None = None
-        self._waiting: deque[SetPiece | Refusal | LostSet] = deque()
-        self._waiting_count = 0
+        self._waiting = Backlog()
         self._refused: SetHeader | None = None
         self._room: Deferred[None] | None = None
         self._work: Deferred[None] | None = None
@@ -141,7 +139,7 @@ class Absorber:
         if self._draining and opened is None:
             self._drained()
             return self._never
-        if self._waiting_count < self._ahead or self._lost:
+        if self._has_room() or self._lost:
             return None
         self._room = Deferred()
         return self._room
@@ -166,13 +164,17 @@ class Absorber:
         self._lost = True
         self._open = None
         self._waiting.clear()
-        self._waiting_count = 0
         self._make_room()
 
     @property
     def waiting_count(self) -> int:
         """Elements that wait to be absorbed."""
-        return self._waiting_count
+        return self._waiting.count
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What they take in memory, about."""
+        return self._waiting.size_bytes
 
     def drain(self) -> None:
         """Take the set in passage, answer everything, and close the connection.  Before the queue manager may write,
@@ -211,21 +213,19 @@ class Absorber:
 
     def _element(self, opened: OpenSet, attributes: dict[str, str]) -> None:
         opened.take(attributes)
-        if len(opened.notices) >= self._batch:
+        settings = self._settings
+        if len(opened.notices) >= settings.absorb_batch or opened.notices_bytes >= settings.absorb_batch_bytes:
             self._cut(opened, False)
 
     def _cut(self, opened: OpenSet, last: bool) -> None:
-        notices = tuple(opened.notices)
-        self._waiting.append(SetPiece(opened.header, opened.first, notices, last))
-        self._waiting_count += len(notices) + 1
+        notices, size_bytes = opened.cut()
+        self._waiting.add(SetPiece(opened.header, opened.first, notices, last), size_bytes)
         opened.first += len(notices)
-        opened.notices.clear()
 
     def _damage(self, message: Damage) -> None:
         if self._open is not None:
             raise StreamError("unknown-message", f"<damage> within set {self._open.header.number}")
-        self._waiting.append(LostSet(message.pid))
-        self._waiting_count += 1
+        self._waiting.add(LostSet(message.pid))
 
     def _end(self, message: EndSet) -> None:
         opened, self._open = self._open, None
@@ -235,8 +235,7 @@ class Absorber:
             opened.fault = f"{opened.count} elements arrived of {message.count}"
         if opened.fault:
             text = opened.fault if self._was_refused(opened.header) else f"the set is damaged: {opened.fault}"
-            self._waiting.append(Refusal(opened.header, text))
-            self._waiting_count += 1
+            self._waiting.add(Refusal(opened.header, text))
         else:
             self._cut(opened, True)
 
@@ -256,33 +255,17 @@ class Absorber:
 
     async def _absorb_all(self) -> None:
         while self._waiting and not self._lost:
-            if isinstance(self._waiting[0], Refusal):
-                refusal = self._waiting.popleft()
-                self._waiting_count -= 1
-                assert isinstance(refusal, Refusal)
-                await self._refuse(refusal.header, refusal.text)
-            elif isinstance(self._waiting[0], LostSet):
-                lost = self._waiting.popleft()
-                self._waiting_count -= 1
-                assert isinstance(lost, LostSet)
-                await self._note_lost(lost.pid)
+            first = self._waiting.first
+            if isinstance(first, Refusal):
+                self._waiting.take()
+                await self._refuse(first.header, first.text)
+            elif isinstance(first, LostSet):
+                self._waiting.take()
+                await self._note_lost(first.pid)
             else:
-                await self._absorb(self._next_batch())
+                settings = self._settings
+                await self._absorb(self._waiting.take_batch(settings.absorb_batch, settings.absorb_batch_bytes))
             self._make_room()
-
-    def _next_batch(self) -> list[SetPiece]:
-        """As many pieces as one transaction takes, at least one, up to a refusal."""
-        pieces: list[SetPiece] = []
-        count = 0
-        while self._waiting:
-            piece = self._waiting[0]
-            if not isinstance(piece, SetPiece) or (pieces and count + len(piece.notices) > self._batch):
-                break
-            self._waiting.popleft()
-            pieces.append(piece)
-            count += len(piece.notices)
-        self._waiting_count -= count + len(pieces)
-        return pieces
 
     async def _absorb(self, pieces: list[SetPiece]) -> None:
         pieces = [piece for piece in pieces if piece.header is not self._refused]
@@ -377,7 +360,12 @@ class Absorber:
     def _answer(self, answer: SetAnswer) -> None:
         self._say(AbsorbedMessage(answer.epoch, answer.number, answer.code, answer.text[:_LONGEST_TEXT]))
 
+    def _has_room(self) -> bool:
+        """More may be read."""
+        waiting, settings = self._waiting, self._settings
+        return waiting.count < settings.absorb_ahead and waiting.size_bytes < settings.absorb_ahead_bytes
+
     def _make_room(self) -> None:
-        if self._room is not None and self._waiting_count < self._ahead:
+        if self._room is not None and self._has_room():
             room, self._room = self._room, None
             room.callback(None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sys import getsizeof
+
 import attrs
 
 from lcc.domain.keys import url_key
@@ -9,12 +11,16 @@ from lcc.errors import StreamError
 from lcc.model import KeyedNotice, SetHeader
 from lcc.protocols.uns_qm import Set, read_notice
 
+_ELEMENT_BYTES = 400
+"""What an element takes besides its fields."""
+
 
 @attrs.define(eq=False)
 class OpenSet:
     """The set that is arriving.
 
     :ivar notices: elements that are not cut off yet.
+    :ivar notices_bytes: what they take in memory, about.
     :ivar count: elements that have arrived.
     :ivar first: index of the first element in ``notices``.
     :ivar fault: why the set is refused; empty: it is not.
@@ -22,6 +28,7 @@ class OpenSet:
 
     header: SetHeader
     notices: list[KeyedNotice] = attrs.field(factory=list)
+    notices_bytes: int = 0
     count: int = 0
     first: int = 0
     fault: str = ""
@@ -37,6 +44,14 @@ class OpenSet:
             self.fault = f"element {self.count}: {error.text}"
             return
         self.notices.append(KeyedNotice(url_key(self.header.pid, notice.curl, notice.mimetype), notice))
+        self.notices_bytes += _ELEMENT_BYTES + sum(map(getsizeof, notice))
+
+    def cut(self) -> tuple[tuple[KeyedNotice, ...], int]:
+        """Take out what was not cut off yet: the elements, and what they take in memory."""
+        cut = tuple(self.notices), self.notices_bytes
+        self.notices.clear()
+        self.notices_bytes = 0
+        return cut
 
 
 def open_set(uns: str, message: Set) -> OpenSet:

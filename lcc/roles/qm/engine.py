@@ -260,8 +260,7 @@ class QmEngine:
             self,
             self.store,
             self.patience,
-            self.settings.absorb_batch,
-            self.settings.absorb_ahead,
+            self.settings,
             visitor.leave,
         )
         self._absorbers.add(absorber)

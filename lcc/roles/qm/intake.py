@@ -1,9 +1,10 @@
 """Whether sets are taken in: over its limits the queue manager closes its port for UNSes (seed 002, section 10).
 
 The limits are on the rows of the queue (the store keeps the counters exactly; they are summed up every
-:data:`CHECK_SECONDS`) and on the elements that wait in memory to be absorbed.  Above one of them the port is closed,
-and each UNS that is connected is closed after the set in passage, once all that it has sent is answered.  At or below
-the lower mark of both (``overload_low``) the port is opened again; nobody has to do anything.
+:data:`CHECK_SECONDS`) and on the elements that wait in memory to be absorbed: how many, and what they take there.
+Above one of them the port is closed, and each UNS that is connected is closed after the set in passage, once all that
+it has sent is answered.  At or below the lower mark of all (``overload_low``) the port is opened again; nobody has to
+do anything.
 
 BOT-Ms are not touched: fetching is what helps.  Where they have no port of their own (``listen_botm`` is empty) the
 common port stays open, and UNSes are turned away when they say hello.
@@ -47,6 +48,10 @@ class Inlet(Protocol):
     @property
     def waiting_count(self) -> int:
         """Elements that wait to be absorbed."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What they take in memory."""
 
     def drain(self) -> None:
         """Take the set in passage, answer everything, and close the connection."""
@@ -131,12 +136,18 @@ class Intake:
         settings = self._settings
         share = settings.overload_low if self.reason else 1.0
         backlog = sum(inlet.waiting_count for inlet in self._engine.absorbers)
+        backlog_bytes = sum(inlet.waiting_bytes for inlet in self._engine.absorbers)
         reasons = []
         if self.queue_rows > settings.queue_rows_max * share:
             reasons.append(f"{self.queue_rows} URLs are queued (queue_rows_max is {settings.queue_rows_max})")
         if backlog > settings.absorb_backlog_max * share:
             reasons.append(
                 f"{backlog} elements wait to be absorbed (absorb_backlog_max is {settings.absorb_backlog_max})"
+            )
+        if backlog_bytes > settings.absorb_backlog_max_bytes * share:
+            reasons.append(
+                f"{backlog_bytes} bytes of elements wait to be absorbed (absorb_backlog_max_bytes is "
+                f"{settings.absorb_backlog_max_bytes})"
             )
         reason = "; ".join(reasons)
         if reason and not self.reason:
