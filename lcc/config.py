@@ -101,6 +101,9 @@ class UnsConfig:
         minimum=0.1,
     )
     connections_max: int = setting(1000, "provider connections at once", minimum=1)
+    connections_per_address: int = setting(
+        100, "of those, of one IP address (of IPv6: of one /64 network); 0: no such limit", minimum=0
+    )
     connections_per_provider: int = setting(8, "connections at once of one provider", minimum=1)
     set_urls_max: int = setting(50_000_000, "elements of one set", minimum=1)
     set_bytes_max: int = setting(16 << 30, "bytes of one set", unit="bytes", minimum=65536)
@@ -124,6 +127,10 @@ class QmConfig:
 
     listen: str = setting("unix:{home}/qm.sock:mode=600:lockfile=0", "endpoint for UNSes (BOT-Ms are served, too)")
     listen_botm: str = setting("unix:{home}/qm-botm.sock:mode=600:lockfile=0", "endpoint for BOT-Ms; empty: none")
+    connections_max: int = setting(200, "connections of UNSes and BOT-Ms at once, each port", minimum=1)
+    connections_per_address: int = setting(
+        40, "of those, of one IP address (of IPv6: of one /64 network); 0: no such limit", minimum=0
+    )
     absorb_batch: int = setting(2000, "elements absorbed in one transaction", minimum=1, maximum=100_000)
     absorb_batch_bytes: int = setting(
         4 << 20, "the same, as they are held in memory (whichever comes first)", unit="bytes", minimum=65536
@@ -249,6 +256,9 @@ class BotmConfig:
     )
     names_block: int = setting(10_000, "file names reserved at once", minimum=1, maximum=10_000_000)
     robots_max: int = setting(64, "robots, or BOT-Ms, connected at once", minimum=1, maximum=10_000)
+    robots_per_address: int = setting(
+        16, "of those, of one IP address (of IPv6: of one /64 network); 0: no such limit", minimum=0
+    )
     orders_max: int = setting(
         10_000, "orders and results that are not yet recorded, held at once", minimum=10, maximum=1_000_000
     )
@@ -263,6 +273,9 @@ class BotmConfig:
         "unix:PATH; empty: its UNIX socket, for this host only",
     )
     content_connections_max: int = setting(200, "connections to the content port at once", minimum=1, maximum=10_000)
+    content_connections_per_address: int = setting(
+        40, "of those, of one IP address (of IPv6: of one /64 network); 0: no such limit", minimum=0
+    )
     content_idle_timeout: float = setting(
         60.0, "a connection to the content port on which nothing moves for this long", unit="seconds", minimum=1
     )
@@ -343,6 +356,12 @@ class CuConfig:
     )
     content_connections_max: int = setting(20, "connections to content ports at once", minimum=1, maximum=10_000)
     connections_max: int = setting(500, "connections of content users at once, each interface", minimum=1)
+    connections_per_address: int = setting(
+        100,
+        "of those, of one IP address (of IPv6: of one /64 network), so that one content user cannot take all places; "
+        "behind a proxy: 0, no such limit",
+        minimum=0,
+    )
     idle_timeout: float = setting(
         300.0,
         "a content user that asks nothing, or does not read, for this long is dropped",

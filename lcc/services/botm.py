@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocolFactory
 
 from lcc.config import Config, content_address
-from lcc.roles.botm.content_port import ContentFactory, ContentPort, content_factory
+from lcc.roles.botm.content_port import ContentPort, content_factory
 from lcc.roles.botm.desk import BotmDesk, RelayDesk
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.relay import Relay
@@ -21,6 +21,7 @@ from lcc.storage.content import ContentFolder
 from lcc.storage.durable import DurableCounter
 from lcc.storage.synced import ContentSync
 from lcc.transport.http_client import HttpClient
+from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.wires import endpoint
 
@@ -62,7 +63,7 @@ class _Relaying(Service):
 class _Serving(Service):
     """Ends the connections of and to content ports at stop."""
 
-    def __init__(self, factory: ContentFactory, http: HttpClient) -> None:
+    def __init__(self, factory: LimitedFactory, http: HttpClient) -> None:
         self._factory = factory
         self._http = http
 
@@ -102,12 +103,19 @@ def build(config: Config, outside: Outside) -> RoleService:
         owned, desk = _Content(content, sync, engine), BotmDesk(engine)
         port, link = engine.robot_factory(), engine.link_factory(policy.good_hello)
         content_port = ContentPort(content, engine, lambda _: "", http, reactor, stall_seconds)
-    factory = content_factory(content_port, reactor, settings.content_connections_max, stall_seconds)
+    factory = content_factory(
+        content_port,
+        reactor,
+        settings.content_connections_max,
+        stall_seconds,
+        settings.content_connections_per_address,
+    )
+    limited = LimitedFactory(port, settings.robots_max, settings.serves, settings.robots_per_address)
     services = RoleService("botm", desk)
     for service in (
         outside.lock(config.home / "botm.lock"),
         owned,
-        PortService(reactor, endpoint(config, "botm.listen"), port),
+        PortService(reactor, endpoint(config, "botm.listen"), limited),
         link_service(reactor, endpoint(config, "botm.parent" if settings.parent else "botm.connect"), link, policy),
         _Serving(factory, http),
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,21 @@ from lcc.storage.disk import Disk
 _log = Logger()
 
 
+_OPEN_FILES = 65536
+
+
+def allow_open_files() -> None:
+    """Let this process open as many files and connections as it may, up to a sane number: what shells and systemd
+    give by default (1024, for programs that use select) is less than the connections that a UNS serves."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 class RoleOptions(usage.Options):
-    """``--config FILE``.  The configuration is read when the options are complete; nothing else is touched."""
+    """``--config FILE``.  The configuration is read when the options are complete, and the process may open as many
+    files as the system lets it; nothing else is touched."""
 
     optParameters = [["config", "c", None, "configuration file; without: lcc.toml in this folder, else the defaults"]]
     config: Config
@@ -31,6 +45,7 @@ class RoleOptions(usage.Options):
             self.config = load_config(None if path is None else Path(path))
         except ConfigError as error:
             raise usage.UsageError(str(error)) from None
+        allow_open_files()
         parent: Any = getattr(self, "parent", None)
         if parent is not None and parent.get("pidfile") == "twistd.pid":
             # Two roles started in one folder would clash over the default.

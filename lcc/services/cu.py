@@ -91,7 +91,9 @@ def build(config: Config, outside: Outside) -> RoleService:
         PortService(reactor, endpoint(config, "cu.listen"), site).setServiceParent(services)
     if settings.listen_xml:
         users = XmlUsers(questions, watcher, content, settings, _without_token(config, settings.listen_xml), reactor)
-        limited = LimitedFactory(users, settings.connections_max, "content users over XML")
+        limited = LimitedFactory(
+            users, settings.connections_max, "content users over XML", settings.connections_per_address
+        )
         _AtStop(users.drop_all).setServiceParent(services)
         PortService(reactor, endpoint(config, "cu.listen_xml"), limited).setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)

@@ -14,6 +14,7 @@ from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
 from lcc.storage.database import DatabaseService
 from lcc.storage.queue import QueueStore
+from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.transport.wires import endpoint
 
@@ -46,7 +47,12 @@ def build(config: Config, outside: Outside) -> RoleService:
     store = QueueStore(database, QueueRules.configured(settings, timeslots), settings)
     engine = QmEngine(store, settings, reactor, outside.now, chance.random, reactor.stop, timeslots)
     services = RoleService("qm", QmDesk(engine))
-    port = PortService(reactor, endpoint(config, "qm.listen"), engine.factory(for_uns=True))
+
+    def limited(for_uns: bool, what: str) -> LimitedFactory:
+        limits = settings.connections_max, what, settings.connections_per_address
+        return LimitedFactory(engine.factory(for_uns), *limits)
+
+    port = PortService(reactor, endpoint(config, "qm.listen"), limited(True, "UNSes and BOT-Ms"))
     for service in (
         HomeService(config.home, outside.disk),
         outside.lock(config.home / "qm.lock"),
@@ -57,7 +63,7 @@ def build(config: Config, outside: Outside) -> RoleService:
         service.setServiceParent(services)
     if settings.listen_botm:
         engine.upkeep.intake.port = port  # without another one, BOT-Ms need it, whatever happens
-        botm_port = PortService(reactor, endpoint(config, "qm.listen_botm"), engine.factory(for_uns=False))
+        botm_port = PortService(reactor, endpoint(config, "qm.listen_botm"), limited(False, "BOT-Ms"))
         botm_port.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services

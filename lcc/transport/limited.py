@@ -1,4 +1,4 @@
-"""A port that serves no more than so many connections at once."""
+"""A port that serves no more than so many connections at once, and no more than so many of one address."""
 
 from __future__ import annotations
 
@@ -15,11 +15,22 @@ from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from zope.interface import alsoProvides, implementer
 
+from lcc.transport.shares import Shares, party_of
+
 _log = Logger()
 
 
+class _Limited(ProtocolWrapper):
+    """A connection.
+
+    :ivar party: who is at the other end.
+    """
+
+    party = ""
+
+
 @implementer(IHalfCloseableProtocol)
-class _HalfCloseable(ProtocolWrapper):
+class _HalfCloseable(_Limited):
     """Passes on that the peer has said all it has to say; else it would be taken for the connection's end."""
 
     wrappedProtocol: Any
@@ -31,32 +42,62 @@ class _HalfCloseable(ProtocolWrapper):
         self.wrappedProtocol.writeConnectionLost()
 
 
-def _wrap(factory: Any, protocol: IProtocol) -> ProtocolWrapper:
-    wrapper = _HalfCloseable if IHalfCloseableProtocol.providedBy(protocol) else ProtocolWrapper
+def _wrap(factory: Any, protocol: IProtocol | None) -> _Limited | None:
+    if protocol is None:  # refused
+        return None
+    wrapper = _HalfCloseable if IHalfCloseableProtocol.providedBy(protocol) else _Limited
     return wrapper(factory, protocol)
 
 
 class LimitedFactory(WrappingFactory):
-    """Wraps a factory; connections beyond the limit are closed at once.
+    """Wraps a factory; connections beyond the limits are closed at once.
 
+    :param connections_max: at once.
     :param what: who connects, for the log.
+    :param per_address: of those, from one address (:func:`~lcc.transport.shares.party_of`); 0: no such limit.
     """
 
     noisy = False
-    protocol = staticmethod(_wrap)
+    protocol = staticmethod(_wrap)  # type: ignore[assignment]  # None refuses
 
-    def __init__(self, factory: IProtocolFactory, connections_max: int, what: str) -> None:
+    def __init__(self, factory: IProtocolFactory, connections_max: int, what: str, per_address: int = 0) -> None:
         super().__init__(factory)
         if IProtocolNegotiationFactory.providedBy(factory):
             alsoProvides(self, IProtocolNegotiationFactory)
-        self._connections_max = connections_max
+        self._shares = Shares(connections_max, per_address)
         self._what = what
+        self._refused = 0
 
     def buildProtocol(self, addr: IAddress | None) -> ProtocolWrapper | None:  # type: ignore[override]  # None refuses
-        if len(self.protocols) >= self._connections_max:
-            _log.warn("More than {limit} {what}: refusing one more", limit=self._connections_max, what=self._what)
+        party = party_of(addr)
+        why = self._shares.refusal(party)
+        if why:
+            self._refused += 1
+            if self._refused & (self._refused - 1) == 0:  # a flood must not fill the log
+                _log.warn(
+                    "Too many {what}: {why}; {count} were refused so far",
+                    what=self._what,
+                    why=why,
+                    count=self._refused,
+                )
             return None
-        return super().buildProtocol(addr)
+        wrapper: Any = super().buildProtocol(addr)  # a _Limited, or None
+        if wrapper is not None:
+            wrapper.party = party
+        return wrapper  # type: ignore[no-any-return]
+
+    def registerProtocol(self, p: Any) -> None:
+        super().registerProtocol(p)
+        self._shares.enter(p.party)
+
+    def unregisterProtocol(self, p: Any) -> None:
+        super().unregisterProtocol(p)
+        self._shares.leave(p.party)
+
+    def drop_all(self) -> None:
+        """End all connections."""
+        for protocol in list(self.protocols):
+            protocol.abortConnection()
 
     def acceptableProtocols(self) -> list[bytes]:
         """As the wrapped factory, for TLS: without it Twisted refuses every client that negotiates (ALPN)."""

@@ -13,6 +13,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 
@@ -300,9 +301,41 @@ def test_connections_are_bounded(worlds: Callable[..., World]) -> None:
     world.login(8)
     cp = world.login(8)
     assert codes(cp.text) == [1014] and cp.closed
-    for _ in range(99):
-        world.connect()
+    for number in range(99):
+        world.connect(host=f"198.51.100.{number}")
     assert world.uns.buildProtocol(None) is None
+
+
+def test_one_address_takes_no_more_than_its_share(worlds: Callable[..., World]) -> None:
+    world = worlds(connections_max=10, connections_per_address=3)
+    flood = [world.connect(host="198.51.100.1") for _ in range(3)]
+    for _ in range(10):
+        # These are told why, if they say who they are; of others there are no more than ten.
+        last = world.connect(host="198.51.100.1")
+    last.send(init(7, PASSWORD))
+    world.pump()
+    assert codes(last.text) == [1014]
+    assert world.uns.buildProtocol(IPv4Address("TCP", "198.51.100.1", 1)) is None
+    assert "init_accepted" in world.login().text
+    flood[0].lose()
+    again = world.connect(host="198.51.100.1")
+    again.send(init(7, PASSWORD))
+    world.pump()
+    assert "init_accepted" in again.text
+
+
+def test_an_ipv6_network_is_one_address(worlds: Callable[..., World]) -> None:
+    world = worlds(connections_per_address=2, failed_logins=3)
+    for number in range(2):
+        world.connect(host=f"2001:db8::{number}")
+    refused = world.connect(host="2001:db8::ffff:1")
+    refused.send(init(7, PASSWORD))
+    world.pump()
+    assert codes(refused.text) == [1014]
+    other = world.connect(host="2001:db8:0:1::1")
+    other.send(init(7, PASSWORD))
+    world.pump()
+    assert "init_accepted" in other.text
 
 
 def test_who_does_not_log_in_is_dropped(world: World) -> None:

@@ -21,17 +21,17 @@ from typing import Any, Protocol
 
 from twisted.internet.interfaces import IConsumer, IPushProducer, IReactorTime
 from twisted.logger import Logger
-from twisted.protocols.policies import WrappingFactory
 from twisted.python.failure import Failure
 from twisted.web.http import CACHED
 from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET, Request, Site
+from twisted.web.server import NOT_DONE_YET, Request
 from zope.interface import implementer
 
 from lcc.domain.ranges import requested_range
 from lcc.interfaces import IContentFolder, IContentReader
 from lcc.transport.http_client import UNIX, Answer, HttpClient, HttpFailed, Watch
 from lcc.transport.http_server import GuardedSite, text_header
+from lcc.transport.limited import LimitedFactory
 
 _log = Logger()
 
@@ -293,30 +293,13 @@ class _Sender:
             self._request.finish()
 
 
-class ContentFactory(WrappingFactory):
-    """What listens at the content port: takes so many connections at once, and no more."""
-
-    noisy = False
-
-    def __init__(self, site: Site, connections_max: int) -> None:
-        super().__init__(site)
-        self._connections_max = connections_max
-
-    def buildProtocol(self, address: Any) -> Any:
-        if len(self.protocols) >= self._connections_max:
-            _log.warn("More than {limit} connections to the content port", limit=self._connections_max)
-            return None
-        return super().buildProtocol(address)
-
-    def drop_all(self) -> None:
-        """End all connections."""
-        for protocol in list(self.protocols):
-            protocol.abortConnection()
-
-
 def content_factory(
-    port: ContentPort, clock: IReactorTime, connections_max: int, idle_timeout_seconds: float
-) -> ContentFactory:
+    port: ContentPort,
+    clock: IReactorTime,
+    connections_max: int,
+    idle_timeout_seconds: float,
+    connections_per_address: int = 0,
+) -> LimitedFactory:
     """The factory for the content port."""
     site = GuardedSite(port, timeout=idle_timeout_seconds, reactor=clock)
-    return ContentFactory(site, connections_max)
+    return LimitedFactory(site, connections_max, "connections to the content port", connections_per_address)

@@ -48,13 +48,14 @@ from lcc.roles.uns.session import Session
 from lcc.roles.uns.status import Counters, FullSets
 from lcc.storage.room import fault_text
 from lcc.storage.spool import Spool
+from lcc.transport.shares import Place, Shares, party_of
 
 _log = Logger()
 T = TypeVar("T")
 
 _SLOW_LOG_SECONDS = 60.0
 _REFUSED_AT_ONCE = 100
-"""Connections over the maximum that are still told why they are refused."""
+"""Connections over a maximum that are still told why they are refused; those of one address: a tenth."""
 
 
 class Uns(Factory):
@@ -106,6 +107,8 @@ class Uns(Factory):
         self._patterns = MimePatterns(mimetypes)
         self._slots = slots
         self._open: set[Session] = set()
+        self._shares = Shares(settings.connections_max, settings.connections_per_address)
+        self._refused = Shares(_REFUSED_AT_ONCE, _REFUSED_AT_ONCE // 10)
         self._by_provider: Counter[int] = Counter()
 
     def start(self) -> None:
@@ -143,15 +146,14 @@ class Uns(Factory):
             self.forwarder.tell_paused(False)
 
     def buildProtocol(self, addr: IAddress | None) -> Protocol | None:
-        excess = len(self._open) - self.settings.connections_max
-        if excess >= _REFUSED_AT_ONCE:
-            return None
-        refusal = ""
-        if excess >= 0:
-            refusal = "too-many-connections"
+        party, shares, refusal = party_of(addr), self._shares, ""
+        if shares.refusal(party):
+            shares, refusal = self._refused, "too-many-connections"
+            if shares.refusal(party):
+                return None
         elif self.is_full() or self.paused_since is not None:
             refusal = "try-later"
-        return Session(self, getattr(addr, "host", ""), refusal).build_stream()
+        return Session(self, getattr(addr, "host", ""), refusal, Place(shares, party)).build_stream()
 
     # For the sessions.
 
@@ -200,6 +202,7 @@ class Uns(Factory):
     def session_opened(self, session: Session) -> None:
         """A connection begins."""
         self._open.add(session)
+        session.place.take()
         self.counters.connections += 1
         self.counters.connections_now = len(self._open)
 
@@ -210,6 +213,7 @@ class Uns(Factory):
     def session_closed(self, session: Session) -> None:
         """A connection is gone."""
         self._open.discard(session)
+        session.place.leave()
         self.counters.connections_now = len(self._open)
         if session.pid:
             self._by_provider[session.pid] -= 1

@@ -35,6 +35,7 @@ from lcc.roles.uns.status import FullSetAllowance
 from lcc.storage.errorfile import ErrorFile, ErrorFileFull
 from lcc.storage.passwords import DUMMY_HASH, is_slow, verify_password
 from lcc.storage.spool import SetWriter, SpoolFull
+from lcc.transport.shares import Place
 from lcc.transport.stream import StreamLimits, XmlStream
 
 if TYPE_CHECKING:
@@ -78,9 +79,11 @@ class Session:
     """The conversation with one provider.
 
     :param refusal: name of the error that this connection is refused with once it has said who it is; empty: none.
+    :ivar place: of this connection, among those that there may be.
     """
 
-    def __init__(self, uns: Uns, address: str, refusal: str) -> None:
+    def __init__(self, uns: Uns, address: str, refusal: str, place: Place) -> None:
+        self.place = place
         self._uns = uns
         self._address = address
         self._refusal = refusal
@@ -230,7 +233,7 @@ class Session:
         else:
             right = verify_password(init.password, stored)
         if provider is None or not right:
-            uns.throttle.failed(self._address, now)
+            uns.throttle.failed(self.place.party, now)
             await self._even_out(begun)
             raise _Rejection("access-denied")
         uns.throttle.passed(init.pid, now)
@@ -266,7 +269,7 @@ class Session:
         return evened
 
     def _check_throttle(self, pid: int) -> None:
-        if self._uns.throttle.is_throttled(pid, self._address, self._uns.clock.seconds()):
+        if self._uns.throttle.is_throttled(pid, self.place.party, self._uns.clock.seconds()):
             raise _Rejection("throttled")
 
     def _next_document(self) -> None:

@@ -74,4 +74,4 @@ def build_site(
     root.putChild(b"package", Packages(database, without, workshop, reactor, stall))
     site = UserSite(root, timeout=settings.idle_timeout, reactor=reactor)
     root.putChild(b"openapi.json", OpenApi(version("lcc")))
-    return LimitedFactory(site, settings.connections_max, "content users over HTTP")
+    return LimitedFactory(site, settings.connections_max, "content users over HTTP", settings.connections_per_address)
