@@ -6,7 +6,8 @@ Written by :mod:`world`, read by :mod:`oracle`.  Each event has ``e``, its kind,
   kind, version]`` of each element; the kinds are those of :class:`Op`)
 * ``welcome``: the UNS's greeting on the connection for set ``n``: ``seq``, ``count``, ``errors`` (``[code, id]``),
   ``wanted`` (a full set, why)
-* ``answer``: what came of set ``n``: ``how`` (:class:`Told`), ``code``, ``faults`` (``[code, id]``), ``received``
+* ``answer``: what came of set ``n``: ``how`` (ACCEPTED, REJECTED, UNSENT or UNKNOWN), ``code``, ``faults`` (``[code,
+  id]``), ``received``
 * ``ask``: a request has come: ``pid``, ``path``, ``agent`` (the robot), ``active`` (requests of the provider that are
   being answered, this one included), ``lag`` (by how much this process was late lately, in seconds)
 * ``gave``: it was answered: ``pid``, ``path``, ``status``, ``bytes`` (of the body)
