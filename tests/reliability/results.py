@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-ADDED = ("sets", "accepted", "rejected", "unknown", "unsent", "elements", "requests", "errors")
+ADDED = ("sets", "accepted", "rejected", "unknown", "unsent", "elements", "requests", "errors", "damaged")
 SECONDS_AN_HOUR = 3600
 
 

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
@@ -17,22 +18,31 @@ from typing import Any
 import attrs
 
 from lcc.errors import StoreUnavailable
+from lcc.storage.content_names import content_path
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.integration.followers import Follower
 from tests.integration.system import wait_for
 from tests.ports import free_port
 
 from .cluster import DATABASE, Cluster, Registered
-from .evidence import Evidence, gather, waiting
+from .evidence import Evidence, Row, gather, waiting
 from .faults import FOLLOWER, Faults
 from .journal import Journal
 from .oracle import Case, Violation, check_feed, figures, judge
+from .pages import version_of
 from .returns import Returns
 
 PATIENCE_SECONDS = 300.0
 PEAK_KB_MAX = 400_000
 """P10: more memory than this no process may ever have."""
 TICK_SECONDS = 0.1
+DAMAGED_FILES = 10
+DAMAGES: dict[str, Callable[[Path, bytes], Any]] = {
+    "missing": lambda path, data: path.unlink(),
+    "length": lambda path, data: path.write_bytes(data[:-1]),
+    "hash": lambda path, data: path.write_bytes(data[:-1] + b"!"),
+}
+"""What may have happened to a content file, as ``lcc-admin fsck`` calls it."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -105,6 +115,14 @@ class World:
         """Let them go on."""
         self._say("go")
 
+    def mend(self) -> list[str]:
+        """Nothing is wrong with any page any more; gives the paths of those that there are."""
+        assert self._process.stdout is not None
+        self._say("mend")
+        paths = json.loads(self._process.stdout.readline())
+        assert isinstance(paths, list)
+        return paths
+
     def _say(self, word: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(word + "\n")
@@ -135,6 +153,7 @@ class Run:
         self.returns = Returns(self.cluster)
         self.database = self.cluster.open_database()
         self.quiet_seconds: list[float] = []
+        self.damaged = 0
 
     def go(self) -> Case:
         """All rounds; gives the last case.
@@ -162,6 +181,7 @@ class Run:
             if number < plan.rounds:
                 self.world.go()
         self._fsck()
+        self._damage()
         self._ended()
         return case
 
@@ -265,6 +285,40 @@ class Run:
         if violations:
             raise Broken(violations, self.folder)
 
+    def _damage(self) -> None:
+        """P7, P9: content files that are lost or damaged are found by ``lcc-admin fsck``, and are fetched again."""
+        assert self.world is not None
+        pages = set(self.world.mend())
+        there = [row for row in gather(self.cluster, self.database).rows if row.data and self._path(row) in pages]
+        chosen = self._random.sample(there, min(len(there), DAMAGED_FILES))
+        expected: Counter[tuple[int, str]] = Counter()
+        for row in chosen:
+            assert row.machine is not None and row.file is not None and row.data is not None
+            kind = self._random.choice(list(DAMAGES))
+            path = self.cluster.content(row.machine) / content_path(row.file)
+            DAMAGES[kind](path, row.data)
+            expected[row.machine, kind] += 1
+        violations = []
+        for machine in {machine for machine, _ in expected}:
+            wanted = {kind: count for (where, kind), count in expected.items() if where == machine}
+            found = self.cluster.fsck(machine, "--repair")
+            if found != wanted:
+                violations.append(Violation("P9", f"machine {machine}: fsck has found {found} of {wanted}"))
+        self._rest()
+        now = {row.curl: row for row in gather(self.cluster, self.database).rows}
+        for row in chosen:
+            again = now[row.curl]
+            if again.data is None or again.file == row.file or version_of(self._path(row), again.data) is None:
+                violations.append(Violation("P9", f"{row.curl} was damaged, and is not fetched again"))
+        if violations:
+            raise Broken(violations, self.folder)
+        self.damaged = len(chosen)
+        self._judged()
+
+    @staticmethod
+    def _path(row: Row) -> str:
+        return "/" + row.curl.split("/", 3)[3]
+
     def _ended(self) -> None:
         stuck = self.cluster.stop_in_order()
         violations = [Violation("log", f"{name} did not end") for name in stuck] + self._logs()
@@ -332,6 +386,7 @@ def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
             "stills": dict(sorted(this.faults.stills.items())),
             "violations": 0,
             **figures(case),
+            "damaged": this.damaged,
             "rest_seconds": [round(seconds, 1) for seconds in this.quiet_seconds],
             "peaks_kb": dict(sorted(this.cluster.peaks_kb.items())),
             "returns": this.returns.figures(),

@@ -1,9 +1,13 @@
 """All that is not the LCC: the providers, who tell what changes, and their web server; nobody kills this process.
 
-``python -m tests.reliability.world WORLD.json JOURNAL``: commands come line by line on standard input.  ``pause``:
-no set is begun any more; ``paused`` is printed when the last one has its answer, or will never have one.  ``go``: go
-on.  The file says ``seed``, ``port`` (of the web server), ``unses`` (their ports), ``pace`` (seconds between two sets
-of a provider, on average), ``providers`` (pid, password and name of each).
+``python -m tests.reliability.world WORLD.json JOURNAL``: commands come line by line on standard input.
+
+* ``pause``: no set is begun any more; ``paused`` is printed when the last one has its answer, or will never have one.
+* ``go``: go on.
+* ``mend``: nothing is wrong with any page any more; the paths of those that there are are printed as a JSON list.
+
+The file says ``seed``, ``port`` (of the web server), ``unses`` (their ports), ``pace`` (seconds between two sets of a
+provider, on average), ``providers`` (pid, password and name of each).
 """
 
 from __future__ import annotations
@@ -113,10 +117,10 @@ class Provider:
             page = random.choice(list(self.pages.values()))
             page.exists, page.version = True, page.version + 1
 
-    def heal(self) -> None:
-        """Most of what was wrong with the pages is mended."""
+    def heal(self, share: float = HEALED_SHARE) -> None:
+        """So much of what was wrong with the pages is mended."""
         for page in self.pages.values():
-            if page.trouble and self._random.random() < HEALED_SHARE:
+            if page.trouble and self._random.random() < share:
                 page.trouble = ""
 
     # The sets.
@@ -346,6 +350,14 @@ class World:
         for each in waiting:
             each.callback(None)
 
+    def mend(self) -> None:
+        """Mend all pages, say which there are."""
+        pages = []
+        for provider in self._providers.values():
+            provider.heal(1.0)
+            pages += [page.path for page in provider.pages.values() if page.exists]
+        print(json.dumps(pages), flush=True)
+
     def _tell_paused(self) -> None:
         if self._paused is not None and not self._busy:
             print("paused", flush=True)
@@ -360,7 +372,7 @@ class Commands(LineReceiver):
         self._world = world
 
     def lineReceived(self, line: bytes) -> None:
-        {b"pause": self._world.pause, b"go": self._world.go}[line]()
+        {b"pause": self._world.pause, b"go": self._world.go, b"mend": self._world.mend}[line]()
 
     def connectionLost(self, reason: Any = None) -> None:
         if reactor.running:  # type: ignore[attr-defined]
