@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,14 @@ from lcc.model import Provider
 from lcc.roles.botm.engine import LEASE_SHARE, ROBOT_MARGIN_SECONDS
 from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.providers import list_providers
+from lcc.transport.certificates import describe, load, utc
+from lcc.transport.tls_endpoints import files_of
+from lcc.transport.wires import WIRES, endpoint, leaves_machine, wire_of
 
 SOCKET_PATH_MAX_BYTES = 107
 """Linux takes no longer names for UNIX sockets."""
 
 PORT_MAX = 65535
-
-_ENDPOINT_KEYS: tuple[tuple[str, Callable[[Any, str], Any]], ...] = (
-    ("listen", serverFromString),
-    ("listen_botm", serverFromString),
-    ("listen_xml", serverFromString),
-    ("content_listen", serverFromString),
-    ("connect", clientFromString),
-)
 
 
 @click.command("check")
@@ -62,6 +58,8 @@ def check_command(admin: Admin) -> None:
             f"qm.lease leaves a robot {robot_seconds} seconds for a fetch, less than bot.deadline "
             f"({config.bot.deadline:g}): what is slower is cut"
         )
+    for note in _open_ports(config):
+        click.echo(note)
     if not config.bot.contact:
         click.echo("bot.contact is empty: web masters cannot see whom to ask about the robot")
 
@@ -108,20 +106,55 @@ def _folder_fault(folder: Path) -> str:
 
 
 def _endpoints(config: Config) -> Iterator[str]:
-    for section in ("uns", "qm", "botm", "bot", "cu", "rs"):
-        for key, parse in _ENDPOINT_KEYS:
-            text = getattr(getattr(config, section), key, "")
-            if not text:
-                continue
-            text = config.endpoint(text)
-            try:
-                port = getattr(parse(object(), text), "_port", 0)
-                if not 0 <= port <= PORT_MAX:
-                    yield f"{section}.{key} = {text!r}: there are no ports beyond {PORT_MAX}"
-            except Exception as error:  # the parsers raise whatever their conversions do
-                yield f"{section}.{key} = {text!r}: {error}"
-            if len(os.fsencode(unix_socket_path(text))) > SOCKET_PATH_MAX_BYTES:
-                yield f"{section}.{key}: the path of the socket is longer than {SOCKET_PATH_MAX_BYTES} bytes: {text}"
+    for setting in WIRES:
+        wire = wire_of(config, setting)
+        text = wire.text(config)
+        if not text:
+            continue
+        if len(os.fsencode(unix_socket_path(text))) > SOCKET_PATH_MAX_BYTES:
+            yield f"{setting}: the path of the socket is longer than {SOCKET_PATH_MAX_BYTES} bytes: {text}"
+        try:
+            complete = endpoint(config, setting)
+            port = _port_of((serverFromString if wire.listens else clientFromString)(object(), complete))
+            if not 0 <= port <= PORT_MAX:
+                yield f"{setting} = {text!r}: there are no ports beyond {PORT_MAX}"
+        except ConfigError as error:
+            yield from error.faults
+        except Exception as error:  # the parsers raise whatever their conversions do
+            yield f"{setting} = {text!r}: {error}"
+        else:
+            yield from _over_tls(setting, complete)
+
+
+def _port_of(parsed: Any) -> int:
+    return int(getattr(getattr(parsed, "endpoint", parsed), "_port", 0))
+
+
+def _over_tls(setting: str, complete: str) -> Iterator[str]:
+    """Faults of the certificates that an endpoint string names."""
+    files = files_of(complete)
+    if files is None:
+        return
+    try:
+        loaded = load(files)
+    except ConfigError as error:
+        yield from (f"{setting}: {fault}" for fault in error.faults)
+        return
+    now = datetime.now(UTC)
+    for certificate in (*loaded.chain, *loaded.authorities):
+        if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
+            until = f"{utc(certificate.not_valid_before_utc)} to {utc(certificate.not_valid_after_utc)}"
+            yield f"{setting}: the certificate {describe(certificate)} is good from {until}, not now"
+    if files.key is not None and files.key.stat().st_mode & 0o007:
+        yield f"{setting}: {files.key} can be read by everybody (chmod 600 {files.key})"
+
+
+def _open_ports(config: Config) -> Iterator[str]:
+    """Ports for providers and users that are open, and to what."""
+    for setting, wire in WIRES.items():
+        text = wire.text(config)
+        if wire.peers is None and leaves_machine(text) and not text.startswith(("tls:", "ssl:")):
+            yield f"{setting} = {text!r} is without TLS: passwords and tokens travel as they are"
 
 
 def _certificates(config: Config) -> Iterator[str]:

@@ -15,6 +15,7 @@ connecting end may hear only later that it was refused: :attr:`TlsClientEndpoint
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -219,11 +220,12 @@ class TlsServerEndpoint:
     """Listens over TLS.
 
     :param shown: names the port in the log.
+    :ivar endpoint: what is below the TLS.
     """
 
     def __init__(self, reactor: Any, endpoint: IStreamServerEndpoint, tls: ServerTls, shown: str) -> None:
         self._reactor = reactor
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._tls = tls
         self._shown = shown
 
@@ -233,7 +235,7 @@ class TlsServerEndpoint:
         :raises ConfigError: (at once) the certificates cannot be used.
         """
         self._tls.load()
-        listening: Deferred[IListeningPort] = self._endpoint.listen(
+        listening: Deferred[IListeningPort] = self.endpoint.listen(
             _ServerFactory(self._tls, protocolFactory, self._reactor, self._shown)
         )
         return listening
@@ -243,6 +245,7 @@ class TlsServerEndpoint:
 class TlsClientEndpoint:
     """Connects over TLS: there is a connection when the other end's certificate is good.
 
+    :ivar endpoint: what is below the TLS.
     :ivar refused: called with a Failure when the other end refuses this one although there is a connection already.
     """
 
@@ -250,7 +253,7 @@ class TlsClientEndpoint:
         self, reactor: Any, endpoint: IStreamClientEndpoint, tls: HostTls, timeout_seconds: float = TIMEOUT_SECONDS
     ) -> None:
         self._reactor = reactor
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._tls = tls
         self._timeout = timeout_seconds
         self.refused: Callable[[Failure], object] = lambda _: None
@@ -272,7 +275,7 @@ class TlsClientEndpoint:
         def shake(transport: _Transport) -> Deferred[Any]:
             return factory.when_agreed(transport).addTimeout(self._timeout, self._reactor)
 
-        connecting: Deferred[Any] = self._endpoint.connect(factory)
+        connecting: Deferred[Any] = self.endpoint.connect(factory)
         return connecting.addCallback(shake)
 
 
@@ -322,6 +325,18 @@ def parse_client(
     tls = ClientTls(Credentials(_files(ca, certificate, key), reactor_clock(reactor)), _roles(roles))
     tcp = HostnameEndpoint(reactor, host, int(port), float(timeout))
     return TlsClientEndpoint(reactor, tcp, tls.towards(name or host), float(timeout))
+
+
+def files_of(text: str) -> CertificateFiles | None:
+    """The files that an endpoint string names; None: it is none of ours."""
+    if not text.startswith(f"{PREFIX}:"):
+        return None
+    arguments = dict.fromkeys(("ca", "certificate", "key"), "")
+    for part in re.split(r"(?<!\\):", text):
+        name, _, value = part.partition("=")
+        if name in arguments:
+            arguments[name] = re.sub(r"\\(.)", r"\1", value)
+    return _files(**arguments)
 
 
 def reactor_clock(reactor: Any) -> Callable[[], float]:
