@@ -16,7 +16,7 @@ from twisted.application.internet import ClientService, StreamServerEndpointServ
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.endpoints import clientFromString, serverFromString
-from twisted.internet.interfaces import IProtocol, IProtocolFactory, IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import INegotiated, IProtocol, IProtocolFactory, IReactorTime, IStreamClientEndpoint
 from twisted.logger import ILogObserver, LogEvent, Logger, LogLevel, globalLogPublisher
 from twisted.python.failure import Failure
 from zope.interface import implementer, provider
@@ -70,6 +70,17 @@ class _Link(ClientService):
     def startService(self) -> None:
         self.watched.load()
         super().startService()
+
+    def stopService(self) -> Any:
+        # A TLS transport does not close as long as a producer is registered, and every stream is one.
+        self.whenConnected().addCallbacks(_unregister, lambda failure: failure.trap(CancelledError) and None)
+        return super().stopService()
+
+
+def _unregister(protocol: Any) -> None:
+    transport = protocol.transport
+    if INegotiated.providedBy(transport):  # TLS
+        transport.unregisterProducer()  # type: ignore[attr-defined]  # it is an ITransport, too
 
 
 @implementer(IStreamClientEndpoint)

@@ -35,7 +35,7 @@ OURS = frozenset(
     }
 )
 EXPORTS = frozenset(export.commands)
-GROUPS = {"lcc-admin": {"provider", "user"}}
+GROUPS = {"lcc-admin": {"provider", "user", "certificates"}}
 """Tools whose first argument is a command, and which of these are groups of commands."""
 
 

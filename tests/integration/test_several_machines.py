@@ -1,6 +1,7 @@
 """What doc/operating.md says of several machines, done: its files, its commands, its hosts on loopback addresses.
 
-Changed is only what would meet others on this machine: paths, ports, and the database's URL.
+Changed is only what would meet others on this machine: paths, ports, and the database's URL; ``scp`` and ``ssh`` to
+another host are what they do there.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class Hosts:
         self.folder = folder
         self.database_url = database_url
         self.environment = dict(os.environ, PATH=f"{BIN}:{os.environ['PATH']}")
-        self.ports = {port: str(free_port()) for port in ("9100", "9200", "9300", "9400")}
-        self.uns_port = free_port()
-        self.commands = {
-            match[1]: text for kind, text in BLOCKS if kind == "sh" and (match := re.match(r"# ([\d.]+)\n", text))
-        }
+        self.ports = {port: str(free_port()) for port in ("9000", "9100", "9200", "9300", "9400")}
+        self.commands = [
+            (match[1], text) for kind, text in BLOCKS if kind == "sh" and (match := re.match(r"# ([\d.]+)\n", text))
+        ]
+        self.commands += [("10.0.0.3", text) for host, text in self.commands if host == "10.0.0.2"]
         for kind, text in BLOCKS:
             if kind == "toml":
                 host, name = re.match(r"# ([\d.]+): (\S+)\n", text).groups()  # type: ignore[union-attr]
@@ -49,9 +50,6 @@ class Hosts:
                         text.replace(host, "10.0.0.3").replace("rack2", "rack3").replace("machine = 2", "machine = 3")
                     )
                     self._write("10.0.0.3", name, third)
-        self.commands["10.0.0.3"] = self.commands["10.0.0.2"]
-        with (self.of("10.0.0.1") / "lcc.toml").open("a") as config:
-            config.write(f'[uns]\nlisten = "tcp:{self.uns_port}:interface=127.0.0.1"\n')
 
     def of(self, host: str) -> Path:
         """Where the commands of a host are run."""
@@ -62,11 +60,18 @@ class Hosts:
     def _write(self, host: str, name: str, text: str) -> None:
         text = text.replace(DATABASE, self.database_url).replace("10.0.0.", "127.0.0.")
         text = text.replace('"/var/lib/', f'"{self.of(host)}/')
-        text = re.sub(r"\b9[1234]00\b", lambda match: self.ports[match[0]], text)
+        text = re.sub(r"\b9[01234]00\b", lambda match: self.ports[match[0]], text)
         (self.of(host) / name).write_text(text)
 
     def run(self, host: str, command: str) -> str:
         """Run these commands there."""
+        command = re.sub(
+            r"^ssh ([\d.]+) (.*)/var/lib/", lambda m: f"{m[2]}{self.of(m[1])}/", command, flags=re.MULTILINE
+        )
+        command = re.sub(
+            r"^scp (.*) ([\d.]+):/var/lib/", lambda m: f"cp {m[1]} {self.of(m[2])}/", command, flags=re.MULTILINE
+        )
+        command = command.replace("/var/lib/", f"{self.of(host)}/").replace("10.0.0.", "127.0.0.")
         result = subprocess.run(
             ["bash", "-ec", command],
             cwd=self.of(host),
@@ -97,7 +102,7 @@ def hosts(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Hosts]:
 
 
 def test_the_page_is_true(hosts: Hosts, origin: OriginServer) -> None:
-    for host, commands in hosts.commands.items():
+    for host, commands in hosts.commands:
         hosts.run(host, commands)
     status = wait_for(
         "both machines are connected",
@@ -122,8 +127,8 @@ def test_the_page_is_true(hosts: Hosts, origin: OriginServer) -> None:
         hosts.run(
             "10.0.0.1",
             f"file2url --find {origin.root}/site{number} -type f | lcccpstate --statefile=state{number}"
-            f" | LCC_PASSWORD={added['password']} lcccp --uns=127.0.0.1:{hosts.uns_port} --pid={added['pid']}"
-            f" --urlprefix={root}",
+            f" | LCC_PASSWORD={added['password']} lcccp --tls --ca-file=certificates/ca.pem"
+            f" --uns=127.0.0.1:{hosts.ports['9000']} --pid={added['pid']} --urlprefix={root}",
         )
     rows = wait_for("all is cached", lambda: cached(hosts, len(bodies)))
     machines_read: set[tuple[object, str]] = set()

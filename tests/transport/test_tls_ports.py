@@ -377,6 +377,21 @@ async def test_a_hello_says_what_the_certificate_says(pki: Pki, both: Peers) -> 
     await port.stopListening()
 
 
+@pytest_twisted.ensureDeferred
+async def test_a_link_that_stops_closes_its_stream(pki: Pki, both: Peers) -> None:
+    """Although a stream is a producer, for which TLS would wait for ever."""
+    text = string(f"0:interface={HOST}", pki.files("qm", RIGHT), roles="uns")
+    port = await serverFromString(reactor, text).listen(both)  # type: ignore[arg-type]  # as before
+    near = Peers("uns", "qm")
+    text = string(f"{HOST}:{port.getHost().port}", pki.files("uns", RIGHT), roles="qm")
+    link = link_service(reactor, text, near, RetryPolicy(lambda: 0.5))  # type: ignore[arg-type]  # as before
+    link.startService()
+    assert await near.some == "qm"
+    assert await both.some == "uns"
+    await link.stopService().addTimeout(5, reactor)
+    await port.stopListening()
+
+
 @pytest.mark.parametrize(
     "text",
     [
