@@ -1,0 +1,104 @@
+"""Endpoint strings as lcc.toml has them: what they become, and which are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from twisted.logger import capturedLogs, formatEvent
+
+from lcc.config import Config, parse_config
+from lcc.errors import ConfigError
+from lcc.transport.tls_endpoints import files_of
+from lcc.transport.wires import WIRES, certificate_files, endpoint, leaves_machine, shown
+
+
+def parsed(text: str, folder: Path = Path("/lcc")) -> Config:
+    return parse_config(text, folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "leaves"),
+    [
+        ("", False),
+        ("unix:/run/x.sock:mode=600", False),
+        ("systemd:domain=UNIX:index=0", False),
+        ("systemd:domain=INET:index=0", True),
+        ("tcp:9000", True),
+        ("tcp:9000:interface=10.0.0.1", True),
+        ("tcp:9000:interface=127.0.0.1", False),
+        ("tcp:9000:interface=127.0.0.1:backlog=5", False),
+        ("tcp:9000:interface=127.0.0.1.example.org", True),
+        ("tcp6:9000:interface=\\:\\:1", False),
+        ("tcp:9000:interface=\\:\\:", True),
+        ("tcp:9000:interface=localhost", False),
+        ("haproxy:tcp:9000:interface=127.0.0.1", False),
+        ("haproxy:tcp:9000", True),
+        ("tcp:10.0.0.1:9000", True),
+        ("tcp:127.0.0.1:9000", False),
+        ("tcp:localhost:9000", False),
+        ("tcp:host=127.0.0.1:port=9000", False),
+        ("tcp:host=10.0.0.1:port=9000", True),
+        ("tcp:localhost.example.org:9000", True),
+        ("ssl:9000:privateKey=x:certKey=y", True),
+        ("sim:somewhere", True),
+    ],
+)
+def test_what_leaves_the_machine(text: str, leaves: bool) -> None:
+    assert leaves_machine(text) == leaves
+
+
+@pytest.mark.parametrize("setting", list(WIRES))
+def test_a_wire_that_leaves_the_machine_is_tls_or_insecure(setting: str) -> None:
+    section, _, key = setting.partition(".")
+    wire = WIRES[setting]
+    text = "tcp:9100:interface=10.0.0.1" if wire.listens else "tcp:10.0.0.1:9100"
+    config = f'[{section}]\n{key} = "{text}"\n'
+    if wire.peers is None:
+        assert endpoint(parsed(config), setting) == text, "whom strangers may reach may be without"
+    else:
+        with pytest.raises(ConfigError, match=rf"{setting} = '{text}': .*must be tls:"):
+            endpoint(parsed(config), setting)
+    with capturedLogs() as logged:
+        assert endpoint(parsed(f"{config}[tls]\ninsecure = true\n"), setting) == text
+    told = [str(formatEvent(event)) for event in logged]
+    assert len(told) == (wire.peers is not None)
+    assert all(f"{setting} = '{text}' is insecure" in line for line in told)
+
+
+def test_every_endpoint_of_the_configuration_is_in_the_table() -> None:
+    """A new one has to say who may be at its other end."""
+    kinds = ("listen", "connect", "parent")
+    settings = {
+        f"{section}.{name}"
+        for section in ("uns", "qm", "botm", "bot", "cu", "rs")
+        for name in vars_of(getattr(Config(), section))
+        if any(kind in name.split("_") for kind in kinds) and name not in {"listen_files", "connect_timeout"}
+    }
+    assert settings == set(WIRES)
+
+
+def vars_of(section: object) -> list[str]:
+    return [str(field.name) for field in section.__attrs_attrs__]  # type: ignore[attr-defined]
+
+
+def test_what_stands_for_tls_is_written_out() -> None:
+    config = parsed('home = "ho:me"\n[qm]\nlisten = "tls:9101:interface=10.0.0.1"\n[uns]\nlisten = "tls:9000"\n')
+    written = endpoint(config, "qm.listen")
+    assert written.startswith("lcctls:9101:interface=10.0.0.1:roles=botm+uns:ca=/lcc/ho\\:me/tls/ca.pem:")
+    assert files_of(written) == certificate_files(config, "qm")
+    assert shown(written) == "tls:9101:interface=10.0.0.1"
+    public = endpoint(config, "uns.listen")
+    assert public == "lcctls:9000:certificate=/lcc/ho\\:me/tls/public.pem:key=/lcc/ho\\:me/tls/public.key"
+    assert shown("tcp:1") == "tcp:1" and files_of("tcp:1") is None
+
+
+def test_an_endpoint_may_name_its_own_files() -> None:
+    config = parsed('[uns]\nlisten = "tls:9000:certificate=/etc/a.pem:key=/etc/a.key"\n')
+    assert endpoint(config, "uns.listen") == "lcctls:9000:certificate=/etc/a.pem:key=/etc/a.key"
+
+
+def test_a_central_botm_serves_botms() -> None:
+    for serves, peer in (("bots", "bot"), ("botms", "botm")):
+        config = parsed(f'[botm]\nserves = "{serves}"\nlisten = "tls:9200"\n')
+        assert f":roles={peer}:" in endpoint(config, "botm.listen")
