@@ -8,7 +8,6 @@ manager has claimed the database; it closes them last, which writes what has cha
 from __future__ import annotations
 
 import json
-import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from operator import attrgetter
@@ -62,15 +61,17 @@ class Stats:
         self.files_pending += count
         self.space_pending += count * (length or 0)
 
-    def want(self, reason: str) -> None:
+    def want(self, reason: str, wantid: int) -> None:
         """Ask for a full set; a reason that is worse stays.
+
+        :param wantid: names this request.
 
         Only a full set whose provider was told of this request ends it: one that was on its way before may lack what
         is lost.  Where files are only old, any one will do that was asked for.
         """
         if _severity(reason) >= _severity(self.wantfullset):
             if not (self.wantfullset in _AGES and reason in _AGES):
-                self.wantid = secrets.randbits(62) | 1
+                self.wantid = wantid
             self.wantfullset = reason[:_REASON_CHARS]
 
 
@@ -125,6 +126,10 @@ class Books:
         if pid not in self._stats:
             self.load_stats([pid])
         return self._stats[pid]
+
+    def want_full_set(self, pid: int, reason: str) -> None:
+        """Ask a provider for a full set (:meth:`Stats.want`)."""
+        self.stats(pid).want(reason, self.txn.random_bits(62) | 1)
 
     def delete_file(self, machine: int | None, file: int | None) -> None:
         """Order that a content file is removed."""

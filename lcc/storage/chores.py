@@ -118,7 +118,7 @@ def _want(books: Books, pid: int, reason: str, now: int) -> None:
     would not help."""
     stats = books.stats(pid)
     if now - stats.last_full_time >= books.settings.age_wanted:
-        stats.want(reason)
+        books.want_full_set(pid, reason)
 
 
 def allow_full_sets(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | None:

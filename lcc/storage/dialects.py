@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import errno
 import re
+import secrets
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -39,6 +40,7 @@ class Dialect(ABC):
     :ivar connect_arguments: for its ``connect``; they may hold a password.
     :ivar values_max: values in one IN list.
     :ivar for_update: put behind a SELECT that locks its rows until the end of the transaction.
+    :ivar random_bits: gives a number of so many bits that nobody can guess; a simulation brings its own.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Dialect(ABC):
     def __init__(self, connect_arguments: dict[str, Any], shown: str) -> None:
         self.connect_arguments = connect_arguments
         self._shown = shown
+        self.random_bits: Callable[[int], int] = secrets.randbits
 
     def __repr__(self) -> str:
         return f"<{self.name} {self._shown}>"

@@ -252,5 +252,5 @@ def _fetch_again(
 
 def _want_full_set(txn: Txn, run: int, pid: int, reason: str) -> None:
     books = Books(txn, run)
-    books.stats(pid).want(reason)
+    books.want_full_set(pid, reason)
     books.close()

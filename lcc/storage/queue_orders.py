@@ -94,7 +94,7 @@ def _want_page(books: Books, order: Order, progress: bytes) -> bytes | None:
         pids = [pid for (pid,) in txn.query(sql, [int(progress or b"0"), PAGE_PROVIDERS])]
     books.load_stats(pids)
     for pid in pids:
-        books.stats(pid).want(order.text or "operator")
+        books.want_full_set(pid, order.text or "operator")
     return b"%d" % pids[-1] if len(pids) == PAGE_PROVIDERS else None
 
 

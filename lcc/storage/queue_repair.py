@@ -116,10 +116,9 @@ def want_page(txn: Txn, run: int, reason: str, connections_lost: bool, after: in
     pids = [pid for (pid,) in txn.query(sql, [after, PAGE_PROVIDERS])]
     books.load_stats(pids)
     for pid in pids:
-        stats = books.stats(pid)
-        stats.want(reason)
+        books.want_full_set(pid, reason)
         if connections_lost:
-            stats.maxconnseq += CONNECTIONS_JUMP
+            books.stats(pid).maxconnseq += CONNECTIONS_JUMP
     books.close()
     return pids[-1] if len(pids) == PAGE_PROVIDERS else None
 

@@ -23,6 +23,10 @@ class Txn:
         """Put it behind a SELECT whose rows this transaction will change."""
         return self.dialect.for_update
 
+    def random_bits(self, count: int) -> int:
+        """A number of so many bits that nobody can guess."""
+        return self.dialect.random_bits(count)
+
     def by_index(self, name: str) -> str:
         """Put it behind a table's name in a SELECT that has to use this index."""
         return self.dialect.by_index(name)

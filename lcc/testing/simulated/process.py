@@ -1,0 +1,208 @@
+"""Machines and the processes on them: what may be killed, frozen, or lose its power."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import Logger
+
+from lcc.config import BotConfig
+from lcc.errors import Busy
+from lcc.interfaces import IFetcher
+from lcc.services.outside import Outside
+from lcc.testing.simulated.disk import SimulatedDisk
+from lcc.testing.simulated.network import Network
+from lcc.testing.simulated.reactor import SimulatedReactor
+from lcc.testing.simulated.timeline import Event, Timeline
+
+_log = Logger()
+
+
+class Machine:
+    """A host: an address, a disk, processes.
+
+    :ivar boot: counts its boots.
+    :ivar wall_skew_seconds: what its wall clock is ahead of the timeline's.
+    """
+
+    def __init__(self, timeline: Timeline, network: Network, address: str) -> None:
+        self.timeline = timeline
+        self.network = network
+        self.address = address
+        self.disk = SimulatedDisk(timeline.random(f"disk {address}"))
+        self.boot = 1
+        self.wall_skew_seconds = 0.0
+        self.processes: dict[str, Process] = {}
+        self.locks: dict[str, Process] = {}
+        self.is_up = True
+
+    def power_cut(self) -> None:
+        """Everything stops at once; what was not synced may be lost."""
+        self.is_up = False
+        for process in list(self.processes.values()):
+            process.die(silently=True)
+        self.network.machine_vanished(self.address)
+        self.disk.power_cut()
+        self.boot += 1
+
+    def power_on(self) -> None:
+        """The machine runs again; processes are to be started."""
+        self.is_up = True
+        self.network.machine_returned(self.address)
+
+
+class _Lock(Service):
+    """In place of a lock file."""
+
+    def __init__(self, process: Process, path: Path) -> None:
+        self._process = process
+        self._path = str(path)
+
+    def startService(self) -> None:
+        locks = self._process.machine.locks
+        holder = locks.get(self._path)
+        if holder is not None and holder.alive:
+            raise Busy(f"{self._path} is locked: another process of this role is running in this folder")
+        locks[self._path] = self._process
+        super().startService()
+
+    def stopService(self) -> None:
+        super().stopService()
+        self._process.machine.locks.pop(self._path, None)
+
+
+class Process:
+    """One process, from its start to its end.
+
+    :param name: of what runs; the same name may run again later on its machine.
+    :param make: gives its service, from its outside (a role's ``makeService``).
+    :param database: as :attr:`lcc.services.outside.Outside.database`, but for its first parameter, this process.
+    :param ended: called when it has ended by itself (it stopped its reactor, or could not start).
+    """
+
+    starts = 0
+
+    def __init__(
+        self,
+        machine: Machine,
+        name: str,
+        make: Callable[[Outside], Any],
+        database: Callable[..., Any],
+        fetchers: Callable[[Any, BotConfig], dict[str, IFetcher]],
+        ended: Callable[[Process], None],
+    ) -> None:
+        timeline = machine.timeline
+        self.machine = machine
+        self.name = name
+        self.timeline = timeline
+        self.alive = True
+        self.frozen = False
+        self._kept: list[tuple[Event, int]] = []
+        self._ended = ended
+        self._stopping: Deferred[Any] | None = None
+        self.network = machine.network
+        self.reactor = SimulatedReactor(self)
+        chance = timeline.random(f"{machine.address} {name} {timeline.now}")
+        self.chance = chance
+        self.outside = Outside(
+            reactor=self.reactor,
+            now=self.wall_clock,
+            chance=chance,
+            token=lambda: f"{chance.getrandbits(64):016x}",
+            disk=machine.disk,
+            database=lambda *args, **named: database(self, *args, **named),
+            lock=lambda path: _Lock(self, path),
+            boot_id=lambda: f"boot{machine.boot}",
+            fetchers=fetchers,
+        )
+        self._make = make
+        self.service: Any = None
+
+    def wall_clock(self) -> float:
+        """Seconds since 1970, as this machine believes."""
+        return self.timeline.now + self.machine.wall_skew_seconds
+
+    def start(self) -> None:
+        """Begin to run."""
+        self.machine.processes[self.name] = self
+        self.timeline.call_later(0.0, self, self._start)
+
+    def _start(self) -> None:
+        try:
+            self.service = self._make(self.outside)
+            self.service.privilegedStartService()
+            self.service.startService()
+            self.reactor.begin()
+        except (Busy, OSError, ValueError) as error:
+            _log.warn("{name} could not start: {error}", name=self.name, error=str(error))
+            self.die()
+            self._ended(self)
+
+    # Timeline's Owner.
+
+    def happens(self, event: Event) -> bool:
+        """As :meth:`lcc.testing.simulated.timeline.Owner.happens`."""
+        if self.frozen and self.alive:
+            self._kept.append((event, event.order))
+            return False
+        return self.alive
+
+    # What may happen to it.
+
+    def freeze(self) -> None:
+        """Stop it in its tracks (SIGSTOP); the kernel goes on for it."""
+        self.frozen = True
+
+    def thaw(self) -> None:
+        """Let it go on (SIGCONT)."""
+        if not self.frozen:
+            return
+        self.frozen = False
+        kept, self._kept = self._kept, []
+        for event, order in kept:
+            if event.active() and event.order == order:  # else it was put off meanwhile
+                self.timeline.move(event, self.timeline.now)
+
+    def die(self, silently: bool = False) -> None:
+        """End it at once (``kill -9``).
+
+        :param silently: its machine is gone, too: nobody closes its connections.
+        """
+        if not self.alive:
+            return
+        self.alive = False
+        self._kept.clear()
+        if self.machine.processes.get(self.name) is self:
+            del self.machine.processes[self.name]
+        for path in [path for path, holder in self.machine.locks.items() if holder is self]:
+            del self.machine.locks[path]
+        self.network.process_died(self, silently)
+
+    def stop(self) -> Deferred[Any]:
+        """Ask it to end in order (SIGTERM).  Fires when it has."""
+        if self._stopping is None:
+            self._stopping = Deferred()
+            self.timeline.call_later(0.0, self, self._stop)
+        done: Deferred[Any] = Deferred()
+        self._stopping.addCallback(lambda value: done.callback(None) or value)  # type: ignore[func-returns-value]
+        return done
+
+    def _stop(self) -> None:
+        stopping = maybeDeferred(self.service.stopService) if self.service is not None else maybeDeferred(bool)
+        stopping.addBoth(self._stopped)
+
+    def _stopped(self, _: Any) -> None:
+        self.timeline.call_later(0.0, self, self._end)
+
+    def _end(self) -> None:
+        self.die()
+        assert self._stopping is not None
+        self._stopping.callback(None)
+
+    def wants_to_end(self) -> None:
+        """It has called ``reactor.stop()``."""
+        self.stop().addCallback(lambda _: self._ended(self))

@@ -1,0 +1,173 @@
+"""The reactor of one simulated process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.interfaces import (
+    IHostnameResolver,
+    IHostResolution,
+    IReactorCore,
+    IReactorPluggableNameResolver,
+    IReactorTCP,
+    IReactorThreads,
+    IReactorTime,
+    IResolutionReceiver,
+)
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from lcc.testing.simulated.timeline import Event
+
+if TYPE_CHECKING:
+    from lcc.testing.simulated.process import Process
+
+
+@implementer(IHostResolution)
+class _Answered:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def cancel(self) -> None:
+        """It was answered at once."""
+
+
+@implementer(IHostnameResolver)
+class NamesOfNetwork:
+    """Knows the addresses of all hosts of the network, at once."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def resolveHostName(
+        self,
+        resolutionReceiver: IResolutionReceiver,
+        hostName: str,
+        portNumber: int = 0,
+        addressTypes: Sequence[type] | None = None,
+        transportSemantics: str = "TCP",
+    ) -> IHostResolution:
+        """As the interface says."""
+        question = _Answered(hostName)
+        resolutionReceiver.resolutionBegan(question)
+
+        def answer() -> None:
+            for address in self._process.network.addresses_of(hostName):
+                resolutionReceiver.addressResolved(IPv4Address("TCP", address, portNumber))
+            resolutionReceiver.resolutionComplete()
+
+        delay = self._process.network.lookup_seconds(hostName)
+        if delay is None:
+            return question  # a name server that does not answer
+        self._process.timeline.call_later(delay, self._process, answer)
+        return question
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Threads:
+    """In place of a pool of threads: what is called happens later, as a whole, at one time."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._chance = process.timeline.random(f"threads {process.name} {process.timeline.now}")
+
+    def callInThreadWithCallback(
+        self, onResult: Callable[[bool, Any], Any] | None, func: Callable[..., Any], *args: Any, **kw: Any
+    ) -> None:
+        process = self._process
+        process.timeline.call_later(
+            self._chance.expovariate(1 / 0.003), process, self._run, onResult, func, args, kw
+        )
+
+    def callInThread(self, func: Callable[..., Any], *args: Any, **kw: Any) -> None:
+        self.callInThreadWithCallback(None, func, *args, **kw)
+
+    def _run(self, on_result: Any, func: Callable[..., Any], args: tuple[Any, ...], kw: dict[str, Any]) -> None:
+        try:
+            success, value = True, func(*args, **kw)
+        except BaseException:
+            success, value = False, Failure()
+        if on_result is not None:
+            on_result(success, value)
+
+
+@implementer(IReactorCore, IReactorTime, IReactorTCP, IReactorThreads, IReactorPluggableNameResolver)
+class SimulatedReactor:
+    """As far as the LCC needs one."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.running = False
+        self._timeline = process.timeline
+        self._threads: _Threads | None = None
+        self._at_start: list[Callable[[], Any]] = []
+        self.nameResolver = NamesOfNetwork(process)
+
+    # IReactorTime.
+
+    def seconds(self) -> float:
+        return self._timeline.now
+
+    def callLater(self, delay: float, function: Callable[..., Any], *args: Any, **kw: Any) -> Event:
+        assert delay >= 0, f"{delay} is not greater than or equal to 0 seconds"
+        return self._timeline.call_later(delay, self.process, function, *args, **kw)
+
+    def getDelayedCalls(self) -> list[Any]:
+        return []
+
+    # IReactorCore.
+
+    def begin(self) -> None:
+        """The reactor runs."""
+        self.running = True
+        for call in self._at_start:
+            self.callLater(0, call)
+        self._at_start.clear()
+
+    def callWhenRunning(self, function: Callable[..., Any], *args: Any, **kw: Any) -> None:
+        if self.running:
+            function(*args, **kw)
+        else:
+            self._at_start.append(lambda: function(*args, **kw))
+
+    def addSystemEventTrigger(self, phase: str, eventType: str, function: Callable[..., Any], *args: Any) -> Any:
+        return (phase, eventType, function, args)
+
+    def removeSystemEventTrigger(self, triggerID: Any) -> None:
+        """None of them is ever called: a process that stops in order stops its service."""
+
+    def stop(self) -> None:
+        self.process.wants_to_end()
+
+    # IReactorThreads.
+
+    def callFromThread(self, function: Callable[..., Any], *args: Any, **kw: Any) -> None:
+        self._timeline.call_later(0, self.process, function, *args, **kw)
+
+    def getThreadPool(self) -> Any:
+        if self._threads is None:
+            self._threads = _Threads(self.process)
+        return self._threads
+
+    def callInThread(self, function: Callable[..., Any], *args: Any, **kw: Any) -> None:
+        self.getThreadPool().callInThread(function, *args, **kw)
+
+    # IReactorPluggableNameResolver.
+
+    def installNameResolver(self, resolver: Any) -> Any:
+        before, self.nameResolver = self.nameResolver, resolver
+        return before
+
+    # IReactorTCP.
+
+    def listenTCP(self, port: int, factory: Any, backlog: int = 50, interface: str = "") -> Any:
+        return self.process.network.listen(self.process, port, factory)
+
+    def connectTCP(
+        self, host: str, port: int, factory: Any, timeout: float = 30, bindAddress: Any = None
+    ) -> Any:
+        return self.process.network.connect(self.process, host, port, factory, timeout)

@@ -1,0 +1,174 @@
+"""One clock for a whole world, and the order in which everything happens on it."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from hashlib import blake2b
+from random import Random
+from typing import Any, Protocol
+
+from twisted.internet.error import AlreadyCalled, AlreadyCancelled
+from twisted.internet.interfaces import IDelayedCall
+from zope.interface import implementer
+
+EPOCH = 1_767_225_600.0
+"""The time at which every world begins, in seconds since 1970 (2026-01-01 00:00 UTC)."""
+
+
+class Owner(Protocol):
+    """To whom an event happens: a process that may be frozen, or dead."""
+
+    name: str
+
+    def happens(self, event: Event) -> bool:
+        """Whether the event may happen now; False: it never will, or its owner keeps it for later."""
+
+
+@implementer(IDelayedCall)
+class Event:
+    """Something that is going to happen."""
+
+    __slots__ = ("_timeline", "args", "called", "cancelled", "function", "kwargs", "order", "owner", "time")
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        time: float,
+        owner: Owner | None,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self._timeline = timeline
+        self.time = time
+        self.owner = owner
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.order = 0
+        self.called = False
+        self.cancelled = False
+
+    def __lt__(self, other: Event) -> bool:
+        return (self.time, self.order) < (other.time, other.order)
+
+    def getTime(self) -> float:
+        """When, in seconds since 1970."""
+        return self.time
+
+    def active(self) -> bool:
+        """It will happen."""
+        return not (self.called or self.cancelled)
+
+    def cancel(self) -> None:
+        """It shall not happen."""
+        self._check()
+        self.cancelled = True
+
+    def reset(self, secondsFromNow: float) -> None:
+        """It shall happen so many seconds from now."""
+        self._check()
+        self._timeline.move(self, self._timeline.now + secondsFromNow)
+
+    def delay(self, secondsLater: float) -> None:
+        """It shall happen so many seconds later than it would."""
+        self._check()
+        self._timeline.move(self, self.time + secondsLater)
+
+    def _check(self) -> None:
+        if self.cancelled:
+            raise AlreadyCancelled
+        if self.called:
+            raise AlreadyCalled
+
+
+class Timeline:
+    """What happens, in order.
+
+    :param seed: decides everything.
+    :ivar now: seconds since 1970.
+    :ivar events: how many have happened.
+    :ivar after_each: called after each event.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self.seed = seed
+        self.now = EPOCH
+        self.events = 0
+        self.after_each: Callable[[], None] | None = None
+        self._orders = 0
+        self._heap: list[tuple[float, int, Event]] = []
+        self._hash = blake2b(digest_size=8)
+
+    def random(self, name: str) -> Random:
+        """A source of chance of its own for whoever has this name: what one does with it changes nothing for
+        others."""
+        return Random(f"{self.seed}/{name}")
+
+    def call_later(
+        self, delay: float, owner: Owner | None, function: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Event:
+        """Let something happen.
+
+        :param delay: seconds from now.
+        :param owner: None: it happens whatever happens to processes.
+        """
+        event = Event(self, self.now, owner, function, args, kwargs)
+        self.move(event, self.now + max(delay, 0.0))
+        return event
+
+    def move(self, event: Event, time: float) -> None:
+        """Let it happen at this time."""
+        self._orders += 1
+        event.time = time
+        event.order = self._orders
+        heapq.heappush(self._heap, (time, self._orders, event))
+
+    def note(self, text: str) -> None:
+        """Make something part of what :attr:`digest` tells apart."""
+        self._hash.update(text.encode("utf-8", "surrogatepass"))
+
+    @property
+    def digest(self) -> str:
+        """Of everything that has happened so far."""
+        return self._hash.copy().hexdigest()
+
+    def run_until(self, time: float) -> None:
+        """Let everything happen up to this time."""
+        heap = self._heap
+        while heap and heap[0][0] <= time:
+            self._step()
+        self.now = max(self.now, time)
+
+    def run_while(self, check: Callable[[], bool], longest: float) -> bool:
+        """Let things happen while ``check()`` is true, asked after each event.
+
+        :param longest: give up after so many seconds.
+        :returns: ``check()`` has become false.
+        """
+        end = self.now + longest
+        heap = self._heap
+        while check():
+            if not heap or heap[0][0] > end:
+                self.now = max(self.now, end)
+                return not check()
+            self._step()
+        return True
+
+    def _step(self) -> None:
+        time, order, event = heapq.heappop(self._heap)
+        if event.cancelled or event.called or event.order != order:
+            return
+        self.now = max(self.now, time)
+        owner = event.owner
+        if owner is not None and not owner.happens(event):
+            return
+        event.called = True
+        self.events += 1
+        function = event.function
+        name = (getattr(function, "__qualname__", None) or type(function).__name__).partition(" at 0x")[0]
+        self._hash.update(f"{self.now:.6f} {owner.name if owner is not None else ''} {name}\n".encode())
+        function(*event.args, **event.kwargs)
+        if self.after_each is not None:
+            self.after_each()

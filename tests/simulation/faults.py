@@ -1,0 +1,271 @@
+"""What goes wrong, and when: a list that a seed decides, of which any part can be played again by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import attrs
+
+from lcc.storage.content_names import ATTEMPTS
+from lcc.testing.simulated.database import DatabaseFaults
+from lcc.testing.simulated.timeline import EPOCH
+
+from .promises import Promises
+from .sites import SiteFaults
+from .system import DATABASE, UNSES, System
+
+
+@attrs.frozen
+class Fault:
+    """One thing that goes wrong.
+
+    :ivar time: seconds after the beginning.
+    :ivar kind: a key of :data:`KINDS`.
+    :ivar target: a process, or a machine; what it means depends on the kind.
+    :ivar seconds: how long it lasts.
+    :ivar number: decides the rest.
+    """
+
+    time: float
+    kind: str
+    target: str
+    seconds: float
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.time:.3f} {self.kind} {self.target} {self.seconds:.3f} {self.number}"
+
+    @property
+    def chance(self) -> Random:
+        return Random(f"{self.kind} {self.target} {self.number}")
+
+
+def parse_fault(text: str) -> Fault:
+    """What ``str()`` of a fault says."""
+    time, kind, target, seconds, number = text.split()
+    return Fault(float(time), kind, target, float(seconds), int(number))
+
+
+ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "bot2a", "cu", "user")
+
+
+def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
+    """What goes wrong in this run; sometimes nothing does, sometimes one thing, sometimes everything at once."""
+    if chance.random() < 0.05:
+        return []
+    chosen = [kind for kind in KINDS if chance.random() < 0.35]
+    roles = [role for role in ROLES if role in system.roles]
+    weights = [KINDS[kind].weight for kind in chosen]
+    faults = []
+    for _ in range(chance.choice((1, 3, 8, 15, 25)) if chosen else 0):
+        kind = chance.choices(chosen, weights)[0]
+        target = KINDS[kind].target(system, chance, roles)
+        seconds = min(chance.expovariate(1 / KINDS[kind].mean_seconds), 6 * KINDS[kind].mean_seconds)
+        time = chance.uniform(0.0, until_seconds)
+        faults.append(Fault(round(time, 3), kind, target, round(seconds, 3), chance.randrange(1 << 30)))
+    return sorted(faults, key=lambda fault: fault.time)
+
+
+def schedule(system: System, promises: Promises, faults: list[Fault]) -> None:
+    """Let these happen."""
+    for fault in faults:
+        system.timeline.call_later(
+            EPOCH + fault.time - system.timeline.now, None, KINDS[fault.kind].happen, system, promises, fault
+        )
+
+
+def heal(system: System) -> None:
+    """All is well again, at once."""
+    network = system.network
+    for machine in system.machines.values():
+        if not machine.is_up:
+            machine.power_on()
+        machine.disk.is_full = False
+        machine.disk.fault_rates.clear()
+        machine.wall_skew_seconds = 0.0
+        for process in list(machine.processes.values()):
+            process.thaw()
+    network.heal()
+    system.database.faults = DatabaseFaults()
+    system.database.away_until = system.database.slow_until = 0.0
+    for site in system.sites:
+        site.faults = SiteFaults()
+    system.start_all()
+
+
+# The kinds.
+
+
+def _kill(system: System, _: Promises, fault: Fault) -> None:
+    process = system.processes.get(fault.target)
+    if process is not None:
+        process.die()
+        system.start_later(fault.target, fault.seconds)
+
+
+def _stop(system: System, _: Promises, fault: Fault) -> None:
+    process = system.processes.get(fault.target)
+    if process is not None and not process.frozen:
+        process.stop().addCallback(lambda _: system.start_later(fault.target, fault.seconds))
+
+
+def _freeze(system: System, _: Promises, fault: Fault) -> None:
+    process = system.processes.get(fault.target)
+    if process is not None:
+        process.freeze()
+        system.timeline.call_later(fault.seconds, None, process.thaw)
+
+
+def _power(system: System, promises: Promises, fault: Fault) -> None:
+    machine = system.machines[fault.target]
+    if not machine.is_up:
+        return
+    promises.power_cut.add(fault.target)
+    names = list(machine.processes)
+    machine.power_cut()
+
+    def on() -> None:
+        if not machine.is_up:
+            machine.power_on()
+        for name in names:
+            system.start(name)
+
+    system.timeline.call_later(fault.seconds, None, on)
+
+
+def _part(system: System, _: Promises, fault: Fault) -> None:
+    one, _, other = fault.target.partition("~")
+    system.network.part(one, other, fault.seconds)
+
+
+def _reset(system: System, _: Promises, fault: Fault) -> None:
+    connections = list(system.network.connections)
+    for connection in fault.chance.sample(connections, min(len(connections), 1 + fault.number % 4)):
+        connection.reset()
+
+
+def _slow(system: System, _: Promises, fault: Fault) -> None:
+    system.network.slow_until = system.timeline.now + fault.seconds
+
+
+def _database_away(system: System, _: Promises, fault: Fault) -> None:
+    system.database.away_until = system.timeline.now + fault.seconds
+
+
+def _database_slow(system: System, _: Promises, fault: Fault) -> None:
+    system.database.slow_until = system.timeline.now + fault.seconds
+
+
+def _database_troubles(system: System, _: Promises, fault: Fault) -> None:
+    chance = fault.chance
+    rates = [chance.choice((0.0, 0.05, 0.3)) for _ in range(3)]
+    system.database.faults = DatabaseFaults(*rates)
+
+    def over() -> None:
+        system.database.faults = DatabaseFaults()
+
+    system.timeline.call_later(fault.seconds, None, over)
+
+
+def _disk_full(system: System, _: Promises, fault: Fault) -> None:
+    disk = system.machines[fault.target].disk
+    disk.is_full = True
+
+    def over() -> None:
+        disk.is_full = False
+
+    system.timeline.call_later(fault.seconds, None, over)
+
+
+def _disk_faulty(system: System, _: Promises, fault: Fault) -> None:
+    disk, chance = system.machines[fault.target].disk, fault.chance
+    disk.fault_rates = {
+        operation: chance.choice((0.02, 0.2, 1.0)) for operation in ("read", "write", "sync", "name")
+        if chance.random() < 0.5
+    }
+    system.timeline.call_later(fault.seconds, None, disk.fault_rates.clear)
+
+
+def _web_troubles(system: System, _: Promises, fault: Fault) -> None:
+    site = next(site for site in system.sites if site.address == fault.target)
+    chance = fault.chance
+    site.faults = SiteFaults(*[chance.choice((0.0, 0.1, 0.4)) for _ in range(4)])
+
+    def over() -> None:
+        site.faults = SiteFaults()
+
+    system.timeline.call_later(fault.seconds, None, over)
+
+
+def _spool_damage(system: System, _: Promises, fault: Fault) -> None:
+    """Bits rot in a spool."""
+    disk = system.machines[fault.target].disk
+    disk.rot(lambda path: path.endswith(".set") and "/incoming/" not in path, fault.chance)
+
+
+def _content_damage(system: System, _: Promises, fault: Fault) -> None:
+    """An attempt is spoilt while it is written: another program has removed it."""
+    disk = system.machines[fault.target].disk
+    disk.lose(lambda path: f"/{ATTEMPTS}/" in path, fault.chance)
+
+
+@attrs.frozen
+class Kind:
+    """A kind of fault.
+
+    :ivar target: chooses whom it befalls.
+    """
+
+    happen: Callable[[System, Promises, Fault], None]
+    target: Callable[[System, Random, list[str]], str]
+    weight: float = 1.0
+    mean_seconds: float = 3.0
+
+
+def _a_role(_: System, chance: Random, roles: list[str]) -> str:
+    return chance.choice(roles)
+
+
+def _a_host(system: System, chance: Random, _: list[str]) -> str:
+    return chance.choice(sorted({system.machine_of[role] for role in ROLES if role in system.roles}))
+
+
+def _two_hosts(system: System, chance: Random, roles: list[str]) -> str:
+    hosts = sorted({*system.machines, DATABASE})
+    return "~".join(chance.sample(hosts, 2))
+
+
+def _a_spool(_: System, chance: Random, __: list[str]) -> str:
+    return chance.choice(UNSES)
+
+
+def _a_botm(system: System, chance: Random, _: list[str]) -> str:
+    return system.machine_of[chance.choice(("botm1", "botm2"))]
+
+
+def _a_site(system: System, chance: Random, _: list[str]) -> str:
+    return chance.choice(system.sites).address
+
+
+def _the_database(_: System, __: Random, ___: list[str]) -> str:
+    return DATABASE
+
+
+KINDS = {
+    "kill": Kind(_kill, _a_role, 4, 2),
+    "stop": Kind(_stop, _a_role, 1, 1),
+    "freeze": Kind(_freeze, _a_role, 1.5, 15),
+    "power": Kind(_power, _a_host, 1.5, 4),
+    "part": Kind(_part, _two_hosts, 2, 8),
+    "reset": Kind(_reset, _the_database, 3, 1),
+    "slow": Kind(_slow, _the_database, 0.5, 6),
+    "database-away": Kind(_database_away, _the_database, 1, 4),
+    "database-slow": Kind(_database_slow, _the_database, 0.5, 4),
+    "database-troubles": Kind(_database_troubles, _the_database, 1, 8),
+    "disk-full": Kind(_disk_full, _a_host, 1, 6),
+    "disk-faulty": Kind(_disk_faulty, _a_host, 0.7, 5),
+    "web-troubles": Kind(_web_troubles, _a_site, 1.5, 15),
+    "attempt-lost": Kind(_content_damage, _a_botm, 0.4, 1),
+    "spool-damage": Kind(_spool_damage, _a_spool, 0.2, 1),
+}

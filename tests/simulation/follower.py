@@ -1,0 +1,86 @@
+"""A content user that keeps a copy of the cache: what a search engine does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+
+from lcc.testing.simulated.process import Process
+from lcc.users.blocking import CacheError, StartAgain
+from lcc.users.client import CacheClient
+
+
+class Copy:
+    """What a content user has stored, whatever becomes of its process.
+
+    :ivar rows: key -> the row as it was told last; deleted ones are gone.
+    :ivar token: to come back with.
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.token = "0"
+        self.restarts = 0
+        self.contents_read = 0
+        self.wrong: list[str] = []
+
+
+class Follower(Service):
+    """Applies every change to its copy."""
+
+    def __init__(self, copy: Copy, process: Process, address: str) -> None:
+        self._copy = copy
+        self._process = process
+        self._address = address
+
+    def startService(self) -> None:
+        super().startService()
+        Deferred.fromCoroutine(self._run())
+
+    async def _run(self) -> None:
+        reactor, copy = self._process.reactor, self._copy
+        client = CacheClient(reactor, f"http://{self._address}:8080", timeout_seconds=20)
+        changed: dict[str, dict[str, Any]] = {}
+
+        async def apply(row: dict[str, Any]) -> None:
+            changed[row["key"]] = row
+
+        async def commit(token: str) -> None:
+            for key, row in changed.items():
+                if row["state"] == "cached":
+                    copy.rows[key] = row
+                else:
+                    copy.rows.pop(key, None)
+            copy.token = token
+            changed.clear()
+            if self._process.chance.random() < 0.3 and copy.rows:
+                await self._read_one(client)
+
+        while True:
+            try:
+                await client.follow(apply, commit, copy.token, wait=10)
+            except StartAgain:
+                copy.rows.clear()
+                copy.token = "0"
+                copy.restarts += 1
+            except CacheError:
+                pass
+            changed.clear()
+            await deferLater(reactor, self._process.chance.uniform(0.5, 2))
+
+    async def _read_one(self, client: CacheClient) -> None:
+        row = self._copy.rows[self._process.chance.choice(sorted(self._copy.rows))]
+        try:
+            content = await client.content(row["key"])
+            data = await content.read(1 << 20)
+        except CacheError:
+            return
+        self._copy.contents_read += 1
+        from hashlib import md5
+
+        found = md5(data, usedforsecurity=False).hexdigest()
+        if found != content.md5:
+            self._copy.wrong.append(f"{row['curl']}: the content has the hash {found}, not {content.md5}")

@@ -1,0 +1,210 @@
+"""What the LCC promises (doc/reliability.md), looked at while everything goes wrong, and when all is well again."""
+
+from __future__ import annotations
+
+import json
+from hashlib import md5
+from typing import Any
+
+from lcc.model import FetchOrder
+from lcc.storage.content_names import content_path
+from lcc.storage.migrations import MAIN
+from lcc.storage.setfile import HEADER_BYTES
+from lcc.storage.transactions import Txn
+
+from .sites import Site
+from .system import BOTMS, UNSES, System
+
+BUFFERED_BYTES_MAX = 2_000_000
+_LOOK_EVERY_EVENTS = 200
+_COUNT_EVERY_COMMITS = 25
+
+
+class Promises:
+    """Watches a system.
+
+    :ivar violations: what was broken, as it was seen: promise, time, what.
+    """
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._timeline = system.timeline
+        self.violations: list[str] = []
+        self.commits = 0
+        self.power_cut: set[str] = set()
+        self._last_change = 0
+        system.fetch_begins = self._fetch_begins
+        system.set_accepted = self._set_accepted
+        system.database.committed = self._committed
+        self._timeline.after_each = self._after_each
+        self._until_look = _LOOK_EVERY_EVENTS
+
+    def broken(self, promise: str, text: str) -> None:
+        """It was."""
+        from lcc.testing.simulated.timeline import EPOCH
+
+        if len(self.violations) < 20:
+            self.violations.append(f"{promise} at {self._timeline.now - EPOCH:.3f}: {text}")
+
+    # While it runs.
+
+    def _after_each(self) -> None:
+        self._until_look -= 1
+        if self._until_look:
+            return
+        self._until_look = _LOOK_EVERY_EVENTS
+        for connection in self._system.network.connections:
+            for end in connection.ends:
+                if end.waiting_bytes > BUFFERED_BYTES_MAX:
+                    self.broken("P10", f"{end.waiting_bytes} bytes wait in {end.process.name}")
+        for site in self._system.sites:
+            if site.overlaps:
+                self.broken("P6", site.overlaps[0])
+                site.overlaps.clear()
+
+    def _fetch_begins(self, order: FetchOrder) -> None:
+        site = next(site for site in self._system.sites if site.pid == order.pid)
+        if site.hours and not is_open(site.hours, self._timeline.now):
+            self.broken("P11", f"{order.url} is fetched outside of {site.hours}")
+
+    def _set_accepted(self, site: Site, connseq: int, full: bool) -> None:
+        """What is accepted is in the tables, or would be in the spool after a power cut."""
+        system = self._system
+        applied = {
+            (bytes(name).decode(), bytes(epoch).decode()): last
+            for name, epoch, last in self.rows("SELECT uns, epoch, last_number FROM setspos")
+        }
+        for address in UNSES:
+            disk = system.machines[address].disk
+            for path, data in disk.paths().items():
+                if not path.endswith(".set") or "/damaged/" in path:
+                    continue
+                try:
+                    header = json.loads(data[:HEADER_BYTES])
+                except ValueError:
+                    continue
+                if (header["pid"], header["connseq"]) != (site.pid, connseq):
+                    continue
+                name = path.split("/")[2]
+                if header["number"] <= applied.get((name, header["epoch"]), 0):
+                    continue
+                if disk.after_a_power_cut(path) != data or not header["answered"]:
+                    self.broken("P1", f"a set of {site.pid} is accepted, {path} is not on the disk")
+
+    def _committed(self, series: str) -> None:
+        if series != MAIN:
+            return
+        self.commits += 1
+        changed = self.rows(
+            "SELECT change_number, curl, state, fetched_machineid, fetched_fileid, len, md5 FROM lccurl"
+            f" WHERE change_number > {self._last_change} ORDER BY change_number"
+        )
+        for number, curl, state, machine, file, length, digest in changed:
+            self._last_change = number
+            if state == 1 and machine is not None and BOTMS[machine - 1] not in self.power_cut:
+                self._check_content("P7", curl, machine, file, length, digest)
+        if self.commits % _COUNT_EVERY_COMMITS == 0:
+            self._check_books()
+
+    def _check_content(self, promise: str, curl: str, machine: int, file: int, length: int, digest: str) -> None:
+        disk = self._system.machines[BOTMS[machine - 1]].disk
+        data = disk.paths_at(f"/content/{content_path(file)}")
+        if data is None:
+            self.broken(promise, f"{curl}: its file {file} on machine {machine} is not there")
+        elif len(data) != length or md5(data, usedforsecurity=False).hexdigest() != digest:
+            self.broken(promise, f"{curl}: its file {file} on machine {machine} is another one")
+
+    def _check_books(self) -> None:
+        """The statistics of each provider are what can be counted."""
+        sql = (
+            "SELECT s.pid, s.files_used, s.space_used, s.nurlproc,"
+            " (SELECT COUNT(*) FROM lccurl l WHERE l.pid = s.pid AND l.state = 1 AND l.fetched_machineid IS NOT NULL),"
+            " (SELECT COALESCE(SUM(len), 0) FROM lccurl l WHERE l.pid = s.pid AND l.state = 1"
+            " AND l.fetched_machineid IS NOT NULL),"
+            " (SELECT COUNT(*) FROM qdb q WHERE q.pid = s.pid AND q.operation = 1) FROM pstats s"
+        )
+        for pid, files, space, waiting, files_there, space_there, rows in self.rows(sql):
+            if (files, space, waiting) != (files_there, space_there, rows):
+                told, counted = (files, space, waiting), (files_there, space_there, rows)
+                self.broken("P8", f"the books of {pid} say {told}, there are {counted}")
+
+    # In the end.
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """From the tables as they are now."""
+        return self._system.database.connection().execute(sql).fetchall()
+
+    def is_drained(self) -> bool:
+        """There is nothing left to be done."""
+        return not self.undone()
+
+    def undone(self) -> list[str]:
+        """What is left to be done."""
+        system = self._system
+        left = []
+        for site in system.sites:
+            if site.untold or site.wants_full:
+                left.append(f"{site.pid} has {len(site.untold)} to tell, full: {site.wants_full}")
+        queued = self.rows("SELECT COUNT(*) FROM qdb WHERE operation = 1")[0][0]
+        if queued:
+            left.append(f"{queued} rows in the queue")
+        for pid, count, wanted in self.rows("SELECT pid, errseq - errcleared, wantfullset FROM pstats"):
+            if count or wanted:
+                left.append(f"{count} errors of {pid} are not shown; wanted: {wanted!r}")
+        for table in ("orders", "damaged", "fsmdb"):
+            if count := self.rows(f"SELECT COUNT(*) FROM {table}")[0][0]:
+                left.append(f"{count} rows in {table}")
+        for address in UNSES:
+            spooled = [path for path in system.machines[address].disk.paths() if path.endswith(".set")]
+            if any("/damaged/" not in path for path in spooled):
+                left.append(f"{len(spooled)} sets in the spool of {address}")
+        if {key: row["md5"] for key, row in system.copy.rows.items()} != self._cached():
+            left.append("the content user's copy is not the cache")
+        return left
+
+    def _cached(self) -> dict[str, str]:
+        found = self.rows("SELECT urlkey, md5 FROM lccurl WHERE state = 1 AND change_number > 0")
+        return {bytes(key).hex(): digest for key, digest in found}
+
+    def check_the_end(self) -> None:
+        """Everything has healed and drained: the cache has what the sites have."""
+        system = self._system
+        for site in system.sites:
+            sql = (
+                "SELECT curl, md5, len, fetched_machineid, fetched_fileid FROM lccurl"
+                f" WHERE pid = {site.pid} AND state = 1 AND change_number > 0"
+            )
+            cached = {row[0].removeprefix(site.root): row for row in self.rows(sql)}
+            expected = {path: page.md5 for path, page in site.pages.items()}
+            for path in sorted(expected.keys() | cached.keys()):
+                row = cached.get(path)
+                if row is None:
+                    self.broken("P2", f"{site.url(path)} is not in the cache")
+                elif path not in expected:
+                    self.broken("P5", f"{site.url(path)} is in the cache, and gone from the site")
+                elif row[1] != expected[path]:
+                    self.broken("P5", f"{site.url(path)} is not in the cache as it is now")
+                else:
+                    self._check_content("P7", site.url(path), row[3], row[4], row[2], row[1])
+            for path in sorted(site.broken):
+                if not site.errors_shown.get(path):
+                    self.broken("P8", f"the error of {site.url(path)} was never shown")
+        for text in system.copy.wrong:
+            self.broken("P7", text)
+        self._check_books()
+        self._after_each()
+
+
+def is_open(hours: str, now: float) -> bool:
+    """Whether this is within the hours; a slot lasts a minute, as the system is configured."""
+    slot = int(now // 60) % 24
+    first, last = map(int, hours.split("-"))
+    return first <= slot <= last if first <= last else slot >= first or slot <= last
+
+
+def transaction(system: System, function: Any, *args: Any) -> Any:
+    """Run an interaction beside the system."""
+    return system.database.now(lambda txn: function(txn, *args))
+
+
+__all__ = ["Promises", "Txn", "is_open", "transaction"]

@@ -1,0 +1,97 @@
+"""One run: a world, its troubles, its end."""
+
+from __future__ import annotations
+
+import gc
+import attrs
+from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
+
+from lcc.testing.simulated.timeline import EPOCH, Timeline
+
+from .faults import Fault, heal, plan, schedule
+from .promises import Promises
+from .system import System
+
+TROUBLE_SECONDS = 60.0
+DRAIN_SECONDS = 1800.0
+
+
+@attrs.define
+class Result:
+    """What came of a seed.
+
+    :ivar digest: of every event, in order.
+    :ivar violations: promises that were broken; empty: none.
+    """
+
+    seed: str
+    digest: str = ""
+    events: int = 0
+    seconds: float = 0.0
+    violations: list[str] = attrs.field(factory=list)
+    counts: dict[str, int] = attrs.field(factory=dict)
+    faults: list[Fault] = attrs.field(factory=list)
+
+
+class Failures:
+    """Tracebacks that were logged: nothing may be wrong in a way that nobody thought of."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __call__(self, event: LogEvent) -> None:
+        failure = event.get("log_failure")
+        if failure is not None and event["log_level"] >= LogLevel.error:
+            self.texts.append(f"{formatEvent(event)}: {failure.getTraceback()}")
+
+
+def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
+    """Run one world to its end.
+
+    :param faults: None: those that the seed decides.
+    """
+    failures = Failures()
+    globalLogPublisher.addObserver(failures)
+    collecting = gc.isenabled()
+    gc.disable()  # it would decide when what is lost is noticed
+    timeline = Timeline(seed)
+    system = System(timeline)
+    try:
+        return _run(seed, timeline, system, faults, failures)
+    finally:
+        globalLogPublisher.removeObserver(failures)
+        system.close()
+        if collecting:
+            gc.enable()
+
+
+def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | None, failures: Failures) -> Result:
+    promises = Promises(system)
+    planned = plan(system, timeline.random("faults"), TROUBLE_SECONDS) if faults is None else faults
+    system.start_all()
+    schedule(system, promises, planned)
+    timeline.run_until(EPOCH + TROUBLE_SECONDS)
+    heal(system)
+    for site in system.sites:
+        site.changing = False
+    end = timeline.now + DRAIN_SECONDS
+    while not promises.is_drained() and timeline.now < end and not promises.violations:
+        timeline.run_until(timeline.now + 2.0)
+    for text in promises.undone():
+        promises.broken("P2", f"after {DRAIN_SECONDS:g} seconds without troubles: {text}")
+    promises.check_the_end()
+    for text in failures.texts[:3]:
+        promises.broken("no surprises", text[-1500:])
+    counts = {
+        "faults": len(planned),
+        "sets accepted": sum(site.accepted for site in system.sites),
+        "sets rejected": sum(site.rejected for site in system.sites),
+        "sets unanswered": sum(site.unanswered for site in system.sites),
+        "requests": sum(site.requests for site in system.sites),
+        "commits": promises.commits,
+        **{f"fault {fault.kind}": 0 for fault in planned},
+    }
+    for fault in planned:
+        counts[f"fault {fault.kind}"] += 1
+    seconds = timeline.now - EPOCH
+    return Result(seed, timeline.digest, timeline.events, seconds, promises.violations, counts, planned)

@@ -1,0 +1,306 @@
+"""Content providers: their pages, their web servers, and the programs that tell the LCC what has changed.
+
+A provider is the oracle of its own pages: it knows what it has, what it was told is accepted, and which errors it was
+shown.  What must be true in the end is simple: the cache has what the site has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import md5
+from typing import Any
+
+import attrs
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import deferLater
+
+from lcc.protocols.cp_uns import InitAccepted
+from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
+from lcc.testing.simulated.process import Process
+from lcc.testing.simulated.timeline import Timeline
+
+BROKEN = "broken"
+"""Pages of this name are told of, and never there: 404."""
+
+
+@attrs.define
+class Page:
+    """What is at a path now.
+
+    :ivar version: counts its changes.
+    """
+
+    version: int
+    content: bytes
+
+    @property
+    def md5(self) -> str:
+        return md5(self.content, usedforsecurity=False).hexdigest()
+
+
+@attrs.define
+class SiteFaults:
+    """How likely a request ends as …
+
+    :ivar error: 500.
+    :ivar cut: the connection is closed in the middle.
+    :ivar hang: no answer, ever.
+    :ivar slow: an answer after some seconds.
+    """
+
+    error: float = 0.0
+    cut: float = 0.0
+    hang: float = 0.0
+    slow: float = 0.0
+
+
+class Site:
+    """What a provider has, and what it knows of the LCC.
+
+    :ivar untold: path -> True: it must be told (again); what it says is read when it is told.
+    :ivar active: requests that the web server is answering now.
+    :ivar overlaps: what a polite robot must never do, as it happened.
+    :ivar accepted: sets that the LCC said it has accepted.
+    """
+
+    def __init__(self, timeline: Timeline, number: int, address: str) -> None:
+        self.timeline = timeline
+        self.pid = number
+        self.password = f"password-of-{number}"
+        self.address = address
+        self.root = f"http://{address}/"
+        self.chance = timeline.random(f"site {number}")
+        self.pages: dict[str, Page] = {}
+        self.broken: set[str] = set()
+        self.untold: dict[str, bool] = {}
+        self.faults = SiteFaults()
+        self.active: dict[Any, None] = {}
+        self.overlaps: list[str] = []
+        self.requests = 0
+        self.wants_full = True
+        self.changing = True
+        self.accepted = 0
+        self.rejected = 0
+        self.unanswered = 0
+        self.errors_shown: dict[str, int] = {}
+        self.last_error_count = -1
+        self.hours = ""
+        self.bandwidth_bytes: int | None = None
+        self._versions = 0
+        for index in range(self.chance.randint(2, 9)):
+            self.change(f"p{index}.html")
+        if self.chance.random() < 0.4:
+            self.broken.add(f"{BROKEN}.html")
+            self.untold[f"{BROKEN}.html"] = True
+
+    def url(self, path: str) -> str:
+        return self.root + path
+
+    def change(self, path: str) -> None:
+        """A page has a new content."""
+        self._versions += 1
+        size = self.chance.choice((0, 10, 300, 3000, 20_000))
+        text = f"{self.pid}/{path}/{self._versions} ".encode()
+        self.pages[path] = Page(self._versions, (text * (size // len(text) + 1))[: size + len(text)])
+        self.untold[path] = True
+
+    def remove(self, path: str) -> None:
+        """A page is gone."""
+        del self.pages[path]
+        self.untold[path] = True
+
+    def live_a_little(self) -> None:
+        """Something changes, as it does."""
+        for _ in range(self.chance.choice((1, 1, 2, 4))):
+            luck = self.chance.random()
+            if luck < 0.25 or not self.pages:
+                self.change(f"p{self.chance.randrange(16)}.html")
+            elif luck < 0.8:
+                self.change(self.chance.choice(sorted(self.pages)))
+            else:
+                self.remove(self.chance.choice(sorted(self.pages)))
+
+    # Telling.
+
+    def element(self, path: str) -> dict[str, str]:
+        """How the LCC is told of a path."""
+        page = self.pages.get(path)
+        if page is None and path not in self.broken:
+            return {"c": path, "op": "delete"} if self.chance.random() < 0.7 else {"c": path, "m": "text/html", "f": ""}
+        told = {"c": path, "m": "text/html"}
+        if page is not None and self.chance.random() < 0.8:
+            told |= {"md5": page.md5, "len": str(len(page.content)), "mtime": str(1_700_000_000 + page.version)}
+        return told
+
+
+class OriginProtocol(Protocol):
+    """The web server of a site: just enough of HTTP/1.1, and a sharp eye on who asks."""
+
+    def __init__(self, site: Site, reactor: Any) -> None:
+        self._site = site
+        self._reactor = reactor
+        self._data = b""
+        self._busy = False
+        self._call: Any = None
+
+    def dataReceived(self, data: bytes) -> None:
+        self._data += data
+        if not self._busy and b"\r\n\r\n" in self._data:
+            head, _, self._data = self._data.partition(b"\r\n\r\n")
+            self._asked(head.decode("ascii"))
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self._over()
+
+    def _over(self) -> None:
+        self._site.active.pop(self, None)
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+
+    @property
+    def is_open(self) -> bool:
+        """The one who asked is still there."""
+        transport: Any = self.transport
+        return self.connected == 1 and not transport.closed and not transport.peer.closed
+
+    def _asked(self, head: str) -> None:
+        site = self._site
+        self._busy = True
+        site.requests += 1
+        line = head.splitlines()[0]
+        path = line.split()[1].lstrip("/")
+        others = [other for other in site.active if other.is_open]
+        if others:
+            site.overlaps.append(f"{site.timeline.now:.3f}: {site.pid} is asked for {path} while {len(others)} run")
+        site.active[self] = None
+        luck = site.chance.random()
+        faults = site.faults
+        delay = site.chance.expovariate(1 / 0.01)
+        for rate, act in ((faults.error, 500), (faults.cut, -1), (faults.hang, -2), (faults.slow, 0)):
+            if luck < rate:
+                if act == -2:
+                    return
+                delay += site.chance.uniform(0.5, 8) if act == 0 else 0.0
+                self._call = self._reactor.callLater(delay, self._answer, path, act)
+                return
+            luck -= rate
+        self._call = self._reactor.callLater(delay, self._answer, path, 0)
+
+    def _answer(self, path: str, act: int) -> None:
+        transport: Any = self.transport
+        site = self._site
+        page = site.pages.get(path)
+        status, body = (404, b"no such page") if page is None else (200, page.content)
+        if act == 500:
+            status, body = 500, b"no"
+        head = f"HTTP/1.1 {status} X\r\nContent-Type: text/html\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        if act == -1:
+            transport.write((head + body)[: site.chance.randint(0, len(head) + len(body) - 1)])
+            transport.loseConnection()
+            return
+        site.active.pop(self, None)
+        self._busy = False
+        transport.write(head + body)
+        if site.chance.random() < 0.1:
+            transport.loseConnection()
+        elif b"\r\n\r\n" in self._data:
+            self.dataReceived(b"")
+
+
+class Publisher(Service):
+    """A provider's tools: tells the LCC what has changed, with the production client, until it is accepted.
+
+    :param unses: addresses of the UNSes.
+    :param accepted: called at once when a set was accepted, with its connection's number and whether it was a full one.
+    """
+
+    def __init__(
+        self, site: Site, process: Process, unses: list[str], accepted: Callable[[Site, int, bool], None]
+    ) -> None:
+        self._accepted = accepted
+        self._site = site
+        self._process = process
+        self._unses = unses
+        self._reactor = process.reactor
+
+    def startService(self) -> None:
+        super().startService()
+        factory = Factory.forProtocol(lambda: OriginProtocol(self._site, self._reactor))
+        factory.noisy = False
+        self._reactor.listenTCP(80, factory)
+        Deferred.fromCoroutine(self._publish())
+
+    async def _publish(self) -> None:
+        site, reactor, chance = self._site, self._reactor, self._site.chance
+        while True:
+            await deferLater(reactor, chance.expovariate(1 / 4.0))
+            if site.changing and chance.random() < 0.6:
+                site.live_a_little()
+            await self._submit()
+
+    async def _submit(self) -> None:
+        site, reactor, chance = self._site, self._reactor, self._site.chance
+        full = site.wants_full or (site.changing and chance.random() < 0.05)
+        if full:
+            paths = sorted(site.pages.keys() | site.broken)
+        else:
+            paths = list(site.untold)
+            chance.shuffle(paths)
+            if len(paths) > 1 and chance.random() < 0.3:
+                paths = paths[: chance.randint(1, len(paths))]
+        told = {path: site.pages[path].version if path in site.pages else 0 for path in paths}
+        elements = [site.element(path) for path in paths]
+        if chance.random() < 0.1:
+            elements.insert(chance.randint(0, len(elements)), {"c": "http://elsewhere.example/", "m": "text/html"})
+        absent = {path for path in site.untold if path not in site.pages} if full else set()
+        welcomes: list[InitAccepted] = []
+
+        def welcome(message: InitAccepted) -> bool:
+            welcomes.append(message)
+            site.wants_full = message.full_set_wanted or (full and site.wants_full)
+            site.last_error_count = message.error_count
+            for error in message.errors:
+                self._shown(error.url)
+            if message.error_count > len(message.errors):
+                site.wants_full = True  # nobody can say which they were
+            return True
+
+        endpoint = uns_endpoint(reactor, f"{chance.choice(self._unses)}:9000")
+        try:
+            answer: Submission = await submit(
+                reactor,
+                endpoint,
+                site.pid,
+                site.password,
+                iter(elements),
+                full=full,
+                urlprefix=site.root,
+                on_welcome=welcome,
+                timeout_seconds=30.0,
+                connect_timeout_seconds=5.0,
+            )
+        except Unreachable:
+            site.unanswered += 1
+            return
+        if not answer.accepted:
+            site.rejected += 1
+            return
+        site.accepted += 1
+        self._accepted(site, welcomes[-1].connseq, full)
+        if full:
+            site.wants_full = False
+        for path, version in told.items():
+            if version == (site.pages[path].version if path in site.pages else 0):
+                site.untold.pop(path, None)
+        for path in absent:
+            if path not in site.pages and path not in site.broken:
+                site.untold.pop(path, None)
+
+    def _shown(self, url: str) -> None:
+        site = self._site
+        path = url.removeprefix(site.root)
+        site.errors_shown[path] = site.errors_shown.get(path, 0) + 1
+        if path not in site.broken:
+            site.untold[path] = True  # it is there, so it is told again, as a person would do it

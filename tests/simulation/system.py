@@ -1,0 +1,277 @@
+"""The machines of one LCC, with everybody it talks to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from twisted.application.service import MultiService, Service
+from twisted.internet.defer import Deferred
+
+from lcc.config import BotConfig, Config, parse_config
+from lcc.fetchers.http import HttpFetcher
+from lcc.interfaces import IContentSink, IFetcher
+from lcc.model import Fetched, FetchOrder, Provider
+from lcc.services import bot, botm, cu, qm, uns
+from lcc.services.outside import Outside
+from lcc.storage.passwords import hash_password
+from lcc.storage.providers import add_provider
+from lcc.testing.simulated.database import DatabaseServer, SimulatedDatabase
+from lcc.testing.simulated.network import Network
+from lcc.testing.simulated.process import Machine, Process
+from lcc.testing.simulated.timeline import Timeline
+
+from .follower import Copy, Follower
+from .sites import Publisher, Site
+
+DATABASE, QM, CENTRAL, CU, USER = "10.0.0.2", "10.0.0.1", "10.0.0.5", "10.0.0.8", "10.0.0.9"
+UNSES = ("10.0.0.3", "10.0.0.4")
+BOTMS = ("10.0.0.6", "10.0.0.7")
+
+COMMON = """
+home = "/home/{name}"
+timezone = "UTC"
+slots = 24
+slot_seconds = 60
+mimetypes = ["text/*"]
+[database]
+retries = 4
+[uns]
+name = "{name}"
+listen = "tcp:9000"
+connect = "tcp:10.0.0.1:9001"
+answer_timeout = 2.0
+idle_timeout = 20
+login_timeout = 10
+database_timeout = 5
+spool_max_bytes = 400000
+[qm]
+listen = "tcp:9001"
+listen_botm = "tcp:9002"
+absorb_batch = {absorb_batch}
+absorb_ahead = 100
+record_batch = {record_batch}
+read_ahead = 4
+delete_window = 3
+lease = 40
+retry_initial = 2
+retry_maximum = 20
+hold_initial = 2
+hold_maximum = 15
+quantum_urls = 3
+hours_margin = 5
+delete_grace = 5
+attempts_max = 4
+hold_attempts_max = 6
+housekeeping_period = 30
+[botm]
+name = "{name}"
+serves = "{serves}"
+machine = {machine}
+listen = "tcp:9003"
+connect = "tcp:10.0.0.1:9002"
+parent = "{parent}"
+content = "/content"
+content_listen = "tcp:9004"
+content_url = "{content_url}"
+names_block = 20
+orders_max = 100
+sync_interval = 5
+content_idle_timeout = 15
+[bot]
+name = "{name}"
+connect = "tcp:{botm}:9003"
+content = "/content"
+concurrency = 3
+connect_timeout = 3
+idle_timeout = 4
+deadline = 12
+keepalive = 6
+[cu]
+listen = "tcp:8080"
+listen_xml = ""
+without_token = "content"
+content = "http://10.0.0.5:9004"
+wait_max = 20
+idle_timeout = 40
+"""
+
+
+class WatchedFetcher:
+    """The robot's own fetcher for http; what it begins is told to the promises."""
+
+    def __init__(self, inner: HttpFetcher, begins: Callable[[FetchOrder], None]) -> None:
+        self._inner = inner
+        self._begins = begins
+
+    def fetch(
+        self, order: FetchOrder, sink: IContentSink, follow: Callable[[str, str], str]
+    ) -> Deferred[Fetched]:
+        self._begins(order)
+        return self._inner.fetch(order, sink, follow)
+
+    def close(self) -> Deferred[None]:
+        return self._inner.close()
+
+
+class System:
+    """One LCC and its world.
+
+    :ivar roles: name -> how to start it: machine, service module, configuration.
+    :ivar restarting: processes that end by themselves, or are killed, are started again.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        chance = timeline.random("system")
+        self.network = Network(timeline)
+        self.database = DatabaseServer(timeline, self.network, DATABASE)
+        self.machines: dict[str, Machine] = {}
+        self.roles: dict[str, Callable[[], Process]] = {}
+        self.machine_of: dict[str, str] = {}
+        self.sites: list[Site] = []
+        self.copy = Copy()
+        self.fetch_begins: Callable[[FetchOrder], None] = lambda order: None
+        self.set_accepted: Callable[[Site, int, bool], None] = lambda site, connseq, full: None
+        self.wanted: set[str] = set()
+        self._starting: set[str] = set()
+        self._batches = {"absorb_batch": chance.choice((3, 7, 50)), "record_batch": chance.choice((1, 3, 50))}
+        self.with_central = chance.random() < 0.7
+        self._add_roles()
+        for number in range(1, chance.randint(2, 6)):
+            self._add_site(number)
+
+    # What there is.
+
+    def _add_roles(self) -> None:
+        parent = f"tcp:{CENTRAL}:9003" if self.with_central else ""
+        self._role("qm", QM, qm)
+        for number, address in enumerate(UNSES, 1):
+            self._role(f"uns{number}", address, uns)
+        if self.with_central:
+            self._role("central", CENTRAL, botm, serves="botms")
+        for number, address in enumerate(BOTMS, 1):
+            url = f"http://{address}:9004"
+            self._role(f"botm{number}", address, botm, machine=number, parent=parent, content_url=url)
+            for which in ("a", "b")[: 1 + (number == 1)]:
+                self._role(f"bot{number}{which}", address, bot, botm=address)
+        self._role("cu", CU, cu)
+        self._process("user", USER, lambda process: Follower(self.copy, process, CU))
+
+    def _role(self, name: str, address: str, module: ModuleType, **settings: Any) -> None:
+        values = {"serves": "bots", "machine": 1, "parent": "", "content_url": "", "botm": "10.0.0.6"}
+        text = COMMON.format(name=name, **self._batches, **(values | settings))
+        config = parse_config(text, Path("/"))
+        self._process(name, address, lambda process: make(module, config, process.outside))
+
+    def _process(self, name: str, address: str, build: Callable[[Process], Any]) -> None:
+        machine = self.machines.get(address)
+        if machine is None:
+            machine = self.machines[address] = Machine(self.timeline, self.network, address)
+        self.machine_of[name] = address
+
+        def start() -> Process:
+            cell: list[Process] = []
+            process = Process(
+                machine, name, lambda outside: build(cell[0]), self._database, self._fetchers, self._ended
+            )
+            cell.append(process)
+            process.start()
+            return process
+
+        self.roles[name] = start
+
+    def _database(self, process: Process, *args: Any, **named: Any) -> SimulatedDatabase:
+        return SimulatedDatabase(self.database, process, *args, **named)
+
+    def _fetchers(self, reactor: Any, settings: BotConfig) -> dict[str, IFetcher]:
+        fetcher: Any = WatchedFetcher(HttpFetcher(reactor, settings, reactor.nameResolver), self._begins)
+        return {"http": fetcher}
+
+    def _begins(self, order: FetchOrder) -> None:
+        self.fetch_begins(order)
+
+    def _add_site(self, number: int) -> None:
+        site = Site(self.timeline, number, f"10.1.0.{number}")
+        chance = site.chance
+        if chance.random() < 0.3:
+            first = chance.randrange(24)
+            site.hours = f"{first}-{(first + chance.randint(3, 12)) % 24}"
+        if chance.random() < 0.3:
+            site.bandwidth_bytes = chance.choice((20_000, 200_000))
+        provider = Provider(
+            0,
+            (site.root,),
+            f"sha256${'00' * 16}${_hash(site.password)}",
+            hours=site.hours,
+            bandwidth_bytes=site.bandwidth_bytes,
+            priority=chance.choice((0, 0, 1, 2)),
+            full_sets=None,
+            allow_private=True,
+        )
+        site.pid = self.database.now(add_provider, provider)
+        self.sites.append(site)
+        build = partial(self._publisher, site)
+        self._process(f"site{number}", site.address, build)
+
+    def _publisher(self, site: Site, process: Process) -> Service:
+        return Publisher(site, process, list(UNSES), lambda *args: self.set_accepted(*args))
+
+    # What runs.
+
+    @property
+    def processes(self) -> dict[str, Process]:
+        """Those that run, by name."""
+        return {
+            name: process for machine in self.machines.values() for name, process in machine.processes.items()
+        }
+
+    def start_all(self) -> None:
+        """Start everything that is to run and does not."""
+        for name in self.roles:
+            self.start(name)
+
+    def start(self, name: str) -> None:
+        """Start a process, unless it runs, or its machine does not."""
+        self.wanted.add(name)
+        machine = self.machines[self.machine_of[name]]
+        if machine.is_up and name not in machine.processes:
+            self.roles[name]()
+
+    def start_later(self, name: str, seconds: float) -> None:
+        """As a supervisor does it."""
+        if name not in self._starting:
+            self._starting.add(name)
+            self.timeline.call_later(seconds, None, self._start_now, name)
+
+    def _start_now(self, name: str) -> None:
+        self._starting.discard(name)
+        self.start(name)
+
+    def _ended(self, process: Process) -> None:
+        self.start_later(process.name, 1.0)
+
+    def close(self) -> None:
+        """It is over."""
+        for process in list(self.processes.values()):
+            process.die()
+        self.database.close()
+
+
+def make(module: ModuleType, config: Config, outside: Outside) -> MultiService:
+    """As ``twistd`` does it."""
+    options = module.Options()
+    options.config = config
+    if "listen" not in options:
+        options["listen"] = False
+    service: MultiService = module.makeService(options, outside)
+    return service
+
+
+def _hash(password: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(bytes(16) + password.encode()).hexdigest()
