@@ -14,6 +14,7 @@ from twisted.python import usage
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError
 from lcc.storage.disk import Disk
+from lcc.storage.durable import make_folder_durably
 
 _log = Logger()
 
@@ -87,5 +88,5 @@ class HomeService(Service):
         self._disk = disk
 
     def startService(self) -> None:
-        self._disk.make_folder(self._home)
+        make_folder_durably(self._home, self._disk)
         super().startService()

@@ -67,9 +67,24 @@ class Disk:
 
     # Folders.
 
-    def make_folder(self, path: AnyPath, mode: int = 0o700) -> None:
-        """Make a folder with its parents; nothing happens if it exists."""
-        os.makedirs(path, mode=mode, exist_ok=True)  # noqa: PTH103
+    def make_folder(self, path: AnyPath, mode: int = 0o700) -> list[str]:
+        """Make a folder with its parents; nothing happens if it exists.
+
+        :returns: what was made, the outermost first.
+        """
+        folder = os.path.abspath(path)  # noqa: PTH100
+        missing = []
+        while not os.path.isdir(folder):  # noqa: PTH112
+            missing.append(folder)
+            folder = os.path.dirname(folder)  # noqa: PTH120
+        missing.reverse()
+        for each in missing:
+            try:
+                os.mkdir(each, mode)  # noqa: PTH102
+            except FileExistsError:
+                if not os.path.isdir(each):  # noqa: PTH112  # else another process was quicker
+                    raise
+        return missing
 
     def names(self, folder: AnyPath) -> Iterator[tuple[str, int]]:
         """Name and size in bytes of each ordinary file in a folder, in any order."""

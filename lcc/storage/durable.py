@@ -7,6 +7,15 @@ from pathlib import Path
 from lcc.storage.disk import DISK, Disk
 
 
+def make_folder_durably(path: Path, disk: Disk = DISK) -> None:
+    """Make a folder with its parents, for the owner alone, where it does not exist; it is there after a crash.
+
+    :raises OSError: it cannot be made, or is not known to be on the disk.
+    """
+    for made in disk.make_folder(path):
+        disk.sync_folder(Path(made).parent)
+
+
 def write_durably(path: Path, data: bytes, disk: Disk = DISK) -> None:
     """Replace a file's content at once and for good: after a crash it has the old content or the new, never a part.
 

@@ -33,7 +33,7 @@ from lcc.errors import SetError
 from lcc.model import SetHeader
 from lcc.storage.damage import UNKNOWN, DamageList
 from lcc.storage.disk import DISK, Disk
-from lcc.storage.durable import DurableCounter, write_durably
+from lcc.storage.durable import DurableCounter, make_folder_durably, write_durably
 from lcc.storage.epochs import EpochFile
 from lcc.storage.errorfile import ErrorFile
 from lcc.storage.room import Room, fault_text
@@ -101,8 +101,8 @@ class Spool:
         :raises OSError: the folder cannot be used.
         """
         disk = self.disk
-        disk.make_folder(self.folder)
-        disk.sync_folder(self.folder.parent)  # a set is as durable as the folder that it lies in
+        make_folder_durably(self.folder, disk)  # a set is as durable as the folder that it lies in
+        disk.sync_folder(self.folder.parent)  # the one that made it may have been killed just then
         disk.make_folder(self._incoming)
         for name, _size in list(disk.names(self._incoming)):
             _log.info("A set that had not arrived completely is removed ({name})", name=name)

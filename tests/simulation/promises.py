@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from hashlib import md5
 from typing import Any
 
@@ -11,6 +12,9 @@ from lcc.storage.content_names import content_path
 from lcc.storage.migrations import MAIN
 from lcc.storage.setfile import HEADER_BYTES
 from lcc.storage.transactions import Txn
+
+from lcc.testing.simulated.disk import SimulatedDisk
+from lcc.testing.simulated.timeline import EPOCH
 
 from .sites import Site
 from .system import BOTMS, UNSES, System
@@ -41,8 +45,6 @@ class Promises:
 
     def broken(self, promise: str, text: str) -> None:
         """It was."""
-        from lcc.testing.simulated.timeline import EPOCH
-
         if len(self.violations) < 20:
             self.violations.append(f"{promise} at {self._timeline.now - EPOCH:.3f}: {text}")
 
@@ -69,27 +71,29 @@ class Promises:
 
     def _set_accepted(self, site: Site, connseq: int, full: bool) -> None:
         """What is accepted is in the tables, or would be in the spool after a power cut."""
-        system = self._system
+        for disk, path, header in self._spooled():
+            if (header["pid"], header["connseq"]) != (site.pid, connseq):
+                continue
+            if disk.after_a_power_cut(path) != disk.paths_at(path) or not header["answered"]:
+                self.broken("P1", f"a set of {site.pid} is accepted, {path} is not on the disk")
+
+    def _spooled(self) -> Iterator[tuple[SimulatedDisk, str, dict[str, Any]]]:
+        """The sets in the spools that are not in the tables, with their headers."""
         applied = {
             (bytes(name).decode(), bytes(epoch).decode()): last
             for name, epoch, last in self.rows("SELECT uns, epoch, last_number FROM setspos")
         }
         for address in UNSES:
-            disk = system.machines[address].disk
+            disk = self._system.machines[address].disk
             for path, data in disk.paths().items():
                 if not path.endswith(".set") or "/damaged/" in path:
                     continue
                 try:
                     header = json.loads(data[:HEADER_BYTES])
                 except ValueError:
-                    continue
-                if (header["pid"], header["connseq"]) != (site.pid, connseq):
-                    continue
-                name = path.split("/")[2]
-                if header["number"] <= applied.get((name, header["epoch"]), 0):
-                    continue
-                if disk.after_a_power_cut(path) != data or not header["answered"]:
-                    self.broken("P1", f"a set of {site.pid} is accepted, {path} is not on the disk")
+                    continue  # bits have rotted
+                if header["number"] > applied.get((path.split("/")[2], header["epoch"]), 0):
+                    yield disk, path, header
 
     def _committed(self, series: str) -> None:
         if series != MAIN:
@@ -118,9 +122,8 @@ class Promises:
         """The statistics of each provider are what can be counted."""
         sql = (
             "SELECT s.pid, s.files_used, s.space_used, s.nurlproc,"
-            " (SELECT COUNT(*) FROM lccurl l WHERE l.pid = s.pid AND l.state = 1 AND l.fetched_machineid IS NOT NULL),"
-            " (SELECT COALESCE(SUM(len), 0) FROM lccurl l WHERE l.pid = s.pid AND l.state = 1"
-            " AND l.fetched_machineid IS NOT NULL),"
+            " (SELECT COUNT(*) FROM lccurl l WHERE l.pid = s.pid AND l.state = 1),"
+            " (SELECT COALESCE(SUM(len), 0) FROM lccurl l WHERE l.pid = s.pid AND l.state = 1),"
             " (SELECT COUNT(*) FROM qdb q WHERE q.pid = s.pid AND q.operation = 1) FROM pstats s"
         )
         for pid, files, space, waiting, files_there, space_there, rows in self.rows(sql):
@@ -154,10 +157,7 @@ class Promises:
         for table in ("orders", "damaged", "fsmdb"):
             if count := self.rows(f"SELECT COUNT(*) FROM {table}")[0][0]:
                 left.append(f"{count} rows in {table}")
-        for address in UNSES:
-            spooled = [path for path in system.machines[address].disk.paths() if path.endswith(".set")]
-            if any("/damaged/" not in path for path in spooled):
-                left.append(f"{len(spooled)} sets in the spool of {address}")
+        left += [f"{path} waits" for _, path, _ in self._spooled()]
         if {key: row["md5"] for key, row in system.copy.rows.items()} != self._cached():
             left.append("the content user's copy is not the cache")
         return left

@@ -271,7 +271,7 @@ class SimulatedDisk(Disk):
 
     # Folders.
 
-    def make_folder(self, path: AnyPath, mode: int = 0o700) -> None:
+    def make_folder(self, path: AnyPath, mode: int = 0o700) -> list[str]:
         folder = self._path(path)
         missing = []
         while folder not in self._folders:
@@ -279,11 +279,13 @@ class SimulatedDisk(Disk):
                 raise _fault(errno.EEXIST, folder)
             missing.append(folder)
             folder = posixpath.dirname(folder)
-        for folder in reversed(missing):
+        missing.reverse()
+        for folder in missing:
             self.check("name", folder)
             self._no_more_when_full(folder)
             self._folders.add(folder)
             self._changes.append(_Change(folder, None, is_folder=True))
+        return missing
 
     def names(self, folder: AnyPath) -> Iterator[tuple[str, int]]:
         where = self._path(folder)

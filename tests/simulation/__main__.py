@@ -1,0 +1,140 @@
+"""Runs worlds: ``python -m tests.simulation 1000`` (``make sim SEEDS=1000``).
+
+Seeds that were run before with the same code are not run again.  One in a hundred is run twice, in another process
+each time, and must come out the same, event by event.  A violation is shown with its seed and the faults that it needs;
+``--seed 123`` runs one seed and shows its log; ``--faults FILE`` (or ``-``) takes the faults from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+from twisted.logger import LogEvent, formatEvent, globalLogBeginner
+
+from .faults import Fault, parse_fault
+from .results import Results
+from .run import Result, run_seed
+from .shrink import shrink
+
+ROOT = Path(__file__).parents[2]
+TWICE_EVERY = 100
+
+
+def code_version() -> str:
+    """Names what is run: every file of the LCC and of the simulation."""
+    found = blake2b(digest_size=8)
+    for folder in ("lcc", "tests/simulation"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".sql"):
+                found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def quietly() -> None:
+    """Logs go nowhere."""
+    globalLogBeginner.beginLoggingTo([], redirectStandardIO=False, discardBuffer=True)
+
+
+def run_one(seed: str) -> Result:
+    """For a worker."""
+    result = run_seed(seed)
+    gc.collect()
+    return result
+
+
+def needed(result: Result) -> list[Fault]:
+    """The faults without which the seed does not break the same promise."""
+    promise = result.violations[0].split(" ")[0]
+
+    def fails(faults: list[Fault]) -> bool:
+        found = run_seed(result.seed, faults)
+        gc.collect()
+        return any(text.startswith(promise) for text in found.violations)
+
+    return shrink(result.faults, fails)
+
+
+def _jobs(seeds: list[str]) -> Iterator[str]:
+    """The seeds, some of them once more."""
+    for seed in seeds:
+        yield seed
+        if int(seed) % TWICE_EVERY == 0:
+            yield seed
+
+
+def run_many(seeds: list[str], results: Results, processes: int) -> list[Result]:
+    """Run these; gives those that broke a promise, or were not the same when they were run twice."""
+    bad: dict[str, Result] = {}
+    digests: dict[str, str] = {}
+    # Each process is a fresh one, so that what happens cannot depend on what was run before, or where memory lies.
+    with multiprocessing.get_context("spawn").Pool(processes, quietly, maxtasksperchild=50) as pool:
+        for number, result in enumerate(pool.imap_unordered(run_one, _jobs(seeds)), 1):
+            before = digests.setdefault(result.seed, result.digest)
+            if before != result.digest:
+                result.violations.insert(0, f"the seed gave {before} and {result.digest}")
+            if result.seed not in results.rows or result.violations:
+                results.add(result)
+            if result.violations:
+                bad[result.seed] = result
+                print(f"\nseed {result.seed}: {result.violations[0]}", flush=True)
+            if number % 10 == 0 and sys.stderr.isatty():
+                print(f"\r{number} runs", end="", file=sys.stderr, flush=True)
+    return list(bad.values())
+
+
+def show(seed: str, faults: list[Fault] | None) -> Result:
+    """Run one seed; its log goes to standard output."""
+
+    def observe(event: LogEvent) -> None:
+        print(f"{event.get('log_namespace', ''):28} {formatEvent(event)}")
+
+    globalLogBeginner.beginLoggingTo([observe], redirectStandardIO=False, discardBuffer=True)
+    result = run_seed(seed, faults)
+    print(f"seed {seed}: {result.events} events, {result.seconds:.0f} simulated seconds, digest {result.digest}")
+    for fault in result.faults:
+        print(f"  {fault}")
+    for text in result.violations:
+        print(f"violation: {text}")
+    return result
+
+
+def main() -> int:
+    """Gives the exit code."""
+    parser = argparse.ArgumentParser(prog="simulation", description=__doc__)
+    parser.add_argument("seeds", type=int, nargs="?", default=100, help="how many, from --first on")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seed", help="run one and show its log")
+    parser.add_argument("--faults", type=argparse.FileType("r"), help="in place of those that the seed decides")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--results", type=Path, default=ROOT / ".simulation" / "results.jsonl")
+    parser.add_argument("--no-shrink", action="store_true")
+    options = parser.parse_args()
+    faults = [parse_fault(line) for line in options.faults if line.strip()] if options.faults else None
+    if options.seed is not None:
+        return bool(show(options.seed, faults).violations)
+    results = Results(options.results, code_version())
+    wanted = [str(number) for number in range(options.first, options.first + options.seeds)]
+    bad = run_many([seed for seed in wanted if seed not in results.rows], results, options.jobs)
+    quietly()
+    for result in bad[:5]:
+        print(f"\nseed {result.seed}:")
+        for text in result.violations[:5]:
+            print(f"  {text}")
+        if not options.no_shrink and result.faults:
+            print("  it needs these faults (--faults takes them):")
+            for fault in needed(result):
+                print(f"    {fault}")
+    for name, count in results.table():
+        print(f"{name:24} {count:>12,}")
+    return any(row["violations"] for row in results.rows.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
