@@ -1,8 +1,8 @@
 """Runs worlds: ``python -m tests.simulation 1000`` (``make sim SEEDS=1000``).
 
 Seeds that were run before with the same code are not run again.  One in a hundred is run twice, in another process
-each time, and must come out the same, event by event.  A violation is shown with its seed and the faults that it needs;
-``--seed 123`` runs one seed and shows its log; ``--faults FILE`` (or ``-``) takes the faults from there.
+each time, and must come out the same, event by event.  A violation is shown with its seed and the faults that it
+needs; ``--seed 123`` runs one seed and shows its log; ``--faults FILE`` (or ``-``) takes the faults from there.
 """
 
 from __future__ import annotations

@@ -181,7 +181,8 @@ def _disk_full(system: System, _: Promises, fault: Fault) -> None:
 def _disk_faulty(system: System, _: Promises, fault: Fault) -> None:
     disk, chance = system.machines[fault.target].disk, fault.chance
     disk.fault_rates = {
-        operation: chance.choice((0.02, 0.2, 1.0)) for operation in ("read", "write", "sync", "name")
+        operation: chance.choice((0.02, 0.2, 1.0))
+        for operation in ("read", "write", "sync", "name")
         if chance.random() < 0.5
     }
     system.timeline.call_later(fault.seconds, None, disk.fault_rates.clear)

@@ -12,7 +12,6 @@ from lcc.storage.content_names import content_path
 from lcc.storage.migrations import MAIN
 from lcc.storage.setfile import HEADER_BYTES
 from lcc.storage.transactions import Txn
-
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.timeline import EPOCH
 
@@ -196,8 +195,8 @@ class Promises:
 
 
 def is_open(hours: str, now: float) -> bool:
-    """Whether this is within the hours; a slot lasts a minute, as the system is configured."""
-    slot = int(now // 60) % 24
+    """Whether this is within the hours; a slot lasts ten seconds, as the system is configured."""
+    slot = int(now // 10) % 24
     first, last = map(int, hours.split("-"))
     return first <= slot <= last if first <= last else slot >= first or slot <= last
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+
 import attrs
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 

@@ -128,7 +128,9 @@ class Site:
         """How the LCC is told of a path."""
         page = self.pages.get(path)
         if page is None and path not in self.broken:
-            return {"c": path, "op": "delete"} if self.chance.random() < 0.7 else {"c": path, "m": "text/html", "f": ""}
+            return (
+                {"c": path, "op": "delete"} if self.chance.random() < 0.7 else {"c": path, "m": "text/html", "f": ""}
+            )
         told = {"c": path, "m": "text/html"}
         if page is not None and self.chance.random() < 0.8:
             told |= {"md5": page.md5, "len": str(len(page.content)), "mtime": str(1_700_000_000 + page.version)}
@@ -213,7 +215,8 @@ class Publisher(Service):
     """A provider's tools: tells the LCC what has changed, with the production client, until it is accepted.
 
     :param unses: addresses of the UNSes.
-    :param accepted: called at once when a set was accepted, with its connection's number and whether it was a full one.
+    :param accepted: called at once when a set was accepted, with its connection's number and whether it was a full
+        one.
     """
 
     def __init__(

@@ -17,7 +17,6 @@ from lcc.interfaces import IContentSink, IFetcher
 from lcc.model import Fetched, FetchOrder, Provider
 from lcc.services import bot, botm, cu, qm, uns
 from lcc.services.outside import Outside
-from lcc.storage.passwords import hash_password
 from lcc.storage.providers import add_provider
 from lcc.testing.simulated.database import DatabaseServer, SimulatedDatabase
 from lcc.testing.simulated.network import Network
@@ -35,8 +34,10 @@ COMMON = """
 home = "/home/{name}"
 timezone = "UTC"
 slots = 24
-slot_seconds = 60
+slot_seconds = 10
 mimetypes = ["text/*"]
+[tls]
+insecure = true
 [database]
 retries = 4
 [uns]
@@ -107,9 +108,7 @@ class WatchedFetcher:
         self._inner = inner
         self._begins = begins
 
-    def fetch(
-        self, order: FetchOrder, sink: IContentSink, follow: Callable[[str, str], str]
-    ) -> Deferred[Fetched]:
+    def fetch(self, order: FetchOrder, sink: IContentSink, follow: Callable[[str, str], str]) -> Deferred[Fetched]:
         self._begins(order)
         return self._inner.fetch(order, sink, follow)
 
@@ -225,9 +224,7 @@ class System:
     @property
     def processes(self) -> dict[str, Process]:
         """Those that run, by name."""
-        return {
-            name: process for machine in self.machines.values() for name, process in machine.processes.items()
-        }
+        return {name: process for machine in self.machines.values() for name, process in machine.processes.items()}
 
     def start_all(self) -> None:
         """Start everything that is to run and does not."""

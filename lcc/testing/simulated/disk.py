@@ -18,7 +18,7 @@ import attrs
 from zope.interface import implementer
 
 from lcc.interfaces import IContentReader
-from lcc.storage.disk import AnyPath, Disk
+from lcc.storage.disk import AnyPath, Disk, Space
 
 
 def _fault(number: int, path: str = "") -> OSError:
@@ -294,6 +294,11 @@ class SimulatedDisk(Disk):
         for path, file in self._names.items():
             if posixpath.dirname(path) == where:
                 yield posixpath.basename(path), len(file.data)
+
+    def space(self, folder: AnyPath) -> Space:
+        if self._path(folder) not in self._folders:
+            raise _fault(errno.ENOENT, self._path(folder))
+        return Space(0 if self.is_full else 1 << 40, None, True)
 
     # Files by name.
 

@@ -1,8 +1,8 @@
 """A network of hosts with stream connections (TCP as processes see it).
 
-What a connection does to those who speak over it is decided by the seed: how the bytes are cut into segments, how long
-they travel, how much of them fits on the way.  On purpose it can be cut (a reset, which drops what was under way),
-held up, or parted (nothing passes between two hosts for a while).
+What a connection does to those who speak over it is decided by the seed: how the bytes are cut into segments, how
+long they travel, how much of them fits on the way.  On purpose it can be cut (a reset, which drops what was under
+way), held up, or parted (nothing passes between two hosts for a while).
 
 Closing is as the kernel does it: who closes with something unread, or is sent something afterwards, answers with a
 reset, and a reset throws away what the other end has not read.
@@ -365,10 +365,11 @@ class End:
         if not self.connected or self.closed or self._write_ended or not data:
             return
         self._out += data
-        if self.producer is not None and self._streaming and len(self._out) > BUFFER_BYTES:
-            if not self._producer_paused:
-                self._producer_paused = True
-                self.producer.pauseProducing()
+        if self.producer is None or not self._streaming or self._producer_paused:
+            pass
+        elif len(self._out) > BUFFER_BYTES:
+            self._producer_paused = True
+            self.producer.pauseProducing()
         self._plan_pump()
 
     def writeSequence(self, iovec: Iterable[bytes]) -> None:

@@ -188,7 +188,7 @@ class Process:
             self._stopping = Deferred()
             self.timeline.call_later(0.0, self, self._stop)
         done: Deferred[Any] = Deferred()
-        self._stopping.addCallback(lambda value: done.callback(None) or value)  # type: ignore[func-returns-value]
+        self._stopping.addCallback(done.callback)
         return done
 
     def _stop(self) -> None:

@@ -9,10 +9,8 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.interfaces import (
     IHostnameResolver,
     IHostResolution,
-    IReactorCore,
     IReactorPluggableNameResolver,
     IReactorTCP,
-    IReactorThreads,
     IReactorTime,
     IResolutionReceiver,
 )
@@ -79,9 +77,7 @@ class _Threads:
         self, onResult: Callable[[bool, Any], Any] | None, func: Callable[..., Any], *args: Any, **kw: Any
     ) -> None:
         process = self._process
-        process.timeline.call_later(
-            self._chance.expovariate(1 / 0.003), process, self._run, onResult, func, args, kw
-        )
+        process.timeline.call_later(self._chance.expovariate(1 / 0.003), process, self._run, onResult, func, args, kw)
 
     def callInThread(self, func: Callable[..., Any], *args: Any, **kw: Any) -> None:
         self.callInThreadWithCallback(None, func, *args, **kw)
@@ -95,7 +91,7 @@ class _Threads:
             on_result(success, value)
 
 
-@implementer(IReactorCore, IReactorTime, IReactorTCP, IReactorThreads, IReactorPluggableNameResolver)
+@implementer(IReactorTime, IReactorTCP, IReactorPluggableNameResolver)
 class SimulatedReactor:
     """As far as the LCC needs one."""
 
@@ -112,14 +108,14 @@ class SimulatedReactor:
     def seconds(self) -> float:
         return self._timeline.now
 
-    def callLater(self, delay: float, function: Callable[..., Any], *args: Any, **kw: Any) -> Event:
+    def callLater(self, delay: float, callable: Callable[..., Any], *args: object, **kw: object) -> Event:
         assert delay >= 0, f"{delay} is not greater than or equal to 0 seconds"
-        return self._timeline.call_later(delay, self.process, function, *args, **kw)
+        return self._timeline.call_later(delay, self.process, callable, *args, **kw)
 
     def getDelayedCalls(self) -> list[Any]:
         return []
 
-    # IReactorCore.
+    # Of IReactorCore, what is used.
 
     def begin(self) -> None:
         """The reactor runs."""
@@ -143,7 +139,7 @@ class SimulatedReactor:
     def stop(self) -> None:
         self.process.wants_to_end()
 
-    # IReactorThreads.
+    # Of IReactorThreads.
 
     def callFromThread(self, function: Callable[..., Any], *args: Any, **kw: Any) -> None:
         self._timeline.call_later(0, self.process, function, *args, **kw)
@@ -167,7 +163,5 @@ class SimulatedReactor:
     def listenTCP(self, port: int, factory: Any, backlog: int = 50, interface: str = "") -> Any:
         return self.process.network.listen(self.process, port, factory)
 
-    def connectTCP(
-        self, host: str, port: int, factory: Any, timeout: float = 30, bindAddress: Any = None
-    ) -> Any:
+    def connectTCP(self, host: str, port: int, factory: Any, timeout: float = 30, bindAddress: Any = None) -> Any:
         return self.process.network.connect(self.process, host, port, factory, timeout)
