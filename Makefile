@@ -7,7 +7,7 @@
 #   make cuts     every wire cut after every byte of a conversation; can be stopped, and goes on where it was
 #   make kill-test    kills processes of an LCC at work, and its database server, until KILLS=… are reached in all its runs
 #   make fuzz     mutated streams against all that reads from a connection, STREAMS=20000 of them; runs add up in build/fuzz
-#   make sim SEEDS=1000   the whole LCC in a simulation, while everything goes wrong; adds up over runs
+#   make sim SEEDS=1000   the whole LCC in a simulation, while everything goes wrong; runs add up in build/simulation
 #   make check    lint, format, types, news fragment
 #   make wheel    dist/lcc-*.whl
 #   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on)
@@ -90,6 +90,8 @@ kill-test: venv system
 STREAMS ?= 20000
 fuzz: venv
 	@$(PY) -m tests.fuzz.run --streams $(STREAMS) $(ARGS)
+
+# Adds to build/simulation.
 SEEDS ?= 1000
 sim: venv
 	@$(PY) -m tests.simulation $(SEEDS) $(ARGS)

@@ -69,8 +69,11 @@ def _jobs(seeds: list[str]) -> Iterator[str]:
             yield seed
 
 
-def run_many(seeds: list[str], results: Results, processes: int) -> list[Result]:
-    """Run these; gives those that broke a promise, or were not the same when they were run twice."""
+def run_many(seeds: list[str], results: Results, processes: int, until_found: bool = False) -> list[Result]:
+    """Run these; gives those that broke a promise, or were not the same when they were run twice.
+
+    :param until_found: the first one is enough.
+    """
     bad: dict[str, Result] = {}
     digests: dict[str, str] = {}
     # Each process is a fresh one, so that what happens cannot depend on what was run before, or where memory lies.
@@ -84,6 +87,9 @@ def run_many(seeds: list[str], results: Results, processes: int) -> list[Result]
             if result.violations:
                 bad[result.seed] = result
                 print(f"\nseed {result.seed}: {result.violations[0]}", flush=True)
+                if until_found:
+                    pool.terminate()
+                    break
             if number % 10 == 0 and sys.stderr.isatty():
                 print(f"\r{number} runs", end="", file=sys.stderr, flush=True)
     return list(bad.values())
@@ -113,7 +119,8 @@ def main() -> int:
     parser.add_argument("--seed", help="run one and show its log")
     parser.add_argument("--faults", type=argparse.FileType("r"), help="in place of those that the seed decides")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--results", type=Path, default=ROOT / ".simulation" / "results.jsonl")
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "simulation" / "results.jsonl")
+    parser.add_argument("--until-found", action="store_true", help="stop at the first violation")
     parser.add_argument("--no-shrink", action="store_true")
     options = parser.parse_args()
     faults = [parse_fault(line) for line in options.faults if line.strip()] if options.faults else None
@@ -121,13 +128,13 @@ def main() -> int:
         return bool(show(options.seed, faults).violations)
     results = Results(options.results, code_version())
     wanted = [str(number) for number in range(options.first, options.first + options.seeds)]
-    bad = run_many([seed for seed in wanted if seed not in results.rows], results, options.jobs)
+    bad = run_many([seed for seed in wanted if seed not in results.rows], results, options.jobs, options.until_found)
     quietly()
     for result in bad[:5]:
         print(f"\nseed {result.seed}:")
         for text in result.violations[:5]:
             print(f"  {text}")
-        if not options.no_shrink and result.faults:
+        if not options.no_shrink and not options.until_found and result.faults:
             print("  it needs these faults (--faults takes them):")
             for fault in needed(result):
                 print(f"    {fault}")
