@@ -7,6 +7,7 @@ twisted.web's channel trusts its peer in some ways that cost memory or a connect
 - While a client does not read, nothing more is read from it.
 - A client has some time for the head and body of a request, from its first byte on, however steadily it sends.
 - A connection that is to be closed and whose peer does not take the rest is closed without it.
+- A body's length must be a sane number.
 - A body is not kept; one that is longer than it may be closes the connection.
 - What still arrives after the connection was closed (over TLS it does) is not looked at.
 """
@@ -26,6 +27,8 @@ REQUEST_SECONDS = 60.0
 """How long a request may take to arrive."""
 BODY_BYTES_MAX = 1024
 """Nobody has to send a body."""
+LENGTH_DIGITS_MAX = 18
+"""Of a body's length.  Python refuses to read a number of thousands of them, and twisted.web does not expect that."""
 
 
 def text_header(request: Request, name: str) -> str | None:
@@ -78,7 +81,21 @@ class GuardedChannel(HTTPChannel):
         if self._full and self._answering:
             self._peer().pauseProducing()  # resumed when the answer has left
 
+    def headerReceived(self, line: bytes) -> bool:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length" and len(value.strip()) > LENGTH_DIGITS_MAX:
+            self._respondToBadRequestAndDisconnect()
+            return False
+        received: bool = super().headerReceived(line)
+        return received
+
+    def forceAbortClient(self) -> None:
+        self._leaving = True
+        super().forceAbortClient()
+
     def allContentReceived(self) -> None:
+        if self._leaving:
+            return
         self._arrived()
         self._answering = True
         super().allContentReceived()

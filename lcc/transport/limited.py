@@ -28,6 +28,11 @@ class _Limited(ProtocolWrapper):
 
     party = ""
 
+    def abortConnection(self) -> None:
+        self.disconnecting = 1  # as loseConnection does: LineReceiver asks for it
+        transport: Any = self.transport
+        transport.abortConnection()
+
 
 @implementer(IHalfCloseableProtocol)
 class _HalfCloseable(_Limited):

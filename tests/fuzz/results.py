@@ -105,6 +105,7 @@ class Results:
         folder = self._folder / "faults"
         folder.mkdir(parents=True, exist_ok=True)
         name = "".join(char if char.isalnum() else "-" for char in fault.target)
-        path = folder / f"{name}-{fault.number}.json"
+        count = len(list(folder.glob(f"{name}-{fault.number}.*")))
+        path = folder / f"{name}-{fault.number}.{count}.json"
         said = {"target": fault.target, "number": fault.number, "seed": self.seed, "what": fault.what}
         path.write_text(json.dumps({**said, "data": fault.data.hex()}, indent=1))

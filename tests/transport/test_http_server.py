@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 import pytest_twisted
 from twisted.internet import reactor
+from twisted.internet.error import ConnectionDone
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
 from twisted.internet.threads import deferToThread
+from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
@@ -234,3 +238,29 @@ async def test_a_body_that_is_too_long(server: Server, head: bytes) -> None:
 def test_who_says_nothing(server: Server, sock: socket.socket) -> None:
     """A connection on which nothing is asked is closed."""
     assert closed(sock)
+
+
+def test_what_comes_after_the_end_is_not_looked_at() -> None:
+    """Over TLS bytes still arrive after the connection was closed here."""
+    site = GuardedSite(Numbers(), reactor=Clock())
+    for begin in (b"nonsense\r\n", b"GET /1 HTTP/1.1\r\nContent-Length: " + b"7" * 5000 + b"\r\nX: y\r\n"):
+        channel = site.buildProtocol(None)
+        transport = StringTransport()
+        channel.makeConnection(transport)
+        channel.dataReceived(begin)
+        assert transport.value() == b"HTTP/1.1 400 Bad Request\r\n\r\n" and transport.disconnecting
+        channel.dataReceived(b"Host: a\r\n\r\n")
+        channel.connectionLost(Failure(ConnectionDone()))
+        assert transport.value() == b"HTTP/1.1 400 Bad Request\r\n\r\n"
+
+
+def test_of_an_aborted_connection_no_more_requests_are_read() -> None:
+    numbers = Numbers()
+    factory = LimitedFactory(GuardedSite(numbers, reactor=Clock()), 10, "tests")
+    wrapper: Any = factory.buildProtocol(None)
+    wrapper.makeConnection(StringTransport())
+    body = b"x" * (http_server.BODY_BYTES_MAX + 1)
+    request = b"POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
+    wrapper.dataReceived(request + body + GET % 2)
+    wrapper.connectionLost(Failure(ConnectionDone()))
+    assert not numbers.answered
