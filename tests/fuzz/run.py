@@ -27,7 +27,7 @@ from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.watching import ErrorLog
 
-SAMPLE_EVERY = 100
+SAMPLE_EVERY = 400
 """Of so many worlds one has its memory and its work measured; the first of each target, too."""
 SAVE_SECONDS = 10.0
 
