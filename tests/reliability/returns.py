@@ -1,7 +1,7 @@
 """How long processes that were started again took to be connected: read from their logs; reported, not judged.
 
-Counted from when the last process that was killed or stood still was there again: before, there may be nobody to
-connect to.
+Counted from its first line in the log (before, Python is loading, which takes as long as the machine is busy), or
+from when the last process that was killed or stood still was there again (before, there may be nobody to connect to).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Returns:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._watched: dict[str, tuple[float, int]] = {}
+        self._watched: dict[str, tuple[float | None, int]] = {}
         self._seconds: dict[str, list[float]] = {}
         self._whole: float | None = None
 
@@ -27,7 +27,7 @@ class Returns:
         """These were started just now."""
         for name in names:
             if name in self._cluster.configs and self._cluster.role(name) in ("uns", "botm", "bot", "central"):
-                self._watched[name] = time.monotonic(), self._size(name)
+                self._watched[name] = None, self._size(name)
 
     def look(self) -> None:
         """See who is back."""
@@ -42,6 +42,8 @@ class Returns:
                 continue
             if self._size(name) == size:
                 continue
+            if since is None:
+                self._watched[name] = since, size = now, size
             with (self._cluster.folder / f"{name}.log").open("rb") as log:
                 log.seek(size)
                 if CONNECTED.encode() in log.read():

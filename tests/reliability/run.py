@@ -58,6 +58,7 @@ class Plan:
     :ivar fault_seconds: between two faults, on average.
     :ivar special: some providers have hours, bandwidth or quotas.
     :ivar still_share: of the faults, those that let a process stand still.
+    :ivar damage: in the end some content files are lost or damaged.
     """
 
     seed: int
@@ -69,6 +70,7 @@ class Plan:
     fault_seconds: float = 1.5
     special: bool = True
     still_share: float = 0.2
+    damage: bool = True
     unses: int = 2
     machines: int = 2
     robots: int = 2
@@ -181,7 +183,8 @@ class Run:
             if number < plan.rounds:
                 self.world.go()
         self._fsck()
-        self._damage()
+        if plan.damage:
+            self._damage()
         self._ended()
         return case
 

@@ -19,15 +19,17 @@ def test_random_kills(backend: str) -> None:
     plan = Plan(
         SEED,
         backend,
-        kills=6,
+        kills=5,
         rounds=1,
-        providers=8,
+        providers=6,
         special=False,
         pace_seconds=0.8,
         fault_seconds=0.4,
         still_share=0.0,
+        damage=False,
+        unses=1,
         machines=1,
-        robots=2,
+        robots=1,
     )
     result = run(plan, print)
     print(result)
