@@ -463,6 +463,11 @@ class RsConfig:
     deadline: float = setting(20.0, "for a fetch of a secret, redirects included", unit="seconds", minimum=0.1)
     redirects_max: int = setting(5, "redirects of such a fetch, on the same host only", minimum=0, maximum=20)
     connections_max: int = setting(200, "connections of who registers at once", minimum=1)
+    connections_per_address: int = setting(
+        40,
+        "of those, of one IP address (of IPv6: of one /64 network); 0, or behind a proxy: no such limit",
+        minimum=0,
+    )
     idle_timeout: float = setting(
         60.0, "who asks nothing, or does not read, for this long is dropped", unit="seconds", minimum=1
     )
@@ -486,7 +491,9 @@ class MailConfig:
     password_file: str = setting("", "a file whose first line is that user's password, relative to home")
     sender: str = setting("", "address that mails come from")
     timeout: float = setting(30.0, "for a whole mail", unit="seconds", minimum=1, maximum=600)
-    extra_roots: str = setting("", "a PEM file with further certificate authorities to trust, relative to home")
+    authorities: str = setting(
+        "", "a PEM file with the certificate authorities to trust instead of the machine's, relative to home"
+    )
 
 
 @attrs.frozen
@@ -505,7 +512,7 @@ class TlsConfig:
     key: str = setting("tls/{role}.key", "its key, relative to home")
     public_certificate: str = setting(
         "tls/public.pem",
-        "the certificate for providers and content users (tls: in [uns] listen, [cu] listen and listen_xml), "
+        "the certificate for everybody else (tls: in [uns] listen, [cu] listen and listen_xml, [rs] listen), "
         "relative to home",
     )
     public_key: str = setting("tls/public.key", "its key, relative to home")

@@ -24,6 +24,7 @@ from lcc.admin.fsck import fsck_command
 from lcc.admin.initialise import init_command
 from lcc.admin.providers import provider_group
 from lcc.admin.queue import queue_command
+from lcc.admin.register import register_group
 from lcc.admin.repair import rebuild_command, retry_command
 from lcc.admin.show import show_command
 from lcc.admin.status import status_command
@@ -74,6 +75,7 @@ for _command in (
     config_command,
     certificates_group,
     provider_group,
+    register_group,
     user_group,
     urls_command,
     show_command,

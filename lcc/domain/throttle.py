@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from ipaddress import IPv6Address
 
 KEYS_MAX = 20_000
 
 Key = tuple[str, int | str]
-
-
-def address_key(address: str) -> str:
-    """What stands for an address when things are counted.
-
-    Of an IPv6 address it is the network of 64 bits: whoever has one address has all of them.
-    """
-    if ":" not in address:
-        return address
-    try:
-        number = IPv6Address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if number.ipv4_mapped is not None:
-        return str(number.ipv4_mapped)
-    return str(IPv6Address(int(number) >> 64 << 64))
 
 
 class Windows:
@@ -109,9 +92,12 @@ class LoginThrottle:
         self._failures_max = failures_max
         self._windows = Windows(window_seconds)
 
-    def is_throttled(self, account: int | str, address: str, now: float) -> bool:
-        """Too many passwords for this account, or from this address, were wrong lately."""
-        return any(self._windows.count(key, now) >= self._failures_max for key in _keys(account, address))
+    def is_throttled(self, account: int | str, party: str, now: float) -> bool:
+        """Too many passwords for this account, or from there, were wrong lately.
+
+        :param party: who is at the other end, as far as its address tells (an IPv6 network, say); empty: not known.
+        """
+        return any(self._windows.count(key, now) >= self._failures_max for key in _keys(account, party))
 
     def tried(self, account: int | str, now: float) -> None:
         """A password for this account is about to be looked at: :meth:`passed` or :meth:`failed` follows."""
@@ -121,12 +107,12 @@ class LoginThrottle:
         """It was right."""
         self._windows.take_back(("account", account), now)
 
-    def failed(self, address: str, now: float) -> None:
+    def failed(self, party: str, now: float) -> None:
         """It was wrong, or there is no such account."""
-        if address:
-            self._windows.add(("address", address_key(address)), now)
+        if party:
+            self._windows.add(("address", party), now)
 
 
-def _keys(account: int | str, address: str) -> tuple[Key, ...]:
-    # A UNIX socket has no address: nothing to count there.
-    return (("account", account), ("address", address_key(address))) if address else (("account", account),)
+def _keys(account: int | str, party: str) -> tuple[Key, ...]:
+    # Over a UNIX socket nobody can be told from another: nothing to count there.
+    return (("account", account), ("address", party)) if party else (("account", account),)

@@ -70,3 +70,8 @@ def bot() -> None:
 def cu() -> None:
     """The content user API."""
     run("lcc-cu", sys.argv[1:])
+
+
+def rs() -> None:
+    """The registration server."""
+    run("lcc-rs", sys.argv[1:])

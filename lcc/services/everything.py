@@ -9,7 +9,7 @@ from __future__ import annotations
 from twisted.application.service import MultiService
 
 from lcc.config import Config
-from lcc.services import bot, botm, cu, qm, uns
+from lcc.services import bot, botm, cu, qm, rs, uns
 from lcc.services.common import HomeService, RoleOptions
 from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
@@ -27,7 +27,8 @@ def build(config: Config, outside: Outside) -> MultiService:
     """
     everything = MultiService()
     HomeService(config.home, outside.disk).setServiceParent(everything)
-    roles = [role.build(config, outside) for role in (qm, botm, bot, cu, uns)]
+    chosen = (qm, botm, bot, cu, uns, *((rs,) if config.rs.listen else ()))
+    roles = [role.build(config, outside) for role in chosen]
     for services in roles:
         services.setServiceParent(everything)
     add_console(everything, config, outside.reactor, config.manhole.listen, *roles)

@@ -8,7 +8,8 @@ twisted.web's channel trusts its peer in some ways that cost memory or a connect
 - A client has some time for the head and body of a request, from its first byte on, however steadily it sends.
 - A connection that is to be closed and whose peer does not take the rest is closed without it.
 - A body's length must be a sane number.
-- A body is not kept; one that is longer than it may be closes the connection.
+- A body is kept only where one is expected (:class:`BodyRequest`); one that is longer than it may be closes the
+  connection.
 - What still arrives after the connection was closed (over TLS it does) is not looked at.
 """
 
@@ -40,7 +41,12 @@ def text_header(request: Request, name: str) -> str | None:
 class GuardedRequest(Request):
     """A request without a body to speak of."""
 
+    body_bytes_max = BODY_BYTES_MAX
     _body_bytes = 0
+
+    def render(self, resrc: Any) -> None:
+        self.setHeader("server", "LCC")  # instead of twisted.web's version
+        super().render(resrc)
 
     def gotLength(self, length: int | None) -> None:
         # None: chunked; twisted.web would make a file for it.
@@ -48,8 +54,27 @@ class GuardedRequest(Request):
 
     def handleContentChunk(self, data: bytes) -> None:
         self._body_bytes += len(data)
-        if self._body_bytes > BODY_BYTES_MAX and self.channel is not None:
+        if self._body_bytes > self.body_bytes_max and self.channel is not None:
             self.channel.forceAbortClient()
+
+
+class BodyRequest(GuardedRequest):
+    """A request whose body is kept, in memory: :meth:`body` gives it."""
+
+    body_bytes_max = 16_384
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._pieces: list[bytes] = []
+
+    def handleContentChunk(self, data: bytes) -> None:
+        super().handleContentChunk(data)
+        if self._body_bytes <= self.body_bytes_max:
+            self._pieces.append(data)
+
+    def body(self) -> bytes:
+        """All of it."""
+        return b"".join(self._pieces)
 
 
 class GuardedChannel(HTTPChannel):

@@ -16,10 +16,15 @@ def party_of(address: Any) -> str:
     :param address: of Twisted; None: there is none.
     """
     host = getattr(address, "host", "")
+    return party_of_host(host) if isinstance(host, str) else ""
+
+
+def party_of_host(host: str) -> str:
+    """The same of an address as text; what is no address stands for itself."""
     try:
         found = ip_address(host.partition("%")[0])
     except ValueError:
-        return host if isinstance(host, str) else ""
+        return host
     if not isinstance(found, IPv6Address):
         return str(found)
     if found.ipv4_mapped is not None:

@@ -31,11 +31,12 @@ OURS = frozenset(
         "lcc-botm",
         "lcc-bot",
         "lcc-cu",
+        "lcc-rs",
         "lcc-export",
     }
 )
 EXPORTS = frozenset(export.commands)
-GROUPS = {"lcc-admin": {"provider", "user", "certificates"}}
+GROUPS = {"lcc-admin": {"provider", "user", "certificates", "register"}}
 """Tools whose first argument is a command, and which of these are groups of commands."""
 
 

@@ -7,23 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.domain import throttle
-from lcc.domain.throttle import Key, LoginThrottle, Throttle, Windows, address_key
-
-
-@pytest.mark.parametrize(
-    ("address", "key"),
-    [
-        ("192.0.2.1", "192.0.2.1"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
-        ("2001:db8:1:2::", "2001:db8:1:2::"),
-        ("fe80::1%eth0", "fe80::"),
-        ("::ffff:192.0.2.1", "192.0.2.1"),
-        ("no:address", "no:address"),
-        ("", ""),
-    ],
-)
-def test_what_an_address_counts_as(address: str, key: str) -> None:
-    assert address_key(address) == key
+from lcc.domain.throttle import Key, LoginThrottle, Throttle, Windows
 
 
 def test_so_often_and_again_when_the_window_is_over() -> None:
@@ -58,10 +42,15 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [key for key in keys if windows.count(key, 0.0)] == keys[-10:]
 
 
-def test_one_who_has_a_network_has_one_try() -> None:
+def test_passwords_are_counted_by_provider_and_by_where_they_come_from() -> None:
     login = LoginThrottle(2, 60.0)
-    for host in range(2):
-        assert not login.is_throttled(7 + host, f"2001:db8::{host + 1:x}", 0.0)
-        login.failed(f"2001:db8::{host + 1:x}", 0.0)
-    assert login.is_throttled(99, "2001:db8::ffff", 0.0)
-    assert not login.is_throttled(99, "2001:db8:0:1::1", 0.0)
+    for pid in (7, 8):
+        assert not login.is_throttled(pid, "192.0.2.1", 0.0)
+        login.tried(pid, 0.0)
+        login.failed("192.0.2.1", 0.0)
+    assert login.is_throttled(99, "192.0.2.1", 59.9) and not login.is_throttled(99, "192.0.2.1", 60.0)
+    assert not login.is_throttled(7, "192.0.2.2", 0.0)
+    login.tried(7, 0.0)
+    assert login.is_throttled(7, "192.0.2.2", 0.0)
+    login.passed(7, 0.0)
+    assert not login.is_throttled(7, "", 0.0)

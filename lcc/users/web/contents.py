@@ -21,6 +21,7 @@ from lcc.errors import UrlError
 from lcc.model import CachedUrl
 from lcc.storage.cache import url
 from lcc.storage.selected import views
+from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import text_header
 from lcc.users.access import Access
 from lcc.users.answers import Reads
@@ -28,7 +29,7 @@ from lcc.users.content import Content, ContentClient, ContentGone, ContentUnavai
 from lcc.users.query import QueryError, parse_query
 from lcc.users.records import CACHED
 from lcc.users.web.listings import asked_pairs
-from lcc.users.web.replies import Asked, HttpError
+from lcc.users.web.replies import Asked
 from lcc.users.web.streaming import Outlet
 
 _log = Logger()

@@ -5,11 +5,7 @@ It is made from the same tables as the interface itself: the fields of a questio
 
 from __future__ import annotations
 
-import json
 from typing import Any
-
-from twisted.web.resource import Resource
-from twisted.web.server import Request
 
 from lcc.users.formats import FIELDS as ROW_FIELDS
 from lcc.users.formats import FORMATS
@@ -199,17 +195,3 @@ def document(version: str) -> dict[str, Any]:
             },
         },
     }
-
-
-class OpenApi(Resource):
-    """The document, for everybody."""
-
-    isLeaf = True
-
-    def __init__(self, version: str) -> None:
-        super().__init__()
-        self._body = json.dumps(document(version), indent=1).encode() + b"\n"
-
-    def render_GET(self, request: Request) -> bytes:
-        request.setHeader("content-type", "application/json")
-        return self._body

@@ -7,6 +7,7 @@ from twisted.logger import Logger
 from twisted.web.server import Request
 
 from lcc.storage.cache import url
+from lcc.transport.http_replies import RETRY_SECONDS, HttpError
 from lcc.users.access import Access
 from lcc.users.answers import Reads
 from lcc.users.packages.kinds import KINDS, Kind, NotInstalled
@@ -14,7 +15,7 @@ from lcc.users.packages.production import GivenUp, NoRoom, Production, TooMany, 
 from lcc.users.query import Query, QueryError, parse_query
 from lcc.users.selection import Place, begin, read_page
 from lcc.users.web.listings import asked_pairs
-from lcc.users.web.replies import RETRY_SECONDS, Asked, HttpError
+from lcc.users.web.replies import Asked
 from lcc.users.web.streaming import Outlet
 
 _log = Logger()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Coroutine
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 
 from lcc.errors import StoreUnavailable
+from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, reply_json, run
 from lcc.transport.http_server import text_header
 from lcc.users.access import Access, AccessDenied, access_without_token, check_access
 from lcc.users.answers import Reads
@@ -20,37 +18,6 @@ from lcc.users.query import QueryError
 from lcc.users.tokens import StartAgain, TokenError
 
 _log = Logger()
-
-RETRY_SECONDS = 5
-"""What Retry-After says while the database cannot be reached."""
-
-
-class HttpError(Exception):
-    """An answer that is none.
-
-    :param status: of the reply.
-    :param text: what was wrong.
-    :param headers: further ones.
-    """
-
-    def __init__(self, status: int, text: str, **headers: str) -> None:
-        self.status = status
-        self.text = text
-        self.headers = headers
-        super().__init__(text)
-
-
-def reply_json(request: Request, status: int, body: dict[str, Any], headers: dict[str, str]) -> None:
-    """A short reply."""
-    data = json.dumps(body).encode() + b"\n"
-    request.setResponseCode(status)
-    request.setHeader("content-type", "application/json")
-    request.setHeader("content-length", str(len(data)))
-    for name, value in headers.items():
-        request.setHeader(name.replace("_", "-"), value)
-    if request.method != b"HEAD":
-        request.write(data)
-    request.finish()
 
 
 def bearer_token(request: Request) -> str | None:
@@ -95,7 +62,7 @@ class Asked(Resource):
         elif request.postpath and not self.takes_path:
             reply_json(request, 404, {"error": "there is nothing below it"}, {})
         else:
-            run(request, self._admitted, request)
+            run(request, _explain, self._admitted, request)
         return NOT_DONE_YET
 
     async def _admitted(self, request: Request) -> None:
@@ -107,30 +74,7 @@ class Asked(Resource):
         await self.answer(request, access)
 
 
-def run(request: Request, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-    """Let a coroutine answer a request."""
-    gone = request.notifyFinish()
-    working: Deferred[None] = ensureDeferred(function(*args))
-    gone.addErrback(lambda _: working.cancel())
-    working.addErrback(lambda failure: _failed(request, failure))
-
-
-def _failed(request: Request, failure: Failure) -> None:
-    if failure.check(CancelledError):
-        return
-    status, body, headers = _explain(failure)
-    if request.startedWriting or request.finished:
-        # Too late to say so: an answer that ends without its end mark says that it is not complete.
-        _log.info("An answer was cut off: {error}", error=body["error"])
-        request.unregisterProducer()
-        request.loseConnection()
-        return
-    if request.channel is not None:
-        request.unregisterProducer()  # an answer that had begun, without a byte of it written yet
-    reply_json(request, status, body, headers)
-
-
-def _explain(failure: Failure) -> tuple[int, dict[str, Any], dict[str, str]]:
+def _explain(failure: Failure) -> Explained:
     error = failure.value
     if isinstance(error, HttpError):
         return error.status, {"error": error.text}, error.headers

@@ -9,7 +9,8 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
 from lcc.config import CuConfig
-from lcc.transport.http_server import GuardedRequest, GuardedSite
+from lcc.transport.http_replies import JsonDocument, reply_json
+from lcc.transport.http_server import GuardedSite
 from lcc.transport.limited import LimitedFactory
 from lcc.users.answers import Reads
 from lcc.users.content import ContentClient
@@ -17,9 +18,8 @@ from lcc.users.packages.production import Workshop
 from lcc.users.watcher import ChangeWatcher
 from lcc.users.web.contents import Contents
 from lcc.users.web.listings import Changes, Listing
-from lcc.users.web.openapi import OpenApi
+from lcc.users.web.openapi import document
 from lcc.users.web.packages import Packages
-from lcc.users.web.replies import reply_json
 
 
 class _Nothing(Resource):
@@ -35,20 +35,6 @@ class _Nothing(Resource):
 class _Root(Resource):
     def getChild(self, path: bytes, request: Any) -> Resource:
         return _Nothing()
-
-
-class _Request(GuardedRequest):
-    """Without what twisted.web says of itself."""
-
-    def render(self, resrc: Any) -> None:
-        self.setHeader("server", "LCC")
-        super().render(resrc)
-
-
-class UserSite(GuardedSite):
-    """The site."""
-
-    requestFactory = _Request
 
 
 def build_site(
@@ -72,6 +58,6 @@ def build_site(
     root.putChild(b"changes", Changes(database, without, reactor, stall, watcher, settings.wait_max))
     root.putChild(b"content", Contents(database, without, content, reactor, stall))
     root.putChild(b"package", Packages(database, without, workshop, reactor, stall))
-    site = UserSite(root, timeout=settings.idle_timeout, reactor=reactor)
-    root.putChild(b"openapi.json", OpenApi(version("lcc")))
+    site = GuardedSite(root, timeout=settings.idle_timeout, reactor=reactor)
+    root.putChild(b"openapi.json", JsonDocument(document(version("lcc"))))
     return LimitedFactory(site, settings.connections_max, "content users over HTTP", settings.connections_per_address)

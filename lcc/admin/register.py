@@ -1,0 +1,207 @@
+"""``lcc-admin register``: registrations, both steps of them, and the operator's word on those that wait for it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import attrs
+import click
+import pymysql
+from twisted.internet.task import react
+from twisted.internet.threads import deferToThreadPool
+
+from lcc.admin.context import RETRIES, Admin, DatabaseFailed, Failed, pass_admin
+from lcc.admin.output import Column, Listing, json_option
+from lcc.admin.values import PID
+from lcc.errors import RegistrationRefused, StoreUnavailable
+from lcc.fetchers.registry import build_fetchers
+from lcc.model import Progress, Proves, Registration
+from lcc.roles.rs.assembly import Assembly, Means
+from lcc.roles.rs.given import Given
+from lcc.roles.rs.letters import done_letter, utc
+from lcc.roles.rs.prover import NotProven
+from lcc.roles.rs.registrar import Registrar
+from lcc.roles.rs.web.api import given_object, registration_object
+from lcc.storage.database import Database
+from lcc.storage.migrations import SchemaError
+from lcc.storage.registrations import approve_registration, list_registrations, remove_registration
+
+_COLUMNS = (
+    Column("number", 6, "number"),
+    Column("kind", 8),
+    Column("state", 6),
+    Column("pid", 5, "number"),
+    Column("expires", 19, "time", title="expires (UTC)"),
+    Column("contact", 24),
+    Column("roots"),
+)
+
+
+@click.group("register")
+def register_group() -> None:
+    """Registrations: asked for, proven by a file on the site, and approved where that is wanted ([rs] approval)."""
+
+
+@register_group.command("ask")
+@click.option("--site", required=True, help="URL of the site: the highest folder that its owner can put a file into.")
+@click.option("--contact", help="Mail address of who answers for it.")
+@click.option("--bandwidth", help="Wished: bytes per second.")
+@click.option("--hours", help="Wished: when it may be fetched from, such as 0-8,22-23.")
+@click.option("--timezone", help="Of these hours; without: the LCC's.")
+@click.option("--priority", help="Wished: 0 to what [rs] priority_max allows.")
+@click.option("--root-of", type=PID, help="The site shall be a further root of this provider.")
+@click.option("--password-of", type=PID, help="This provider, of which the site is a root, shall get a new password.")
+@click.option("--mail", is_flag=True, help="Send what is given out to the contact, too.")
+@json_option
+@pass_admin
+def ask_command(
+    admin: Admin, /, root_of: int | None, password_of: int | None, mail: bool, as_json: bool, **values: str | None
+) -> None:
+    """Step one: print the secret, the file to put it in, and, once, the password."""
+    fields = {name: value for name, value in values.items() if value is not None}
+    if root_of is not None and password_of is not None:
+        raise click.UsageError("--root-of and --password-of are two registrations")
+    if root_of is not None or password_of is not None:
+        unused = [name for name in fields if name != "site"]
+        if unused:
+            raise click.UsageError(f"--{unused[0]} is for new providers")
+    if mail:
+        if not admin.config.mail.host or root_of is not None or password_of is not None:
+            raise click.UsageError("--mail needs a mail server ([mail] host), and a new provider")
+        fields["mail"] = "yes"
+
+    async def ask(registrar: Registrar) -> Given:
+        if root_of is not None:
+            return await registrar.root_for(root_of, fields)
+        if password_of is not None:
+            return await registrar.ask_password({**fields, "pid": str(password_of)})
+        return await registrar.ask_provider(fields)
+
+    given = _registering(admin, ask)
+    if as_json:
+        click.echo(json.dumps(given_object(given)))
+        return
+    registration = given.registration
+    click.echo(f"registration: {registration.number}")
+    click.echo(f"file: {registration.file}")
+    click.echo(f"secret: {given.secret}")
+    for url in given.urls:
+        click.echo(f"url: {url}")
+    if given.password:
+        click.echo(f"password: {given.password}")
+    click.echo(f"expires: {utc(registration.expires)}")
+    click.echo(f"then: lcc-admin register check {registration.number}")
+
+
+@register_group.command("check")
+@click.argument("number", type=PID)
+@json_option
+@pass_admin
+def check_registration_command(admin: Admin, number: int, as_json: bool) -> None:
+    """Step two: fetch the secret from the site, now."""
+    _tell(admin, _registering(admin, lambda registrar: registrar.check_number(number)), as_json)
+
+
+@register_group.command("approve")
+@click.argument("number", type=PID)
+@json_option
+@pass_admin
+def approve_command(admin: Admin, number: int, as_json: bool) -> None:
+    """Agree to a registration that is proven: what it asked for is so from now on."""
+
+    async def approve(registrar: Registrar, database: Database) -> Registration:
+        done = await database.write(approve_registration, number, admin.config.rs, admin.now())
+        if done.contact:
+            registrar.send(done_letter(done, done.contact))
+        return done
+
+    _tell(admin, _registering(admin, approve, with_database=True), as_json)
+
+
+@register_group.command("list")
+@json_option
+@pass_admin
+def list_command(admin: Admin, as_json: bool) -> None:
+    """List the registrations that are under way, and those that were done lately."""
+    listing = Listing(_COLUMNS, as_json)
+    with admin.database() as database:
+        registrations = database.interact(list_registrations, admin.now())
+    for each in registrations:
+        wishes = attrs.asdict(each.wishes)
+        wishes["bandwidth"] = wishes.pop("bandwidth_bytes")
+        listing.row({**registration_object(each), "contact": each.contact, "created": each.created, **wishes})
+    listing.end("no registration is under way")
+
+
+@register_group.command("remove")
+@click.argument("number", type=PID)
+@pass_admin
+def remove_command(admin: Admin, number: int) -> None:
+    """Forget a registration; a provider that came of it stays."""
+    with admin.database() as database:
+        if not database.write(remove_registration, number):
+            raise Failed(f"there is no registration {number}")
+
+
+def _tell(admin: Admin, registration: Registration, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(registration_object(registration)))
+    elif registration.state is Progress.PROVEN:
+        click.echo(f"the secret was found; it waits for lcc-admin register approve {registration.number}")
+    else:
+        what = {
+            Proves.PROVIDER: "registered as",
+            Proves.ROOT: "a further root of",
+            Proves.PASSWORD: "the new password is good for",
+        }
+        click.echo(f"{what[registration.kind]} provider {registration.pid}")
+
+
+def _registering(admin: Admin, do: Callable[..., Awaitable[Any]], with_database: bool = False) -> Any:
+    """What ``do(registrar)`` gives, or ``do(registrar, database)``.
+
+    :raises Failed: it cannot be.
+    """
+    with admin.database():
+        pass  # it is there, and can be used: said in plain words if not
+    config, results = admin.config, []
+    settings = attrs.evolve(config.database, retries=min(config.database.retries, RETRIES))
+
+    async def run(reactor: Any) -> None:
+        database = Database(settings.url, config.home, reactor, settings, random=Random())
+        means = Means(
+            reactor,
+            time.time,
+            lambda: secrets.token_hex(8),
+            lambda path: config.under_home(path).read_text(encoding="utf-8"),
+            lambda function, *args: deferToThreadPool(reactor, reactor.getThreadPool(), function, *args),
+            build_fetchers,
+        )
+        database.start()
+        assembly = Assembly(config, database, means)
+        try:
+            results.append(await (do(assembly.registrar, database) if with_database else do(assembly.registrar)))
+        except NotProven as error:
+            results.append(Failed(f"the secret was not found: {error}"))
+        except RegistrationRefused as refused:
+            results.append(Failed("\n".join([refused.text, *(f"{name}: {f}" for name, f in refused.faults.items())])))
+        except (StoreUnavailable, SchemaError, sqlite3.Error, pymysql.MySQLError) as error:
+            results.append(DatabaseFailed(f"the database cannot be reached: {error}"))
+        await assembly.close()
+        await database.stop()
+
+    try:
+        react(run)
+    except SystemExit as ended:
+        if ended.code:
+            raise
+    (result,) = results
+    if isinstance(result, Exception):
+        raise result
+    return result

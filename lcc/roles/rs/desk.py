@@ -1,0 +1,39 @@
+"""What a registration server shows and takes at the console."""
+
+from __future__ import annotations
+
+import attrs
+
+from lcc.domain.wording import Lines, duration, number
+from lcc.roles.rs.registrar import Registrar
+
+
+class RsDesk:
+    """The commands of a registration server."""
+
+    def __init__(self, engine: Registrar) -> None:
+        self.engine = engine
+
+    def est(self) -> Lines:
+        """As :mod:`lcc.console.helpers` says."""
+        engine = self.engine
+        stands = "takes registrations"
+        if engine.paused_since is not None:
+            stands = f"PAUSED for {duration(engine.now() - engine.paused_since)}, takes no registrations"
+        counts = (f"{name.replace('_', ' ')} {count:,}" for name, count in attrs.asdict(engine.counters).items())
+        return [
+            ("registration", stands),
+            ("approval", "the operator's is needed" if engine.settings.approval else "none is needed"),
+            ("looked at", f"{number(engine.prover.running, 'site')} at present"),
+            ("since start", ", ".join(counts)),
+        ]
+
+    def pause(self) -> Lines:
+        """As :mod:`lcc.console.helpers` says: nothing is asked for, and no site looked at."""
+        self.engine.pause()
+        return [("paused", 'who registers is told "try again later" until resume()')]
+
+    def resume(self) -> Lines:
+        """As :mod:`lcc.console.helpers` says."""
+        self.engine.resume()
+        return [("resumed", "registrations are taken again")]

@@ -1,0 +1,88 @@
+"""Who may ask, and how often: counted by where somebody comes from, and by the site that is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from lcc.config import RsConfig
+from lcc.domain.sites import host_of
+from lcc.domain.throttle import Key, LoginThrottle, Throttle
+from lcc.errors import RegistrationRefused
+from lcc.transport.shares import party_of_host
+
+DENIED_SECONDS = 0.5
+"""A wrong password is answered after this time, or a multiple of it: else the time would tell whether there is such a
+provider."""
+
+
+class Gate:
+    """Counts.
+
+    :param clock: the reactor or a clock.
+    """
+
+    def __init__(self, settings: RsConfig, clock: IReactorTime) -> None:
+        window = settings.throttle_window
+        self._clock = clock
+        self._asks = Throttle(settings.asks_max, window)
+        self._checks = Throttle(settings.checks_max, window)
+        self._logins = LoginThrottle(settings.failed_logins, window)
+        self._window = window
+
+    def ask(self, address: str, folders: Iterable[str]) -> None:
+        """A registration is asked for.
+
+        :param address: where from; empty: not known.
+        :param folders: what is meant.
+        :raises RegistrationRefused: too often.
+        """
+        self._pass(self._asks, address, folders)
+
+    def check(self, address: str, folders: Iterable[str]) -> None:
+        """Secrets are to be fetched.
+
+        :raises RegistrationRefused: too often.
+        """
+        self._pass(self._checks, address, folders)
+
+    def check_login(self, pid: int, address: str) -> None:
+        """A password is about to be looked at.
+
+        :raises RegistrationRefused: too many were wrong.
+        """
+        if self._logins.is_throttled(pid, party_of_host(address), self._clock.seconds()):
+            raise RegistrationRefused("throttled", "too many wrong passwords, try again later", {}, self._window)
+
+    def tried(self, pid: int) -> None:
+        """As :meth:`lcc.domain.throttle.LoginThrottle.tried`."""
+        self._logins.tried(pid, self._clock.seconds())
+
+    def passed(self, pid: int) -> None:
+        """As :meth:`lcc.domain.throttle.LoginThrottle.passed`."""
+        self._logins.passed(pid, self._clock.seconds())
+
+    async def failed(self, address: str, begun: float) -> None:
+        """The password was wrong.  Waits until the answer tells nothing by when it comes.
+
+        :param begun: when the question came.
+        """
+        now = self._clock.seconds()
+        self._logins.failed(party_of_host(address), now)
+        passed = now - begun
+        done: Deferred[None] = Deferred(lambda _: timer.cancel())
+        timer = self._clock.callLater(
+            DENIED_SECONDS * (passed // DENIED_SECONDS + 1) - passed, lambda: done.callback(None)
+        )
+        await done
+
+    def _pass(self, throttle: Throttle, address: str, folders: Iterable[str]) -> None:
+        keys: list[Key] = [("site", host) for host in dict.fromkeys(map(host_of, folders))]
+        if address:
+            keys.append(("address", party_of_host(address)))
+        wait = throttle.take(keys, self._clock.seconds())
+        if wait:
+            text = "too many requests from this address, or for this site: try again later"
+            raise RegistrationRefused("throttled", text, {}, wait)

@@ -1,0 +1,360 @@
+"""The registration server's engine.
+
+Owns: nothing; what is under way is in the database, and counts of who asks too often are in memory.
+Strategy: two steps.  The first gives out a secret, the file to put it in, a ticket to go on with, and a password; the
+database gets hashes of them only.  The second fetches the secret from the site at once; when it is found, what was
+asked for is carried out in one transaction, or waits for the operator (``[rs] approval``).
+Failures: what cannot be is a RegistrationRefused, a secret that is not found a NotProven; both say exactly why.  A
+database that cannot be reached is StoreUnavailable.  The process may be killed at any moment: the second step is
+carried out once, however often it is asked for.
+Diagnostics: each registration that is asked for or carried out is logged with its number, never with a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from lcc.config import RsConfig
+from lcc.domain.sites import is_provable
+from lcc.domain.wishes import Allowed, read_contact, read_site, read_wishes
+from lcc.errors import RegistrationRefused, StoreUnavailable
+from lcc.interfaces import IRegistrationStore
+from lcc.model import Progress, Proves, Provider, Registration, Wishes
+from lcc.roles.rs.gate import Gate
+from lcc.roles.rs.given import Given
+from lcc.roles.rs.letters import done_letter, given_letter
+from lcc.roles.rs.prover import NotProven, Prover
+from lcc.storage.passwords import DUMMY_HASH, hash_password, is_slow, verify_password
+from lcc.transport.mail import Mail
+
+_log = Logger()
+T = TypeVar("T")
+
+SWEEP_SECONDS = 60.0
+"""Between two looks at what has expired."""
+_TICKET = re.compile(r"([1-9][0-9]{0,9})-([0-9a-f]{32})", re.ASCII).fullmatch
+_PID = re.compile(r"[1-9][0-9]{0,9}", re.ASCII).fullmatch
+_PASSWORD_CHARS = 1024
+_UNKNOWN = "there is no such registration, or it has expired"
+
+Fields = Mapping[str, str]
+"""What somebody has filled in: name of a field -> text."""
+
+
+@attrs.define
+class Counters:
+    """Since the start."""
+
+    asked_for: int = 0
+    proven: int = 0
+    not_proven: int = 0
+    expired: int = 0
+
+
+class Registrar:
+    """Registers.
+
+    :param allowed: what may be wished for.
+    :param clock: the reactor or a clock.
+    :param now: seconds since 1970.
+    :param token: gives 16 hexadecimal digits that nobody can guess.
+    :param in_thread: calls a function that takes long, in a thread.
+    :param send: sends a mail, and tells nobody how that went; None: there is no mail server.
+    :ivar paused_since: seconds since 1970; None: it is not paused.
+    """
+
+    def __init__(
+        self,
+        settings: RsConfig,
+        allowed: Allowed,
+        store: IRegistrationStore,
+        prover: Prover,
+        clock: IReactorTime,
+        now: Callable[[], float],
+        token: Callable[[], str],
+        in_thread: Callable[..., Deferred[Any]],
+        send: Callable[[Mail], None] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.allowed = allowed
+        self._store = store
+        self.prover = prover
+        self._clock = clock
+        self.now = now
+        self.counters = Counters()
+        self.paused_since: float | None = None
+        self._token = token
+        self._in_thread = in_thread
+        self._send = send
+        self._gate = Gate(settings, clock)
+        self._sweeper = LoopingCall(self._sweep)
+        self._sweeper.clock = clock
+        self._sweeping: Deferred[Any] | None = None
+
+    @property
+    def mails(self) -> bool:
+        """Letters can be sent."""
+        return self._send is not None
+
+    def start(self) -> None:
+        """Forget what expires, from now on."""
+        self._sweeping = self._sweeper.start(SWEEP_SECONDS)
+
+    def stop(self) -> None:
+        """End."""
+        if self._sweeper.running:
+            self._sweeper.stop()
+
+    def pause(self) -> None:
+        """Take nothing on, until :meth:`resume`."""
+        if self.paused_since is None:
+            self.paused_since = self.now()
+
+    def resume(self) -> None:
+        """End what :meth:`pause` began."""
+        self.paused_since = None
+
+    # Step one.
+
+    async def ask_provider(self, fields: Fields, address: str = "") -> Given:
+        """Somebody wants to be a provider.
+
+        :param fields: ``contact``, ``site``, ``bandwidth``, ``hours``, ``timezone``, ``priority``; ``mail``, if what
+            is given out shall be sent to the contact, too.
+        :param address: where it was asked from; empty: nobody counts that.
+        :raises RegistrationRefused: it cannot be.
+        """
+        faults: dict[str, str] = {}
+        contact = read_contact(fields, faults)
+        site = read_site(fields, self.allowed, faults)
+        wishes = read_wishes(fields, self.allowed, faults)
+        _check_faults(faults)
+        self._gate.ask(address, [site])
+        return await self._give(Proves.PROVIDER, (site,), fields, contact=contact, wishes=wishes)
+
+    async def ask_root(self, fields: Fields, address: str = "") -> Given:
+        """A provider wants a further root.
+
+        :param fields: ``pid``, ``password``, ``site``, ``mail``.
+        :raises RegistrationRefused: it cannot be.
+        """
+        faults: dict[str, str] = {}
+        pid = _read_pid(fields, faults)
+        if not 0 < len(fields.get("password", "")) <= _PASSWORD_CHARS:
+            faults["password"] = "the provider's password is needed"
+        site = read_site(fields, self.allowed, faults)
+        _check_faults(faults)
+        self._gate.ask(address, [site])
+        provider = await self._log_in(pid, fields["password"], address)
+        return await self._give_root(provider, site, fields)
+
+    async def root_for(self, pid: int, fields: Fields) -> Given:
+        """The same for an operator, who needs no password.
+
+        :param fields: ``site``.
+        """
+        faults: dict[str, str] = {}
+        site = read_site(fields, self.allowed, faults)
+        _check_faults(faults)
+        provider = await self._ask(self._store.provider(pid))
+        if provider is None:
+            raise RegistrationRefused("unknown", f"there is no provider {pid}")
+        return await self._give_root(provider, site, fields)
+
+    async def _give_root(self, provider: Provider, site: str, fields: Fields) -> Given:
+        if site in provider.roots:
+            raise RegistrationRefused("faults", "this cannot be", {"site": f"{site} is a root of it already"})
+        if len(provider.roots) >= self.settings.roots_max:
+            raise RegistrationRefused("full", f"a provider may have {self.settings.roots_max} roots here")
+        return await self._give(Proves.ROOT, (site,), fields, contact=provider.contact, pid=provider.pid)
+
+    async def ask_password(self, fields: Fields, address: str = "") -> Given:
+        """A provider has lost its password.  It has to prove all of its roots: the password is good for all of them.
+
+        :param fields: ``pid``; ``site``, one of its roots, so that nobody else is told the others; ``mail``.
+        :raises RegistrationRefused: it cannot be.
+        """
+        faults: dict[str, str] = {}
+        pid = _read_pid(fields, faults)
+        site = read_site(fields, attrs.evolve(self.allowed, any_port=True), faults)
+        _check_faults(faults)
+        self._gate.ask(address, [site])
+        provider = await self._ask(self._store.provider(pid))
+        if provider is None or site not in provider.roots:
+            raise RegistrationRefused("unknown", f"there is no provider {pid} with the root {site}")
+        hopeless = [root for root in provider.roots if not is_provable(root)]
+        if hopeless:
+            text = f"{hopeless[0]}, one of its roots, cannot be proven here: ask the operator for a password"
+            raise RegistrationRefused("not-provable", text)
+        return await self._give(Proves.PASSWORD, provider.roots, fields, contact=provider.contact, pid=pid)
+
+    # Step two.
+
+    async def look(self, ticket: str) -> Registration:
+        """How far a registration is.
+
+        :param ticket: as it was given out.
+        :raises RegistrationRefused: there is none.
+        """
+        match = _TICKET(ticket)
+        number, key = (int(match[1]), match[2]) if match else (0, "")
+        registration = await self._ask(self._store.find(number, int(self.now())))
+        # One text and one cost, whatever is wrong with it.
+        right = verify_password(key, DUMMY_HASH if registration is None else registration.ticket_hash)
+        if registration is None or not right:
+            raise RegistrationRefused("unknown", _UNKNOWN)
+        return registration
+
+    async def check(self, ticket: str, address: str = "") -> Registration:
+        """Fetch the secret now, and go on if it is found.
+
+        :returns: the registration, done or waiting for the operator.
+        :raises NotProven: the secret was not found.
+        :raises RegistrationRefused: it cannot be.
+        """
+        return await self._check(await self.look(ticket), address)
+
+    async def check_number(self, number: int) -> Registration:
+        """The same for an operator, who needs no ticket."""
+        registration = await self._ask(self._store.find(number, int(self.now())))
+        if registration is None:
+            raise RegistrationRefused("unknown", _UNKNOWN)
+        return await self._check(registration, "")
+
+    async def _check(self, registration: Registration, address: str) -> Registration:
+        if registration.state is not Progress.ASKED:
+            return registration
+        self._check_pause()
+        self._gate.check(address, registration.folders)
+        try:
+            private = await self.prover.prove(registration)
+        except NotProven:
+            self.counters.not_proven += 1
+            raise
+        self.counters.proven += 1
+        done = await self._ask(self._store.prove(registration.number, private, int(self.now())))
+        _log.info(
+            "Registration {number} ({kind}) of {folders} is proven: {state}, provider {pid}",
+            number=done.number,
+            kind=done.kind.value,
+            folders=" ".join(done.folders),
+            state=done.state.value,
+            pid=done.pid,
+        )
+        if done.state is Progress.DONE and done.contact:
+            self.send(done_letter(done, done.contact))
+        return done
+
+    def send(self, mail: Mail) -> None:
+        """Send a mail, if there is a mail server."""
+        if self._send is not None:
+            self._send(mail)
+
+    async def _log_in(self, pid: int, password: str, address: str) -> Provider:
+        begun = self._clock.seconds()
+        self._gate.check_login(pid, address)
+        provider = await self._ask(self._store.provider(pid))
+        self._gate.check_login(pid, address)  # others may have been tried while this one waited
+        self._gate.tried(pid)
+        stored = DUMMY_HASH if provider is None else provider.password_hash
+        if is_slow(stored):
+            right = await self._in_thread(verify_password, password, stored)
+        else:
+            right = verify_password(password, stored)
+        if provider is None or not right:
+            await self._gate.failed(address, begun)
+            raise RegistrationRefused("denied", "no such provider or wrong password")
+        self._gate.passed(pid)
+        return provider
+
+    async def _give(
+        self,
+        kind: Proves,
+        folders: tuple[str, ...],
+        fields: Fields,
+        *,
+        contact: str,
+        wishes: Wishes = Wishes(),  # noqa: B008  # it is frozen
+        pid: int = 0,
+    ) -> Given:
+        self._check_pause()
+        now = int(self.now())
+        key, secret = self._secret(), self._secret()
+        password = "" if kind is Proves.ROOT else self._secret()
+        registration = Registration(
+            kind=kind,
+            ticket_hash=hash_password(key, generated=True),
+            secret_hash=hash_password(secret, generated=True),
+            password_hash=hash_password(password, generated=True) if password else "",
+            file=f"lcc-{self._token()}.txt",
+            folders=folders,
+            created=now,
+            expires=now + self.settings.expiry,
+            contact=contact,
+            wishes=wishes,
+            pid=pid,
+        )
+        number = await self._ask(self._store.open(registration))
+        given = Given(attrs.evolve(registration, number=number), f"{number}-{key}", secret, password)
+        self.counters.asked_for += 1
+        _log.info(
+            "Registration {number} ({kind}) of {folders} is asked for",
+            number=number,
+            kind=kind.value,
+            folders=" ".join(folders),
+        )
+        # A new password is sent to nobody who has not proven anything: who asks sees it, the provider hears of it.
+        if fields.get("mail") and kind is Proves.PROVIDER:
+            self.send(given_letter(given, self.settings))
+        return given
+
+    def _check_pause(self) -> None:
+        if self.paused_since is not None:
+            raise RegistrationRefused("busy", "no registrations are taken at present, try again later", {}, 60.0)
+
+    def _secret(self) -> str:
+        """128 bits."""
+        return self._token() + self._token()
+
+    async def _sweep(self) -> None:
+        try:
+            removed = await self._store.remove_expired(int(self.now()))
+        except StoreUnavailable:
+            return  # the store has logged it
+        except Exception:
+            _log.failure("Expired registrations could not be removed")
+            return
+        self.counters.expired += removed
+        if removed:
+            _log.info("{removed} registrations have expired", removed=removed)
+
+    def _ask(self, question: Deferred[T]) -> Deferred[T]:
+        """What the database answers, if it does in time."""
+
+        def late(_result: Any, _seconds: float) -> Any:
+            raise StoreUnavailable("the database does not answer")
+
+        answer: Deferred[T] = Deferred()
+        question.addBoth(lambda result: None if answer.called else answer.callback(result))
+        return answer.addTimeout(self.settings.database_timeout, self._clock, late)
+
+
+def _read_pid(fields: Fields, faults: dict[str, str]) -> int:
+    text = fields.get("pid", "").strip()
+    if _PID(text):
+        return int(text)
+    faults["pid"] = "the number of the provider is needed"
+    return 0
+
+
+def _check_faults(faults: dict[str, str]) -> None:
+    if faults:
+        raise RegistrationRefused("faults", "this cannot be", faults)

@@ -1,0 +1,173 @@
+"""The fields that are filled in: the same ones in pages, in the HTTP API, and in its document."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qsl
+
+import attrs
+
+from lcc.domain.wishes import CONTACT_CHARS, HOURS_CHARS
+from lcc.errors import RegistrationRefused
+from lcc.model import Proves
+from lcc.transport.http_replies import HttpError
+from lcc.transport.http_server import BodyRequest, text_header
+
+FIELDS_MAX = 30
+VALUE_CHARS = 5000
+
+
+@attrs.frozen
+class Field:
+    """Something to fill in.
+
+    :ivar name: in the API, and in what is said of faults.
+    :ivar label, hint: for people.
+    :ivar kind: of the HTML input.
+    :ivar example: shown in the document.
+    :ivar listed: values are suggested from the page's list of time zones.
+    """
+
+    name: str
+    label: str
+    hint: str
+    kind: str = "text"
+    required: bool = False
+    complete: str = "off"
+    chars_max: int = 100
+    example: str = ""
+    listed: bool = False
+
+
+CONTACT = Field(
+    "contact",
+    "Your mail address",
+    "Where the operator of the cache can reach you.",
+    "email",
+    True,
+    "email",
+    CONTACT_CHARS,
+    "webmaster@example.org",
+)
+SITE = Field(
+    "site",
+    "URL of the site",
+    "The highest folder that you can put a file into; what is in it and below it can be told of later.",
+    "url",
+    True,
+    "url",
+    4000,
+    "https://www.example.org/",
+)
+BANDWIDTH = Field(
+    "bandwidth",
+    "Bandwidth, in bytes per second",
+    "How fast your site may be fetched from. Empty: as fast as is allowed here.",
+    example="1000000",
+    chars_max=18,
+)
+HOURS = Field(
+    "hours",
+    "Hours",
+    "When your site may be fetched from, such as 22-6 or 0-8,12. Empty: always.",
+    example="22-6",
+    chars_max=HOURS_CHARS,
+)
+TIMEZONE = Field(
+    "timezone",
+    "Time zone of these hours",
+    "Such as Europe/Amsterdam. Empty: that of the cache.",
+    example="Europe/Amsterdam",
+    listed=True,
+)
+PRIORITY = Field("priority", "Priority", "Higher ones are fetched first. Empty: 0.", example="0", chars_max=1)
+PID = Field(
+    "pid",
+    "Number of the provider",
+    "As it was told at first.",
+    required=True,
+    example="7",
+    chars_max=10,
+)
+PASSWORD = Field(
+    "password", "Its password", "", "password", True, "current-password", 1024, "0123456789abcdef0123456789abcdef"
+)
+ROOT = attrs.evolve(
+    SITE, label="URL of one of its roots", hint="Any of them; the file has to be put into each of them."
+)
+
+FORMS: dict[Proves, tuple[Field, ...]] = {
+    Proves.PROVIDER: (CONTACT, SITE, BANDWIDTH, HOURS, TIMEZONE, PRIORITY),
+    Proves.ROOT: (PID, PASSWORD, SITE),
+    Proves.PASSWORD: (PID, ROOT),
+}
+"""What has to be filled in for what."""
+
+
+def form_fields(request: BodyRequest) -> dict[str, str]:
+    """What a form that was sent has in its fields.
+
+    :raises HttpError: it is no such form.
+    """
+    kind = (text_header(request, "content-type") or "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise HttpError(415, "a form is needed")
+    try:
+        pairs = parse_qsl(
+            request.body().decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX
+        )
+    except ValueError:
+        raise HttpError(400, "this is no form of ours") from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise HttpError(400, "a field comes twice")
+    return _checked(fields)
+
+
+def json_fields(request: BodyRequest) -> dict[str, str]:
+    """The members of a JSON object that was sent, numbers as text; null and false are none.
+
+    :raises HttpError: it is none, or holds something else.
+    """
+    kind = (text_header(request, "content-type") or "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HttpError(415, "the body must be JSON (Content-Type: application/json)")
+    try:
+        given: Any = json.loads(request.body())
+    except (ValueError, RecursionError):
+        raise HttpError(400, "the body is no JSON") from None
+    if not isinstance(given, dict):
+        raise HttpError(400, "the body must be a JSON object")
+    fields: dict[str, str] = {}
+    faults: dict[str, str] = {}
+    for name, value in given.items():
+        if isinstance(value, str):
+            fields[name] = value
+        elif value is True:
+            fields[name] = "yes"
+        elif isinstance(value, int) and value is not False:
+            fields[name] = str(value)
+        elif value is not None and value is not False:
+            faults[name[:80]] = "must be a text or a whole number"
+    if faults:
+        raise RegistrationRefused("faults", "this cannot be", faults)
+    return _checked(fields)
+
+
+def check_names(fields: dict[str, str], *names: str) -> None:
+    """
+    :raises RegistrationRefused: there is a field of another name.
+    """
+    faults = {name[:80]: "there is no such field" for name in fields if name not in names}
+    if faults:
+        raise RegistrationRefused("faults", "this cannot be", faults)
+
+
+def _checked(fields: dict[str, str]) -> dict[str, str]:
+    faults = {
+        name[:80]: f"at most {VALUE_CHARS} characters" for name, value in fields.items() if len(value) > VALUE_CHARS
+    }
+    if faults:
+        raise RegistrationRefused("faults", "this cannot be", faults)
+    return fields

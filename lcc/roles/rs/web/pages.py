@@ -1,0 +1,344 @@
+"""The web pages: forms that work without JavaScript, all text escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Request
+
+from lcc.errors import RegistrationRefused
+from lcc.model import Progress, Proves, Registration
+from lcc.roles.rs.given import Given, file_urls
+from lcc.roles.rs.letters import utc
+from lcc.roles.rs.prover import NotProven
+from lcc.roles.rs.registrar import Registrar
+from lcc.roles.rs.web.failures import explain, explain_refusal
+from lcc.roles.rs.web.forms import FORMS, form_fields
+from lcc.transport.http_replies import Explained, client_address, reply, run
+from lcc.transport.http_security import FormGuard, set_page_headers
+from lcc.transport.http_server import BodyRequest
+
+HTML = "text/html; charset=utf-8"
+STALE = "This form was open for too long, or was not sent from this site: please send it again."
+AGAIN = frozenset(["faults", "denied", "unknown", "not-provable", "full", "throttled"])
+"""What is said with the form below it, so that it can be sent again."""
+
+
+@attrs.frozen
+class Page:
+    """A form's page."""
+
+    title: str
+    intro: str
+    button: str
+
+
+PAGES = {
+    b"register": (
+        Proves.PROVIDER,
+        Page(
+            "Register a site",
+            "What you wish for can be changed later by the operator of the cache.",
+            "Get a secret and a password",
+        ),
+    ),
+    b"root": (
+        Proves.ROOT,
+        Page(
+            "Add another site to a provider",
+            "For somebody who is registered already and has a further site, or a higher folder of the same one.",
+            "Get a secret",
+        ),
+    ),
+    b"password": (
+        Proves.PASSWORD,
+        Page(
+            "Get a new password",
+            "Who can put a file on all sites of a provider gets a new password for it; the old one is void then.",
+            "Get a secret and a password",
+        ),
+    ),
+}
+
+
+class Templates:
+    """Makes HTML.
+
+    :param timezones: names that are suggested.
+    """
+
+    def __init__(self, registrar: Registrar, timezones: tuple[str, ...]) -> None:
+        environment = Environment(
+            loader=PackageLoader("lcc.roles.rs.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        settings = registrar.settings
+        environment.globals.update(
+            timezones=timezones,
+            uns=settings.uns or "HOST:9000",
+            priority_max=settings.priority_max,
+            limits={
+                "bandwidth": f"At most {settings.bandwidth_max}." if settings.bandwidth_max else "",
+                **dict.fromkeys(["contact", "site", "hours", "timezone", "priority", "pid", "password"], ""),
+            },
+        )
+        names = ("start", "form", "given", "registration", "message")
+        self._templates = {name: environment.get_template(f"{name}.html") for name in names}
+        loader = environment.loader
+        assert loader is not None
+        self.style = loader.get_source(environment, "style.css")[0].encode()
+
+    def make(self, name: str, **values: Any) -> bytes:
+        """A page."""
+        return self._templates[name].render(**values).encode()
+
+
+class Pages:
+    """What all pages share."""
+
+    def __init__(self, registrar: Registrar, templates: Templates, guard: FormGuard, secure: bool) -> None:
+        self.registrar = registrar
+        self.templates = templates
+        self.guard = guard
+        self._secure = secure
+
+    def reply(self, request: Request, status: int, name: str, headers: dict[str, str], **values: Any) -> None:
+        """Reply with a page."""
+        set_page_headers(request, self._secure)
+        reply(request, status, HTML, self.templates.make(name, **values), headers)
+
+    def show(self, request: Request, explained: Explained) -> None:
+        """Reply with a failure."""
+        status, told, headers = explained
+        title = "This cannot be" if status < 500 else "Not now"
+        self.reply(request, status, "message", headers, title=title, text=told["error"])
+
+    def address(self, request: Request) -> str:
+        """Where it comes from."""
+        return client_address(request, self.registrar.settings.proxy)
+
+
+class _Page(Resource):
+    """A page; override the methods that it has."""
+
+    isLeaf = True
+    methods: tuple[bytes, ...] = (b"GET", b"HEAD")
+
+    def __init__(self, pages: Pages) -> None:
+        super().__init__()
+        self.pages = pages
+
+    async def get(self, request: BodyRequest) -> None:
+        """Answer GET and HEAD."""
+        raise NotImplementedError
+
+    async def post(self, request: BodyRequest) -> None:
+        """Answer POST."""
+        raise NotImplementedError
+
+    def render(self, request: Any) -> int:
+        if request.method not in self.methods:
+            allow = b", ".join(self.methods).decode()
+            self.pages.show(request, (405, {"error": f"Only {allow}."}, {"allow": allow}))
+        elif request.postpath and not self.takes(request):
+            self.pages.show(request, (404, {"error": "There is nothing here."}, {}))
+        else:
+            run(
+                request,
+                explain,
+                self.post if request.method == b"POST" else self.get,
+                request,
+                show=self.pages.show,
+            )
+        return NOT_DONE_YET
+
+    def takes(self, request: Any) -> bool:
+        """Whether there is something below it."""
+        return False
+
+
+class StartPage(_Page):
+    """``/``."""
+
+    async def get(self, request: BodyRequest) -> None:
+        self.pages.reply(request, 200, "start", {}, title="Registration")
+
+
+class NoPage(_Page):
+    """What is not there."""
+
+    def takes(self, request: Any) -> bool:
+        return True
+
+    async def get(self, request: BodyRequest) -> None:
+        self.pages.show(request, (404, {"error": "There is nothing here."}, {}))
+
+    post = get
+    methods = (b"GET", b"HEAD", b"POST")
+
+
+class StylePage(_Page):
+    """``/style.css``."""
+
+    async def get(self, request: BodyRequest) -> None:
+        set_page_headers(request, False)
+        headers = {"cache-control": "max-age=3600"}
+        reply(request, 200, "text/css; charset=utf-8", self.pages.templates.style, headers)
+
+
+class FormPage(_Page):
+    """``/register``, ``/root`` and ``/password``: step one.
+
+    :param path: which of them.
+    """
+
+    methods = (b"GET", b"HEAD", b"POST")
+
+    def __init__(self, pages: Pages, path: bytes) -> None:
+        super().__init__(pages)
+        self._path = path
+        self._kind, self._page = PAGES[path]
+        registrar = pages.registrar
+        self._ask: Callable[..., Any] = {
+            Proves.PROVIDER: registrar.ask_provider,
+            Proves.ROOT: registrar.ask_root,
+            Proves.PASSWORD: registrar.ask_password,
+        }[self._kind]
+
+    async def get(self, request: BodyRequest) -> None:
+        self._form(request, 200, {}, {}, {}, "")
+
+    async def post(self, request: BodyRequest) -> None:
+        fields = form_fields(request)
+        if not self.pages.guard.accepts(request, fields.pop("form", "")):
+            self._form(request, 403, {}, fields, {}, STALE)
+            return
+        try:
+            given = await self._ask(fields, self.pages.address(request))
+        except RegistrationRefused as refused:
+            if refused.kind not in AGAIN:
+                raise
+            status, told, headers = explain_refusal(refused)
+            error = "" if refused.faults else told["error"]
+            self._form(request, status, headers, fields, refused.faults, error)
+            return
+        self._given(request, given, bool(fields.get("mail")))
+
+    def _form(
+        self,
+        request: BodyRequest,
+        status: int,
+        headers: dict[str, str],
+        values: dict[str, str],
+        faults: dict[str, str],
+        error: str,
+    ) -> None:
+        page = self._page
+        self.pages.reply(
+            request,
+            status,
+            "form",
+            headers,
+            title=page.title,
+            intro=page.intro,
+            button=page.button,
+            action=f"/{self._path.decode()}",
+            fields=FORMS[self._kind],
+            values=values,
+            faults=faults,
+            error=error,
+            seal=self.pages.guard.seal(request),
+            mail=self.pages.registrar.mails and self._kind is Proves.PROVIDER,
+        )
+
+    def _given(self, request: BodyRequest, given: Given, mail: bool) -> None:
+        registration = given.registration
+        self.pages.reply(
+            request,
+            200,
+            "given",
+            {},
+            title=f"Registration {registration.number}: a secret for your site",
+            registration=registration,
+            urls=given.urls,
+            secret=given.secret,
+            password=given.password,
+            ticket=given.ticket,
+            expires=utc(registration.expires),
+            seal=self.pages.guard.seal(request),
+            mailed=mail and self.pages.registrar.mails and self._kind is Proves.PROVIDER,
+        )
+
+
+class RegistrationPage(_Page):
+    """``/registration/TICKET``: how far one is, and step two."""
+
+    methods = (b"GET", b"HEAD", b"POST")
+
+    def takes(self, request: Any) -> bool:
+        return len(request.postpath) == 1
+
+    async def get(self, request: BodyRequest) -> None:
+        ticket = _ticket(request)
+        self._show(request, 200, await self.pages.registrar.look(ticket), ticket, {}, {})
+
+    async def post(self, request: BodyRequest) -> None:
+        ticket = _ticket(request)
+        registrar = self.pages.registrar
+        registration = await registrar.look(ticket)
+        if not self.pages.guard.accepts(request, form_fields(request).get("form", "")):
+            failure = {"title": "Please send it again", "text": STALE, "url": "", "code": ""}
+            self._show(request, 403, registration, ticket, failure, {})
+            return
+        try:
+            registration = await registrar.check(ticket, self.pages.address(request))
+        except NotProven as error:
+            found = {"text": error.error.text, "url": error.url, "code": error.error.code}
+            self._show(request, 409, registration, ticket, found | {"title": "The secret was not found"}, {})
+        except RegistrationRefused as refused:
+            status, told, headers = explain_refusal(refused)
+            failure = {"title": "Not done", "text": told["error"], "url": "", "code": ""}
+            self._show(request, status, registration, ticket, failure, headers)
+        else:
+            self._show(request, 200, registration, ticket, {}, {})
+
+    def _show(
+        self,
+        request: BodyRequest,
+        status: int,
+        registration: Registration,
+        ticket: str,
+        failure: dict[str, Any],
+        headers: dict[str, str],
+    ) -> None:
+        titles = {
+            Progress.ASKED: f"Registration {registration.number}",
+            Progress.PROVEN: f"Registration {registration.number}: waiting for the operator",
+            Progress.DONE: f"Registration {registration.number}: done",
+        }
+        self.pages.reply(
+            request,
+            status,
+            "registration",
+            headers,
+            title=titles[registration.state],
+            registration=registration,
+            state=registration.state.value,
+            urls=file_urls(registration),
+            expires=utc(registration.expires),
+            ticket=ticket,
+            failure=failure,
+            seal=self.pages.guard.seal(request),
+        )
+
+
+def _ticket(request: BodyRequest) -> str:
+    (ticket,) = request.postpath or [b""]
+    return ticket.decode("latin-1")

@@ -1,0 +1,77 @@
+"""The registration server as a service (``twistd lcc-rs``): only wiring."""
+
+from __future__ import annotations
+
+from zoneinfo import available_timezones
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+
+from lcc.config import Config
+from lcc.errors import ConfigError
+from lcc.roles.rs.assembly import Assembly, Means
+from lcc.roles.rs.desk import RsDesk
+from lcc.roles.rs.web.site import build_site
+from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.manhole import add_console
+from lcc.services.outside import Outside, real_outside
+from lcc.storage.database import DatabaseService
+from lcc.transport.links import PortService
+from lcc.transport.wires import endpoint
+
+
+class Options(RoleOptions):
+    """The options of ``lcc-rs``."""
+
+
+class _Registering(Service):
+    """Starts and stops what the registration server does besides answering."""
+
+    def __init__(self, assembly: Assembly) -> None:
+        self._assembly = assembly
+
+    def startService(self) -> None:
+        super().startService()
+        self._assembly.registrar.start()
+
+    def stopService(self) -> Deferred[None]:
+        super().stopService()
+        return self._assembly.close()
+
+
+def build(config: Config, outside: Outside) -> RoleService:
+    """The services of the registration server; they start in this order and stop in the reverse one.
+
+    :raises ConfigError: it is not said where to listen.
+    """
+    settings, reactor = config.rs, outside.reactor
+    if not settings.listen:
+        raise ConfigError(["rs.listen: there is no endpoint to listen on, such as tcp:9500:interface=127.0.0.1"])
+    database = outside.database(config.database.url, config.home, reactor, config.database, random=outside.chance)
+    means = Means(
+        reactor,
+        outside.now,
+        outside.token,
+        lambda path: outside.disk.read(config.under_home(path)).decode(),
+        outside.in_thread,
+        outside.fetchers,
+    )
+    assembly = Assembly(config, database, means)
+    zones = tuple(sorted(available_timezones()))
+    site = build_site(assembly.registrar, settings, outside.token, zones, settings.url.startswith("https:"), reactor)
+    services = RoleService("rs", RsDesk(assembly.registrar))
+    for service in (
+        HomeService(config.home, outside.disk),
+        outside.lock(config.home / "rs.lock"),
+        DatabaseService(database),
+        _Registering(assembly),
+        PortService(reactor, endpoint(config, "rs.listen"), site),
+    ):
+        service.setServiceParent(services)
+    add_console(services, config, reactor, settings.manhole, services)
+    return services
+
+
+def makeService(options: Options, outside: Outside | None = None) -> RoleService:
+    """For ``twistd``, and for a simulation."""
+    return build(options.config, outside or real_outside())

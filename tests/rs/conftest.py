@@ -1,0 +1,39 @@
+"""A registration server on each database, and a site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import pytest_twisted
+
+from tests.conftest import Backend
+
+from .kit import Office, WebSite
+
+
+@pytest.fixture
+def site() -> Iterator[WebSite]:
+    web = WebSite()
+    yield web
+    web.stop()
+
+
+@pytest.fixture
+def open_office(backend: Backend) -> Iterator[Callable[..., Office]]:
+    """Makes registration servers, which are stopped at the end."""
+    made: list[Office] = []
+
+    def make(*args: Any, **kwargs: Any) -> Office:
+        made.append(Office(backend, *args, **kwargs))
+        return made[-1]
+
+    yield make
+    for office in made:
+        pytest_twisted.blockon(office.stop())
+
+
+@pytest.fixture
+def office(open_office: Callable[..., Office]) -> Office:
+    return open_office()

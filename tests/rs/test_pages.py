@@ -1,0 +1,226 @@
+"""The whole way in a browser without JavaScript, and what keeps its pages safe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import pytest_twisted
+
+from lcc.model import Provider, Wishes
+from lcc.storage.passwords import verify_password
+from lcc.storage.providers import get_provider
+from tests.conftest import Backend
+from tests.storage.kit import DirectDatabase
+
+from .kit import Office, Reply, WebSite
+
+FILLED = {"contact": "me@example.org", "bandwidth": "5000", "hours": "22-6", "timezone": "Europe/Amsterdam"}
+sqlite_only = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+
+
+def provider(backend: Backend, pid: int) -> Provider | None:
+    database = DirectDatabase(backend.url, backend.home)
+    try:
+        return database.now(get_provider, pid)
+    finally:
+        database.blocking.close()
+
+
+def shown(reply: Reply) -> tuple[str, str]:
+    """File and secret of a page that gives them out."""
+    text = reply.page.text_content()
+    found = re.search(r"lcc-[0-9a-f]{16}\.txt", text)
+    assert found is not None
+    return found[0], reply.text("secret")
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_whole_way(office: Office, site: WebSite, backend: Backend) -> None:
+    browser = office.browser()
+    start = await browser.get("/")
+    assert start.status == 200 and "/register" in [each.get("href") for each in start.page.xpath("//main//a")]
+    form = await browser.get("/register")
+    given = await browser.submit(form, site=f"{site.url}pages/", **FILLED)
+    assert given.status == 200, given.body
+    file, secret = shown(given)
+    password = given.text("password")
+    assert f"{site.url}pages/{file}" in given.page.text_content()
+    # Not there yet: the exact failure.
+    looked = await browser.submit(given)
+    assert looked.status == 409
+    assert looked.text("failure") == "Not Found" and "(404)" in looked.page.text_content()
+    assert f"{site.url}pages/{file}" in looked.page.text_content()
+    assert secret not in looked.body.decode() and password not in looked.body.decode()
+    site.files[f"/pages/{file}"] = b"something else\n"
+    looked = await browser.submit(looked)
+    assert looked.text("failure") == "the file does not hold the secret: it holds 'something else'"
+    site.files[f"/pages/{file}"] = secret.encode() + b"\n"
+    done = await browser.submit(looked)
+    assert done.status == 200, done.body
+    pid = int(done.text("pid"))
+    assert f"--pid={pid} --pwd-file=password" in done.page.text_content()
+    made = provider(backend, pid)
+    assert made is not None and verify_password(password, made.password_hash)
+    assert (made.roots, made.contact, made.allow_private) == ((f"{site.url}pages/",), "me@example.org", True)
+    wishes = Wishes(made.bandwidth_bytes, made.hours, made.timezone, made.priority)
+    assert wishes == Wishes(5000, "22-6", "Europe/Amsterdam", 0)
+    assert (made.files_max, made.space_max_bytes, made.full_sets) == (100_000, 10 << 30, 10)
+    # Coming back, also somebody else with the link, shows how it stands, and looks at the site no more.
+    asked = len(site.asked)
+    path = next(each.get("href") for each in given.page.xpath("//main//a") if "registration" in each.get("href"))
+    again = await office.browser().get(path)
+    assert again.text("pid") == str(pid) and secret not in again.body.decode()
+    assert len(site.asked) == asked
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_what_is_wrong_is_said_at_its_field(office: Office, site: WebSite) -> None:
+    browser = office.browser()
+    hostile = "\"><script>alert(1)</script>'"
+    form = await browser.get("/register")
+    wrong = await browser.submit(form, contact=hostile, site="ftp://x/", bandwidth="0", hours="25", timezone="Mars/X")
+    assert wrong.status == 400
+    page = wrong.page
+    (alert,) = page.xpath("//*[@role='alert']")
+    assert {link.get("href") for link in alert.xpath(".//a")} == {
+        f"#{name}" for name in ("contact", "site", "bandwidth", "hours", "timezone")
+    }
+    for name in ("contact", "site", "bandwidth", "hours", "timezone"):
+        (field,) = page.xpath(f"//input[@name='{name}']")
+        assert field.get("aria-invalid") == "true"
+        for described in field.get("aria-describedby").split():
+            assert page.xpath(f"//*[@id='{described}']")[0].text_content().strip()
+    # What was filled in stays, as text.
+    assert page.forms[0].fields["contact"] == hostile and b"<script" not in wrong.body
+    # And can be corrected where it stands.
+    right = await browser.submit(wrong, contact="a@b", site=site.url, bandwidth="", hours="", timezone="")
+    assert right.status == 200 and right.text("password")
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_every_page_can_be_read_by_everybody(office: Office, site: WebSite) -> None:
+    """Names for all fields, a language, a title, one heading, a width for phones, nothing from elsewhere."""
+    browser = office.browser()
+    replies = [await browser.get(path) for path in ("/", "/register", "/root", "/password", "/nowhere")]
+    given = await browser.submit(replies[1], contact="a@b", site=site.url)
+    replies += [given, await browser.submit(given), await browser.get("/registration/1-" + "0" * 32)]
+    titles = set()
+    for reply in replies:
+        page = reply.page
+        titles.add(page.findtext(".//title"))
+        assert reply.body.startswith(b"<!DOCTYPE html>") and page.get("lang") == "en"
+        assert len(page.xpath("//h1")) == len(page.xpath("//main")) == 1
+        assert page.xpath("//meta[@name='viewport']/@content") == ["width=device-width, initial-scale=1"]
+        labels = set(page.xpath("//label/@for"))
+        for field in page.xpath("//input[not(@type='hidden')] | //select"):
+            assert field.get("id") in labels
+        ids = page.xpath("//@id")
+        assert len(ids) == len(set(ids))
+        assert not page.xpath("//script | //*[@style] | //img | //iframe | //@onclick")
+        assert all(link.startswith(("/", "#")) for link in page.xpath("//@href | //@action | //@src"))
+    assert len(titles) >= 7
+    style = await browser.get("/style.css")
+    assert style.headers["content-type"].startswith("text/css") and b"@import" not in style.body
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_headers(office: Office, site: WebSite) -> None:
+    browser = office.browser()
+    form = await browser.get("/register")
+    given = await browser.submit(form, contact="a@b", site=site.url)
+    for reply in (form, given, await browser.get("/"), await browser.get("/nowhere")):
+        policy = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "script" not in policy
+        assert reply.headers["cache-control"] == "no-store"
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["referrer-policy"] == "no-referrer"
+        assert "strict-transport-security" not in reply.headers
+        assert reply.headers["server"] == "LCC"
+    (cookie,) = browser.cookies.values()
+    assert cookie["httponly"] and cookie["samesite"].lower() == "strict" and cookie["path"] == "/"
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_cookies_are_for_https_only_where_that_is_used(open_office: Callable[..., Office]) -> None:
+    browser = open_office('url = "https://register.example.org/"').browser()
+    reply = await browser.get("/register")
+    ((name, cookie),) = browser.cookies.items()
+    assert name.startswith("__Host-") and cookie["secure"]
+    assert "max-age" in reply.headers["strict-transport-security"]
+
+
+@sqlite_only
+@pytest.mark.parametrize("what", ["no cookie", "no seal", "other seal", "other site", "other cookie"])
+@pytest_twisted.ensureDeferred
+async def test_forms_from_elsewhere_are_not_taken(office: Office, site: WebSite, what: str, backend: Backend) -> None:
+    victim, attacker = office.browser(), office.browser()
+    form = await victim.get("/register")
+    seal = form.page.forms[0].fields["form"]
+    fields = {"contact": "a@b", "site": site.url, "form": seal}
+    headers: dict[str, Any] = {}
+    if what == "no cookie":
+        victim.cookies.clear()
+    elif what == "no seal":
+        del fields["form"]
+    elif what == "other seal":
+        # One that the attacker got for its own cookie.
+        fields["form"] = (await attacker.get("/register")).page.forms[0].fields["form"]
+    elif what == "other site":
+        headers["sec-fetch-site"] = "cross-site"
+    else:
+        victim.cookies["lcc-form"] = "f" * 32
+    reply = await victim.post("/register", fields, **headers)
+    assert reply.status == 403 and "send it again" in reply.page.text_content()
+    # What was filled in is there, and can be sent.
+    again = await victim.submit(reply)
+    assert again.status == 200 and again.text("secret")
+    path = next(each.get("href") for each in again.page.xpath("//main//a") if "registration" in each.get("href"))
+    assert (await victim.post(path, {})).status == 403
+    assert site.asked == []
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_requests_that_are_none(office: Office) -> None:
+    browser = office.browser()
+    for method, path, status in (
+        *(("PUT", path, 405) for path in ("/", "/register", "/registration/1", "/style.css", "/openapi.json")),
+        *(("GET", path, 404) for path in ("/x", "/register/x", "/registration/1-0", "/registration/1/2", "/api")),
+        ("POST", "/", 405),
+        ("POST", "/nowhere", 404),
+        ("HEAD", "/register", 200),
+        ("GET", "/registration/%00%ff", 404),
+        ("GET", "/registration", 404),
+    ):
+        assert (await browser.get(path, method)).status == status, (method, path)
+    form = {"content_type": "application/x-www-form-urlencoded"}
+    for body in (b"form=%ff", b"form=\xff", b"&".join(b"a%d=1" % number for number in range(50)), b"form=1&form=2"):
+        assert (await browser.raw("POST", "/register", body, **form)).status == 400, body
+    assert (await browser.raw("POST", "/register", b"form=" + b"x" * 9000, **form)).status == 400
+    assert (await browser.raw("POST", "/register", b"{}", content_type="application/json")).status == 415
+    multi = b'--x\r\nContent-Disposition: form-data; name="form"\r\n\r\nx\r\n--x--\r\n'
+    kind = "multipart/form-data; boundary=x"
+    assert (await browser.raw("POST", "/register", multi, content_type=kind)).status == 415
+    with pytest.raises((ConnectionError, OSError)):
+        await browser.raw("POST", "/register", b"x" * 40_000, **form)
+    assert (await browser.get("/")).status == 200
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_a_restart_asks_for_a_form_once_more(open_office: Callable[..., Office], site: WebSite) -> None:
+    first = open_office()
+    browser = first.browser()
+    form = await browser.get("/register")
+    await first.stop()
+    browser._port = open_office().port
+    stale = await browser.submit(form, contact="a@b", site=site.url)
+    assert stale.status == 403
+    assert (await browser.submit(stale)).status == 200
