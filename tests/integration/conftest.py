@@ -18,6 +18,7 @@ DOCUMENTATION = ("/usr/share/doc/python3-doc/html", "/usr/share/doc")
 
 
 LONG = (
+    "test_a_content_disk_that_is_as_good_as_full",
     "test_a_crash_of_the_machine[mariadb]",
     "test_a_follower_killed_at_random_has_what_the_cache_has[mariadb]",
     "test_a_full_database_disk[mariadb]",
