@@ -109,8 +109,11 @@ class ContentSync:
         except FileNotFoundError:
             # A folder of which no name was ever given out has lost nothing.
             before = SyncMark(names_upto, CLEAN, "") if names_upto <= 1 else None
-        self._write(mark_at_start(before, self._boot, names_upto))
-        mark = self._mark
+        mark = mark_at_start(before, self._boot, names_upto)
+        if mark == before:
+            self._mark = mark  # it needs no room on the disk
+        else:
+            self._write(mark)
         if mark.state == SUSPECT:
             _log.warn(
                 "The machine was not shut down in order: content files {upto} to {last} are verified",

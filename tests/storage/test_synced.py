@@ -164,3 +164,20 @@ def test_the_real_file_system_and_boot(tmp_path: Path) -> None:
     assert len(boot_id()) == 36
     with pytest.raises(OSError):
         Disk().sync_all(tmp_path / "nowhere")
+
+
+def test_a_killed_process_needs_no_room_on_the_disk_to_start_again(
+    tmp_path: Path, logged_errors: LoggedErrors
+) -> None:
+    ContentSync(tmp_path, "boot1", BadDisk()).open(5)
+
+    class FullDisk(BadDisk):
+        def create(self, path: Any) -> Any:
+            raise OSError(28, "No space left on device")
+
+    again = ContentSync(tmp_path, "boot1", FullDisk())
+    again.open(5)
+    with pytest.raises(OSError, match="No space"):
+        again.advance(9)
+    with pytest.raises(OSError, match="No space"):
+        ContentSync(tmp_path, "boot2", FullDisk()).open(9)  # what may be lost must be noted first
