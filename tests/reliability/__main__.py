@@ -23,6 +23,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make kill-test")
     parser.add_argument("--kills", type=int, default=100, help="in all, what the file has included")
     parser.add_argument("--each", type=int, default=60, help="kills of one run")
+    parser.add_argument("--rounds", type=int, default=2, help="times in a run when it is left alone, and judged")
     parser.add_argument("--results", type=Path, default=Path("build/kill-test.jsonl"))
     parser.add_argument("--backend", choices=BACKENDS, help="only this one")
     parser.add_argument("--seed", type=int, help="one run with this seed, reported but not added to the file")
@@ -35,11 +36,12 @@ def main() -> int:
     backends = (options.backend,) if options.backend else BACKENDS
     try:
         if options.seed is not None:
-            print(run(Plan(options.seed, backends[0], options.each), tell), flush=True)
+            print(run(Plan(options.seed, backends[0], options.each, options.rounds), tell), flush=True)
             return 0
         while not options.table and results.kills() < options.kills:
             backend = min(backends, key=results.kills)
-            plan = Plan(time.time_ns() % 10**6, backend, min(options.each, max(2, options.kills - results.kills())))
+            kills = min(options.each, max(2, options.kills - results.kills()))
+            plan = Plan(time.time_ns() % 10**6, backend, kills, options.rounds)
             tell(f"{plan.kills} kills on {backend}, seed {plan.seed}")
             results.add(run(plan, tell))
             tell(f"{results.kills()} kills in all")
