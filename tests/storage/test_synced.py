@@ -169,7 +169,7 @@ def test_the_real_file_system_and_boot(tmp_path: Path) -> None:
 def test_a_killed_process_needs_no_room_on_the_disk_to_start_again(
     tmp_path: Path, logged_errors: LoggedErrors
 ) -> None:
-    ContentSync(tmp_path, "boot1", BadDisk()).open(5)
+    ContentSync(tmp_path, "boot1", BadDisk()).open(1)
 
     class FullDisk(BadDisk):
         def create(self, path: Any) -> Any:
