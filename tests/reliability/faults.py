@@ -19,7 +19,6 @@ STILL_SECONDS = (2.0, LEASE_SECONDS + 3.0, LEASE_SECONDS + 12.0)
 """The last two: longer than a lease; the last: longer than silence is endured, too."""
 STILL_MAX = 3
 """Processes that stand still at once."""
-FOLLOWER = "follower"
 
 
 @attrs.frozen

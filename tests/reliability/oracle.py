@@ -379,6 +379,8 @@ CHECKS: tuple[Check, ...] = (
 
 def figures(case: Case) -> dict[str, int]:
     """How much there was to judge."""
+    with_hours = {each.pid for each in case.providers if each.kind.hours}
+    with_bandwidth = {each.pid for each in case.providers if each.kind.bandwidth_bytes}
     hows = Counter(told.how for told in case.journal.sets.values())
     return {
         "sets": len(case.journal.sets),
@@ -389,6 +391,8 @@ def figures(case: Case) -> dict[str, int]:
         "elements": sum(len(told.ops) for told in case.journal.sets.values()),
         "updates": sum(op.kind == UPDATE for told in case.journal.sets.values() for op in told.ops.values()),
         "requests": len(case.journal.asked),
+        "requests_in_hours": sum(asked.pid in with_hours for asked in case.journal.asked),
+        "requests_in_bandwidth": sum(asked.pid in with_bandwidth for asked in case.journal.asked),
         "cached": sum(row.cached for row in case.evidence.rows),
         "errors": sum(stats.errors for stats in case.evidence.stats.values()),
         "bytes": sum(gave.bytes for gave in case.journal.gave),

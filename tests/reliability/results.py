@@ -7,7 +7,18 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-ADDED = ("sets", "accepted", "rejected", "unknown", "unsent", "elements", "requests", "errors", "damaged")
+ADDED = (
+    "sets",
+    "accepted",
+    "rejected",
+    "unknown",
+    "unsent",
+    "elements",
+    "requests",
+    "errors",
+    "damaged",
+    "users_killed",
+)
 SECONDS_AN_HOUR = 3600
 
 

@@ -26,7 +26,7 @@ from tests.ports import free_port
 
 from .cluster import DATABASE, Cluster, Registered
 from .evidence import Evidence, Row, gather, waiting
-from .faults import FOLLOWER, Faults
+from .faults import Faults
 from .journal import Journal
 from .oracle import Case, Violation, check_feed, figures, judge
 from .pages import version_of
@@ -156,6 +156,7 @@ class Run:
         self.database = self.cluster.open_database()
         self.quiet_seconds: list[float] = []
         self.damaged = 0
+        self.users_killed = 0
 
     def go(self) -> Case:
         """All rounds; gives the last case.
@@ -211,7 +212,7 @@ class Run:
     def _kill_follower(self) -> None:
         self.follower.kill()
         self.follower.start()
-        self.faults.kills[FOLLOWER] += 0  # a content user is no part of the LCC
+        self.users_killed += 1
 
     # Rest.
 
@@ -389,6 +390,7 @@ def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
             "stills": dict(sorted(this.faults.stills.items())),
             "violations": 0,
             **figures(case),
+            "users_killed": this.users_killed,
             "damaged": this.damaged,
             "rest_seconds": [round(seconds, 1) for seconds in this.quiet_seconds],
             "peaks_kb": dict(sorted(this.cluster.peaks_kb.items())),
