@@ -24,7 +24,7 @@ JOBS ?= 2
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test test-long proof-tree cuts sim fuzz kill-test check demo bench wheel clean
+.PHONY: help run-venv venv system test test-long proof-tree cuts sim sim-proof fuzz kill-test check demo bench wheel clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -96,11 +96,16 @@ SEEDS ?= 1000
 sim: venv
 	@$(PY) -m tests.simulation $(SEEDS) $(ARGS)
 
+# Plants bugs, one at a time, and looks for the seed that finds each.
+sim-proof: venv
+	@$(PY) -m tests.simulation.planted $(ARGS)
+
 check: venv
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) scripts/check_news.py
+	$(PY) scripts/check_outside.py
 
 demo: run-venv
 	@$(PY) demo/demo.py $(ARGS)

@@ -11,11 +11,10 @@ from lcc.model import FetchOrder
 from lcc.storage.content_names import content_path
 from lcc.storage.migrations import MAIN
 from lcc.storage.setfile import HEADER_BYTES
-from lcc.storage.transactions import Txn
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.timeline import EPOCH
 
-from .sites import Site
+from .sites import Site, identity
 from .system import BOTMS, UNSES, System
 
 BUFFERED_BYTES_MAX = 2_000_000
@@ -65,8 +64,9 @@ class Promises:
 
     def _fetch_begins(self, order: FetchOrder) -> None:
         site = next(site for site in self._system.sites if site.pid == order.pid)
-        if site.hours and not is_open(site.hours, self._timeline.now):
-            self.broken("P11", f"{order.url} is fetched outside of {site.hours}")
+        for hours in (site.hours, site.hours_of(order.url.removeprefix(site.root))):
+            if hours and not is_open(hours, self._timeline.now):
+                self.broken("P11", f"{order.url} is fetched outside of {hours}")
 
     def _set_accepted(self, site: Site, connseq: int, full: bool) -> None:
         """What is accepted is in the tables, or would be in the spool after a power cut."""
@@ -170,21 +170,21 @@ class Promises:
         system = self._system
         for site in system.sites:
             sql = (
-                "SELECT curl, md5, len, fetched_machineid, fetched_fileid FROM lccurl"
+                "SELECT curl, md5, len, fetched_machineid, fetched_fileid, mimetype FROM lccurl"
                 f" WHERE pid = {site.pid} AND state = 1 AND change_number > 0"
             )
-            cached = {row[0].removeprefix(site.root): row for row in self.rows(sql)}
-            expected = {path: page.md5 for path, page in site.pages.items()}
-            for path in sorted(expected.keys() | cached.keys()):
-                row = cached.get(path)
+            cached = {(row[0].removeprefix(site.root), row[5]): row for row in self.rows(sql)}
+            expected = {identity(path): page.md5 for path, page in site.pages.items()}
+            for name in sorted(expected.keys() | cached.keys()):
+                row = cached.get(name)
                 if row is None:
-                    self.broken("P2", f"{site.url(path)} is not in the cache")
-                elif path not in expected:
-                    self.broken("P5", f"{site.url(path)} is in the cache, and gone from the site")
-                elif row[1] != expected[path]:
-                    self.broken("P5", f"{site.url(path)} is not in the cache as it is now")
+                    self.broken("P2", f"{site.url(name[0])} ({name[1]}) is not in the cache")
+                elif name not in expected:
+                    self.broken("P5", f"{site.url(name[0])} ({name[1]}) is in the cache, and gone from the site")
+                elif row[1] != expected[name]:
+                    self.broken("P5", f"{site.url(name[0])} ({name[1]}) is not in the cache as it is now")
                 else:
-                    self._check_content("P7", site.url(path), row[3], row[4], row[2], row[1])
+                    self._check_content("P7", site.url(name[0]), row[3], row[4], row[2], row[1])
             for path in sorted(site.broken):
                 if not site.errors_shown.get(path):
                     self.broken("P8", f"the error of {site.url(path)} was never shown")
@@ -199,11 +199,3 @@ def is_open(hours: str, now: float) -> bool:
     slot = int(now // 10) % 24
     first, last = map(int, hours.split("-"))
     return first <= slot <= last if first <= last else slot >= first or slot <= last
-
-
-def transaction(system: System, function: Any, *args: Any) -> Any:
-    """Run an interaction beside the system."""
-    return system.database.now(lambda txn: function(txn, *args))
-
-
-__all__ = ["Promises", "Txn", "is_open", "transaction"]

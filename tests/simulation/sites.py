@@ -40,6 +40,13 @@ class Page:
         return md5(self.content, usedforsecurity=False).hexdigest()
 
 
+def identity(path: str) -> tuple[str, str]:
+    """The conceptual name and the mime type of what is at a path: a ``.text`` is another view of the page."""
+    if path.endswith(".text"):
+        return f"{path[:-5]}.html", "text/plain"
+    return path, "text/html"
+
+
 @attrs.define
 class SiteFaults:
     """How likely a request ends as …
@@ -98,6 +105,12 @@ class Site:
     def url(self, path: str) -> str:
         return self.root + path
 
+    def hours_of(self, path: str) -> str:
+        """The hours that are told with a path; empty: none.  They meet those of the site."""
+        if "7" not in path:
+            return ""
+        return self.hours or "0-11"
+
     def change(self, path: str) -> None:
         """A page has a new content."""
         self._versions += 1
@@ -116,7 +129,8 @@ class Site:
         for _ in range(self.chance.choice((1, 1, 2, 4))):
             luck = self.chance.random()
             if luck < 0.25 or not self.pages:
-                self.change(f"p{self.chance.randrange(16)}.html")
+                kind = "text" if self.chance.random() < 0.3 else "html"
+                self.change(f"p{self.chance.randrange(16)}.{kind}")
             elif luck < 0.8:
                 self.change(self.chance.choice(sorted(self.pages)))
             else:
@@ -127,11 +141,17 @@ class Site:
     def element(self, path: str) -> dict[str, str]:
         """How the LCC is told of a path."""
         page = self.pages.get(path)
+        name, mimetype = identity(path)
+        other = path[:-5] + (".text" if path.endswith(".html") else ".html")
         if page is None and path not in self.broken:
-            return (
-                {"c": path, "op": "delete"} if self.chance.random() < 0.7 else {"c": path, "m": "text/html", "f": ""}
-            )
-        told = {"c": path, "m": "text/html"}
+            if other in self.pages or self.chance.random() < 0.3:
+                return {"c": name, "m": mimetype, "f": ""}
+            return {"c": name, "op": "delete"}  # all views
+        told = {"c": name, "m": mimetype}
+        if name != path:
+            told["f"] = path
+        if hours := self.hours_of(path):
+            told["hours"] = hours
         if page is not None and self.chance.random() < 0.8:
             told |= {"md5": page.md5, "len": str(len(page.content)), "mtime": str(1_700_000_000 + page.version)}
         return told
@@ -197,7 +217,8 @@ class OriginProtocol(Protocol):
         status, body = (404, b"no such page") if page is None else (200, page.content)
         if act == 500:
             status, body = 500, b"no"
-        head = f"HTTP/1.1 {status} X\r\nContent-Type: text/html\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        kind = identity(path)[1]
+        head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         if act == -1:
             transport.write((head + body)[: site.chance.randint(0, len(head) + len(body) - 1)])
             transport.loseConnection()

@@ -1,0 +1,368 @@
+"""Bugs, planted one at a time into a copy of the LCC: a simulator that does not find them proves nothing.
+
+``python -m tests.simulation.planted`` (``make sim-proof``) plants each, runs seeds until one breaks a promise, and
+prints the table of doc/reliability.md; ``--only NAME`` does so for one of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import attrs
+
+ROOT = Path(__file__).parents[2]
+SEEDS_MAX = 5000
+
+
+@attrs.frozen
+class Bug:
+    """A bug.
+
+    :ivar path: of the file, below the root.
+    :ivar before, after: what is replaced; it stands there exactly once.
+    :ivar about: which hole of the design it opens again, or what it forgets.
+    """
+
+    name: str
+    about: str
+    path: str
+    before: str
+    after: str
+
+    def plant(self, root: Path) -> None:
+        """Put it into a copy of the tree.
+
+        :raises ValueError: the code is another one now.
+        """
+        file = root / self.path
+        text = file.read_text(encoding="utf-8")
+        if text.count(self.before) != 1:
+            raise ValueError(f"{self.name}: what it replaces stands {text.count(self.before)} times in {self.path}")
+        file.write_text(text.replace(self.before, self.after), encoding="utf-8")
+
+
+BUGS = [
+    Bug(
+        "identity",
+        "hole 1: the key of a URL leaves the mime type out, so that views overwrite each other",
+        "lcc/domain/keys.py",
+        "+ page + _mimetype_part(mimetype)",
+        '+ page + (_mimetype_part("text/html") if mimetype else ALL_VIEWS)',
+    ),
+    Bug(
+        "generation-ignored",
+        "hole 2: a finished fetch removes its row, whatever was told meanwhile",
+        "lcc/domain/outcome.py",
+        "return Outcome.STORE if generation == row_generation else Outcome.STORE_AGAIN",
+        "return Outcome.STORE",
+    ),
+    Bug(
+        "order-of-retries",
+        "hole 3: rows that are tried again are never due",
+        "lcc/domain/retries.py",
+        "return longest * (1.0 - SPREAD * part)",
+        "return 1e9 + longest * (1.0 - SPREAD * part)",
+    ),
+    Bug(
+        "replay-skips-one",
+        "hole 4: a set that is delivered again is gone on with one element too late",
+        "lcc/storage/queue_absorb.py",
+        "skipped = max(0, done - piece.first_index)",
+        "skipped = max(0, done - piece.first_index + (1 if done else 0))",
+    ),
+    Bug(
+        "numbers-reused",
+        "hole 4: the counter of set numbers is not on the disk before numbers are used",
+        "lcc/storage/durable.py",
+        '        write_durably(self._path, b"%d\\n" % upto, self._disk)\n        self._reserved = upto',
+        "        self._reserved = upto",
+    ),
+    Bug(
+        "older-than-cached",
+        "hole 5: an older connection overwrites what a newer one has told, once that is cached",
+        "lcc/domain/absorb.py",
+        "if cached is not None and connseq < cached.connseq:",
+        "if cached is not None and connseq < 0:",
+    ),
+    Bug(
+        "older-than-queued",
+        "hole 5: an older connection overwrites what a newer one has queued",
+        "lcc/domain/absorb.py",
+        "if queued is not None and connseq < queued.connseq:",
+        "if queued is not None and connseq < 0:",
+    ),
+    Bug(
+        "older-than-full-set",
+        "hole 5: what a newer full set did not name is brought back by an older set",
+        "lcc/storage/queue_absorb.py",
+        "stats.fullconnseq = max(stats.fullconnseq, sweep.header.connseq)",
+        "pass",
+    ),
+    Bug(
+        "connections-reused",
+        "hole 5: two connections of a provider get the same number",
+        "lcc/storage/sessions.py",
+        "connseq = max(row[0], least) + 1",
+        "connseq = max(row[0], least) + (1 if row[0] % 2 == 0 else 0)",
+    ),
+    Bug(
+        "names-reused",
+        "hole 6: the name of a file is given to another one after a restart",
+        "lcc/services/botm.py",
+        "return DurableCounter(path, settings.names_block, outside.disk)",
+        "DurableCounter(path, settings.names_block, outside.disk)\n"
+        "            return DurableCounter(path.with_name('none' + outside.token()), 1, outside.disk)",
+    ),
+    Bug(
+        "length-off-by-one",
+        "P7: a robot says that a file has a byte more than it has",
+        "lcc/roles/bot/job.py",
+        "return answers.stored(self.fetch, fetched, sink.size_bytes,",
+        "return answers.stored(self.fetch, fetched, sink.size_bytes + 1,",
+    ),
+    Bug(
+        "cut-set-applied",
+        "hole 7: a set that is cut off is taken as if it were complete",
+        "lcc/roles/uns/session.py",
+        "    def stream_closed(self, reason: Failure) -> None:\n        self._closed = True\n",
+        "    def stream_closed(self, reason: Failure) -> None:\n        self._closed = True\n"
+        "        if self._set is not None and self._set.writer is not None and not self._deciding:\n"
+        "            self._start(self._end(self._set))\n",
+    ),
+    Bug(
+        "unchanged-not-seen",
+        "hole 7: a full set deletes what it names, if that is unchanged",
+        "lcc/storage/queue_batch.py",
+        "            if seen is not None:\n                overlay.mark(key, seen)\n\n    def _fetch",
+        "            if seen is not None and action is not Action.CONFIRM:\n"
+        "                overlay.mark(key, seen)\n\n    def _fetch",
+    ),
+    Bug(
+        "deletion-not-a-change",
+        "hole 8: a deletion gets no new number, so that nobody hears of it",
+        "lcc/storage/overlay.py",
+        '            cached.change = self.books.next("change")\n',
+        "",
+    ),
+    Bug(
+        "sweep-not-a-change",
+        "hole 8: what a full set deletes keeps its old number",
+        "lcc/storage/queue_sweep.py",
+        'row.update(change_number=books.next("change"), connseq=connseq, confirmed_time=now)',
+        "row.update(change_number=1, connseq=connseq, confirmed_time=now)",
+    ),
+    Bug(
+        "change-without-a-number",
+        "hole 8: content that is fetched again gets no new number",
+        "lcc/storage/queue_record.py",
+        'cached["change_number"] = work.books.next("change")',
+        'cached["change_number"] = cached["change_number"] or work.books.next("change")',
+    ),
+    Bug(
+        "told-length-only",
+        "hole 9: what is told is compared by its length alone",
+        "lcc/domain/absorb.py",
+        "    return told == (notice.md5, notice.length, notice.mtime)",
+        "    return told[1] == notice.length",
+    ),
+    Bug(
+        "answer-before-commit",
+        "P1: the provider is answered as soon as the set is sent to the queue manager",
+        "lcc/roles/uns/forwarder.py",
+        "        self._peer.say(EndSet(entry.count))\n",
+        "        self._peer.say(EndSet(entry.count))\n        delivery.reply(Verdict(0))\n",
+    ),
+    Bug(
+        "set-not-synced",
+        "P1: a spooled set is answered before it is on the disk",
+        "lcc/storage/spool.py",
+        "        self.disk.sync_file(entry.path)\n        self.disk.sync_folder(self.folder)\n",
+        "        self.disk.sync_folder(self.folder)\n",
+    ),
+    Bug(
+        "folder-not-synced",
+        "P1: a spooled set is answered before its name is on the disk",
+        "lcc/storage/spool.py",
+        "        self.disk.sync_file(entry.path)\n        self.disk.sync_folder(self.folder)\n",
+        "        self.disk.sync_file(entry.path)\n",
+    ),
+    Bug(
+        "sent-is-done",
+        "P2: what was sent to a queue manager that is gone is not sent to the next one",
+        "lcc/roles/uns/forwarder.py",
+        "        self._unsent.extendleft(reversed(self._outstanding))\n",
+        "",
+    ),
+    Bug(
+        "row-lost-at-lease-end",
+        "P2: a row whose order was lost is not given out again",
+        "lcc/roles/qm/dispatcher.py",
+        "        self._scheduler.lost(order.pid, order.key, *order.place)\n\n    def _forget",
+        "\n    def _forget",
+    ),
+    Bug(
+        "no-room-for-ever",
+        "P2: a BOT-M whose results had to wait is never read again",
+        "lcc/roles/qm/recorder.py",
+        "            if len(line) <= 4 * self._batch:\n                self._make_room()\n",
+        "",
+    ),
+    Bug(
+        "torn-set-applied",
+        "P3: a set file that lost its end is passed on",
+        "lcc/storage/setfile.py",
+        "    if size != HEADER_BYTES + body_bytes:",
+        "    body_bytes = size - HEADER_BYTES\n    if size < HEADER_BYTES:",
+    ),
+    Bug(
+        "deletion-misses-views",
+        "P5: a deletion of all views leaves what is queued",
+        "lcc/storage/queue_batch.py",
+        "            if action is Action.DELETE:\n                overlay.delete(view, ",
+        "            if action is Action.DELETE and queued is None:\n                overlay.delete(view, ",
+    ),
+    Bug(
+        "leases-forgotten",
+        "P6: a new queue manager does not wait for machines that may still be fetching",
+        "lcc/roles/qm/leases.py",
+        "            if state.lease_until > now:\n",
+        "            if state.lease_until > now + 1e9:\n",
+    ),
+    Bug(
+        "running-not-told",
+        "P6: a BOT-M that connects again does not say what is running",
+        "lcc/roles/botm/engine.py",
+        "            link.say(Running(fetch.id, fetch.pid, fetch.key, fetch.generation, left))\n",
+        "",
+    ),
+    Bug(
+        "dead-robot-at-once",
+        "P6: a lost robot's fetches go to others at once",
+        "lcc/roles/botm/engine.py",
+        "        if robot.left and orders:\n            self._release_soon(orders)\n        elif orders:\n"
+        "            self._held_back.setdefault(robot.run, []).extend(orders)\n",
+        "        if orders:\n            self._release(orders)\n",
+    ),
+    Bug(
+        "current-file-removed",
+        "P7: a result that comes twice removes its own file",
+        "lcc/storage/queue_record.py",
+        "    elif _is_current(cached, result):\n        return\n    work.books.delete_file",
+        "    work.books.delete_file",
+    ),
+    Bug(
+        "not-verified",
+        "P7: after a power cut nothing is verified",
+        "lcc/storage/synced.py",
+        "    if same_boot:\n        return before",
+        "    if before.state == RUNNING:\n        return SyncMark(names_upto, RUNNING, boot)",
+    ),
+    Bug(
+        "mark-before-sync",
+        "P7: files count as synced that are not",
+        "lcc/storage/synced.py",
+        "        self._sync_all()\n        if self._mark.state == RUNNING and upto > self._mark.upto:",
+        "        if self._mark.state == RUNNING and upto > self._mark.upto:",
+    ),
+    Bug(
+        "short-body",
+        "P7: a body that ends early is taken as whole",
+        "lcc/fetchers/http_protocol.py",
+        "            whole = self._until_close and not self._in_head and reason.check(ConnectionDone)",
+        "            whole = not self._in_head and reason.check(ConnectionDone)",
+    ),
+    Bug(
+        "error-lost",
+        "P8: a final error is not kept for the provider",
+        "lcc/storage/queue_record.py",
+        "            _failed(work, row, result.code, result.detail)\n            if outcome is Outcome.DELETE",
+        "            if outcome is Outcome.DELETE",
+    ),
+    Bug(
+        "errors-cleared-unseen",
+        "P8: an accepted set clears errors that were never shown",
+        "lcc/storage/sets.py",
+        "    cleared = min(header.errors_upto, stats.errseq)",
+        "    cleared = stats.errseq",
+    ),
+    Bug(
+        "books-wrong",
+        "P8: the size of content that is replaced is not taken off the books",
+        "lcc/storage/queue_record.py",
+        '            stats.space_used -= cached["len"] or 0\n        else:\n            stats.files_used += 1',
+        "            pass\n        else:\n            stats.files_used += 1",
+    ),
+    Bug(
+        "damage-untold",
+        "P9: a damaged set of the spool is set aside, and nobody is told",
+        "lcc/storage/spool.py",
+        "                if error.lost_pid is not None:\n                    self.damage.add(error.lost_pid)",
+        "                pass",
+    ),
+    Bug(
+        "slot-off-by-one",
+        "P11: a provider's hours open a slot too early",
+        "lcc/domain/timeslots.py",
+        "return bool(mask >> self._span(now, timezone)[2] & 1)",
+        "return bool(mask >> (self._span(now, timezone)[2] + 1) % self.slots & 1)",
+    ),
+]
+
+
+def copy_of_the_code(folder: Path) -> Path:
+    """What is run, in a folder of its own."""
+    keep = shutil.ignore_patterns("__pycache__", "dropin.cache")
+    for name in ("lcc", "twisted", "tests/simulation"):
+        shutil.copytree(ROOT / name, folder / name, ignore=keep)
+    for name in ("tests/__init__.py", "tests/conftest.py"):
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def find(bug: Bug, first: int, seeds: int, jobs: int) -> tuple[str, str]:
+    """The first seed found that breaks a promise, and which; empty: none did."""
+    with tempfile.TemporaryDirectory(prefix="lcc-planted-") as name:
+        folder = copy_of_the_code(Path(name))
+        bug.plant(folder)
+        command = [sys.executable, "-m", "tests.simulation", str(seeds), "--first", str(first), "--until-found"]
+        done = subprocess.run(
+            [*command, "--jobs", str(jobs), "--results", str(folder / "results.jsonl")],
+            cwd=folder,
+            env=dict(os.environ, PYTHONPATH=str(folder), PYTHONDONTWRITEBYTECODE="1"),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    found = re.search(r"^seed (\d+): (.*)$", done.stdout, re.MULTILINE)
+    return (found[1], found[2]) if found else ("", "")
+
+
+def main() -> int:
+    """Gives the exit code: at most one is not found."""
+    parser = argparse.ArgumentParser(prog="planted", description=__doc__)
+    parser.add_argument("--only", action="append", help="names of bugs")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=SEEDS_MAX)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    missed = 0
+    print("| bug | what it breaks | seed | what was seen |\n|---|---|---|---|")
+    for bug in BUGS:
+        if options.only and bug.name not in options.only:
+            continue
+        seed, seen = find(bug, options.first, options.seeds, options.jobs)
+        missed += not seed
+        seen = seen[:90].replace("|", " ")
+        print(f"| {bug.name} | {bug.about} | {seed or 'none'} | {seen} |", flush=True)
+    return missed > 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
