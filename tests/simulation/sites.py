@@ -194,7 +194,7 @@ class OriginProtocol(Protocol):
         line = head.splitlines()[0]
         path = line.split()[1].lstrip("/")
         others = [other for other in site.active if other.is_open]
-        if others:
+        if others and self.is_open:  # else it was under way when its robot gave it up
             site.overlaps.append(f"{site.timeline.now:.3f}: {site.pid} is asked for {path} while {len(others)} run")
         site.active[self] = None
         luck = site.chance.random()
