@@ -85,34 +85,49 @@ class LoginThrottle:
     its password is looked at, until it turns out to be right: else any number could be tried at once, while the first
     of them are still being hashed.
 
+    Where an account was let in from lately, its own attempts alone count, not those from elsewhere: else whoever
+    knows the number of a provider could lock it out.
+
     :param failures_max: wrong passwords within a window.
     """
 
     def __init__(self, failures_max: int, window_seconds: float) -> None:
         self._failures_max = failures_max
         self._windows = Windows(window_seconds)
+        self._known: OrderedDict[tuple[int | str, str], None] = OrderedDict()
 
     def is_throttled(self, account: int | str, party: str, now: float) -> bool:
         """Too many passwords for this account, or from there, were wrong lately.
 
         :param party: who is at the other end, as far as its address tells (an IPv6 network, say); empty: not known.
         """
-        return any(self._windows.count(key, now) >= self._failures_max for key in _keys(account, party))
+        keys = [self._account_key(account, party)]
+        if party:  # over a UNIX socket nobody can be told from another
+            keys.append(("address", party))
+        return any(self._windows.count(key, now) >= self._failures_max for key in keys)
 
-    def tried(self, account: int | str, now: float) -> None:
-        """A password for this account is about to be looked at: :meth:`passed` or :meth:`failed` follows."""
-        self._windows.add(("account", account), now)
+    def tried(self, account: int | str, now: float, party: str = "") -> None:
+        """A password for this account is about to be looked at: :meth:`passed` or :meth:`failed` follows.
 
-    def passed(self, account: int | str, now: float) -> None:
+        :param party: as for :meth:`is_throttled`.
+        """
+        self._windows.add(self._account_key(account, party), now)
+
+    def passed(self, account: int | str, now: float, party: str = "") -> None:
         """It was right."""
-        self._windows.take_back(("account", account), now)
+        key = self._account_key(account, party)
+        # Not where it was tried: another of its logins has made this place known meanwhile.
+        self._windows.take_back(key if self._windows.count(key, now) else ("account", account), now)
+        if party:
+            self._known[account, party] = None
+            self._known.move_to_end((account, party))
+            if len(self._known) > KEYS_MAX:
+                self._known.popitem(last=False)
 
     def failed(self, party: str, now: float) -> None:
         """It was wrong, or there is no such account."""
         if party:
             self._windows.add(("address", party), now)
 
-
-def _keys(account: int | str, party: str) -> tuple[Key, ...]:
-    # Over a UNIX socket nobody can be told from another: nothing to count there.
-    return (("account", account), ("address", party)) if party else (("account", account),)
+    def _account_key(self, account: int | str, party: str) -> Key:
+        return ("known", f"{account} {party}") if (account, party) in self._known else ("account", account)

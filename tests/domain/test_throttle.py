@@ -54,3 +54,31 @@ def test_passwords_are_counted_by_provider_and_by_where_they_come_from() -> None
     assert login.is_throttled(7, "192.0.2.2", 0.0)
     login.passed(7, 0.0)
     assert not login.is_throttled(7, "", 0.0)
+
+
+def test_wrong_passwords_from_elsewhere_do_not_lock_out_who_is_known() -> None:
+    login = LoginThrottle(3, 60.0)
+    login.tried(7, 0.0, "home")
+    login.passed(7, 0.0, "home")
+    for number in range(5):
+        login.tried(7, 1.0, f"elsewhere {number}")
+        login.failed(f"elsewhere {number}", 1.0)
+    assert login.is_throttled(7, "anywhere", 2.0)
+    assert not login.is_throttled(7, "home", 2.0)
+    # Its own are counted as before: no more can be tried there.
+    for _ in range(3):
+        login.tried(7, 3.0, "home")
+    assert login.is_throttled(7, "home", 3.0) and not login.is_throttled(8, "home", 3.0)
+    for _ in range(3):
+        login.passed(7, 4.0, "home")
+    assert not login.is_throttled(7, "home", 4.0)
+    assert login.is_throttled(7, "anywhere", 4.0) and not login.is_throttled(7, "anywhere", 62.0)
+
+
+def test_a_place_that_becomes_known_meanwhile() -> None:
+    login = LoginThrottle(3, 60.0)
+    for _ in range(2):
+        login.tried(7, 0.0, "home")
+    for _ in range(2):
+        login.passed(7, 0.0, "home")
+    assert login._windows.count(("account", 7), 0.0) == 0

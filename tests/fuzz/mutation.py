@@ -161,10 +161,10 @@ def segment(random: Random, data: bytes) -> list[bytes]:
     how = random.random()
     if how < 0.35 or len(data) < 2:
         step = 65536
-    elif how < 0.55 and (len(data) <= 1500 or random.random() < 0.02):
+    elif how < 0.55 and (len(data) <= 400 or random.random() < 0.1):
         step = 1
-    elif how < 0.7:
-        step = random.randint(2, 40) if len(data) < 20_000 else random.randint(500, 5000)
+    elif how < 0.65:
+        step = random.randint(2, 40) if len(data) < 2000 else random.randint(100, 5000)
     else:
         cuts = sorted({random.randrange(1, len(data)) for _ in range(random.randint(1, 8))})
         pieces = [data[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]

@@ -26,7 +26,7 @@ class Parser(Target):
     """Bytes to events."""
 
     name = "parser"
-    share = 24
+    share = 40
     streams = 500
 
     @classmethod

@@ -306,6 +306,21 @@ def test_connections_are_bounded(worlds: Callable[..., World]) -> None:
     assert world.uns.buildProtocol(None) is None
 
 
+def test_a_provider_is_not_locked_out_by_others(worlds: Callable[..., World]) -> None:
+    world = worlds(failed_logins=3)
+    assert "init_accepted" in world.login().text
+    for number in range(5):
+        cp = world.connect(host=f"198.51.100.{number}")
+        cp.send(init(7, "wrong"))
+        world.pump()
+    world.wait_for_rejections()
+    assert "init_accepted" in world.login().text
+    stranger = world.connect(host="198.51.100.99")
+    stranger.send(init(7, PASSWORD))
+    world.pump()
+    assert codes(stranger.text) == [1011]
+
+
 def test_one_address_takes_no_more_than_its_share(worlds: Callable[..., World]) -> None:
     world = worlds(connections_max=10, connections_per_address=3)
     flood = [world.connect(host="198.51.100.1") for _ in range(3)]

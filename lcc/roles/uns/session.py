@@ -226,7 +226,7 @@ class Session:
         provider = await uns.ask(uns.providers.provider(init.pid))
         self._check_throttle(init.pid)  # others may have been tried while this one waited
         now = uns.clock.seconds()
-        uns.throttle.tried(init.pid, now)
+        uns.throttle.tried(init.pid, now, self.place.party)
         stored = DUMMY_HASH if provider is None else provider.password_hash
         if is_slow(stored):
             right = await uns.in_thread(verify_password, init.password, stored)
@@ -236,7 +236,7 @@ class Session:
             uns.throttle.failed(self.place.party, now)
             await self._even_out(begun)
             raise _Rejection("access-denied")
-        uns.throttle.passed(init.pid, now)
+        uns.throttle.passed(init.pid, now, self.place.party)
         if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")
         session = await uns.ask(uns.sessions.open_session(provider.pid, self._address, uns.now()))
