@@ -66,7 +66,7 @@ def describe(certificate: x509.Certificate) -> str:
 
 
 def _harmless(text: str) -> str:
-    return text[:_NAME_CHARS].encode("ascii", "backslashreplace").decode("ascii")
+    return text[:_NAME_CHARS].encode("unicode_escape").decode("ascii")
 
 
 def certified_roles(transport: Any) -> frozenset[str] | None:

@@ -273,10 +273,15 @@ class TlsClientEndpoint:
         factory = _ClientFactory(self._tls, protocolFactory, self._reactor, lambda failure: self.refused(failure))
 
         def shake(transport: _Transport) -> Deferred[Any]:
-            return factory.when_agreed(transport).addTimeout(self._timeout, self._reactor)
+            return factory.when_agreed(transport).addTimeout(self._timeout, self._reactor, self._too_slow)
 
         connecting: Deferred[Any] = self.endpoint.connect(factory)
         return connecting.addCallback(shake)
+
+    def _too_slow(self, result: Any, timeout_seconds: float) -> Any:
+        if isinstance(result, Failure):
+            raise TlsFailed(f"no TLS handshake within {timeout_seconds:g} seconds", by_peer=False) from None
+        return result
 
 
 def parse_server(

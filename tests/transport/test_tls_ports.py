@@ -5,25 +5,33 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_twisted
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import clientFromString, serverFromString
-from twisted.internet.task import deferLater
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import Clock, deferLater
 from twisted.internet.threads import deferToThread
 from twisted.logger import capturedLogs, formatEvent
 
 from lcc.errors import ConfigError
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import UP
-from lcc.roles.peer import Peer
+from lcc.roles.peer import HELLO_SECONDS, Peer
 from lcc.transport.certificates import CertificateFiles
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService, RetryPolicy, link_service
+from lcc.transport.tls_endpoints import TlsFailed
 from tests.conftest import LoggedErrors
 from tests.transport.tls_kit import (
     DAY,
@@ -316,8 +324,8 @@ async def test_a_link_that_is_refused_says_so_and_goes_on_trying(pki: Pki) -> No
 class Somebody(Peer):
     """A role that says who it is."""
 
-    def __init__(self, role: str, expected: str, ready: Callable[[str], None]) -> None:
-        super().__init__(reactor, Hello(role, "x"), frozenset(expected.split()), UP)
+    def __init__(self, role: str, expected: str, ready: Callable[[str], None], clock: Any) -> None:
+        super().__init__(clock, Hello(role, "x"), frozenset(expected.split()), UP)
         self._ready = ready
 
     def peer_ready(self, hello: Hello) -> None:
@@ -331,6 +339,8 @@ class Peers:
         self.role, self.expected = role, expected
         self.ready: list[str] = []
         self.some: Deferred[str] = Deferred()
+        self.clock = reactor
+        self.built = 0
 
     def doStart(self) -> None:
         pass
@@ -343,7 +353,8 @@ class Peers:
             if not self.some.called:
                 self.some.callback(role)
 
-        return Somebody(self.role, self.expected, ready).build_stream()
+        self.built += 1
+        return Somebody(self.role, self.expected, ready, self.clock).build_stream()
 
 
 @pytest.fixture
@@ -409,3 +420,56 @@ def test_strings_that_make_no_sense(text: str) -> None:
         PortService(reactor, text, End()).startService()
     with pytest.raises(ConfigError, match="does not make sense"):
         link_service(reactor, text.replace("9000", "host:many"), End(), RetryPolicy(lambda: 0.5))
+
+
+@pytest_twisted.ensureDeferred
+async def test_names_in_a_strangers_certificate_do_no_harm(pki: Pki) -> None:
+    """They come into the log."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "evil\n2026 \x1b[31mforged line \u2028")])
+    now = datetime.now(UTC)
+    hosts = [x509.DNSName(f"{'x' * 60}{number}.example") for number in range(100)]
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(now - DAY).not_valid_after(now + DAY)
+    made = made.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+    files = pki.files("uns", "stranger")
+    assert files.certificate is not None and files.key is not None
+    files.certificate.write_bytes(made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    files.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    with capturedLogs() as logged:
+        async with Listening(string(f"0:interface={HOST}", pki.files("qm", RIGHT), roles="uns")) as port:
+            with pytest.raises(OSError, match=r"ALERT|reset|Broken pipe"):
+                await deferToThread(Blocking(port.number, files).talk)
+    (line,) = lines(logged)
+    assert line.isprintable() and line.isascii() and len(line) < 700
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_handshake_that_stands_still_is_dropped(pki: Pki) -> None:
+    """A role's limits count from the TCP connection on, on either side of the handshake."""
+    both = Peers("qm", "uns")
+    text = string(f"0:interface={HOST}", pki.files("qm", RIGHT), roles="uns")
+    clock = Clock()
+    both.clock = clock
+    port = await serverFromString(reactor, text).listen(both)  # type: ignore[arg-type]  # as before
+
+    def stand_still() -> bytes:
+        with socket.create_connection((HOST, port.getHost().port), timeout=20) as silent:
+            silent.sendall(b"\x16\x03\x01")
+            return silent.recv(100)
+
+    waiting = deferToThread(stand_still)
+    while not both.built:
+        await deferLater(reactor, 0.01, lambda: None)
+    await deferLater(reactor, 0.05, lambda: None)
+    clock.advance(HELLO_SECONDS + 1)
+    with suppress(ConnectionResetError):
+        assert await waiting == b""
+    # The end that connects: the port takes the connection, and says nothing.
+    silent = reactor.listenTCP(0, Factory.forProtocol(Protocol), interface=HOST)
+    files = pki.files("uns", RIGHT)
+    endpoint = string(f"{HOST}:{silent.getHost().port}:timeout=1", files, roles="qm")
+    with pytest.raises(TlsFailed, match="no TLS handshake within 1 second"):
+        await clientFromString(reactor, endpoint).connect(End())
+    await silent.stopListening()
+    await port.stopListening()
