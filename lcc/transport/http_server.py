@@ -21,7 +21,7 @@ from typing import Any
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
-from twisted.web.http import HTTPChannel
+from twisted.web.http import HTTPChannel, datetimeToString
 from twisted.web.server import Request, Site
 
 REQUEST_SECONDS = 60.0
@@ -45,6 +45,7 @@ class GuardedRequest(Request):
     _body_bytes = 0
 
     def render(self, resrc: Any) -> None:
+        self.setHeader(b"Date", datetimeToString(self.site.reactor.seconds()))  # of the clock that was given
         self.setHeader("server", "LCC")  # instead of twisted.web's version
         super().render(resrc)
 

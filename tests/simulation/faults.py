@@ -55,6 +55,9 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     if chance.random() < 0.05:
         return []
     chosen = [kind for kind in KINDS if chance.random() < 0.35]
+    if "restore" in chosen:
+        # Those who notice it are the BOT-Ms and UNSes, by what they remember: it must not be lost as well.
+        chosen = [kind for kind in chosen if kind not in ("power", "disk-full", "disk-faulty")]
     roles = [role for role in ROLES if role in system.roles]
     weights = [KINDS[kind].weight for kind in chosen]
     faults = []
@@ -211,6 +214,21 @@ def _content_damage(system: System, _: Promises, fault: Fault) -> None:
     disk.lose(lambda path: f"/{ATTEMPTS}/" in path, fault.chance)
 
 
+def _restore(system: System, promises: Promises, fault: Fault) -> None:
+    """The database is put back from a backup, while the queue manager is down."""
+    system.timeline.call_later(fault.seconds, None, _put_back, system, promises)
+    system.database.backup()
+
+
+def _put_back(system: System, promises: Promises) -> None:
+    process = system.processes.get("qm")
+    if process is not None:
+        process.die()
+    if system.database.restore():
+        promises.put_back()
+    system.start_later("qm", 0.5)
+
+
 @attrs.frozen
 class Kind:
     """A kind of fault.
@@ -268,5 +286,6 @@ KINDS = {
     "disk-faulty": Kind(_disk_faulty, _a_host, 0.7, 5),
     "web-troubles": Kind(_web_troubles, _a_site, 1.5, 15),
     "attempt-lost": Kind(_content_damage, _a_botm, 0.4, 1),
+    "restore": Kind(_restore, _the_database, 0.2, 5),
     "spool-damage": Kind(_spool_damage, _a_spool, 0.2, 1),
 }

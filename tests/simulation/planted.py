@@ -66,9 +66,9 @@ BUGS = [
     Bug(
         "order-of-retries",
         "hole 3: rows that are tried again are never due",
-        "lcc/domain/retries.py",
-        "return longest * (1.0 - SPREAD * part)",
-        "return 1e9 + longest * (1.0 - SPREAD * part)",
+        "lcc/roles/qm/retries.py",
+        "if now >= min(self._next, self._noted) or now < self._last:",
+        "if now < self._last - 1e9:",
     ),
     Bug(
         "replay-skips-one",

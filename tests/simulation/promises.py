@@ -40,11 +40,17 @@ class Promises:
         system.database.committed = self._committed
         self._timeline.after_each = self._after_each
         self._until_look = _LOOK_EVERY_EVENTS
+        self.was_put_back = False
 
     def broken(self, promise: str, text: str) -> None:
         """It was."""
         if len(self.violations) < 20:
             self.violations.append(f"{promise} at {self._timeline.now - EPOCH:.3f}: {text}")
+
+    def put_back(self) -> None:
+        """The database was put back from a backup."""
+        self._last_change = self.rows("SELECT value FROM counters WHERE name = 'change'")[0][0]
+        self.was_put_back = True
 
     # While it runs.
 

@@ -14,7 +14,7 @@ from .promises import Promises
 from .system import System
 
 TROUBLE_SECONDS = 60.0
-DRAIN_SECONDS = 1800.0
+DRAIN_SECONDS = 600.0
 
 
 @attrs.define

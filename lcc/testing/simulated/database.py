@@ -64,6 +64,7 @@ class DatabaseServer:
         self.dialect = SqliteDialect(Path("/simulated/lcc.db"))
         self.dialect.random_bits = self.chance.getrandbits
         self._connections: dict[str, sqlite3.Connection] = {}
+        self._backup: sqlite3.Connection | None = None
 
     def connection(self, series: str = MAIN) -> sqlite3.Connection:
         """The tables, for whoever looks at them beside the system."""
@@ -78,6 +79,21 @@ class DatabaseServer:
     def now(self, function: Callable[..., Any], *args: Any, series: str = MAIN) -> Any:
         """Run an interaction for the test itself, whatever is the matter."""
         return run_once(self.connection(series), self.dialect, True, function, *args)
+
+    def backup(self) -> None:
+        """Keep what is in the tables of the queue now."""
+        connection = self.connection()
+        if connection.in_transaction:
+            return
+        self._backup = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        connection.backup(self._backup)
+
+    def restore(self) -> bool:
+        """Put back what :meth:`backup` has kept; False: there is nothing."""
+        if self._backup is None:
+            return False
+        self._backup.backup(self.connection())
+        return True
 
     def close(self) -> None:
         """It is over."""
