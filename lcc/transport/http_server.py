@@ -45,6 +45,7 @@ class GuardedRequest(Request):
     _body_bytes = 0
 
     def render(self, resrc: Any) -> None:
+        assert self.site is not None
         self.setHeader(b"Date", datetimeToString(self.site.reactor.seconds()))  # of the clock that was given
         self.setHeader("server", "LCC")  # instead of twisted.web's version
         super().render(resrc)
