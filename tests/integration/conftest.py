@@ -23,6 +23,8 @@ LONG = (
     "test_a_follower_killed_at_random_has_what_the_cache_has[mariadb]",
     "test_a_full_database_disk[mariadb]",
     "test_a_full_spool_disk",
+    "test_a_newcomers_whole_way[mariadb-separate]",
+    "test_a_newcomers_whole_way[sqlite-all-in-one]",
     "test_a_machine_that_is_away_deletes_when_it_is_back[mariadb]",
     "test_content_read_only_and_without_inodes",
     "test_cut_connections_between_processes[mariadb]",

@@ -6,10 +6,12 @@ import http.client
 import json
 import ssl
 from collections.abc import Callable, Mapping
+from functools import partial
 from http.cookies import SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -148,30 +150,30 @@ class Office:
         return Browser(self.port, headers)
 
 
-class Browser:
+class Visitor:
     """Keeps cookies, fills in forms, and knows nothing of scripts.
 
     :param headers: sent with each request.
     """
 
-    def __init__(self, port: int, headers: Mapping[str, str]) -> None:
-        self._port = port
+    def __init__(self, port: int, headers: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.port = port
         self._headers = {name.replace("_", "-"): value for name, value in headers.items()}
         self.cookies: SimpleCookie = SimpleCookie()
 
-    def get(self, path: str, method: str = "GET") -> Deferred[Reply]:
-        return in_thread(self._ask, method, path, b"", {})
+    def get(self, path: str, method: str = "GET") -> Reply:
+        return self._ask(method, path, b"", {})
 
-    def post(self, path: str, fields: Mapping[str, str], **headers: str) -> Deferred[Reply]:
+    def post(self, path: str, fields: Mapping[str, str], **headers: str) -> Reply:
         """Send fields to a path, without having seen the page."""
         kind = {"content-type": "application/x-www-form-urlencoded"}
-        return in_thread(self._ask, "POST", path, urlencode(fields).encode(), kind | headers)
+        return self._ask("POST", path, urlencode(fields).encode(), kind | headers)
 
-    def raw(self, method: str, path: str, body: bytes, **headers: str) -> Deferred[Reply]:
+    def raw(self, method: str, path: str, body: bytes, **headers: str) -> Reply:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return in_thread(self._ask, method, path, body, named)
+        return self._ask(method, path, body, named)
 
-    def submit(self, reply: Reply, **filled: str) -> Deferred[Reply]:
+    def submit(self, reply: Reply, **filled: str) -> Reply:
         """Fill in the form of a page and send it, as a browser does."""
         (form,) = reply.page.forms
         fields = {name: value or "" for name, value in form.form_values()}
@@ -179,20 +181,18 @@ class Browser:
         assert not unknown, f"the form has no {unknown}"
         return self.post(form.action, {**fields, **filled})
 
-    def api(self, path: str, body: Any = None) -> Deferred[Reply]:
+    def api(self, path: str, body: Any = None) -> Reply:
         """Ask the HTTP API; the answer must be one that its document tells of."""
+        path = f"/api/registrations{path}"
         if body is None:
-            return in_thread(self._api, "GET", path, b"")
-        return in_thread(self._api, "POST", path, json.dumps(body).encode())
-
-    def _api(self, method: str, path: str, body: bytes) -> Reply:
-        kind = {"content-type": "application/json"} if method == "POST" else {}
-        reply = self._ask(method, f"/api/registrations{path}", body, kind)
-        check_reply(f"/api/registrations{path}", method, reply)
+            reply = self._ask("GET", path, b"", {})
+        else:
+            reply = self._ask("POST", path, json.dumps(body).encode(), {"content-type": "application/json"})
+        check_reply(path, "GET" if body is None else "POST", reply)
         return reply
 
     def _ask(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE_SECONDS)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
         own = {"cookie": "; ".join(f"{name}={each.value}" for name, each in self.cookies.items())}
         try:
             connection.request(method, path, body or None, {**own, **self._headers, **headers})
@@ -204,6 +204,32 @@ class Browser:
             return Reply(response.status, found, response.read())
         finally:
             connection.close()
+
+
+class Browser:
+    """A visitor in another thread, so that the reactor can answer."""
+
+    def __init__(self, port: int, headers: Mapping[str, str]) -> None:
+        self.visitor = Visitor(port, headers)
+
+    @property
+    def cookies(self) -> SimpleCookie:
+        return self.visitor.cookies
+
+    def get(self, path: str, method: str = "GET") -> Deferred[Reply]:
+        return in_thread(self.visitor.get, path, method)
+
+    def post(self, path: str, fields: Mapping[str, str], **headers: str) -> Deferred[Reply]:
+        return in_thread(partial(self.visitor.post, path, fields, **headers))
+
+    def raw(self, method: str, path: str, body: bytes, **headers: str) -> Deferred[Reply]:
+        return in_thread(partial(self.visitor.raw, method, path, body, **headers))
+
+    def submit(self, reply: Reply, **filled: str) -> Deferred[Reply]:
+        return in_thread(partial(self.visitor.submit, reply, **filled))
+
+    def api(self, path: str, body: Any = None) -> Deferred[Reply]:
+        return in_thread(self.visitor.api, path, body)
 
 
 def check_reply(path: str, method: str, reply: Reply) -> None:

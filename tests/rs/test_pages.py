@@ -220,7 +220,7 @@ async def test_a_restart_asks_for_a_form_once_more(open_office: Callable[..., Of
     browser = first.browser()
     form = await browser.get("/register")
     await first.stop()
-    browser._port = open_office().port
+    browser.visitor.port = open_office().port
     stale = await browser.submit(form, contact="a@b", site=site.url)
     assert stale.status == 403
     assert (await browser.submit(stale)).status == 200
