@@ -8,6 +8,7 @@
 #   make kill-test    kills processes of an LCC at work, and its database server, until KILLS=… are reached in all its runs
 #   make fuzz     mutated streams against all that reads from a connection, STREAMS=20000 of them; runs add up in build/fuzz
 #   make sim SEEDS=1000   the whole LCC in a simulation, while everything goes wrong; runs add up in build/simulation
+#   make hostile-sockets    5,000 hostile sockets at every port of an LCC, while honest peers are served
 #   make check    lint, format, types, news fragment
 #   make wheel    dist/lcc-*.whl
 #   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on)
@@ -24,7 +25,7 @@ JOBS ?= 2
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test test-long proof-tree cuts sim sim-proof fuzz kill-test check demo bench wheel clean
+.PHONY: help run-venv venv system test test-long proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test check demo bench wheel clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -99,6 +100,9 @@ sim: venv
 # Plants bugs, one at a time, and looks for the seed that finds each.
 sim-proof: venv
 	@$(PY) -m tests.simulation.planted $(ARGS)
+
+hostile-sockets: venv system
+	@$(PY) -m tests.hostile.siege $(ARGS)
 
 check: venv
 	$(PY) -m ruff check .

@@ -11,6 +11,7 @@ import json
 import resource
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -112,9 +113,9 @@ class Outcome:
 
 
 class Siege:
-    """The LCC, its honest peers, and the crowd."""
+    """The LCC, its honest peers, and the crowd.  The XML interface is reached over TLS."""
 
-    def __init__(self, folder: Path, tls: bool) -> None:
+    def __init__(self, folder: Path) -> None:
         (folder / "www" / "honest").mkdir(parents=True)
         self.folder = folder
         for number in range(HONEST_PAGES):
@@ -123,10 +124,10 @@ class Siege:
         self.lcc = folder / "lcc"
         self.lcc.mkdir()
         self.system = System(self.lcc, self.origin, None)
-        names = ("qm", "botm-at-qm", "botm", "content", "http", "xml", "tls")
+        names = ("qm", "botm-at-qm", "botm", "content", "http", "xml")
         self.ports = {"uns": self.system.port, **{name: free_port() for name in names}}
-        self.tls = tls
         self._write_config()
+        self._trust = ssl.create_default_context(cafile=str(folder / "authority.pem"))
         self.site = self.system.add_site("honest")
         self.insider = self.system.add_site("insider", "--hours", "")
         self.honest: Lines | None = None
@@ -142,8 +143,8 @@ class Siege:
             f'[botm]\nlisten = "{at["botm"]}"\nconnect = "{to["botm-at-qm"]}"\n'
             f'content_listen = "{at["content"]}"\ncontent_url = "{content}"\n'
             f'[bot]\nconnect = "{to["botm"]}"\nconcurrency = 8\n'
-            f'[cu]\nlisten = "{at["http"]}"\nlisten_xml = "{at["xml"]}"\ncontent = "{content}"\n'
-            f'without_token = "content"\n'
+            f'[cu]\nlisten = "{at["http"]}"\nlisten_xml = "{at["xml"].replace("tcp:", "tls:")}"\n'
+            f'content = "{content}"\nwithout_token = "content"\n'
         )
         authority = Authority()
         (self.folder / "authority.pem").write_bytes(authority.pem())
@@ -194,7 +195,8 @@ class Siege:
             if answer.status != 200 or f"{HONEST_PAGES - 1}.html".encode() not in answer.read():
                 served.errors.append(f"HTTP: {answer.status}")
             asking.close()
-            with socket.create_connection(("127.0.0.1", self.ports["xml"]), 60) as wire:
+            plain = socket.create_connection(("127.0.0.1", self.ports["xml"]), 60)
+            with self._trust.wrap_socket(plain, server_hostname="localhost") as wire:
                 wire.sendall(XML_QUESTION)
                 heard = b""
                 while b"</lococa:answer>" not in heard:
@@ -219,12 +221,10 @@ class Siege:
             "content": "GET /1/1 HTTP/1.1\r\nHost: a\r\n\r\n",
             "http": "GET /changes?since=0&wait=60 HTTP/1.1\r\nHost: a\r\n\r\n",
             "xml": XML_QUESTION.decode(),
-            "tls": init(1, "wrong"),
         }
         ports = {
-            name: {"number": number, "tls": name == "tls", "opening": openings[name]}
+            name: {"number": number, "tls": name == "xml", "opening": openings[name]}
             for name, number in self.ports.items()
-            if name != "tls" or self.tls
         }
         authority = str(self.folder / "authority.pem")
         lines.say({"ports": ports, "sockets": sockets, "addresses": CROWD_ADDRESSES, "authority": authority})
@@ -299,7 +299,7 @@ def besiege(folder: Path, sockets: int, seconds: float, sets: int, big: bool = T
     :param sets: that the honest provider must have told in each of these.
     :raises AssertionError: something is not as it must be.
     """
-    siege = Siege(folder, tls=False)
+    siege = Siege(folder)
     try:
         siege.start()
         before = siege.serve(seconds / 4, sets)
