@@ -18,6 +18,8 @@ from .sites import Site, identity
 from .system import BOTMS, UNSES, System
 
 BUFFERED_BYTES_MAX = 2_000_000
+LEASE_SECONDS = 45.0
+"""An order's lease, and some more."""
 _LOOK_EVERY_EVENTS = 200
 _COUNT_EVERY_COMMITS = 25
 
@@ -40,7 +42,7 @@ class Promises:
         system.database.committed = self._committed
         self._timeline.after_each = self._after_each
         self._until_look = _LOOK_EVERY_EVENTS
-        self.was_put_back = False
+        self._overlaps_until = 0.0
 
     def broken(self, promise: str, text: str) -> None:
         """It was."""
@@ -50,7 +52,8 @@ class Promises:
     def put_back(self) -> None:
         """The database was put back from a backup."""
         self._last_change = self.rows("SELECT value FROM counters WHERE name = 'change'")[0][0]
-        self.was_put_back = True
+        # What was noted of machines with orders is lost with it.
+        self._overlaps_until = self._timeline.now + LEASE_SECONDS
 
     # While it runs.
 
@@ -64,9 +67,9 @@ class Promises:
                 if end.waiting_bytes > BUFFERED_BYTES_MAX:
                     self.broken("P10", f"{end.waiting_bytes} bytes wait in {end.process.name}")
         for site in self._system.sites:
-            if site.overlaps:
+            if site.overlaps and self._timeline.now > self._overlaps_until:
                 self.broken("P6", site.overlaps[0])
-                site.overlaps.clear()
+            site.overlaps.clear()
 
     def _fetch_begins(self, order: FetchOrder) -> None:
         site = next(site for site in self._system.sites if site.pid == order.pid)
