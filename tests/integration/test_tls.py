@@ -54,8 +54,9 @@ class TlsSystem(System):
             f'home = "home"\n[bot]\nname = "imposter"\nconnect = {connect["botm"]}\n'
             '[tls]\ncertificate = "tls/cu.pem"\nkey = "tls/cu.key"\n'
         )
-        self.admin("certificates", "init")
-        self.admin("certificates", "add", HOST, "qm", "uns", "botm", "bot", "cu", "admin", "public")
+        authority = f"--folder={folder}/certificates"
+        self.admin("certificates", "init", authority)
+        self.admin("certificates", "add", authority, HOST, "qm", "uns", "botm", "bot", "cu", "admin", "public")
         for home in ("home", "elsewhere"):
             (folder / home).mkdir(mode=0o700, exist_ok=True)
             subprocess.run(["cp", "-R", folder / "certificates" / HOST, folder / home / "tls"], check=True)
@@ -135,8 +136,8 @@ def test_a_whole_lcc_over_tls(lcc: TlsSystem, tmp_path: Path) -> None:
     assert len(ask_xml(lcc, token)) >= len(expected)
 
     url = sorted(expected)[0]
-    assert lcc.admin("show", url, "--output", "-").encode() == expected[url]
-    assert '"found"' in lcc.admin("fsck", "--json")
+    assert lcc.admin_process("show", url, "--output", "-").encode() == expected[url]
+    assert '"found"' in lcc.admin_process("fsck", "--json")
 
     lcc.start_with("imposter", "bot", lcc.imposter)
     wait_for("the BOT-M refuses it", lambda: "is not for the role bot" in lcc.log("botm"))
