@@ -10,6 +10,16 @@ import pytest
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
 from lcc.testing.mariadb import PrivateMariaDb
+from tests.long import LONG
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is marked as long runs in ``make test-long`` only."""
+    if LONG:
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    items[:] = [item for item in items if item not in long]
+    config.hook.pytest_deselected(items=long)
 
 
 class LoggedErrors:

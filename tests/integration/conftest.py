@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,36 +14,6 @@ from .system import OriginServer, System
 
 DOCUMENTATION = ("/usr/share/doc/python3-doc/html", "/usr/share/doc")
 """Where Debian keeps documentation; ``make system`` installs python3-doc."""
-
-
-LONG = (
-    "test_a_content_disk_that_is_as_good_as_full",
-    "test_a_crash_of_the_machine[mariadb]",
-    "test_a_follower_killed_at_random_has_what_the_cache_has[mariadb]",
-    "test_a_full_database_disk[mariadb]",
-    "test_a_full_spool_disk",
-    "test_a_newcomers_whole_way[mariadb-separate]",
-    "test_a_newcomers_whole_way[sqlite-all-in-one]",
-    "test_a_machine_that_is_away_deletes_when_it_is_back[mariadb]",
-    "test_content_read_only_and_without_inodes",
-    "test_cut_connections_between_processes[mariadb]",
-    "test_full_log_disks",
-    "test_it_is_exact_under_load_and_kills[mariadb]",
-    "test_results_that_wait_for_the_database_are_no_orphans[mariadb]",
-    "test_roles_that_start_on_a_full_disk_say_what_is_wrong",
-    "test_spool_read_only_and_without_inodes",
-    "test_state_and_temporary_files_of_tools",
-    "test_temporary_files_of_packages",
-)
-"""The second database of tests that take long, and more disks that fail: only in ``make test-long``."""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ.get("LCC_LONG"):
-        return
-    long = [item for item in items if item.name in LONG]
-    items[:] = [item for item in items if item.name not in LONG]
-    config.hook.pytest_deselected(items=long)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -99,7 +99,7 @@ class System:
         self.folder = folder
         self._origin = origin
         self.port = free_port()
-        self.config = folder / "lcc.toml"
+        self.config = self.admin_config = folder / "lcc.toml"
         database = (f'url = "{database_url}"\n' if database_url else "") + settings.get("database", "")
         self.config.write_text(
             f'home = "home"\nmimetypes = ["text/*", "image/*", "application/*"]\n{settings.get("", "")}'
@@ -171,22 +171,8 @@ class System:
 
         :returns: its output.
         """
-        result = CliRunner().invoke(main, ["--config", str(self.config), *arguments])
+        result = CliRunner().invoke(main, ["--config", str(self.admin_config), *arguments])
         assert result.exit_code == 0, f"lcc-admin {arguments}: {result.output}{result.exc_info}"
-        return result.stdout
-
-    def admin_process(self, *arguments: str) -> str:
-        """``lcc-admin`` in a process with the system's environment; gives its output."""
-        result = subprocess.run(
-            [BIN / "lcc-admin", "--config", str(self.config), *arguments],
-            capture_output=True,
-            text=True,
-            cwd=self.folder,
-            env=self.environment,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-        assert result.returncode == 0, f"lcc-admin {arguments}: {result.stdout}{result.stderr}"
         return result.stdout
 
     def rows(self, *arguments: str) -> list[dict[str, Any]]:

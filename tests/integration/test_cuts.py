@@ -27,11 +27,13 @@ from lcc.storage import cache
 from lcc.storage.content import content_path
 from lcc.storage.database import BlockingDatabase
 from tests.cuts.cutter import Cutter
+from tests.long import LONG
 
+from .databases import SQLITE_ALWAYS
 from .system import PATIENCE_SECONDS, ROLES, OriginServer, Site, System, files_of, wait_for
 
 PAGES = 200
-ROUNDS = 200 if os.environ.get("LCC_LONG") else 6
+ROUNDS = 200 if LONG else 6
 BYTES = {"uns": (20_000, 600), "qm": (6_000, 600), "qm-botm": (3_000, 3_000), "botm": (3_000, 3_000)}
 """How far into a connection it is cut at most, upwards and downwards; a full set has some 20,000 bytes."""
 CONFIG = """
@@ -158,6 +160,7 @@ async def _until(what: str, check: Callable[[], Any]) -> None:
         await deferLater(reactor, 0.05)  # type: ignore[arg-type]  # the reactor is a module
 
 
+@SQLITE_ALWAYS
 @pytest_twisted.ensureDeferred
 async def test_cut_connections_between_processes(world: _World) -> None:
     world.begin()

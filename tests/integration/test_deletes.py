@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from .databases import SQLITE_ALWAYS
 from .system import OriginServer, wait_for
 from .tree import Tree
 
@@ -22,6 +23,7 @@ def tree(tmp_path: Path, origin: OriginServer, database_url: str | None) -> Iter
     made.stop_all()
 
 
+@SQLITE_ALWAYS
 def test_a_machine_that_is_away_deletes_when_it_is_back(tree: Tree, lay_out: Callable[[str, int], Path]) -> None:
     sites = []
     tree.start("uns", "qm", "central", "botm1", "botm2")

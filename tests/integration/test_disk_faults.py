@@ -10,11 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from .small_disk import SmallDisk
 from .system import BIN, PATIENCE_SECONDS, ROLES, OriginServer, Site, System, files_of, wait_for
 from .test_full_disks import MIB, REJECTED, assert_well, new_system, queued, wait_status, with_content_on
 
 __all__ = ["new_system"]
+
+pytestmark = pytest.mark.long
 
 LayOut = Callable[[str, int], Path]
 SmallDisks = Callable[..., SmallDisk]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS
 from .system import ROLES, System, files_of, wait_for
 
 LayOut = Callable[[str, int], Path]
@@ -64,6 +65,7 @@ def test_publish_change_delete_and_read(system: System, lay_out: LayOut, shape: 
         system.stop(role)
 
 
+@SQLITE_ALWAYS
 def test_any_order_of_starting(system: System, lay_out: LayOut) -> None:
     lay_out("site", 20)
     site = system.add_site("site")
@@ -79,6 +81,7 @@ def test_any_order_of_starting(system: System, lay_out: LayOut) -> None:
             system.stop(role)
 
 
+@SQLITE_ALWAYS
 def test_the_uns_takes_sets_while_everything_else_is_down(system: System, lay_out: LayOut) -> None:
     lay_out("site", 50)
     site = system.add_site("site")
@@ -93,6 +96,7 @@ def test_the_uns_takes_sets_while_everything_else_is_down(system: System, lay_ou
     system.assert_serial()
 
 
+@MARIADB_ALWAYS
 def test_errors_are_shown_at_the_next_connection_and_cleared_by_an_accepted_set(
     system: System, lay_out: LayOut
 ) -> None:
@@ -117,6 +121,7 @@ def test_errors_are_shown_at_the_next_connection_and_cleared_by_an_accepted_set(
     assert "gone.html" not in system.publish(site).stderr
 
 
+@SQLITE_ALWAYS
 def test_two_of_a_role_in_one_home_are_refused(system: System) -> None:
     system.start("qm")
     wait_for("the queue manager runs", lambda: "locked" not in system.log("qm") and (system.folder / "home").exists())

@@ -10,11 +10,14 @@ from random import Random
 
 import pytest
 
+from tests.long import LONG
+
+from .databases import SQLITE_ALWAYS
 from .followers import Follower
 from .system import ROLES, Site, System, wait_for
 
 LayOut = Callable[[str, int], Path]
-ROUNDS = 6
+ROUNDS = 6 if LONG else 3
 
 
 @pytest.fixture
@@ -45,6 +48,7 @@ def cached(system: System, sites: list[Site]) -> dict[str, tuple[str, str]]:
     }
 
 
+@SQLITE_ALWAYS
 def test_a_follower_killed_at_random_has_what_the_cache_has(
     system: System, lay_out: LayOut, follower: Follower
 ) -> None:

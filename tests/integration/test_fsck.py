@@ -18,16 +18,18 @@ import pytest
 from lcc.config import load_config
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.transactions import Txn
+from tests.long import LONG
 
+from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS
 from .system import BIN, ROLES, OriginServer, Site, System, wait_for
 
 LayOut = Callable[[str, int], Path]
-SITES = 6
+SITES = 4
 PAGES = 30
 ANSWER_MS = 60
 """The origin takes its time, so that there is always something to be cut off."""
 CHECKS_MIN = 3
-KILLS_MIN = 5
+KILLS_MIN = 5 if LONG else 3
 SEED = time.time_ns() % 100_000
 
 ROW_FAULTS = frozenset(["missing", "length", "hash", "unreadable", "beyond"])
@@ -119,6 +121,7 @@ def kill_both(system: System, random: Random) -> list[str]:
     return ["qm", "botm"]
 
 
+@SQLITE_ALWAYS
 def test_it_is_exact_under_load_and_kills(system: System, lay_out: LayOut) -> None:
     """What it calls a fault is one, and what it removes nobody misses."""
     random = Random(SEED)
@@ -194,6 +197,7 @@ class Stalled:
         self._thread.join()
 
 
+@SQLITE_ALWAYS
 def test_results_that_wait_for_the_database_are_no_orphans(system: System, lay_out: LayOut) -> None:
     """Their BOT-M has forgotten them, because it was started anew, and no row names them yet."""
     lay_out("site", 120)
@@ -221,6 +225,7 @@ def test_results_that_wait_for_the_database_are_no_orphans(system: System, lay_o
     system.assert_serial()
 
 
+@MARIADB_ALWAYS
 def test_what_was_lost_is_fetched_again(system: System, lay_out: LayOut) -> None:
     lay_out("site", 40)
     system.start(*ROLES)
@@ -247,6 +252,7 @@ def test_what_was_lost_is_fetched_again(system: System, lay_out: LayOut) -> None
         system.stop(role)
 
 
+@SQLITE_ALWAYS
 def test_a_crash_of_the_machine(system: System, lay_out: LayOut) -> None:
     """The machine is switched off: what was not synced is empty or gone, as after a real crash."""
     lay_out("site", 60)
@@ -294,6 +300,7 @@ def test_a_crash_of_the_machine(system: System, lay_out: LayOut) -> None:
     assert synced.read_text().split()[1] == "clean"
 
 
+@SQLITE_ALWAYS
 def test_a_disk_that_was_replaced(system: System, lay_out: LayOut) -> None:
     lay_out("site", 30)
     system.start(*ROLES)

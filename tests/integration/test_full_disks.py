@@ -91,6 +91,7 @@ def with_content_on(new_system: NewSystem, disk: SmallDisk, reserve_bytes: int) 
     return new_system(extra=f"[botm]\ncontent_reserve = {reserve_bytes}\n{line}", bot=f"concurrency = 8\n{line}")
 
 
+@pytest.mark.long
 def test_a_content_disk_that_is_as_good_as_full(
     small_disk: SmallDisks, new_system: NewSystem, lay_out: LayOut, origin: OriginServer
 ) -> None:
@@ -140,6 +141,7 @@ def test_a_full_content_disk(
 # The disk of the spool.
 
 
+@pytest.mark.long
 def test_a_full_spool_disk(
     small_disk: SmallDisks, new_system: NewSystem, lay_out: LayOut, origin: OriginServer
 ) -> None:
@@ -185,7 +187,7 @@ def test_a_full_spool_disk(
 # The disk of the database.
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "mariadb"])
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("mariadb", marks=pytest.mark.long)])
 def test_a_full_database_disk(
     small_disk: SmallDisks, new_system: NewSystem, lay_out: LayOut, origin: OriginServer, kind: str
 ) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
+from .databases import by_turns
 from .system import ROLES, System, wait_for
 
 LayOut = Callable[[str, int], Path]
@@ -19,7 +18,7 @@ def fetched(system: System) -> int:
     return len(system.origin.requests())
 
 
-@pytest.mark.parametrize("victim", ["uns", "qm", "botm", "bot"])
+@by_turns("victim", "uns", "qm", "botm", "bot")
 def test_a_role_killed_in_the_middle_loses_nothing(system: System, lay_out: LayOut, victim: str) -> None:
     for number in range(SITES):
         lay_out(f"site{number}", PAGES)

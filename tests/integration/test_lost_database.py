@@ -13,6 +13,7 @@ import pytest
 
 from lcc.testing.mariadb import PrivateMariaDb
 
+from .databases import MARIADB_ALWAYS
 from .system import BIN, Site, System, wait_for
 
 NO_LONGER_KNOWN = 3
@@ -72,6 +73,7 @@ def wanted(system: System, site: Site) -> str:
     return str(row["full_set_wanted"])
 
 
+@MARIADB_ALWAYS
 def test_a_database_that_was_put_back(
     system: System, lay_out: Callable[[str, int], Path], backup: SqliteBackup | MariaDbBackup
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS
 from .system import Site, System, wait_for
 
 REJECTED = 3
@@ -23,6 +24,7 @@ def change(site: Site, text: str) -> None:
             path.write_bytes(text.encode() + path.read_bytes())
 
 
+@SQLITE_ALWAYS
 def test_the_queue_is_full_then_the_spool_and_all_reverses_by_itself(
     system: System, lay_out: Callable[[str, int], Path]
 ) -> None:
@@ -61,6 +63,7 @@ def test_the_queue_is_full_then_the_spool_and_all_reverses_by_itself(
         system.stop(role)
 
 
+@MARIADB_ALWAYS
 def test_a_restart_over_the_limit_still_drains(system: System, lay_out: Callable[[str, int], Path]) -> None:
     configure(system, "queue_rows_max = 10\n")
     lay_out("a", 60)

@@ -12,6 +12,7 @@ import pytest
 from tests.ports import free_port
 from tests.users.packages import Unpacked
 
+from .databases import SQLITE_ALWAYS
 from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, files_of, wait_for
 from .tree import Tree
 
@@ -72,6 +73,7 @@ def check(package: Path, sites: list[Site]) -> Unpacked:
     return found
 
 
+@SQLITE_ALWAYS
 def test_content_of_all_machines(tree: Tree, lay_out: Callable[[str, int], Path], tmp_path: Path) -> None:
     for name in ("one", "two", "three", "four"):
         lay_out(name, 12)

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.rs.kit import Visitor
 
+from .databases import by_turns
 from .system import BIN, PATIENCE_SECONDS, ROLES, Site, System, free_port, wait_for
 
 LayOut = Callable[[str, int], Path]
@@ -70,7 +69,7 @@ class Newcomer:
         return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("shape", ["separate", "all-in-one"])
+@by_turns("shape", "separate", "all-in-one")
 def test_a_newcomers_whole_way(system: System, lay_out: LayOut, shape: str) -> None:
     port = free_port()
     with system.config.open("a") as file:

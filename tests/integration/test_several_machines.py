@@ -130,6 +130,7 @@ def test_the_page_is_true(hosts: Hosts, origin: OriginServer) -> None:
             f" | LCC_PASSWORD={added['password']} lcccp --tls --ca-file=certificates/ca.pem"
             f" --uns=127.0.0.1:{hosts.ports['9000']} --pid={added['pid']} --urlprefix={root}",
         )
+    wait_for("all is fetched", lambda: len(origin.requests()) >= len(bodies))
     rows = wait_for("all is cached", lambda: cached(hosts, len(bodies)))
     machines_read: set[tuple[object, str]] = set()
     for row in rows:

@@ -1,7 +1,7 @@
 """Several machines behind a central BOT-M, as real processes, of which random ones are killed every second; now and
 then one stands still for a while instead.
 
-``make test`` fetches a few hundred pages so; ``make proof-tree`` fetches 20,000.
+``make test`` fetches a hundred pages so, ``make test-long`` some more; ``make proof-tree`` fetches 20,000.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from random import Random
 
 import pytest
 
+from tests.long import LONG
+
 from .system import OriginServer, Site, wait_for
 from .tree import Tree
 
-PAGES = int(os.environ.get("LCC_TREE_PAGES", "240"))
+PAGES = int(os.environ.get("LCC_TREE_PAGES", "240" if LONG else "120"))
 SITES = max(12, PAGES // 500)
 SEED = int(os.environ.get("LCC_TREE_SEED", "0")) or time.time_ns() % 100_000
 KILL_SECONDS = 1.0
-KILLS_MAX = 25 if PAGES < 1000 else 10**9
+KILLS_MAX = 10**9 if PAGES >= 1000 else 25 if LONG else 10
 """Where the whole machine is busy, a process may need longer to start than another one lives."""
 PATIENCE_SECONDS = 120 + PAGES / 4
 STILL_SHARE = 0.15
-STILL_SECONDS_MAX = 25.0
-"""Longer than silence is endured."""
+STILL_SECONDS_MAX = 25.0 if LONG or PAGES >= 1000 else 4.0
+"""At the most longer than silence is endured."""
 PAGE_BYTES_MAX = 30_000
 ANSWER_MS = 500 if PAGES < 1000 else 150
 """The origin takes its time, so that two fetches at once would be seen."""

@@ -14,6 +14,7 @@ import pytest
 
 from tests.certificates import Authority
 
+from .databases import SQLITE_ALWAYS, by_turns
 from .nginx import Nginx, Secure
 from .system import BIN, Site, System, wait_for
 from .test_end_to_end import changes_since
@@ -76,7 +77,7 @@ def told_again(rows: dict[str, dict[str, Any]]) -> str:
     return "".join(element(path, row["mimetype"]) for path, row in rows.items())
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
+@by_turns("scheme", "http", "https")
 def test_pages_that_have_not_changed_are_confirmed(
     system: System, nginx: Nginx, lay_out: LayOut, scheme: str
 ) -> None:
@@ -152,6 +153,7 @@ def test_pages_that_have_not_changed_are_confirmed(
     system.stop("all")
 
 
+@SQLITE_ALWAYS
 def test_a_page_that_changes_twice_in_a_second_is_not_mistaken(system: System, nginx: Nginx, lay_out: LayOut) -> None:
     """Its time and its length, of which nginx makes its entity tags, are the same (where the machine is quick)."""
     folder = lay_out("site", 1)
@@ -169,6 +171,7 @@ def test_a_page_that_changes_twice_in_a_second_is_not_mistaken(system: System, n
         assert Path(row["path"]).read_text() == f"<html>version {turn}b</html>"
 
 
+@SQLITE_ALWAYS
 def test_a_page_of_another_type_is_an_error_and_other_views_stay(
     system: System, nginx: Nginx, lay_out: LayOut
 ) -> None:

@@ -6,7 +6,6 @@ bandwidth by adding up windows.
 
 from __future__ import annotations
 
-import os
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -25,6 +24,7 @@ from lcc.model import Provider
 from lcc.protocols.work import Fetch
 from lcc.roles.botm.engine import LEASE_SHARE
 from lcc.storage.providers import change_provider, get_provider
+from tests.long import LONG
 
 from .kit import FakeBotm, FakeUns, World, page
 
@@ -253,7 +253,7 @@ class Sites:
 
 
 @settings(
-    max_examples=30 if os.environ.get("LCC_LONG") else 8,
+    max_examples=30 if LONG else 8,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )  # a seed has no smaller one

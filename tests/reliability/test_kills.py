@@ -7,9 +7,11 @@ import time
 
 import pytest
 
+from tests.long import LONG
+
 from .run import Plan, run
 
-BACKENDS = ("sqlite", "mariadb") if os.environ.get("LCC_LONG") else ("sqlite",)
+BACKENDS = ("sqlite", "mariadb") if LONG else ("sqlite",)
 SEED = int(os.environ.get("LCC_KILL_SEED", "0")) or time.time_ns() % 100_000
 
 
