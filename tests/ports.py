@@ -29,3 +29,9 @@ def free_port(address: str = "127.0.0.1") -> int:
             _claims.append(claim.detach())
             return port
     raise AssertionError("unreachable")
+
+
+def listens(port: int, address: str = "127.0.0.1") -> bool:
+    """Whether somebody listens there."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+        return probe.connect_ex((address, port)) == 0

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-from .ports import free_port
+from .ports import free_port, listens
 
 _NOBODY = 65534
 _PATH = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin"
@@ -76,10 +75,7 @@ class PrivateVsftpd:
             command = ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", *command]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         end = time.monotonic() + _START_SECONDS
-        while True:
-            with socket.socket(socket.AF_INET6 if ":" in self._address else socket.AF_INET) as probe:
-                if probe.connect_ex((self._address, self.port)) == 0:
-                    break
+        while not listens(self.port, self._address):
             if self._process.poll() is not None or time.monotonic() > end:
                 self.__exit__()
                 raise AssertionError(f"vsftpd does not start: {self._output!r}")

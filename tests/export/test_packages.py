@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ import pytest_twisted
 from lcc.export import cdxj
 from lcc.users.packages.packing import Packing
 from tests.conftest import Backend, LoggedErrors
-from tests.ports import free_port
+from tests.ports import free_port, listens
 from tests.users.kit import Cache
 from tests.users.packages import A, Unpacked, put
 from tests.users.test_web import add_user
@@ -125,9 +124,8 @@ def replay(folder: Path) -> Iterator[str]:
         )
     try:
         for _ in range(600):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
+            if listens(port):
+                break
             assert process.poll() is None, (folder / "log").read_text()
             time.sleep(0.1)
         yield f"http://127.0.0.1:{port}/lcc"

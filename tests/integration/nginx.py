@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from tests.ports import free_port
+from tests.ports import free_port, listens
 
 from .system import OriginServer, wait_for
 
@@ -79,8 +78,7 @@ class Nginx(OriginServer):
 
     def _listens(self) -> bool:
         assert self.process.poll() is None, self.process.stderr and self.process.stderr.read()
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+        return listens(self.port)
 
     def secure_url(self, provider: str) -> str:
         """The root URL of a provider over TLS."""
