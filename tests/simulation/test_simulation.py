@@ -26,7 +26,7 @@ def errors_are_expected(logged_errors: LoggedErrors) -> Iterator[None]:
 def test_promises_are_kept(seed: int) -> None:
     result = run_seed(str(seed))
     assert not result.violations, "\n".join([f"seed {seed}", *map(str, result.faults), *result.violations])
-    assert result.counts["sets accepted"] > 5 and result.counts["requests"] > 5
+    assert result.counts["sets accepted"] and result.counts["requests"]
 
 
 def test_a_seed_decides_everything() -> None:

@@ -385,6 +385,7 @@ class End:
             self._plan_pump()
 
     def abortConnection(self) -> None:
+        self._received.clear()  # nothing is heard of it any longer, even if it is lost already
         if self.closed:
             return
         self.disconnecting = True
