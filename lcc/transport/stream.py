@@ -261,6 +261,8 @@ class XmlStream(Protocol):
             if error is not None:
                 self._fail(error)
             self._last_activity = self.clock.seconds()
+            if not self.connected_stream:
+                return  # stream_closed was the last that the conversation hears
             if self._late and not self._discarding:
                 late = b"".join(self._late)
                 self._late.clear()

@@ -116,6 +116,18 @@ def test_a_deferred_pauses_the_peer_until_it_fires() -> None:
     assert [e.name for e in rig.conversation.events if isinstance(e, Start)] == ["a", "b", "c"]
 
 
+def test_a_stream_that_was_closed_meanwhile_hands_nothing_on() -> None:
+    rig = Rig()
+    waiting: Deferred[None] = Deferred()
+    rig.conversation.answer = lambda: waiting
+    rig.stream.dataReceived(b"<a><b/>")
+    rig.stream.dataReceived(b"<c/>")
+    rig.stream.connectionLost(Failure(ConnectionDone()))
+    waiting.callback(None)
+    assert [e.name for e in rig.conversation.events if isinstance(e, Start)] == ["a", "b"]
+    assert len(rig.conversation.closed) == 1
+
+
 def test_a_failed_deferred_drops_the_stream(logged_errors: Any) -> None:
     rig = Rig()
     waiting: Deferred[None] = Deferred()
