@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import attrs
 
 from lcc.errors import StreamError
@@ -13,6 +15,7 @@ from lcc.protocols.xmlfeed import NAMESPACE, FeedLimits
 
 VERSION = 1
 ROOT = "stream"
+NAME_BYTES_MAX = 255
 
 INTERNAL_LIMITS = FeedLimits(
     document_bytes=None, token_bytes=262_144, depth=2, attribute_count=64, value_chars=131_072, text_chars=4096
@@ -58,6 +61,14 @@ class Hello(Flat):
     content: str = ""
     suspect_from: int = 0
     suspect_upto: int = 0
+
+    @classmethod
+    def from_attributes(cls, attributes: dict[str, str]) -> Self:
+        """As :meth:`Flat.from_attributes`; names are bounded, as they are in the database."""
+        hello = super().from_attributes(attributes)
+        if any(len(name.encode()) > NAME_BYTES_MAX for name in (hello.name, hello.epoch, hello.run)):
+            raise StreamError("limit", f"<{cls.TAG}> with a name of more than {NAME_BYTES_MAX} bytes")
+        return hello
 
     def open_tag(self) -> str:
         """The root's start tag."""

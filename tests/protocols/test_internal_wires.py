@@ -152,6 +152,9 @@ def test_the_hello() -> None:
         ("init", {"role": "bot", "name": "x"}),
         (hello.ROOT, {"role": "bot"}),
         (hello.ROOT, {"role": "bot", "name": "x", "version": "2"}),
+        (hello.ROOT, {"role": "uns", "name": "ä" * 128}),
+        (hello.ROOT, {"role": "uns", "name": "x", "epoch": "e" * 256}),
+        (hello.ROOT, {"role": "bot", "name": "x", "run": "e" * 256}),
     ],
 )
 def test_no_hello(name: str, attributes: dict[str, str]) -> None:
