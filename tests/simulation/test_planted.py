@@ -1,0 +1,24 @@
+"""Planted bugs can still be planted, and are found.  ``make sim-proof`` looks for all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .planted import BUGS, ROOT, Bug, find
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
+def test_a_bug_fits_the_code(bug: Bug, tmp_path: Path) -> None:
+    target = tmp_path / bug.path
+    target.parent.mkdir(parents=True)
+    target.write_bytes((ROOT / bug.path).read_bytes())
+    bug.plant(tmp_path)
+    compile(target.read_text(encoding="utf-8"), bug.path, "exec")
+
+
+def test_a_bug_is_found() -> None:
+    bug = next(bug for bug in BUGS if bug.name == "told-length-only")
+    seed, seen = find(bug, first=0, seeds=30, jobs=1)
+    assert seed and seen.startswith("P5"), seen
