@@ -13,7 +13,7 @@ from lcc.testing.simulated.timeline import EPOCH
 
 from .promises import Promises
 from .sites import SiteFaults
-from .system import DATABASE, UNSES, System
+from .system import DATABASE, QM, UNSES, System
 
 
 @attrs.frozen
@@ -255,6 +255,11 @@ def _two_hosts(system: System, chance: Random, roles: list[str]) -> str:
     return "~".join(chance.sample(hosts, 2))
 
 
+def _a_uns_and_the_qm(_: System, chance: Random, __: list[str]) -> str:
+    """So that sets of one provider come in another order than they were told."""
+    return f"{chance.choice(UNSES)}~{QM}"
+
+
 def _a_spool(_: System, chance: Random, __: list[str]) -> str:
     return chance.choice(UNSES)
 
@@ -277,6 +282,7 @@ KINDS = {
     "freeze": Kind(_freeze, _a_role, 1.5, 15),
     "power": Kind(_power, _a_host, 1.5, 4),
     "part": Kind(_part, _two_hosts, 2, 8),
+    "uns-parted": Kind(_part, _a_uns_and_the_qm, 2, 10),
     "reset": Kind(_reset, _the_database, 3, 1),
     "slow": Kind(_slow, _the_database, 0.5, 6),
     "database-away": Kind(_database_away, _the_database, 1, 4),
