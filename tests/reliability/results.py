@@ -84,7 +84,7 @@ class Results:
 
 
 def _counted(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()) if count)
 
 
 def _middle(values: list[float]) -> float:
