@@ -383,6 +383,11 @@ class World:
         self.pump()
         return qm
 
+    @property
+    def has_qm(self) -> bool:
+        """The link to the queue manager stands."""
+        return self._ends is not None
+
     def lose_qm(self) -> None:
         ends, self._ends = self._ends, None
         assert ends is not None

@@ -92,6 +92,28 @@ def test_an_accepted_set_whose_file_is_damaged(world: World, logged: list[Any], 
     assert connect(world).damage == []
 
 
+@pytest.mark.parametrize("rotten", [b"XXXXX", b"<\0&<\n"])
+def test_an_accepted_set_whose_file_is_damaged_while_the_uns_runs(
+    world: World, logged: list[Any], rotten: bytes
+) -> None:
+    """Also where the elements are no XML any longer, and the queue manager drops the link before the end."""
+    for name in "abc":
+        assert accepted(world.send_set(name))
+    path = world.folder / "000000000002.set"
+    path.write_bytes(path.read_bytes()[: -len(rotten)] + rotten)
+    heard: list[int] = []
+    whole: list[str] = []
+    for _ in range(4):  # the link is dropped where a set breaks off
+        qm = connect(world)
+        heard += qm.damage
+        whole += names(qm)
+        if world.has_qm:
+            world.lose_qm()
+    assert sorted(set(whole)) == ["a", "c"] and heard == [7]
+    assert world.spool.damage.pids == []
+    assert [path.name for path in (world.folder / "damaged").iterdir()] == ["000000000002.set"]
+
+
 def test_a_set_whose_header_cannot_be_read_at_all(
     world: World, logged: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,10 +11,11 @@ file and its folder synced in a thread, and then the provider is told.  A set is
 secured, so that what the queue manager hears (``answered``) and what the provider heard agree.
 
 *Failures.*  When the link is made again everything unanswered is sent again from the oldest on; the queue manager
-applies each only once.  A file that is not what was written is moved aside before any of it is sent; one that cannot
-be opened because the process or the system is short of something is tried again.  A disk that
-cannot secure a set makes that set rejected; if it may already have reached the queue manager, its provider's
-connection is dropped without an answer, because neither answer would be true.  That a set which was accepted is lost
+applies each only once.  A file that is not what was written is moved aside: before any of it is sent, if it is from
+an earlier run or was sent before; else before its end is.  One that cannot be opened because the process or the
+system is short of something is tried again.  A disk that cannot secure a set makes that set rejected; if it may
+already have reached the queue manager, its provider's connection is dropped without an answer, because neither answer
+would be true.  That a set which was accepted is lost
 (its file is damaged, or it was refused too late) is told to the queue manager, between sets, until it has noted that.
 When the queue manager says that this spool has gone back in time, everything goes over to a new epoch.
 """
@@ -25,6 +26,7 @@ import errno
 from collections import deque
 from collections.abc import Callable
 from typing import Any, BinaryIO
+from zlib import crc32
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -85,7 +87,7 @@ class Forwarder(Factory):
         self._outstanding: deque[Delivery] = deque()
         self._peer: QmPeer | None = None
         self._file: BinaryIO | None = None
-        self._file_bytes = 0
+        self._file_bytes = self._file_check = 0
         self._part = b""
         self._turn: IDelayedCall | None = None
         self._untold: list[int] = []
@@ -181,6 +183,10 @@ class Forwarder(Factory):
         self._close_file()
         self._unsent.extendleft(reversed(self._outstanding))
         self._outstanding.clear()
+        for delivery in self._unsent:
+            if delivery.sent:
+                # It may have been the reason: what is not well-formed any more would be sent again for ever.
+                delivery.entry.checked = False
         for delivery in list(self._unsent):
             if delivery.waiter is not None:
                 self._secure(delivery)
@@ -369,7 +375,7 @@ class Forwarder(Factory):
             return False
         assert self._peer is not None
         self._file = self._spool.read(delivery.entry)
-        self._file_bytes = 0
+        self._file_bytes = self._file_check = 0
         self._part = b""
         delivery.sent = True
         self._peer.say(opening(delivery.entry.header))
@@ -384,6 +390,7 @@ class Forwarder(Factory):
         entry = delivery.entry
         data = self._file.read(PIECE_BYTES)
         self._file_bytes += len(data)
+        self._file_check = crc32(data, self._file_check)
         elements, end_of_line, self._part = (self._part + data).rpartition(b"\n")
         if end_of_line:
             self._peer.stream.send(f"{elements.decode()}\n")
@@ -391,6 +398,8 @@ class Forwarder(Factory):
             if not data:
                 raise SpoolDamaged(f"it ends after {self._file_bytes} of {entry.body_bytes} bytes")
             return len(data)
+        if self._file_check != entry.check:
+            raise SpoolDamaged("its elements are not those that were written")
         self._close_file()
         self._unsent.popleft()
         self._outstanding.append(delivery)
