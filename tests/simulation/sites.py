@@ -81,6 +81,7 @@ class Site:
         self.chance = timeline.random(f"site {number}")
         self.pages: dict[str, Page] = {}
         self.broken: set[str] = set()
+        self.removed: list[str] = []
         self.untold: dict[str, bool] = {}
         self.faults = SiteFaults()
         self.active: dict[Any, None] = {}
@@ -113,6 +114,8 @@ class Site:
 
     def change(self, path: str) -> None:
         """A page has a new content."""
+        if path in self.removed:
+            self.removed.remove(path)
         self._versions += 1
         size = self.chance.choice((0, 10, 300, 3000, 20_000))
         text = f"{self.pid}/{path}/{self._versions} ".encode()
@@ -122,13 +125,16 @@ class Site:
     def remove(self, path: str) -> None:
         """A page is gone."""
         del self.pages[path]
+        self.removed.append(path)
         self.untold[path] = True
 
     def live_a_little(self) -> None:
         """Something changes, as it does."""
         for _ in range(self.chance.choice((1, 1, 2, 4))):
             luck = self.chance.random()
-            if luck < 0.25 or not self.pages:
+            if luck < 0.2 and self.removed:
+                self.change(self.removed.pop())  # it is back
+            elif luck < 0.25 or not self.pages:
                 kind = "text" if self.chance.random() < 0.3 else "html"
                 self.change(f"p{self.chance.randrange(16)}.{kind}")
             elif luck < 0.8:
