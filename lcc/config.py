@@ -22,6 +22,8 @@ from lcc.errors import ConfigError
 
 DEFAULT_FILE = "lcc.toml"
 """Looked for in the current folder when no file is named."""
+NAME_CHARS = 60
+"""The longest name of a UNS, BOT-M or robot."""
 
 DEFAULT_MIMETYPES = (
     "text/*",
@@ -611,6 +613,10 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
         fault = _endpoint_fault(endpoint)
         if fault:
             faults.append(f"{where} = {endpoint!r}: {fault}")
+    for section in ("uns", "botm", "bot"):
+        text = getattr(config, section).name
+        if not text.strip() or not text.isprintable() or len(text) > NAME_CHARS:
+            faults.append(f"{section}.name = {text[:80]!r}: must be 1 to {NAME_CHARS} printable characters")
     scheme = config.database.url.partition(":")[0]
     if scheme not in ("sqlite", "mysql"):
         faults.append(f"database.url: {scheme!r} is neither sqlite nor mysql")

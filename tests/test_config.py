@@ -93,6 +93,15 @@ def test_values_that_no_setting_can_have() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["", " ", "a\\u0001", "a\\u009b", "x" * 61], ids=ascii)
+def test_names_that_no_role_can_have(name: str) -> None:
+    """Over a wire two of them could become one; in the database there is no room for the long ones."""
+    for section in ("uns", "botm", "bot"):
+        (fault,) = faults_of(f'[{section}]\nname = "{name}"\n')
+        assert f"{section}.name" in fault
+        assert fault.isprintable()
+
+
 def test_files_are_relative_to_home() -> None:
     config = parse_config('home = "h"\n[bot]\nextra_roots = "ca.pem"', Path("/srv"))
     assert config.bot.extra_roots == "/srv/h/ca.pem"

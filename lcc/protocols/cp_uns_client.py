@@ -5,6 +5,7 @@ The answers carry no namespace declaration, so the feed has to know the prefix: 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from lcc.errors import StreamError
@@ -19,7 +20,7 @@ from lcc.protocols.cp_uns import (
 )
 from lcc.protocols.xmlfeed import NAMESPACE, End, Event, Start, XmlFeed
 from lcc.protocols.xmltext import attributes as write_attributes
-from lcc.protocols.xmltext import escape
+from lcc.protocols.xmltext import escape, unspeakable
 
 PREFIX = "lococa"
 """The prefix of the seed, used unless another is asked for."""
@@ -28,27 +29,51 @@ PREFIX = "lococa"
 LISTED_MAX = 10_000
 """Mime types and earlier errors beyond this many are passed over: the UNS decides how many it sends."""
 
+_USUAL = frozenset({"c", "f", "b", "m", "s", "md5", "len", "mtime", "op", "hours", "browse", "ifabsent", "outside"})
+_is_name = re.compile(r"""[^\s"'<>&/=\x00-\x1f]+""").fullmatch
+
+
+def _spoken(what: str, text: str) -> str:
+    character = unspeakable(text)
+    if character:
+        raise ValueError(f"{what}: {character} cannot be told: XML does not carry it")
+    return escape(text)
+
 
 def init(pid: int, password: str, prefix: str = PREFIX) -> str:
     """The whole ``<init>``.
 
     :param prefix: '' for a default namespace.
+    :raises ValueError: as :func:`url_element`.
     """
     root, declaration = (f"{prefix}:init", f"xmlns:{prefix}") if prefix else ("init", "xmlns")
-    provider = f'<provider id="{pid}" passwd="{escape(password)}"/>'
+    provider = f'<provider id="{pid}" passwd="{_spoken("the password", password)}"/>'
     return f'<{root} {declaration}="{NAMESPACE}">\n{provider}\n</{root}>\n'
 
 
 def set_begin(full: bool, urlprefix: str = "", prefix: str = PREFIX) -> str:
-    """The start tag of a set."""
+    """The start tag of a set.
+
+    :raises ValueError: as :func:`url_element`.
+    """
     kind = "full" if full else "partial"
-    prefixed = f' urlprefix="{escape(urlprefix)}"' if urlprefix else ""
+    prefixed = f' urlprefix="{_spoken("urlprefix", urlprefix)}"' if urlprefix else ""
     return f'<{prefix}:set set="{kind}"{prefixed}>\n' if prefix else f'<set set="{kind}"{prefixed}>\n'
 
 
 def url_element(attributes: dict[str, str]) -> str:
-    """One element of a set."""
-    return f"<url{write_attributes(attributes)}/>\n"
+    """One element of a set.
+
+    :raises ValueError: something in it cannot be told: XML has no control characters, for example.  (What would stand
+        there instead would be another URL, and two URLs could become one.)
+    """
+    text = f"<url{write_attributes(attributes)}/>\n"
+    if "\ufffd" in text or not _USUAL.issuperset(attributes):
+        for name, value in attributes.items():
+            if not _is_name(name):
+                raise ValueError(f"{name[:80]!r} is no name of an attribute")
+            _spoken(name, value)
+    return text
 
 
 def set_end(prefix: str = PREFIX) -> str:

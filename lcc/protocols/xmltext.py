@@ -37,6 +37,12 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(_replace, text)
 
 
+def unspeakable(text: str) -> str:
+    """The first character that XML 1.0 cannot carry, such as ``U+0001``; empty: there is none."""
+    found = _ILLEGAL.search(text) if _needs_care(text) else None
+    return "" if found is None else f"U+{ord(found.group()):04X}"
+
+
 def quoted(text: str) -> str:
     """The text as an attribute value with its quotes: those that leave less to escape."""
     if not _needs_care(text):

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.defer import Deferred, TimeoutError, fail
 from twisted.internet.endpoints import HostnameEndpoint, clientFromString
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IDelayedCall, IStreamClientEndpoint
@@ -264,12 +264,13 @@ class ProviderConversation:
         self._sign_of_life()
         try:
             batch = list(islice(self._urls, _BATCH))
+            elements = "".join(map(url_element, batch))
         except Exception as error:
             # Nothing was accepted: the set was cut off.
             self._end_with(error)
             self._stream.abort()
             return
-        self._stream.send("".join(map(url_element, batch)))
+        self._stream.send(elements)
         self._sent += len(batch)
         if self._request.on_progress is not None:
             self._request.on_progress(self._sent)
@@ -342,8 +343,14 @@ def submit(
     :param urlprefix: put before every URL that names no scheme, by the UNS.
     :param on_progress, on_welcome, faults_kept: see :class:`Request`.
     :param timeout_seconds: the longest time in which nothing comes and nothing can be sent.
-    :returns: a Deferred of the answer.  Fails with :class:`Unreachable`, or with what ``urls`` raised.
+    :returns: a Deferred of the answer.  Fails with :class:`Unreachable`, with what ``urls`` raised, or, for a text
+        that XML cannot carry (a control character, for example), with ValueError: nothing is accepted then.
     """
+    try:
+        init(pid, password)
+        set_begin(full, urlprefix)
+    except ValueError as error:
+        return fail(error)
     request = Request(pid, password, urls, full, urlprefix, on_progress, on_welcome, timeout_seconds, faults_kept)
     conversation = ProviderConversation(reactor, request)
     factory = Factory.forProtocol(lambda: provider_stream(reactor, conversation, timeout_seconds))

@@ -95,6 +95,10 @@ class Submitter:
         for attempt in range(self._orders.retries + 1):
             try:
                 submission = await self._attempt(reactor, endpoint)
+            except ValueError as error:
+                self._complain(str(error))
+                self._discard()
+                return USAGE
             except Unreachable as failure:
                 self._may_be_accepted = self._may_be_accepted or failure.uncertain
                 self._complain(f"{self._orders.uns}: {printable(str(failure))}")

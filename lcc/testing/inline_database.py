@@ -24,20 +24,20 @@ T = TypeVar("T")
 class InlineDatabase:
     """In place of :class:`lcc.storage.database.Database`.
 
-    :param name: of the file in ``home``.
+    :param url: as ``database.url`` in the configuration.
     :param series: which tables (:mod:`lcc.storage.migrations`).
     :ivar unavailable: everything fails with StoreUnavailable.
     :ivar lose_results: so many of the next writes are done, but fail with StoreUnavailable all the same.
     :ivar waiting: while :meth:`hold_back` is in force: what was asked for and has not happened; True for a write.
     """
 
-    def __init__(self, home: Path, random: Random, name: str = "lcc.db", series: str = MAIN) -> None:
-        url = f"sqlite:{name}"
+    def __init__(self, home: Path, random: Random, url: str = "sqlite:lcc.db", series: str = MAIN) -> None:
         self._database = BlockingDatabase(url, home, DatabaseConfig(retries=0), random=random, series=series)
         # Tests end before the machine does.
         self._database.interact(lambda txn: None)
-        self._database._holder.connect().execute("PRAGMA synchronous=OFF")
         self.dialect = self._database.dialect
+        if self.dialect.name == "sqlite":
+            self._database._holder.connect().execute("PRAGMA synchronous=OFF")
         self.unavailable = False
         self.lose_results = 0
         self.waiting: list[tuple[bool, Callable[[], None]]] = []

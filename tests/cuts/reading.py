@@ -163,21 +163,15 @@ class Reading:
         """Until the copy is complete."""
         copy = Copy()
         for _ in range(tries):
-            done: list[Any] = []
             work = self._read_xml(copy) if self._xml else self._read_http(copy)
-            Deferred.fromCoroutine(work).addBoth(done.append)
-            for _ in range(1000):
-                self._world.net.settle()
-                if done:
-                    break
-                self._world.net.skip(0.5)
-            assert done, "the user waits for ever"
-            self._world.net.skip(KEPT_SECONDS)
-            if isinstance(done[0], Failure):
-                done[0].trap(CacheError)
-            else:
-                assert copy.pages == PAGES, copy
-                return
+            try:
+                self._world.result_of(Deferred.fromCoroutine(work))
+            except CacheError:
+                continue
+            finally:
+                self._world.net.skip(KEPT_SECONDS)
+            assert copy.pages == PAGES, copy
+            return
         raise AssertionError("the copy is never complete")
 
     async def _read_http(self, copy: Copy) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import md5
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from twisted.application.service import MultiService
@@ -46,16 +46,18 @@ from lcc.transport.http_client import HttpClient
 
 from .net import Cut, Net
 
+T = TypeVar("T")
 NOW = 1_700_000_000
 ROOT = "http://site.example/"
 PASSWORD = "0123456789abcdef"
 HASH = hash_password(PASSWORD, generated=True)
 PID = 1
 FULL_SETS = 1_000_000
+PROVIDER = Provider(PID, (ROOT,), HASH, full_sets=FULL_SETS)
 TRIES = 100
 SILENT_SECONDS = 400
 """Longer than anybody waits for a sign of life."""
-DATABASE_FILE = "lcc.db"
+SQLITE = "sqlite:lcc.db"
 _CONFIG = """
 home = "."
 mimetypes = ["text/*"]
@@ -115,10 +117,10 @@ class _Database(InlineDatabase):
 
 def prepare(folder: Path) -> None:
     """Make the databases of an LCC with one provider there, to be copied."""
-    main = InlineDatabase(folder, Random(1), DATABASE_FILE)
-    main.now(add_provider, Provider(PID, (ROOT,), HASH, full_sets=FULL_SETS))
+    main = InlineDatabase(folder, Random(1))
+    main.now(add_provider, PROVIDER)
     main.close()
-    InlineDatabase(folder, Random(1), CONNECTIONS_FILE, CONNECTIONS).close()
+    InlineDatabase(folder, Random(1), f"sqlite:{CONNECTIONS_FILE}", CONNECTIONS).close()
 
 
 @implementer(IFetcher)
@@ -126,6 +128,7 @@ class Origin:
     """The provider's web server.
 
     :ivar pages: URL -> what is there; what is not there is a 404.
+    :ivar says: URL -> how the fetch ends, if it does not give a page.
     :ivar overlaps: times when it was asked for two pages at once.
     :ivar fetches: how often each URL was asked for.
     """
@@ -136,6 +139,7 @@ class Origin:
         self._net = net
         self._fetch_seconds = fetch_seconds
         self.pages: dict[str, bytes] = {}
+        self.says: Callable[[str], Fetched | FetchError | None] = lambda _: None
         self.overlaps = 0
         self.fetches: Counter[str] = Counter()
         self._running = 0
@@ -154,12 +158,13 @@ class Origin:
             deferred.errback(FetchCancelled(0))
 
         def answer() -> None:
+            said = self.says(order.url)
             data = self.pages.get(order.url)
-            if data is None:
-                done.errback(FetchError.from_status(404))
+            if isinstance(said, FetchError) or (said is None and data is None):
+                done.errback(said or FetchError.from_status(404))
                 return
-            sink.write(data)
-            done.callback(Fetched(200, order.url, "text/html", wire_bytes=len(data)))
+            sink.write(data or b"")
+            done.callback(said or Fetched(200, order.url, "text/html", wire_bytes=len(data or b"")))
 
         done: Deferred[Fetched] = Deferred(cancel)
         call: IDelayedCall = self._net.callLater(self._fetch_seconds, answer)
@@ -183,28 +188,36 @@ class Heard:
 class World:
     """The LCC.
 
-    :param prepared: a folder that :func:`prepare` has filled.
+    :param prepared: a folder that :func:`prepare` has filled; None: begin with an empty database.
     :param to_cut: see :class:`~tests.cuts.net.Net`.
     :param fetch_seconds: how long each fetch takes.
     :param users: there is an API for content users, too.
+    :param url: of the database.
+    :param more: lines for sections of the configuration.
     :ivar welcomes: all that the provider was told at the beginning of its connections.
     """
 
     def __init__(
         self,
         folder: Path,
-        prepared: Path,
+        prepared: Path | None,
         to_cut: Cut | None = None,
         fetch_seconds: float = 0.01,
         users: bool = False,
+        url: str = SQLITE,
+        more: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
         self.net = Net(to_cut)
         self.random = Random(1)
-        for file in prepared.iterdir():
+        for file in prepared.iterdir() if prepared is not None else ():
             shutil.copy(file, folder)
+        self._url = url
+        self._more = more or {}
         self._databases: dict[str, _Database] = {}
-        self.database = self._database(f"sqlite:{DATABASE_FILE}", folder)
+        self.database = self._database(url, folder)
+        if prepared is None:
+            self.database.now(add_provider, PROVIDER)
         self.origin = Origin(self.net, fetch_seconds)
         self.welcomes: list[InitAccepted] = []
         self._asks = HttpClient(self.net, 1, 30.0)
@@ -233,22 +246,22 @@ class World:
         return services
 
     def _config(self, text: str) -> Config:
-        return parse_config(text, self.folder)
+        for section, lines in self._more.items():
+            text = text.replace(f"[{section}]\n", f"[{section}]\n{lines}\n")
+        return parse_config(f'{text}\n[database]\nurl = "{self._url}"\n', self.folder)
 
     def _database(
         self, url: str, home: Path, reactor: Any = None, settings: DatabaseConfig | None = None, **more: Any
     ) -> Any:
         """One connection for all roles: they ask it one after the other."""
-        name = Path(url.removeprefix("sqlite:")).name
-        if name not in self._databases:
-            self._databases[name] = _Database(self.folder, self.random, name, more.get("series", MAIN))
-        return self._databases[name]
+        if url not in self._databases:
+            self._databases[url] = _Database(self.folder, self.random, url, more.get("series", MAIN))
+        return self._databases[url]
 
     # The provider.
 
     def submit(self, urls: list[dict[str, str]] | None, full: bool = False) -> Heard:
         """One connection; without ``urls`` it only hears what it is told."""
-        told: list[Any] = []
         endpoint = UNIXClientEndpoint(self.net, self.address("uns"))
         done = submit(
             self.net,
@@ -261,17 +274,28 @@ class World:
             on_welcome=self._welcomed,
             timeout_seconds=60.0,
         )
-        done.addBoth(told.append)
+        try:
+            return Heard(self.result_of(done))
+        except Unreachable as error:
+            return Heard(None, error.uncertain)
+
+    def result_of(self, asked: Deferred[T]) -> T:
+        """What this fires with, in due time.
+
+        :raises Exception: what it fails with.
+        """
+        told: list[Any] = []
+        asked.addBoth(told.append)
         for _ in range(1000):
             self.net.settle()
             if told:
                 break
             self.net.skip(0.5)
-        assert told, "the provider waits for ever"
+        assert told, "somebody waits for ever"
         if isinstance(told[0], Failure):
-            told[0].trap(Unreachable)
-            return Heard(None, told[0].value.uncertain)
-        return Heard(told[0])
+            told[0].raiseException()
+        result: T = told[0]
+        return result
 
     def _welcomed(self, welcome: InitAccepted) -> bool:
         self.welcomes.append(welcome)

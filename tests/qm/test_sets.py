@@ -326,6 +326,13 @@ def test_two_unses_at_once(world: World) -> None:
     assert world.count("qdb") == 2
 
 
+def test_names_that_are_too_long_for_keys(world: World) -> None:
+    """They would be cut, or refused, by one database and not by the other."""
+    assert FakeUns(world, "\u00e4" * 127).qm_hello is not None
+    assert FakeUns(world, "\u00e4" * 128).closed
+    assert FakeUns(world, epoch="e" * 256).closed
+
+
 def test_a_uns_is_not_served_where_only_botms_are(world: World) -> None:
     assert Remote(world, False, Hello(role="uns", name="u"), FROM_QM).closed
 
