@@ -66,7 +66,9 @@ class DatabaseConfig:
 class UnsConfig:
     """The update notification server."""
 
-    name: str = setting("uns", "names this UNS among all that talk to one queue manager; 255 bytes at most")
+    name: str = setting(
+        "uns", "names this UNS among all that talk to one queue manager; 60 printable characters at most"
+    )
     listen: str = setting("tcp:9000", "endpoint for content providers")
     connect: str = setting("unix:{home}/qm.sock", "endpoint of the queue manager")
     spool: str = setting("spool", "folder of the spool, relative to home")

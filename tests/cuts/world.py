@@ -240,9 +240,10 @@ class World:
         services = MultiService()
         config, central = self._config(_CONFIG), self._config(_CENTRAL)
         central.home.mkdir()
-        for role in roles:
-            role.build(config, outside).setServiceParent(services)
-        botm.build(central, outside).setServiceParent(services)
+        for service in (*(role.build(config, outside) for role in roles), botm.build(central, outside)):
+            process = MultiService()  # each its own: services of one parent differ in their names
+            service.setServiceParent(process)
+            process.setServiceParent(services)
         return services
 
     def _config(self, text: str) -> Config:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from lcc.config import QmConfig
-from lcc.errors import Busy, StreamError
+from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
 from lcc.model import Absorbed, Claim
 from lcc.protocols.hello import Hello
@@ -22,9 +22,6 @@ from lcc.roles.qm.machines import Machine
 from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.repair import Repair
 from lcc.roles.qm.visitors import Caller, Guest
-
-NAME_BYTES_MAX = 255
-"""Of the names of a UNS and its epoch: they are keys."""
 
 
 class Engine(Protocol):
@@ -115,9 +112,6 @@ class Upkeep:
         :param admit: lets it in.
         :raises StreamError: it is turned away.
         """
-        for text in (hello.name, hello.epoch):
-            if len(text.encode()) > NAME_BYTES_MAX:
-                raise StreamError("limit", f"a name of more than {NAME_BYTES_MAX} bytes: {text[:80]!r}")
         self.intake.welcome(hello)
         return self.repair.welcome(visitor, hello, admit)
 
