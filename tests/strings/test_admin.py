@@ -22,12 +22,13 @@ from lcc.errors import ConfigError, UrlError
 from lcc.storage.providers import provider_status
 from tests.admin.conftest import Lcc
 from tests.conftest import Backend
+from tests.long import LONG
 
 from .hostile import TEXTS, UNSPEAKABLE
 
 BIN = Path(sys.executable).parent
 ALL = TEXTS + UNSPEAKABLE
-SOME = ALL if os.environ.get("LCC_LONG") else tuple(Random().sample(ALL, 12))
+SOME = ALL if LONG else tuple(Random().sample(ALL, 12))
 BYTES = (
     b"\xff",
     b"\xc3",
@@ -38,6 +39,10 @@ BYTES = (
     b"\n",
     b"\x1b[31m",
     b"'\"\\%",
+)
+
+SQLITE_ALWAYS = pytest.mark.parametrize(
+    "backend", ["sqlite", pytest.param("mariadb", marks=pytest.mark.long)], indirect=True
 )
 
 
@@ -59,12 +64,14 @@ def said(lcc: Lcc, *arguments: str, codes: tuple[int, ...] = (0, 2)) -> str | No
     return None
 
 
+@SQLITE_ALWAYS
 def test_names_of_users(lcc: Lcc) -> None:
     given = [text for text in SOME if said(lcc, "user", "add", "--", text) is not None]
     assert [row["name"] for row in lcc.rows("user", "list")] == given
     assert {text for text in SOME if text.strip() and text.isprintable() and len(text) <= 200} == set(given)
 
 
+@SQLITE_ALWAYS
 def test_reasons_for_full_sets(lcc: Lcc) -> None:
     (provider,) = lcc.rows("provider", "add", "--root", "http://site/")
     for text in SOME:
@@ -76,6 +83,7 @@ def test_reasons_for_full_sets(lcc: Lcc) -> None:
     assert lcc.write(provider_status, provider["pid"], 1).full_set_wanted == ""  # the queue manager carries it out
 
 
+@SQLITE_ALWAYS
 def test_roots(lcc: Lcc) -> None:
     for text in SOME:
         root = f"http://site/{text}/"
@@ -123,7 +131,7 @@ def test_everything_else_is_taken_or_refused(tmp_path: Path, arguments: tuple[st
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     lcc = Lcc(tmp_path, "sqlite:lcc.db")
     lcc.admin("init")
-    for raw in BYTES if os.environ.get("LCC_LONG") else BYTES[:1]:
+    for raw in BYTES if LONG else BYTES[:1]:
         for arguments in ((b"user", b"add", raw), (b"why", b"http://site/" + raw), (b"urls", b"--subtype=" + raw)):
             command = [os.fsencode(BIN / "lcc-admin"), b"--config", os.fsencode(lcc.config_path), *arguments]
             result = subprocess.run(command, capture_output=True, timeout=120, check=False)

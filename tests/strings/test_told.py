@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import cycle
@@ -26,6 +25,7 @@ from lcc.users.client import CacheClient
 from tests.admin.conftest import Lcc
 from tests.conftest import Backend
 from tests.cuts.world import ROOT, World
+from tests.long import LONG
 
 from .hostile import TEXTS, texts
 
@@ -176,7 +176,7 @@ def test_any(world: World, readers: Readers) -> None:
 def test_they_are_found_by_what_they_are(world: World, readers: Readers) -> None:
     publish(world, list(TEXTS))
     rows = list(world.cached().values())
-    for row in rows if os.environ.get("LCC_LONG") else Random().sample(rows, 15):
+    for row in rows if LONG else Random().sample(rows, 15):
         if row.subtype:
             wanted = {one.curl for one in rows if one.subtype == row.subtype}
             assert readers.http(subtype=row.subtype).keys() == wanted, row
