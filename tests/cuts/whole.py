@@ -34,6 +34,8 @@ from .reading import Reading
 from .world import prepare
 
 CHUNK = 200
+FIRST_HOWS = 2 / 3
+"""Where a conversation can also fall silent, that part of its cuts are of the other kinds."""
 MEMORY = Path("/dev/shm")
 
 
@@ -166,7 +168,9 @@ def main() -> int:
     finished = {(result["name"], result["first"]) for result in results}
     totals = {name: _count(name) for name in MAKE}
     chunks = [_Chunk(name, first) for name in MAKE for first in range(0, totals[name], CHUNK)]
-    chunks.sort(key=lambda chunk: chunk.first / totals[chunk.name])
+    # In any order, so that a part of them says something of all; but silence takes longest, and comes last.
+    Random(1).shuffle(chunks)
+    chunks.sort(key=lambda chunk: chunk.name != "full set" and chunk.first / totals[chunk.name] > FIRST_HOWS)
     todo = [chunk for chunk in chunks if (chunk.name, chunk.first) not in finished]
     print(f"{len(chunks)} times {CHUNK} cuts, {len(todo)} of them to be done", flush=True)
     with Pool(arguments.jobs) as pool, state.open("a") as file:
