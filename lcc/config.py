@@ -452,7 +452,7 @@ class RsConfig:
     )
     asks_max: int = setting(
         20,
-        "registrations asked for from one address, and for one site, within throttle_window",
+        "registrations asked for from one address, for one site, with mail to one address, within throttle_window",
         minimum=1,
     )
     checks_max: int = setting(

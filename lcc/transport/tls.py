@@ -60,14 +60,14 @@ class _Verifier:
 
     :param roles: one of these must be in the certificate; None: any certificate will do.
     :param revoked: see :class:`Loaded`.
-    :param hosts: the host that a connection's certificate must be for.
+    :param hosts: the host that a connection's certificate must be for; None: that is not looked at.
     """
 
     def __init__(
         self,
         roles: frozenset[str] | None,
         revoked: frozenset[tuple[x509.Name, int]],
-        hosts: Mapping[SSL.Connection, str],
+        hosts: Mapping[SSL.Connection, str] | None,
     ) -> None:
         self._roles = roles
         self._revoked = revoked
@@ -83,8 +83,8 @@ class _Verifier:
             raise Refused(f"its certificate ({describe(certificate)}) was revoked")
         if depth == 0:
             self._check_role(certificate)
-            if connection in self._hosts:
-                _check_host(certificate, self._hosts[connection])
+            if self._hosts is not None:
+                _check_host(certificate, self._hosts.get(connection, ""))  # no certificate is for ""
         return True
 
     def _check_role(self, certificate: x509.Certificate) -> None:
@@ -163,7 +163,7 @@ class ServerTls:
         if self._roles is not None:
             _trust(context, loaded)
             context.set_verify(
-                SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, _Verifier(self._roles, loaded.revoked, {})
+                SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, _Verifier(self._roles, loaded.revoked, None)
             )
             context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
             context.set_options(SSL.OP_NO_TICKET)

@@ -207,6 +207,27 @@ async def test_wrong_passwords_are_throttled(open_office: Callable[..., Office],
     assert (await office.browser().api("", {**asked, "pid": other, "password": "other"})).status == 201
 
 
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_nobody_can_lock_out_a_provider_that_is_known(
+    open_office: Callable[..., Office], backend: Backend
+) -> None:
+    office = open_office("failed_logins = 3\nproxy = true")
+    hashed = hash_password("right", generated=False)
+    pid = stored(backend, add_provider, Provider(0, ("http://x/",), hashed))
+    at_home = office.browser(X_Forwarded_For="192.0.2.200")
+
+    async def status(browser: Browser, password: str, site: str) -> int:
+        asked = {"kind": "root", "pid": pid, "password": password, "site": site}
+        return (await browser.api("", asked)).status
+
+    assert await status(at_home, "right", "http://y/") == 201
+    for number in range(3):
+        assert await status(office.browser(X_Forwarded_For=f"192.0.2.{number}"), "wrong", "http://z/") == 403
+    assert await status(office.browser(X_Forwarded_For="192.0.2.9"), "right", "http://z/") == 429
+    assert await status(at_home, "right", "http://z/") == 201
+
+
 @pytest_twisted.ensureDeferred
 async def test_the_operator_approves(open_office: Callable[..., Office], site: WebSite, backend: Backend) -> None:
     office = open_office("approval = true")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_twisted
+from twisted.internet.defer import CancelledError, Deferred
 
 from tests.conftest import Backend
 from tests.transport.mail_server import MailServer, Taken
@@ -84,3 +85,50 @@ async def test_a_mail_server_that_is_away_stops_nobody(office: Office, mail: Mai
     given = await ask(office.browser(), site.url, mail=True)
     place(site, given)
     assert (await check(office.browser(), given)).json()["state"] == "done"
+
+
+@pytest_twisted.ensureDeferred
+async def test_nobody_gets_many_mails_that_strangers_ask_for(
+    open_office: Callable[..., Office], mail: MailServer
+) -> None:
+    office = open_office("asks_max = 2\nproxy = true")
+    for number in range(4):
+        browser = office.browser(X_Forwarded_For=f"192.0.2.{number}")
+        asked = {
+            "contact": "Me@Example.org" if number % 2 else "me@example.org",
+            "site": f"http://{number}.example/",
+            "mail": True,
+        }
+        reply = await browser.api("", asked)
+        assert reply.status == (201 if number < 2 else 429), number
+    # Without a mail nobody is kept from asking.
+    await ask(browser, "http://5.example/", contact="me@example.org")
+    assert len(mail.taken) <= 2
+
+
+@pytest_twisted.ensureDeferred
+async def test_who_goes_away_does_not_keep_a_provider_from_hearing_of_it(
+    office: Office, mail: MailServer, site: WebSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = office.browser()
+    first = await register(browser, site)
+    await until(lambda: len(mail.taken) == 1)
+    given = (await browser.api("", {"kind": "password", "pid": first["pid"], "site": site.url})).json()
+    place(site, given)
+    registrar: Any = office.services.desk.engine
+    prove, gone = registrar._store.prove, Deferred[None]()
+    found: list[Any] = []
+
+    def slowly(*args: Any) -> Deferred[Any]:
+        found.append(args)
+        return prove(*args).addCallback(lambda done: gone.addCallback(lambda _: done))  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(registrar._store, "prove", slowly)
+    checking: Deferred[Any] = Deferred.fromCoroutine(registrar.check(given["ticket"]))
+    await until(lambda: bool(found))
+    checking.cancel()  # as when the connection is lost
+    with pytest.raises(CancelledError):
+        await checking
+    gone.callback(None)
+    await until(lambda: len(mail.taken) == 2)
+    assert "was replaced" in text_of(mail.taken[1])

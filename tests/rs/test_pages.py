@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -144,6 +145,19 @@ async def test_headers(office: Office, site: WebSite) -> None:
         assert reply.headers["server"] == "LCC"
     (cookie,) = browser.cookies.values()
     assert cookie["httponly"] and cookie["samesite"].lower() == "strict" and cookie["path"] == "/"
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_a_command_that_is_shown_can_be_given_to_a_shell(office: Office, site: WebSite) -> None:
+    browser = office.browser()
+    folder = "a&b;$(id)'/"
+    given = await browser.submit(await browser.get("/register"), contact="a@b", site=site.url + folder)
+    file, secret = shown(given)
+    site.files[f"/{folder}{file}"] = secret.encode()
+    done = await browser.submit(given)
+    (command,) = done.page.xpath("//pre/code")
+    assert f"--urlprefix={site.url}{folder}" in shlex.split(command.text_content())
 
 
 @sqlite_only

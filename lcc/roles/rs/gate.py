@@ -1,4 +1,4 @@
-"""Who may ask, and how often: counted by where somebody comes from, and by the site that is meant."""
+"""Who may ask, and how often: counted by where somebody comes from, which site is meant, and who gets mail."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ class Gate:
         self._logins = LoginThrottle(settings.failed_logins, window)
         self._window = window
 
-    def ask(self, address: str, folders: Iterable[str]) -> None:
+    def ask(self, address: str, folders: Iterable[str], contact: str = "") -> None:
         """A registration is asked for.
 
         :param address: where from; empty: not known.
         :param folders: what is meant.
+        :param contact: mail shall go there, although nobody has proven that it is wanted there; empty: none shall.
         :raises RegistrationRefused: too often.
         """
-        self._pass(self._asks, address, folders)
+        self._pass(self._asks, address, folders, contact)
 
     def check(self, address: str, folders: Iterable[str]) -> None:
         """Secrets are to be fetched.
@@ -56,13 +57,13 @@ class Gate:
         if self._logins.is_throttled(pid, party_of_host(address), self._clock.seconds()):
             raise RegistrationRefused("throttled", "too many wrong passwords, try again later", {}, self._window)
 
-    def tried(self, pid: int) -> None:
+    def tried(self, pid: int, address: str) -> None:
         """As :meth:`lcc.domain.throttle.LoginThrottle.tried`."""
-        self._logins.tried(pid, self._clock.seconds())
+        self._logins.tried(pid, self._clock.seconds(), party_of_host(address))
 
-    def passed(self, pid: int) -> None:
+    def passed(self, pid: int, address: str) -> None:
         """As :meth:`lcc.domain.throttle.LoginThrottle.passed`."""
-        self._logins.passed(pid, self._clock.seconds())
+        self._logins.passed(pid, self._clock.seconds(), party_of_host(address))
 
     async def failed(self, address: str, begun: float) -> None:
         """The password was wrong.  Waits until the answer tells nothing by when it comes.
@@ -78,11 +79,13 @@ class Gate:
         )
         await done
 
-    def _pass(self, throttle: Throttle, address: str, folders: Iterable[str]) -> None:
+    def _pass(self, throttle: Throttle, address: str, folders: Iterable[str], contact: str = "") -> None:
         keys: list[Key] = [("site", host) for host in dict.fromkeys(map(host_of, folders))]
         if address:
             keys.append(("address", party_of_host(address)))
+        if contact:
+            keys.append(("contact", contact.lower()))
         wait = throttle.take(keys, self._clock.seconds())
         if wait:
-            text = "too many requests from this address, or for this site: try again later"
+            text = "too many requests from this address, for this site, or to this mail address: try again later"
             raise RegistrationRefused("throttled", text, {}, wait)

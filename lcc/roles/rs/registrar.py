@@ -97,7 +97,6 @@ class Registrar:
         self._gate = Gate(settings, clock)
         self._sweeper = LoopingCall(self._sweep)
         self._sweeper.clock = clock
-        self._sweeping: Deferred[Any] | None = None
 
     @property
     def mails(self) -> bool:
@@ -106,7 +105,7 @@ class Registrar:
 
     def start(self) -> None:
         """Forget what expires, from now on."""
-        self._sweeping = self._sweeper.start(SWEEP_SECONDS)
+        self._sweeper.start(SWEEP_SECONDS)
 
     def stop(self) -> None:
         """End."""
@@ -137,7 +136,7 @@ class Registrar:
         site = read_site(fields, self.allowed, faults)
         wishes = read_wishes(fields, self.allowed, faults)
         _check_faults(faults)
-        self._gate.ask(address, [site])
+        self._gate.ask(address, [site], contact if fields.get("mail") else "")
         return await self._give(Proves.PROVIDER, (site,), fields, contact=contact, wishes=wishes)
 
     async def ask_root(self, fields: Fields, address: str = "") -> Given:
@@ -240,7 +239,12 @@ class Registrar:
             self.counters.not_proven += 1
             raise
         self.counters.proven += 1
-        done = await self._ask(self._store.prove(registration.number, private, int(self.now())))
+        proving = self._store.prove(registration.number, private, int(self.now()))
+        # Whether or not who asked still waits: nobody may keep a provider from hearing of a new password.
+        return await self._ask(proving.addCallback(self._tell))
+
+    def _tell(self, done: Registration) -> Registration:
+        """Log what has come of a registration, and write to its contact."""
         _log.info(
             "Registration {number} ({kind}) of {folders} is proven: {state}, provider {pid}",
             number=done.number,
@@ -263,7 +267,7 @@ class Registrar:
         self._gate.check_login(pid, address)
         provider = await self._ask(self._store.provider(pid))
         self._gate.check_login(pid, address)  # others may have been tried while this one waited
-        self._gate.tried(pid)
+        self._gate.tried(pid, address)
         stored = DUMMY_HASH if provider is None else provider.password_hash
         if is_slow(stored):
             right = await self._in_thread(verify_password, password, stored)
@@ -272,7 +276,7 @@ class Registrar:
         if provider is None or not right:
             await self._gate.failed(address, begun)
             raise RegistrationRefused("denied", "no such provider or wrong password")
-        self._gate.passed(pid)
+        self._gate.passed(pid, address)
         return provider
 
     async def _give(

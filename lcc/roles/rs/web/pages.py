@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -80,6 +81,7 @@ class Templates:
             lstrip_blocks=True,
         )
         settings = registrar.settings
+        environment.filters["shell"] = shlex.quote
         environment.globals.update(
             timezones=timezones,
             uns=settings.uns or "HOST:9000",
