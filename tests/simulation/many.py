@@ -41,35 +41,40 @@ def needed(result: Result) -> list[Fault]:
     return shrink(result.faults, fails)
 
 
-def _jobs(seeds: list[str]) -> Iterator[str]:
-    """The seeds, some of them once more."""
-    for seed in seeds:
-        yield seed
-        if int(seed) % TWICE_EVERY == 0:
-            yield seed
+def _run(seeds: list[str], processes: int) -> Iterator[Result]:
+    """Run these in new processes: what happens cannot depend on where memory lies, or how strings are hashed there."""
+    with multiprocessing.get_context("spawn").Pool(processes, quietly, maxtasksperchild=50) as pool:
+        for number, result in enumerate(pool.imap_unordered(run_one, seeds), 1):
+            yield result
+            if number % 10 == 0 and sys.stderr.isatty():
+                print(f"\r{number} runs", end="", file=sys.stderr, flush=True)
 
 
 def run_many(seeds: list[str], results: Results, processes: int, until_found: bool = False) -> list[Result]:
-    """Run these; gives those that broke a promise, or were not the same when they were run twice.
+    """Run those of these that were not run before, then some of them once more, in other processes.
 
-    :param until_found: the first one is enough.
+    :param until_found: the first one that breaks a promise is enough, and none is run twice.
+    :returns: those that broke a promise, or were not the same when they were run twice.
     """
     bad: dict[str, Result] = {}
-    digests: dict[str, str] = {}
-    # Each process is a fresh one, so that what happens cannot depend on what was run before, or where memory lies.
-    with multiprocessing.get_context("spawn").Pool(processes, quietly, maxtasksperchild=50) as pool:
-        for number, result in enumerate(pool.imap_unordered(run_one, _jobs(seeds)), 1):
-            before = digests.setdefault(result.seed, result.digest)
-            if before != result.digest:
-                result.violations.insert(0, f"the seed gave {before} and {result.digest}")
-            if result.seed not in results.rows or result.violations:
-                results.add(result)
-            if result.violations:
-                bad[result.seed] = result
-                print(f"\nseed {result.seed}: {result.violations[0]}", flush=True)
-                if until_found:
-                    pool.terminate()
-                    break
-            if number % 10 == 0 and sys.stderr.isatty():
-                print(f"\r{number} runs", end="", file=sys.stderr, flush=True)
+
+    def is_enough(result: Result) -> bool:
+        results.add(result)
+        if result.violations:
+            bad[result.seed] = result
+            print(f"\nseed {result.seed}: {result.violations[0]}", flush=True)
+        return bool(result.violations) and until_found
+
+    for result in _run([seed for seed in seeds if seed not in results.rows], processes):
+        if is_enough(result):
+            break
+    if until_found:
+        return list(bad.values())
+    for result in _run(
+        [seed for seed in seeds if int(seed) % TWICE_EVERY == 0 and results.runs(seed) < 2], processes
+    ):
+        before = results.rows[result.seed]["digest"]
+        if before != result.digest:
+            result.violations.insert(0, f"the seed gave {before} and {result.digest}")
+        is_enough(result)
     return list(bad.values())

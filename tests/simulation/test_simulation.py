@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import LoggedErrors
 
 from .faults import Fault, parse_fault
-from .run import run_seed
+from .planted import BUGS, ROOT
+from .results import Results
+from .run import Result, run_seed
 from .shrink import shrink
 
 
@@ -45,3 +48,32 @@ def test_shrinking_keeps_what_is_needed() -> None:
     needed = {3, 17}
     found = shrink(faults, lambda some: needed <= {fault.number for fault in some})
     assert {fault.number for fault in found} == needed
+
+
+def test_each_bug_can_still_be_planted() -> None:
+    """``make sim-proof`` runs them; here it is seen whether the code that they change is still there."""
+    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 30
+    for bug in BUGS:
+        text = (ROOT / bug.path).read_text(encoding="utf-8")
+        assert text.count(bug.before) == 1, bug.name
+        compile(text.replace(bug.before, bug.after), bug.path, "exec")
+
+
+def test_results_add_up(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    results = Results(path, "this")
+    results.add(Result("1", events=5))
+    results.add(Result("1", events=5, violations=["the seed gave one thing and another"]))
+    results.add(Result("2", events=7))
+    with path.open("a") as file:
+        file.write('{"cut off')
+    for again in (results, Results(path, "this")):
+        assert (again.runs("1"), again.runs("2"), again.runs("3")) == (2, 1, 0)
+        table = dict(again.table())
+        assert [table[name] for name in ("seeds", "seeds with violations", "seeds run twice", "events")] == [
+            2,
+            1,
+            1,
+            12,
+        ]
+    assert not Results(path, "other").rows
