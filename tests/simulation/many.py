@@ -42,7 +42,7 @@ def needed(result: Result) -> list[Fault]:
 
 
 def _run(seeds: list[str], processes: int) -> Iterator[Result]:
-    """Run these in new processes: what happens cannot depend on where memory lies, or how strings are hashed there."""
+    """Run these in new processes: nothing can depend on where memory lies, or how strings are hashed there."""
     with multiprocessing.get_context("spawn").Pool(processes, quietly, maxtasksperchild=50) as pool:
         for number, result in enumerate(pool.imap_unordered(run_one, seeds), 1):
             yield result
