@@ -7,6 +7,7 @@ kept there as a file; ``--replay FILE`` plays its world again up to it.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import multiprocessing
 import os
@@ -57,6 +58,7 @@ def by_name(name: str) -> type[Target]:
 def begin_process() -> None:
     """What each process begins with."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()  # what was imported need not be looked at after each world
     globalLogBeginner.beginLoggingTo([_errors], redirectStandardIO=False, discardBuffer=True)
 
 
@@ -85,7 +87,9 @@ def run(results: Results, streams: int, processes: int, samples: bool = True) ->
     """Play until there are so many streams."""
     saved = time.monotonic()
     played: dict[str, set[int]] = {kind.name: set() for kind in TARGETS}
-    with multiprocessing.get_context("spawn").Pool(processes, begin_process) as pool:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.fuzz.targets"])
+    with context.Pool(processes, begin_process) as pool:
         try:
             for job, report in pool.imap_unordered(play, jobs(results, streams, samples)):
                 results.add(report)
