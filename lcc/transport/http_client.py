@@ -13,6 +13,7 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint, wrapClientTLS
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IConsumer, IDelayedCall, IPushProducer, IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.ssl import optionsForClientTLS
@@ -155,10 +156,13 @@ class HttpClient:
         return closed
 
 
+_CANCELLED = (CancelledError, ConnectingCancelledError)
+
+
 def _is_cancelled(error: BaseException) -> bool:
     """It was cancelled, at whatever stage of the request."""
     reasons = getattr(error, "reasons", ())
-    return isinstance(error, CancelledError) or any(reason.check(CancelledError) for reason in reasons)
+    return isinstance(error, _CANCELLED) or any(reason.check(*_CANCELLED) for reason in reasons)
 
 
 def _reason(error: Exception) -> str:
