@@ -7,7 +7,7 @@ from typing import Any
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
-from twisted.internet.interfaces import IHalfCloseableProtocol, ITCPTransport
+from twisted.internet.interfaces import IConsumer, IHalfCloseableProtocol, IPushProducer, ITCPTransport
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -15,7 +15,7 @@ _TURNS_MAX = 3000
 """How often a peer looks whether it may send on."""
 
 
-@implementer(ITCPTransport)
+@implementer(ITCPTransport, IPushProducer, IConsumer)
 class Line:
     """A connection in memory, made as a TCP connection behaves.
 

@@ -40,7 +40,7 @@ def fuzz(folder: Path, *options: str) -> tuple[int, str]:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=3000,
         check=False,
     )
     return done.returncode, done.stdout + done.stderr
