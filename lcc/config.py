@@ -752,7 +752,7 @@ _LOCAL_NAMES = frozenset(["localhost"])
 
 def is_local_endpoint(endpoint: str) -> bool:
     """Whether what listens at this endpoint string is reached from this machine only: a UNIX socket, or loopback."""
-    kind, *parts = _PART.findall(endpoint)
+    kind, *parts = _PART.findall(endpoint) or [""]
     if kind == "unix":
         return True
     if kind not in ("tcp", "tcp4", "tcp6", "ssl"):

@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 from twisted.logger import Logger
 
-from lcc.config import Config
+from lcc.config import Config, is_local_endpoint
 from lcc.errors import ConfigError
 from lcc.transport.certificates import CertificateFiles
 from lcc.transport.tls_endpoints import PREFIX
@@ -146,7 +146,6 @@ def certificate_files(config: Config, role: str) -> CertificateFiles:
     return CertificateFiles(config.under_home(settings.ca), config.under_home(certificate), config.under_home(key))
 
 
-_LOCAL_PORT = re.compile(r"tcp6?:.*interface=(?:127\.[0-9.]+|localhost|\\:\\:1)(?::|\Z)")
 _LOCAL_HOST = re.compile(r"tcp6?:(?:host=)?(?:127\.[0-9.]+|localhost|\\:\\:1):")
 
 
@@ -155,7 +154,7 @@ def leaves_machine(text: str) -> bool:
     text = text.removeprefix("haproxy:")
     if not text or text.startswith(("unix:", "systemd:domain=UNIX")):
         return False
-    return not (_LOCAL_PORT.match(text) or _LOCAL_HOST.match(text))
+    return not (is_local_endpoint(text) or _LOCAL_HOST.match(text))
 
 
 def shown(text: str) -> str:

@@ -31,7 +31,7 @@ from tests.certificates import Authority
 from tests.integration.system import OriginServer, System, free_port, wait_for
 
 REPOSITORY = Path(__file__).parents[2]
-ROLES = ("qm", "uns", "botm", "bot", "cu")
+ROLES = ("qm", "uns", "botm", "bot", "cu", "rs")
 HONEST_PAGES = 3
 CROWD_ADDRESSES = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 """Where the crowd comes from; the honest are at 127.0.0.1."""
@@ -124,7 +124,7 @@ class Siege:
         self.lcc = folder / "lcc"
         self.lcc.mkdir()
         self.system = System(self.lcc, self.origin, None)
-        names = ("qm", "botm-at-qm", "botm", "content", "http", "xml")
+        names = ("qm", "botm-at-qm", "botm", "content", "http", "xml", "rs")
         self.ports = {"uns": self.system.port, **{name: free_port() for name in names}}
         self._write_config()
         self._trust = ssl.create_default_context(cafile=str(folder / "authority.pem"))
@@ -145,6 +145,7 @@ class Siege:
             f'[bot]\nconnect = "{to["botm"]}"\nconcurrency = 8\n'
             f'[cu]\nlisten = "{at["http"]}"\nlisten_xml = "{at["xml"].replace("tcp:", "tls:")}"\n'
             f'content = "{content}"\nwithout_token = "content"\n'
+            f'[rs]\nlisten = "{at["rs"]}"\n'
         )
         authority = Authority()
         (self.folder / "authority.pem").write_bytes(authority.pem())
@@ -161,12 +162,18 @@ class Siege:
         """Start everything, and wait until the honest are served."""
         self.system.start(*ROLES)
         wait_for("the honest provider is served", self._publish_once)
+        wait_for("who asks is answered", self._answered)
         names = [f"{number}.html" for number in range(HONEST_PAGES)]
         url, pid = self.site.url, str(self.site.pid)
         self.honest = Lines("tests.hostile.honest", str(self.system.port), pid, self.site.password, url, *names)
 
     def _publish_once(self) -> bool:
         return self.system.publish(self.site, expect=(0, 4)).returncode == 0
+
+    def _answered(self) -> bool:
+        served = Served()
+        self._ask(served)
+        return not served.errors
 
     def serve(self, seconds: float, sets: int) -> Served:
         """How the honest are served from now on, for so long, and until there were so many sets."""
@@ -186,9 +193,15 @@ class Siege:
         return served
 
     def _ask(self, served: Served) -> None:
-        """An honest content user asks over HTTP, and over XML."""
-        served.questions += 2
+        """An honest content user asks over HTTP, and over XML; somebody looks how to register."""
+        served.questions += 3
         try:
+            looking = http.client.HTTPConnection("127.0.0.1", self.ports["rs"], timeout=60)
+            looking.request("GET", "/register")
+            answer = looking.getresponse()
+            if answer.status != 200 or b"<form" not in answer.read():
+                served.errors.append(f"registration: {answer.status}")
+            looking.close()
             asking = http.client.HTTPConnection("127.0.0.1", self.ports["http"], timeout=60)
             asking.request("GET", f"/urls?provider={self.site.pid}")
             answer = asking.getresponse()
@@ -221,6 +234,7 @@ class Siege:
             "content": "GET /1/1 HTTP/1.1\r\nHost: a\r\n\r\n",
             "http": "GET /changes?since=0&wait=60 HTTP/1.1\r\nHost: a\r\n\r\n",
             "xml": XML_QUESTION.decode(),
+            "rs": REGISTRATION,
         }
         ports = {
             name: {"number": number, "tls": name == "xml", "opening": openings[name]}
@@ -361,6 +375,11 @@ def table(outcome: Outcome) -> str:
 
 
 XML_QUESTION = b'<lococa:query xmlns:lococa="http://www.lococa.org/1.0" since="0" limit="2"/>\n'
+_BODY = '{"contact": "a@b", "site": "http://hostile.example/"}'
+REGISTRATION = (
+    "POST /api/registrations HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    f"Content-Length: {len(_BODY)}\r\n\r\n{_BODY}"
+)
 
 
 def main() -> int:

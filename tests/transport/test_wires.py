@@ -42,6 +42,8 @@ def parsed(text: str, folder: Path = Path("/lcc")) -> Config:
         ("tcp:localhost.example.org:9000", True),
         ("ssl:9000:privateKey=x:certKey=y", True),
         ("sim:somewhere", True),
+        ("tcp:9100:interface=127.0.0.1:interface=0.0.0.0", True),  # Twisted takes the last one
+        (":", True),
     ],
 )
 def test_what_leaves_the_machine(text: str, leaves: bool) -> None:
