@@ -422,7 +422,11 @@ class RsConfig:
         "the endpoint is reached through a web server only, which puts the address of who asks at the end of "
         "X-Forwarded-For",
     )
-    uns: str = setting("", "what newcomers are told to give lcccp as --uns, such as lcc.example.org:9000")
+    uns: str = setting(
+        "",
+        "what newcomers are told to give lcccp as --uns, such as lcc.example.org:9000, or tls:lcc.example.org:9000 "
+        "where that port speaks TLS",
+    )
     approval: bool = setting(False, "new providers and roots wait for lcc-admin register approve")
     expiry: int = setting(
         7 * 86400, "a secret that was not found by then is void", unit="seconds", minimum=60, maximum=366 * 86400
