@@ -61,6 +61,12 @@ def host_of(normalised_url: str) -> str:
     return normalised_url.partition("://")[2].partition("/")[0]
 
 
+def name_of(normalised_url: str) -> str:
+    """The host without its port."""
+    host = host_of(normalised_url)
+    return host[: host.rindex("]") + 1] if host.startswith("[") else host.partition(":")[0]
+
+
 def port_of(normalised_url: str) -> int:
     """The port, the usual one included."""
     host = host_of(normalised_url)
@@ -89,7 +95,7 @@ def follow_on_host(any_port: bool) -> Follow:
     def follow(url: str, location: str) -> str:
         target = followed_redirect(url, location)
         scheme = scheme_of(target)
-        if scheme not in SCHEMES or _name_of(target) != _name_of(url):
+        if scheme not in SCHEMES or name_of(target) != name_of(url):
             raise FetchError("redirect-elsewhere", target[:300])
         if scheme_of(url) == "https" and scheme != "https":
             raise FetchError("redirect-elsewhere", f"{target[:300]}, which is not secure any longer")
@@ -98,9 +104,3 @@ def follow_on_host(any_port: bool) -> Follow:
         return target
 
     return follow
-
-
-def _name_of(normalised_url: str) -> str:
-    """The host without its port."""
-    host = host_of(normalised_url)
-    return host[: host.rindex("]") + 1] if host.startswith("[") else host.partition(":")[0]

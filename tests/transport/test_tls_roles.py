@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import attrs
 import pytest
 import pytest_twisted
+from OpenSSL.crypto import X509
 
 from lcc.config import TlsConfig
-from lcc.transport.certificates import ROLES
+from lcc.transport.certificates import ROLES, load
+from lcc.transport.tls import Refused, _Verifier
 from lcc.transport.wires import CENTRAL, WIRES, Wire, endpoint
 from tests.transport.tls_kit import (
     EARLY,
@@ -127,3 +130,13 @@ async def test_a_link_wants_the_host_that_it_asked_for(pki: Pki, wire: Wire) -> 
     # The same, where the name in the certificate is said to be another one than that which is connected to.
     met = await meet(server, lambda port: configured(pki, wire, f"tls:localhost:{port}:name={HOST}"))
     assert met.talked
+
+
+def test_without_a_host_that_was_asked_for_nobody_is_met(pki: Pki) -> None:
+    (certificate,) = load(pki.files("qm", RIGHT)).chain
+    verified = (X509.from_cryptography(certificate), 0, 0, 1)
+    connection: Any = object()
+    assert _Verifier(None, frozenset(), None)(connection, *verified), "the listening end"
+    assert _Verifier(None, frozenset(), {connection: HOST})(connection, *verified)
+    with pytest.raises(Refused, match="is not for"):
+        _Verifier(None, frozenset(), {})(connection, *verified)

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from lcc.config import RsConfig
-from lcc.domain.sites import host_of
+from lcc.domain.sites import name_of
 from lcc.domain.throttle import Key, LoginThrottle, Throttle
 from lcc.errors import RegistrationRefused
 from lcc.transport.shares import party_of_host
@@ -80,7 +80,7 @@ class Gate:
         await done
 
     def _pass(self, throttle: Throttle, address: str, folders: Iterable[str], contact: str = "") -> None:
-        keys: list[Key] = [("site", host) for host in dict.fromkeys(map(host_of, folders))]
+        keys: list[Key] = [("site", name) for name in dict.fromkeys(map(name_of, folders))]
         if address:
             keys.append(("address", party_of_host(address)))
         if contact:
