@@ -117,6 +117,7 @@ class Promises:
                 self._check_content("P7", curl, machine, file, length, digest)
         if self.commits % _COUNT_EVERY_COMMITS == 0:
             self._check_books()
+            self._check_cuts()
 
     def _check_content(self, promise: str, curl: str, machine: int, file: int, length: int, digest: str) -> None:
         disk = self._system.machines[BOTMS[machine - 1]].disk
@@ -138,6 +139,16 @@ class Promises:
             if (files, space, waiting) != (files_there, space_there, rows):
                 told, counted = (files, space, waiting), (files_there, space_there, rows)
                 self.broken("P8", f"the books of {pid} say {told}, there are {counted}")
+
+    def _check_cuts(self) -> None:
+        """A set that broke off has left nothing behind."""
+        cut = {(site.pid, connseq) for site in self._system.sites for connseq in site.cut}
+        told = (
+            self.rows("SELECT pid, connseq, curl FROM lccurl UNION SELECT pid, connseq, curl FROM qdb") if cut else []
+        )
+        for pid, connseq, curl in told:
+            if (pid, connseq) in cut:
+                self.broken("P3", f"{curl} is as connection {connseq} said, whose set broke off")
 
     # In the end.
 
@@ -200,6 +211,7 @@ class Promises:
         for text in system.copy.wrong:
             self.broken("P7", text)
         self._check_books()
+        self._check_cuts()
         self._after_each()
 
 

@@ -92,6 +92,8 @@ class Site:
         self.accepted = 0
         self.rejected = 0
         self.unanswered = 0
+        self.cut: set[int] = set()
+        """Connections on which a set broke off before its end."""
         self.errors_shown: dict[str, int] = {}
         self.last_error_count = -1
         self.hours = ""
@@ -153,7 +155,8 @@ class Site:
             if other in self.pages or self.chance.random() < 0.3:
                 return {"c": name, "m": mimetype, "f": ""}
             return {"c": name, "op": "delete"}  # all views
-        told = {"c": name, "m": mimetype}
+        # Attributes that nobody knows are passed over; these make sets that do not fit on the way at once.
+        told = {"c": name, "m": mimetype, "x": "x" * 300}
         if name != path:
             told["f"] = path
         if hours := self.hours_of(path):
@@ -289,6 +292,8 @@ class Publisher(Service):
 
         def welcome(message: InitAccepted) -> bool:
             welcomes.append(message)
+            if chance.random() < 0.1:
+                reactor.callLater(chance.uniform(0, 0.004), lambda: self._break_off(submitting, broke_off))
             site.wants_full = message.full_set_wanted or (full and site.wants_full)
             site.last_error_count = message.error_count
             for error in message.errors:
@@ -298,8 +303,9 @@ class Publisher(Service):
             return True
 
         endpoint = uns_endpoint(reactor, f"{chance.choice(self._unses)}:9000")
+        broke_off = [False]
         try:
-            answer: Submission = await submit(
+            submitting = submit(
                 reactor,
                 endpoint,
                 site.pid,
@@ -311,8 +317,11 @@ class Publisher(Service):
                 timeout_seconds=30.0,
                 connect_timeout_seconds=5.0,
             )
-        except Unreachable:
+            answer: Submission = await submitting
+        except Unreachable as failure:
             site.unanswered += 1
+            if welcomes and (broke_off[0] or not failure.uncertain):
+                site.cut.add(welcomes[-1].connseq)
             return
         if not answer.accepted:
             site.rejected += 1
@@ -327,6 +336,13 @@ class Publisher(Service):
         for path in absent:
             if path not in site.pages and path not in site.broken:
                 site.untold.pop(path, None)
+
+    def _break_off(self, submitting: Deferred[Submission], broke_off: list[bool]) -> None:
+        """The provider's program is ended in the middle; whether a part of the set has never left it."""
+        for connection in self._process.network.connections:
+            if connection.near.process is self._process and connection.near.waiting_bytes:
+                broke_off[0] = True
+        submitting.cancel()
 
     def _shown(self, url: str) -> None:
         site = self._site

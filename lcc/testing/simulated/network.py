@@ -284,7 +284,7 @@ class Connection:
         chance = self.chance = network.timeline.random(f"connection {number}")
         near = IPv4Address("TCP", near_address, number)
         far = IPv4Address("TCP", connector.host, port.port)
-        self.window_bytes = chance.choice((2000, 16_000, 200_000))
+        self.window_bytes = chance.choice((600, 2000, 16_000, 200_000))
         self.tiny = chance.random() < 0.06
         self.near = End(self, connector.process, near, far, connector)
         self.far = End(self, port.process, far, near, None)
