@@ -320,36 +320,58 @@ def stood_still(case: Case, asked: Asked) -> bool:
     )
 
 
-def check_bandwidth(case: Case) -> Iterator[Violation]:
-    """P11: no fetch begins before all that has travelled is paid for; what a robot or a BOT-M that was killed had
+@attrs.frozen
+class Owing:
+    """A fetch of a provider with a bandwidth.
+
+    :ivar known_bytes: given since its last fetch, without what the LCC may not know of.
+    :ivar owed_bytes: what time had not paid for when this one began.
+    """
+
+    pid: int
+    start: float
+    rate: int
+    known_bytes: int
+    owed_bytes: float
+
+
+def debts(case: Case) -> Iterator[Owing]:
+    """What each fetch of providers with a bandwidth owes when it begins; what a robot or a BOT-M that was killed had
     received, and nobody knows of, is excused."""
+    kills = sorted(
+        fault.time for fault in case.faults if fault.what == "kill" and fault.name.startswith(("bot", "central"))
+    )
     for provider in case.providers:
         rate = provider.kind.bandwidth_bytes
         if rate is None:
             continue
-        gave = [each for each in case.journal.gave if each.pid == provider.pid]
-        asked = [each for each in case.journal.asked if each.pid == provider.pid]
-        kills = sorted(
-            fault.time for fault in case.faults if fault.what == "kill" and fault.name.startswith(("bot", "central"))
-        )
         # The balance of a bucket: what was given and is known to the LCC, less what time has paid for.
         debt, last = 0.0, 0.0
-        events = sorted([(each.time, each.bytes) for each in gave])
-        starts = sorted(each.time for each in asked)
+        events = sorted((each.time, each.bytes) for each in case.journal.gave if each.pid == provider.pid)
+        starts = sorted(each.time for each in case.journal.asked if each.pid == provider.pid)
         index = 0
         for start in starts:
+            known = 0
             while index < len(events) and events[index][0] <= start:
                 when, size = events[index]
                 index += 1
                 if any(when - 1 < kill < when + KNOWN_SECONDS for kill in kills):
                     size = 0
+                known += size
                 debt = max(0.0, debt - 1.05 * rate * (when - last)) + size
                 last = when
             # Answers of long ago are paid for by now.
-            owed = debt - 1.05 * rate * (start - last)
-            if owed > rate * LATE_SECONDS:
-                yield Violation("P11", f"provider {provider.pid} owes {owed:.0f} bytes at a new fetch at {start}")
-                break
+            yield Owing(provider.pid, start, rate, known, debt - 1.05 * rate * (start - last))
+
+
+def check_bandwidth(case: Case) -> Iterator[Violation]:
+    """P11: no fetch begins before all that has travelled is paid for."""
+    broken = set()
+    for each in debts(case):
+        if each.owed_bytes > each.rate * LATE_SECONDS and each.pid not in broken:
+            broken.add(each.pid)
+            text = f"provider {each.pid} owes {each.owed_bytes:.0f} bytes at a new fetch at {each.start}"
+            yield Violation("P11", text)
 
 
 def check_feed(case: Case, copy: dict[str, tuple[str, str]]) -> Iterator[Violation]:
@@ -380,7 +402,6 @@ CHECKS: tuple[Check, ...] = (
 def figures(case: Case) -> dict[str, int]:
     """How much there was to judge."""
     with_hours = {each.pid for each in case.providers if each.kind.hours}
-    with_bandwidth = {each.pid for each in case.providers if each.kind.bandwidth_bytes}
     hows = Counter(told.how for told in case.journal.sets.values())
     return {
         "sets": len(case.journal.sets),
@@ -392,7 +413,8 @@ def figures(case: Case) -> dict[str, int]:
         "updates": sum(op.kind == UPDATE for told in case.journal.sets.values() for op in told.ops.values()),
         "requests": len(case.journal.asked),
         "requests_in_hours": sum(asked.pid in with_hours for asked in case.journal.asked),
-        "requests_in_bandwidth": sum(asked.pid in with_bandwidth for asked in case.journal.asked),
+        # Those before which something was given that the LCC must know of: others cannot come too early.
+        "requests_in_bandwidth": sum(each.known_bytes > 0 for each in debts(case)),
         "cached": sum(row.cached for row in case.evidence.rows),
         "errors": sum(stats.errors for stats in case.evidence.stats.values()),
         "bytes": sum(gave.bytes for gave in case.journal.gave),

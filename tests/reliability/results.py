@@ -15,6 +15,8 @@ ADDED = (
     "unsent",
     "elements",
     "requests",
+    "requests_in_hours",
+    "requests_in_bandwidth",
     "errors",
     "damaged",
     "users_killed",
@@ -44,6 +46,10 @@ class Results:
     def kills(self, backend: str | None = None) -> int:
         """All kills; or only those on one database."""
         return sum(sum(run["kills"].values()) for run in self.runs if backend in (None, run["backend"]))
+
+    def violations(self) -> int:
+        """All that were found."""
+        return sum(run["violations"] for run in self.runs)
 
     def table(self) -> str:
         """For people."""
@@ -79,7 +85,7 @@ class Results:
                 f"  at rest after, s: {_middle([s for run in runs for s in run['rest_seconds']])}"
                 f" ({max((s for run in runs for s in run['rest_seconds']), default=0)})",
             ]
-        lines.append(f"all: {len(self.runs)} runs, {self.kills():,} kills")
+        lines.append(f"all: {len(self.runs)} runs, {self.kills():,} kills, {self.violations()} violations")
         return "\n".join(lines)
 
 

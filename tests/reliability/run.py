@@ -80,11 +80,13 @@ class Broken(Exception):
     """Promises were broken.
 
     :ivar folder: where everything was kept.
+    :ivar report: of the run, as :func:`run` would have returned it; empty: it has not come so far.
     """
 
     def __init__(self, violations: list[Violation], folder: Path) -> None:
         self.violations = violations
         self.folder = folder
+        self.report: dict[str, Any] = {}
         lines = "\n".join(f"{each.promise}: {each.text}" for each in violations[:20])
         super().__init__(f"{len(violations)} violations; everything is kept in {folder}\n{lines}")
 
@@ -376,24 +378,30 @@ def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
         stack.callback(this.close)
         try:
             case = this.go()
-        except Exception:
+        except Exception as error:
             tell(f"seed {plan.seed} on {plan.backend}: kept in {folder}")
+            if isinstance(error, Broken):
+                error.report = _report(this, began, len(error.violations), {})
             if server is not None:
                 server.kill()
                 shutil.copytree(server.folder, folder / "mariadb", ignore=shutil.ignore_patterns("sock"))
             raise
-        return {
-            "seed": plan.seed,
-            "backend": plan.backend,
-            "plan": attrs.asdict(plan),
-            "kills": dict(sorted(this.faults.kills.items())),
-            "stills": dict(sorted(this.faults.stills.items())),
-            "violations": 0,
-            **figures(case),
-            "users_killed": this.users_killed,
-            "damaged": this.damaged,
-            "rest_seconds": [round(seconds, 1) for seconds in this.quiet_seconds],
-            "peaks_kb": dict(sorted(this.cluster.peaks_kb.items())),
-            "returns": this.returns.figures(),
-            "seconds": round(time.monotonic() - began, 1),
-        }
+        return _report(this, began, 0, figures(case))
+
+
+def _report(this: Run, began: float, violations: int, judged: dict[str, int]) -> dict[str, Any]:
+    return {
+        "seed": this.plan.seed,
+        "backend": this.plan.backend,
+        "plan": attrs.asdict(this.plan),
+        "kills": dict(sorted(this.faults.kills.items())),
+        "stills": dict(sorted(this.faults.stills.items())),
+        "violations": violations,
+        **judged,
+        "users_killed": this.users_killed,
+        "damaged": this.damaged,
+        "rest_seconds": [round(seconds, 1) for seconds in this.quiet_seconds],
+        "peaks_kb": dict(sorted(this.cluster.peaks_kb.items())),
+        "returns": this.returns.figures(),
+        "seconds": round(time.monotonic() - began, 1),
+    }

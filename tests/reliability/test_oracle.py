@@ -28,7 +28,7 @@ from .journal import (
     ToldSet,
     Welcome,
 )
-from .oracle import Case, check_feed, judge
+from .oracle import Case, check_feed, figures, judge
 from .pages import content
 
 PORT = 8000
@@ -208,6 +208,11 @@ def test_bandwidth() -> None:
 
     assert promises(fetches(5.0)) == set()
     assert promises(fetches(2.0)) == {"P11"}
+    assert figures(fetches(2.0))["requests_in_bandwidth"] == 19
+    # Who was killed may have taken the knowledge with it: nothing is judged then, and nothing counted as judged.
+    killed = attrs.evolve(fetches(2.0), faults=[Fault("kill", "bot1a", 39.0, 39.5)])
+    assert promises(killed) == set()
+    assert figures(killed)["requests_in_bandwidth"] == 0
 
 
 def test_a_connection_number_given_twice() -> None:
