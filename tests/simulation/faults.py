@@ -86,7 +86,6 @@ def heal(system: System) -> None:
             machine.power_on()
         machine.disk.is_full = False
         machine.disk.fault_rates.clear()
-        machine.wall_skew_seconds = 0.0
         for process in list(machine.processes.values()):
             process.thaw()
     network.heal()

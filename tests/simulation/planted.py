@@ -174,6 +174,20 @@ BUGS = [
         "    return told[1] == notice.length",
     ),
     Bug(
+        "unchanged-grows-old",
+        "hole 10: what is told again, unchanged, is as old as before",
+        "lcc/storage/overlay.py",
+        '                changes += ", confirmed_time = ?"\n                values.append(self.now)\n',
+        "                pass\n",
+    ),
+    Bug(
+        "unchanged-is-a-change",
+        "hole 10: what is told again, unchanged, gets a new number",
+        "lcc/storage/overlay.py",
+        'changes += ", confirmed_time = ?"',
+        "changes += f\", confirmed_time = ?, change_number = {self.books.next('change')}\"",
+    ),
+    Bug(
         "answer-before-commit",
         "P1: the provider is answered as soon as the set is sent to the queue manager",
         "lcc/roles/uns/forwarder.py",

@@ -37,6 +37,7 @@ class Promises:
         self.commits = 0
         self.power_cut: set[str] = set()
         self._last_change = 0
+        self._changed: dict[bytes, tuple[Any, ...]] = {}
         system.fetch_begins = self._fetch_begins
         system.set_accepted = self._set_accepted
         system.database.committed = self._committed
@@ -52,6 +53,7 @@ class Promises:
     def put_back(self) -> None:
         """The database was put back from a backup."""
         self._last_change = self.rows("SELECT value FROM counters WHERE name = 'change'")[0][0]
+        self._changed.clear()
         # What was noted of machines with orders is lost with it.
         self._overlaps_until = self._timeline.now + LEASE_SECONDS
 
@@ -108,11 +110,14 @@ class Promises:
             return
         self.commits += 1
         changed = self.rows(
-            "SELECT change_number, curl, state, fetched_machineid, fetched_fileid, len, md5 FROM lccurl"
+            "SELECT change_number, curl, state, fetched_machineid, fetched_fileid, len, md5, urlkey FROM lccurl"
             f" WHERE change_number > {self._last_change} ORDER BY change_number"
         )
-        for number, curl, state, machine, file, length, digest in changed:
+        for number, curl, state, machine, file, length, digest, key in changed:
             self._last_change = number
+            if self._changed.get(key) == (state, machine, file):
+                self.broken("P4", f"change {number} of {curl} has changed nothing")
+            self._changed[key] = (state, machine, file)
             if state == 1 and machine is not None and BOTMS[machine - 1] not in self.power_cut:
                 self._check_content("P7", curl, machine, file, length, digest)
         if self.commits % _COUNT_EVERY_COMMITS == 0:
@@ -190,11 +195,12 @@ class Promises:
         system = self._system
         for site in system.sites:
             sql = (
-                "SELECT curl, md5, len, fetched_machineid, fetched_fileid, mimetype FROM lccurl"
+                "SELECT curl, md5, len, fetched_machineid, fetched_fileid, mimetype, confirmed_time FROM lccurl"
                 f" WHERE pid = {site.pid} AND state = 1 AND change_number > 0"
             )
             cached = {(row[0].removeprefix(site.root), row[5]): row for row in self.rows(sql)}
             expected = {identity(path): page.md5 for path, page in site.pages.items()}
+            told = {identity(path): int(when) for path, (_, when) in site.told_last.items()}
             for name in sorted(expected.keys() | cached.keys()):
                 row = cached.get(name)
                 if row is None:
@@ -205,6 +211,8 @@ class Promises:
                     self.broken("P5", f"{site.url(name[0])} ({name[1]}) is not in the cache as it is now")
                 else:
                     self._check_content("P7", site.url(name[0]), row[3], row[4], row[2], row[1])
+                    if row[6] < told.get(name, 0):
+                        self.broken("P5", f"{site.url(name[0])} ({name[1]}) was told, and is as old as before")
             for path in sorted(site.broken):
                 if not site.errors_shown.get(path):
                     self.broken("P8", f"the error of {site.url(path)} was never shown")

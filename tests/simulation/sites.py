@@ -70,6 +70,7 @@ class Site:
     :ivar active: requests that the web server is answering now.
     :ivar overlaps: what a polite robot must never do, as it happened.
     :ivar accepted: sets that the LCC said it has accepted.
+    :ivar told_last: path -> number of the connection on which it was last told in a set that was accepted, and when.
     """
 
     def __init__(self, timeline: Timeline, number: int, address: str) -> None:
@@ -90,6 +91,7 @@ class Site:
         self.wants_full = True
         self.changing = True
         self.accepted = 0
+        self.told_last: dict[str, tuple[int, float]] = {}
         self.rejected = 0
         self.unanswered = 0
         self.cut: set[int] = set()
@@ -289,6 +291,7 @@ class Publisher(Service):
             elements.insert(chance.randint(0, len(elements)), {"c": "http://elsewhere.example/", "m": "text/html"})
         absent = {path for path in site.untold if path not in site.pages} if full else set()
         welcomes: list[InitAccepted] = []
+        began = site.timeline.now
 
         def welcome(message: InitAccepted) -> bool:
             welcomes.append(message)
@@ -327,7 +330,10 @@ class Publisher(Service):
             site.rejected += 1
             return
         site.accepted += 1
-        self._accepted(site, welcomes[-1].connseq, full)
+        connseq = welcomes[-1].connseq
+        self._accepted(site, connseq, full)
+        for path in told:
+            site.told_last[path] = max(site.told_last.get(path, (0, 0.0)), (connseq, began))
         if full:
             site.wants_full = False
         for path, version in told.items():

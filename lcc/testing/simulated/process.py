@@ -26,7 +26,6 @@ class Machine:
     """A host: an address, a disk, processes.
 
     :ivar boot: counts its boots.
-    :ivar wall_skew_seconds: what its wall clock is ahead of the timeline's.
     """
 
     def __init__(self, timeline: Timeline, network: Network, address: str) -> None:
@@ -35,7 +34,6 @@ class Machine:
         self.address = address
         self.disk = SimulatedDisk(timeline.random(f"disk {address}"))
         self.boot = 1
-        self.wall_skew_seconds = 0.0
         self.processes: dict[str, Process] = {}
         self.locks: dict[str, Process] = {}
         self.is_up = True
@@ -110,7 +108,7 @@ class Process:
         self.chance = chance
         self.outside = Outside(
             reactor=self.reactor,
-            now=self.wall_clock,
+            now=self.reactor.seconds,
             chance=chance,
             token=lambda: f"{chance.getrandbits(64):016x}",
             disk=machine.disk,
@@ -121,10 +119,6 @@ class Process:
         )
         self._make = make
         self.service: Any = None
-
-    def wall_clock(self) -> float:
-        """Seconds since 1970, as this machine believes."""
-        return self.timeline.now + self.machine.wall_skew_seconds
 
     def start(self) -> None:
         """Begin to run."""
