@@ -174,5 +174,7 @@ class _Talk:
         while (line := self._file.readline()) != b".\r\n":
             lines.append(line.removeprefix(b"."))
         self._mail.message = b"".join(lines)
-        if self._answer("END", b"250 taken"):
-            self._server.taken.append(self._mail)
+        usual = b"250 taken"
+        if self._says.get("END", usual) == usual:
+            self._server.taken.append(self._mail)  # before the answer: who hears that may look
+        self._answer("END", usual)
