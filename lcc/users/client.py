@@ -17,6 +17,7 @@ Rows are read as they are asked for: who stops asking pauses the LCC, and no mem
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -135,7 +136,8 @@ class RowStream:
                 row = read_row(line)
                 if "next" in row:
                     self.token = row["next"]
-                    await self._lines.next()  # the end of the reply, so that its connection can be used again
+                    with suppress(HttpFailed):  # it has told everything
+                        await self._lines.next()  # the end of the reply, so that its connection can be used again
                     return
                 yield row
         finally:
