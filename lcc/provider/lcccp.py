@@ -23,6 +23,7 @@ from typing import Any
 import click
 
 from lcc.provider.command import BadInput, run
+from lcc.provider.hidden import hide_option
 from lcc.provider.spool import Spool, spool_stream
 from lcc.provider.statefile import StateBusy, StateFile
 from lcc.provider.stream_format import StreamFault
@@ -61,7 +62,7 @@ def _password(pwd: str | None, pwd_file: Path | None) -> str:
     help="Whom to trust over TLS, a PEM file; without: whom the system trusts.",
 )
 @click.option("--pid", required=True, type=click.IntRange(1, 2**32 - 1), help="The provider's id.")
-@click.option("--pwd", help="The provider's password. Others on this machine can see it: use --pwd-file.")
+@click.option("--pwd", help="The provider's password. Others may see it for a moment: use --pwd-file.")
 @click.option("--pwd-file", type=click.Path(dir_okay=False, path_type=Path), help="A file with it in its first line.")
 @click.option("--urlprefix", default="", help="Put before every URL that names no scheme: http://site/")
 @click.option("--full", is_flag=True, help="The input is all there is: the LCC deletes everything else of this site.")
@@ -153,4 +154,5 @@ def _run(submitter: Submitter) -> None:
 
 def main() -> None:
     """The console script."""
+    hide_option("--pwd")
     run(command, "lcccp")

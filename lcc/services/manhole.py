@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from twisted.application.service import IService, IServiceCollection, MultiService
+from twisted.application.service import IService, MultiService
 
 from lcc.config import Config, is_local_endpoint
 from lcc.errors import ConfigError
@@ -89,17 +89,18 @@ class ManholeService(MultiService):
         return super().stopService()
 
 
-def named_services(parent: Any, prefix: str = "") -> Mapping[str, IService]:
-    """All services below this one: ``qm.database``, ``qm.port``, …"""
+def named_services(parent: MultiService) -> Mapping[str, IService]:
+    """The services of the roles here: ``qm.database``, ``qm.port``, ``qm.port2``, …"""
+    prefix = f"{parent.name}." if isinstance(parent, RoleService) else ""
     found: dict[str, IService] = {}
     for service in parent:
         kind = re.sub(r"Service$", "", type(service).__name__).strip("_")
-        name = base = prefix + (service.name or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower() or "service")
+        name = base = prefix + (service.name if isinstance(service, RoleService) else kind.lower())
         number = 1
         while name in found:
             number += 1
             name = f"{base}{number}"
         found[name] = service
-        if IServiceCollection.providedBy(service):
-            found.update(named_services(service, f"{name}."))
+        if isinstance(service, RoleService):
+            found.update(named_services(service))
     return found
