@@ -40,11 +40,20 @@ MANHOLE = "endpoint of the console of this role: ssh, on loopback or a UNIX sock
 
 
 def setting(
-    default: Any, meaning: str, *, unit: str = "", minimum: float | None = None, maximum: float | None = None
+    default: Any,
+    meaning: str,
+    *,
+    unit: str = "",
+    minimum: float | None = None,
+    maximum: float | None = None,
+    secret: bool = False,
 ) -> Any:
-    """Declare one setting of a section."""
-    metadata = {"meaning": meaning, "unit": unit, "minimum": minimum, "maximum": maximum}
-    return attrs.field(default=default, metadata=metadata)
+    """Declare one setting of a section.
+
+    :param secret: its value may hold a password: no message shows it.
+    """
+    metadata = {"meaning": meaning, "unit": unit, "minimum": minimum, "maximum": maximum, "secret": secret}
+    return attrs.field(default=default, metadata=metadata, repr=not secret)
 
 
 @attrs.frozen
@@ -54,6 +63,7 @@ class DatabaseConfig:
     url: str = setting(
         "sqlite:lcc.db",
         "sqlite:FILE (relative to home) or mysql://user:password@host:port/name, also with ?unix_socket=PATH",
+        secret=True,
     )
     connect_timeout: float = setting(5.0, "to connect to the database", unit="seconds", minimum=0.1, maximum=300)
     query_timeout: float = setting(120.0, "for one statement (MySQL)", unit="seconds", minimum=1, maximum=86400)
@@ -373,6 +383,10 @@ class CuConfig:
         minimum=1,
     )
     temporary: str = setting("", "folder for the temporary files of packages, relative to home; empty: home itself")
+    failed_tokens: int = setting(
+        20, "wrong tokens within token_window before the address that they came from is throttled", minimum=1
+    )
+    token_window: float = setting(60.0, "for failed_tokens", unit="seconds", minimum=1)
     packages_max: int = setting(8, "packages (tar, WARC) made at once", minimum=1, maximum=1000)
     wait_max: float = setting(
         120.0, "how long a content user may wait for the next change", unit="seconds", minimum=0, maximum=3600
@@ -625,7 +639,7 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
             faults.append(f"{section}.name = {text[:80]!r}: must be 1 to {NAME_CHARS} printable characters")
     scheme = config.database.url.partition(":")[0]
     if scheme not in ("sqlite", "mysql"):
-        faults.append(f"database.url: {scheme!r} is neither sqlite nor mysql")
+        faults.append("database.url: must begin with sqlite: or mysql:")
     if config.slots not in (24, 168):
         faults.append(f"slots = {config.slots}: must be 24 (a day) or 168 (a week)")
         config = attrs.evolve(config, slots=24)
@@ -710,7 +724,8 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, fault
         value = float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
-        faults.append(f"{where}: must be {names.get(kind, kind)}, not {value!r}")
+        shown = "what stands there" if metadata.get("secret") else repr(value)
+        faults.append(f"{where}: must be {names.get(kind, kind)}, not {shown}")
         return None
     if kind is float and not math.isfinite(value):
         faults.append(f"{where}: must be a finite number, not {value!r}")

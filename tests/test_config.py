@@ -46,7 +46,7 @@ def test_every_fault_is_reported_at_once_with_its_key() -> None:
         "uns.spool_max_bytes = 1: must be at least 65536 bytes",
         "qm.listen = '9001': an endpoint string is kind:arguments",
         "bot.concurrency: must be a whole number",
-        "'oracle' is neither sqlite nor mysql",
+        "database.url: must begin with sqlite: or mysql:",
     ):
         assert part in text
 

@@ -45,7 +45,7 @@ class CacheError(Exception):
 
 
 class Unavailable(CacheError):
-    """The LCC cannot answer this now (status 503); later it may."""
+    """The LCC cannot answer this now (status 503, or 429: too many wrong tokens came from here); later it may."""
 
 
 class Refused(CacheError):
@@ -347,6 +347,6 @@ def reply_error(path: str, status: int, body: bytes) -> CacheError:
         return StartAgain(410, text)
     if status in (404, 410) and path.startswith("/content"):
         return Gone(status, text)
-    if status == 503:
+    if status in (429, 503):
         return Unavailable(text)
     return CacheError(text) if status >= 500 else Refused(status, text)

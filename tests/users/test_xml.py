@@ -189,6 +189,22 @@ def test_tokens(tmp_path: Path) -> None:
         world.close()
 
 
+def test_wrong_tokens_are_throttled_by_address(tmp_path: Path) -> None:
+    world = World(tmp_path, without_token="nothing", failed_tokens=2)
+    try:
+        _, good = add_user(world, None)
+        wrong = good[:-32] + "0" * 32
+        for reason in ("access-denied", "access-denied", "try-later"):
+            (told,) = world.ask(query(token=wrong), host="192.0.2.1")
+            assert told.reason == reason
+        (later,) = world.ask(query(token=good), host="192.0.2.1")
+        (elsewhere,) = world.ask(query(token=good), host="192.0.2.2")
+        (known,) = world.ask(query(token=good), host="192.0.2.1")
+        assert (later.reason, elsewhere.root, known.root) == ("try-later", "answer", "answer")
+    finally:
+        world.close()
+
+
 def test_rows_without_a_token(tmp_path: Path) -> None:
     world = World(tmp_path, without_token="rows")
     try:

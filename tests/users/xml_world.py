@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 from lxml import etree
+from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
@@ -221,9 +222,9 @@ class World:
         self.cache.put(1, curl, len=len(data), fetched_fileid=file, **more)
         return file
 
-    def connect(self, room: int | None = None) -> Wire:
+    def connect(self, room: int | None = None, host: str = "") -> Wire:
         wire = Wire(room)
-        wire.protocol = self.users.buildProtocol(None)
+        wire.protocol = self.users.buildProtocol(IPv4Address("TCP", host, 1) if host else None)
         wire.protocol.makeConnection(wire)
         return wire
 
@@ -243,9 +244,9 @@ class World:
         for _ in range(20):
             self.clock.advance(0)
 
-    def ask(self, *pieces: bytes) -> list[Told]:
+    def ask(self, *pieces: bytes, host: str = "") -> list[Told]:
         """A whole conversation."""
-        wire = self.connect()
+        wire = self.connect(host=host)
         self.say(wire, pieces)
         return [understand(each) for each in documents(wire.heard)]
 

@@ -26,6 +26,7 @@ from lcc.transport.http_server import text_header
 from lcc.users.access import Access
 from lcc.users.answers import Reads
 from lcc.users.content import Content, ContentClient, ContentGone, ContentUnavailable
+from lcc.users.door import Door
 from lcc.users.query import QueryError, parse_query
 from lcc.users.records import CACHED
 from lcc.users.web.listings import asked_pairs
@@ -50,9 +51,9 @@ class Contents(Asked):
     takes_path = True
 
     def __init__(
-        self, database: Reads, without_token: str, client: ContentClient, clock: IReactorTime, stall_seconds: float
+        self, database: Reads, door: Door, client: ContentClient, clock: IReactorTime, stall_seconds: float
     ) -> None:
-        super().__init__(database, without_token)
+        super().__init__(database, door)
         self._client = client
         self._clock = clock
         self._stall = stall_seconds

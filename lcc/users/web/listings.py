@@ -9,6 +9,7 @@ from twisted.web.server import Request
 from lcc.transport.http_server import text_header
 from lcc.users.access import Access
 from lcc.users.answers import Answer, Reads, begin_answer
+from lcc.users.door import Door
 from lcc.users.formats import FORMATS, Format
 from lcc.users.query import Query, QueryError, parse_query
 from lcc.users.tokens import BEGINNING
@@ -47,8 +48,8 @@ class Listing(Asked):
     :param stall_seconds: who takes nothing for so long is dropped.
     """
 
-    def __init__(self, database: Reads, without_token: str, clock: IReactorTime, stall_seconds: float) -> None:
-        super().__init__(database, without_token)
+    def __init__(self, database: Reads, door: Door, clock: IReactorTime, stall_seconds: float) -> None:
+        super().__init__(database, door)
         self._clock = clock
         self._stall = stall_seconds
 
@@ -91,13 +92,13 @@ class Changes(Listing):
     def __init__(
         self,
         database: Reads,
-        without_token: str,
+        door: Door,
         clock: IReactorTime,
         stall_seconds: float,
         watcher: ChangeWatcher,
         wait_max_seconds: float,
     ) -> None:
-        super().__init__(database, without_token, clock, stall_seconds)
+        super().__init__(database, door, clock, stall_seconds)
         self._watcher = watcher
         self._wait_max = wait_max_seconds
 

@@ -50,6 +50,7 @@ _ERRORS = {
     "410": "the changes since this token are no longer known: start again with since=0 and an empty copy; or the "
     "content is in the cache no longer",
     "416": "the content is shorter",
+    "429": "too many wrong tokens came from this address: try again after Retry-After seconds",
     "501": "what this kind of package needs is not installed there",
     "503": "the database, or the content, cannot be reached, or too much is being done: try again after Retry-After "
     "seconds",
@@ -105,7 +106,7 @@ def _listing(summary: str, *names: str) -> dict[str, Any]:
         for name, form in FORMATS.items()
     }
     good = {"200": {"description": "rows, and an end mark with the next token", "content": contents}}
-    errors = ("400", "401", "405", "503") + (("410",) if "since" in names else ())
+    errors = ("400", "401", "405", "429", "503") + (("410",) if "since" in names else ())
     return _operation(summary, [_query_parameter(name, meanings[name]) for name in names], good, *errors)
 
 
@@ -123,7 +124,7 @@ def _content(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
         "206": {"description": "a part of it", "content": body},
         "304": {"description": "what the client has is what there is"},
     }
-    return _operation(summary, parameters, good, "400", "401", "403", "404", "405", "410", "416", "503")
+    return _operation(summary, parameters, good, "400", "401", "403", "404", "405", "410", "416", "429", "503")
 
 
 def _package() -> dict[str, Any]:
@@ -131,7 +132,7 @@ def _package() -> dict[str, Any]:
     body: dict[str, Any] = {kind.media_type: {"schema": {"type": "string"}} for kind in KINDS.values()}
     good = {"200": {"description": "the package; its last part is an end mark with the next token", "content": body}}
     summary = "Rows with their content as one file; with since, what has changed since a token"
-    return _operation(summary, parameters, good, "400", "401", "403", "405", "410", "501", "503")
+    return _operation(summary, parameters, good, "400", "401", "403", "405", "410", "429", "501", "503")
 
 
 def document(version: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from lcc.storage.cache import url
 from lcc.transport.http_replies import RETRY_SECONDS, HttpError
 from lcc.users.access import Access
 from lcc.users.answers import Reads
+from lcc.users.door import Door
 from lcc.users.packages.kinds import KINDS, Kind, NotInstalled
 from lcc.users.packages.production import GivenUp, NoRoom, Production, TooMany, Workshop
 from lcc.users.query import Query, QueryError, parse_query
@@ -29,9 +30,9 @@ class Packages(Asked):
     """
 
     def __init__(
-        self, database: Reads, without_token: str, workshop: Workshop, clock: IReactorTime, stall_seconds: float
+        self, database: Reads, door: Door, workshop: Workshop, clock: IReactorTime, stall_seconds: float
     ) -> None:
-        super().__init__(database, without_token)
+        super().__init__(database, door)
         self._workshop = workshop
         self._clock = clock
         self._stall = stall_seconds

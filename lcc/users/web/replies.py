@@ -12,8 +12,9 @@ from twisted.web.server import NOT_DONE_YET, Request
 from lcc.errors import StoreUnavailable
 from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, reply_json, run
 from lcc.transport.http_server import text_header
-from lcc.users.access import Access, AccessDenied, access_without_token, check_access
+from lcc.users.access import Access, AccessDenied
 from lcc.users.answers import Reads
+from lcc.users.door import Door, Throttled
 from lcc.users.query import QueryError
 from lcc.users.tokens import StartAgain, TokenError
 
@@ -40,17 +41,17 @@ class Asked(Resource):
     Override :meth:`answer`.  It may raise HttpError, or what a question can end with, until it has written something.
     A request whose client goes away has its answer cancelled.
 
-    :param without_token: what those who have no token may see (:data:`lcc.users.access.WITHOUT_TOKEN`).
+    :param door: who is let in.
     """
 
     isLeaf = True
     takes_path = False
     """There is something below it."""
 
-    def __init__(self, database: Reads, without_token: str) -> None:
+    def __init__(self, database: Reads, door: Door) -> None:
         super().__init__()
         self.database = database
-        self._without_token = without_token
+        self._door = door
 
     async def answer(self, request: Request, access: Access) -> None:
         """Answer the request, up to its end."""
@@ -66,12 +67,8 @@ class Asked(Resource):
         return NOT_DONE_YET
 
     async def _admitted(self, request: Request) -> None:
-        token = bearer_token(request)
-        if token is None:
-            access = access_without_token(self._without_token)
-        else:
-            access = await self.database.interact(check_access, token, self._without_token)
-        await self.answer(request, access)
+        address = getattr(request.getClientAddress(), "host", "")
+        await self.answer(request, await self._door.admit(bearer_token(request), address))
 
 
 def _explain(failure: Failure) -> Explained:
@@ -84,6 +81,8 @@ def _explain(failure: Failure) -> Explained:
         return 400, {"error": "the question cannot be answered", "faults": [f"since: {error}"]}, {}
     if isinstance(error, StartAgain):
         return 410, {"error": f"start again with since=0 and an empty copy: {error}"}, {}
+    if isinstance(error, Throttled):
+        return 429, {"error": str(error)}, {"retry-after": str(error.seconds)}
     if isinstance(error, AccessDenied):
         return 401, {"error": str(error)}, {"www-authenticate": 'Bearer realm="LCC"'}
     if isinstance(error, StoreUnavailable):

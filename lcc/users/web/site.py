@@ -14,6 +14,7 @@ from lcc.transport.http_server import GuardedSite
 from lcc.transport.limited import LimitedFactory
 from lcc.users.answers import Reads
 from lcc.users.content import ContentClient
+from lcc.users.door import Door
 from lcc.users.packages.production import Workshop
 from lcc.users.watcher import ChangeWatcher
 from lcc.users.web.contents import Contents
@@ -54,10 +55,11 @@ def build_site(
     """
     root = _Root()
     stall = settings.idle_timeout
-    root.putChild(b"urls", Listing(database, without, reactor, stall))
-    root.putChild(b"changes", Changes(database, without, reactor, stall, watcher, settings.wait_max))
-    root.putChild(b"content", Contents(database, without, content, reactor, stall))
-    root.putChild(b"package", Packages(database, without, workshop, reactor, stall))
+    door = Door(database, without, settings, reactor)
+    root.putChild(b"urls", Listing(database, door, reactor, stall))
+    root.putChild(b"changes", Changes(database, door, reactor, stall, watcher, settings.wait_max))
+    root.putChild(b"content", Contents(database, door, content, reactor, stall))
+    root.putChild(b"package", Packages(database, door, workshop, reactor, stall))
     site = GuardedSite(root, timeout=settings.idle_timeout, reactor=reactor)
     root.putChild(b"openapi.json", JsonDocument(document(version("lcc"))))
     return LimitedFactory(site, settings.connections_max, "content users over HTTP", settings.connections_per_address)

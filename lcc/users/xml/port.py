@@ -8,6 +8,7 @@ from twisted.internet.protocol import Factory
 from lcc.config import CuConfig
 from lcc.transport.stream import XmlStream
 from lcc.users.answers import Reads
+from lcc.users.door import Door
 from lcc.users.watcher import ChangeWatcher
 from lcc.users.xml.contents import OpensContent
 from lcc.users.xml.session import Session
@@ -35,12 +36,12 @@ class XmlUsers(Factory):
         self.watcher = watcher
         self.content = content
         self.settings = settings
-        self.without_token = without_token
+        self.door = Door(database, without_token, settings, clock)
         self.clock = clock
         self.sessions: set[Session] = set()
 
     def buildProtocol(self, addr: IAddress | None) -> XmlStream:
-        return Session(self).build_stream()
+        return Session(self, getattr(addr, "host", "")).build_stream()
 
     def drop_all(self) -> None:
         """Cut all connections."""

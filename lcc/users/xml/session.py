@@ -19,8 +19,9 @@ from lcc.interfaces import IConversation
 from lcc.protocols import cu as wire
 from lcc.protocols.xmlfeed import Event, XmlFeed
 from lcc.transport.stream import StreamLimits, XmlStream
-from lcc.users.access import AccessDenied, check_access
+from lcc.users.access import AccessDenied
 from lcc.users.answers import Answer
+from lcc.users.door import Throttled
 from lcc.users.query import Query, QueryError
 from lcc.users.tokens import StartAgain, TokenError
 from lcc.users.waiting import answer_when_changed
@@ -48,10 +49,14 @@ class _Begun:
 
 @implementer(IConversation)
 class Session:
-    """The conversation with one content user."""
+    """The conversation with one content user.
 
-    def __init__(self, users: XmlUsers) -> None:
+    :param address: where it is; empty: at a UNIX socket.
+    """
+
+    def __init__(self, users: XmlUsers, address: str) -> None:
         self._users = users
+        self._address = address
         self._feed = XmlFeed(wire.QUERY_LIMITS)
         self._reader = wire.QuestionReader(self._feed)
         self._stream: XmlStream = None  # type: ignore[assignment]  # set in stream_opened, before anything else runs
@@ -125,7 +130,7 @@ class Session:
 
     async def _begin(self, question: wire.Question) -> _Begun:
         users = self._users
-        access = await users.database.interact(check_access, question.attributes.get("token"), users.without_token)
+        access = await users.door.admit(question.attributes.get("token"), self._address)
         asked = read_question(question)
         if asked.content and not access.content:
             raise AccessDenied("this token is for rows only")
@@ -178,6 +183,8 @@ def _explain(error: Exception) -> tuple[str, list[tuple[str, str]]]:
         return "question", [("since", str(error))]
     if isinstance(error, StartAgain):
         return "start-again", [("since", f'start again with since="0" and an empty copy: {error}')]
+    if isinstance(error, Throttled):
+        return "try-later", [("token", str(error))]
     if isinstance(error, AccessDenied):
         return "access-denied", [("token", str(error))]
     if isinstance(error, StoreUnavailable):
