@@ -120,7 +120,8 @@ def add_command(admin: Admin, /, roots: tuple[str, ...], password_file: Any, as_
         except ProviderExists as error:
             raise Failed(str(error)) from None
     if as_json:
-        click.echo(json.dumps({"pid": pid, "password": password}))
+        # One that was given is known; who prints it may have it logged.
+        click.echo(json.dumps({"pid": pid, **({"password": password} if generated else {})}))
         return
     click.echo(f"pid: {pid}")
     click.echo(f"password: {password}" if generated else "password: as given")

@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from lcc.config import CuConfig
-from lcc.domain.throttle import Windows, address_key
+from lcc.domain.throttle import Windows
 from lcc.users.access import Access, AccessDenied, access_without_token, check_access
 from lcc.users.answers import Reads
 
@@ -48,28 +48,28 @@ class Door:
         self._wrong = Windows(settings.token_window)
         self._right: OrderedDict[bytes, None] = OrderedDict()
 
-    async def admit(self, token: str | None, address: str) -> Access:
+    async def admit(self, token: str | None, party: str) -> Access:
         """What whoever asks may see.
 
         :param token: None: there is none.
-        :param address: where the question comes from; empty: a UNIX socket, where nothing is counted.
+        :param party: who asks, as :func:`lcc.transport.shares.party_of` says; empty: nobody is counted.
         :raises AccessDenied: nothing.
         :raises StoreUnavailable: the database cannot be reached.
         """
         if token is None:
             return access_without_token(self._without_token)
-        key = ("address", address_key(address))
+        key = ("address", party)
         seen = sha256(token.encode("utf-8", "surrogatepass")).digest()
         now = self._clock.seconds()
-        if address and seen not in self._right and self._wrong.count(key, now) >= self._most:
+        if party and seen not in self._right and self._wrong.count(key, now) >= self._most:
             raise Throttled(self._wrong.seconds_left(key, now))
         try:
             access = await self._database.interact(check_access, token, self._without_token)
         except AccessDenied:
             self._right.pop(seen, None)
             self._wrong.add(key, self._clock.seconds())
-            if self._wrong.count(key, self._clock.seconds()) == self._most and address:
-                _log.warn("Wrong tokens from {address}: throttled", address=address)
+            if self._wrong.count(key, self._clock.seconds()) == self._most and party:
+                _log.warn("Wrong tokens from {party}: throttled", party=party)
             raise
         self._right[seen] = None
         self._right.move_to_end(seen)

@@ -177,7 +177,8 @@ def guarded(tmp_path: Path, origin: OriginServer, server: PrivateMariaDb, canari
     canaries.add("the key for TLS", key.read_text().splitlines()[2])
     listen = f"ssl:{free_port()}:interface=127.0.0.1:privateKey={key}:certKey={certificate}"
     extra = f'[manhole]\nlisten = "unix:{{home}}/console.sock"\n[cu]\nlisten = "{listen}"\n'
-    system = System(folder, origin, url, extra)
+    # Throttling is another test's: here the right password must be taken soon after many wrong ones.
+    system = System(folder, origin, url, extra, {"uns": "failed_logins = 1000\n"})
     system.environment["PYTHONPATH"] = str(customize)
     yield system
     system.stop_all()
@@ -197,7 +198,7 @@ def test_no_secret_stands_anywhere(
         wait_for("it is back", lambda: log_of(system).count("Queue manager run") >= 2)
         system.stop("all")
     assert lines.looks > 100 and not lines.found
-    assert len(canaries.values) >= 10
+    assert len(canaries.values) == 8
     # Nothing of this is to be found by chance: the search does find them where they are.
     config = system.config.read_bytes()
     assert canaries.found_in(config) == ["the database's password"]
@@ -239,7 +240,7 @@ def ordinary_ways(system: System, printed: Printed, canaries: Canaries, tmp_path
         typed=chosen.encode() + b"\n",
         code=0,
     )
-    assert b'"pid"' in out
+    assert b'"pid"' in out and b"password" not in out
     site = system.add_site("site")  # its output, which shows the password once, is not kept
     canaries.add("a password that was generated", site.password)
     token = system.admin("user", "add", "somebody", "--json").split('"')[-2]

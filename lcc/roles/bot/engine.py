@@ -131,7 +131,7 @@ class Robot:
                 self._link.say(self._capacity())
 
     def _capacity(self) -> Capacity:
-        return Capacity(0, self._hello.name or "robot") if self.paused else Capacity(self._concurrency)
+        return Capacity(0, paused=self._hello.name or "robot") if self.paused else Capacity(self._concurrency)
 
     @property
     def jobs(self) -> tuple[list[Job], list[Job]]:

@@ -12,6 +12,7 @@ from twisted.web.server import NOT_DONE_YET, Request
 from lcc.errors import StoreUnavailable
 from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, reply_json, run
 from lcc.transport.http_server import text_header
+from lcc.transport.shares import party_of
 from lcc.users.access import Access, AccessDenied
 from lcc.users.answers import Reads
 from lcc.users.door import Door, Throttled
@@ -67,8 +68,8 @@ class Asked(Resource):
         return NOT_DONE_YET
 
     async def _admitted(self, request: Request) -> None:
-        address = getattr(request.getClientAddress(), "host", "")
-        await self.answer(request, await self._door.admit(bearer_token(request), address))
+        party = party_of(request.getClientAddress())
+        await self.answer(request, await self._door.admit(bearer_token(request), party))
 
 
 def _explain(failure: Failure) -> Explained:

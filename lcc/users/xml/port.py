@@ -6,6 +6,7 @@ from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.internet.protocol import Factory
 
 from lcc.config import CuConfig
+from lcc.transport.shares import party_of
 from lcc.transport.stream import XmlStream
 from lcc.users.answers import Reads
 from lcc.users.door import Door
@@ -41,7 +42,7 @@ class XmlUsers(Factory):
         self.sessions: set[Session] = set()
 
     def buildProtocol(self, addr: IAddress | None) -> XmlStream:
-        return Session(self, getattr(addr, "host", "")).build_stream()
+        return Session(self, party_of(addr)).build_stream()
 
     def drop_all(self) -> None:
         """Cut all connections."""

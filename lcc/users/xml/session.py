@@ -51,12 +51,12 @@ class _Begun:
 class Session:
     """The conversation with one content user.
 
-    :param address: where it is; empty: at a UNIX socket.
+    :param party: who it is, as far as its address tells; empty: it does not.
     """
 
-    def __init__(self, users: XmlUsers, address: str) -> None:
+    def __init__(self, users: XmlUsers, party: str) -> None:
         self._users = users
-        self._address = address
+        self._party = party
         self._feed = XmlFeed(wire.QUERY_LIMITS)
         self._reader = wire.QuestionReader(self._feed)
         self._stream: XmlStream = None  # type: ignore[assignment]  # set in stream_opened, before anything else runs
@@ -130,7 +130,7 @@ class Session:
 
     async def _begin(self, question: wire.Question) -> _Begun:
         users = self._users
-        access = await users.door.admit(question.attributes.get("token"), self._address)
+        access = await users.door.admit(question.attributes.get("token"), self._party)
         asked = read_question(question)
         if asked.content and not access.content:
             raise AccessDenied("this token is for rows only")

@@ -1,0 +1,98 @@
+"""pause() and resume() of a BOT-M and of a robot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lcc.protocols.work import Capacity, Done, Fetch, Ready
+from lcc.roles.bot.desk import BotDesk
+from lcc.roles.botm.desk import BotmDesk
+
+from . import test_bot
+from .bench import Bench
+from .wire import fetch_order
+
+
+def test_a_botm_takes_no_new_orders(bench: Bench) -> None:
+    desk = BotmDesk(bench.engine)
+    qm, _ = bench.qm()
+    bot, _ = bench.bot(capacity=1)
+    bench.say(qm, fetch_order(1), fetch_order(2))
+    desk.pause()
+    bench.settle()
+    assert qm.of(Capacity)[-1] == Capacity(0, "", "BOT-M")
+    for _ in range(2):  # what is here is carried out
+        bench.finish(bot, bot.of(Fetch)[-1])
+    assert len(qm.of(Done)) == 2
+    assert "PAUSED" in str(desk.est())
+    desk.resume()
+    bench.settle()
+    assert qm.of(Capacity)[-1] == Capacity(1)
+
+
+def test_a_queue_manager_that_comes_later_is_told(bench: Bench) -> None:
+    BotmDesk(bench.engine).pause()
+    bench.bot()
+    qm, _ = bench.qm()
+    assert qm.peer_hello is not None and qm.peer_hello.capacity == 0
+    assert qm.of(Capacity) == [Capacity(0, "", "BOT-M")]
+
+
+def test_a_paused_robot_gets_no_orders(bench: Bench) -> None:
+    qm, _ = bench.qm()
+    paused, _ = bench.bot(capacity=2, run="b1")
+    other, _ = bench.bot(capacity=1, run="b2")
+    bench.say(paused, Capacity(0, paused="bot"))
+    assert qm.of(Capacity)[-1] == Capacity(1, "", "robot bot-b1")
+    bench.say(qm, fetch_order(1), fetch_order(2))
+    assert not paused.of(Fetch) and len(other.of(Fetch)) == 1
+    bench.say(paused, Capacity(2))
+    assert len(paused.of(Fetch)) == 1 and qm.of(Capacity)[-1] == Capacity(3)
+
+
+def test_a_robot_that_is_being_dropped_gets_no_orders(bench: Bench) -> None:
+    """Its connection ends a moment later; an order that comes meanwhile goes to another one."""
+    bench.bot(capacity=1, run="b1")
+    other, _ = bench.bot(capacity=1, run="b2")
+    qm, _ = bench.qm()
+    bad = bench.engine.robots[0]
+    qm.say(fetch_order(1))
+    bad.drop("it hangs")
+    assert bad in bench.engine.robots
+    bench.settle()
+    assert len(other.of(Fetch)) == 1
+
+
+def test_what_the_desk_of_a_botm_says(bench: Bench) -> None:
+    desk = BotmDesk(bench.engine)
+    assert "none" in str(desk.est()) and desk.queue(5) == [("queue", "no orders are here")]
+    qm, _ = bench.qm()
+    bench.bot(capacity=1)
+    bench.say(qm, fetch_order(1), fetch_order(2))
+    (_, first), (_, second) = desk.queue(5)
+    assert "at robot bot" in first and "waits for a robot" in second and "http://site1.example/1" in first
+    assert desk.queue(1)[1] == ("", "… and 1 order more")
+    assert "no order for 9" in str(desk.provider(9)) and desk.provider(1)[0][1] == first
+
+
+@pytest.fixture
+def robot(tmp_path: Path) -> test_bot.Bench:
+    return test_bot.Bench(tmp_path)
+
+
+def test_a_robot_says_that_it_is_paused(robot: test_bot.Bench) -> None:
+    desk = BotDesk(robot.robot)
+    robot.order(1)
+    desk.pause()
+    robot.settle()
+    assert robot.botm.of(Capacity) == [Capacity(0, "", "bot")]
+    (running,) = robot.fetcher.running
+    assert "PAUSED" in str(desk.est()) and "http://site1.example/1" in str(desk.queue(5)) and desk.provider(1)
+    running.succeed(b"x", mimetype="text/html")
+    assert len(robot.results) == 1
+    desk.resume()
+    robot.settle()
+    assert robot.botm.of(Capacity)[-1] == Capacity(4)
+    assert robot.botm.heard[0] == Ready()
