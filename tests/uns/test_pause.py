@@ -75,5 +75,5 @@ def test_what_the_desk_says(world: World) -> None:
     assert {name for name, _ in desk.provider(7)} == {"connection", "set"}
     assert "not connected" in str(desk.provider(8))
     for _ in range(10):
-        world.login(7, "wrong")
-    assert "throttled" in str(desk.provider(7))
+        world.login(8, "wrong")
+    assert "throttled" in str(desk.provider(8))

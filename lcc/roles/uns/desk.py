@@ -59,7 +59,7 @@ class UnsDesk:
         sets = [delivery for delivery in uns.forwarder.deliveries if delivery.entry.header.pid == pid]
         lines += [("set", self._delivery(delivery)) for delivery in sets]
         if uns.throttle.is_throttled(pid, "", uns.clock.seconds()):
-            lines.append(("logins", "throttled: too many wrong passwords"))
+            lines.append(("logins", "throttled after wrong passwords, except from where it was let in lately"))
         if pid in uns.spool.damage.pids:
             lines.append(("damage", "a set of it is lost, which the queue manager has not noted yet"))
         return lines or [("provider", f"{pid} is not connected here, and no set of it waits")]
