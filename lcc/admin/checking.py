@@ -11,9 +11,11 @@ from typing import Any
 import click
 from twisted.internet.endpoints import clientFromString, serverFromString
 
+from lcc.admin.console import ALL, configured
 from lcc.admin.context import Admin, Failed, pass_admin
 from lcc.admin.values import scheme_fault
 from lcc.config import Config, examine_config, read_config, unix_socket_path
+from lcc.console.credentials import UnsafeFile, read_trusted
 from lcc.domain.hours import parse_hours
 from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.timezones import timezone_fault
@@ -44,7 +46,7 @@ def check_command(admin: Admin) -> None:
     except ConfigError as error:
         raise Failed(str(error)) from None
     admin.config = config  # with defaults in place of what is wrong
-    for kind in (_mimetypes, _timezone, _home, _endpoints, _certificates, _fetchers):
+    for kind in (_mimetypes, _timezone, _home, _endpoints, _consoles, _certificates, _fetchers):
         faults += kind(config)
     faults += _database(admin)
     for fault in faults:
@@ -124,6 +126,25 @@ def _endpoints(config: Config) -> Iterator[str]:
             yield f"{setting} = {text!r}: {error}"
         else:
             yield from _over_tls(setting, complete)
+
+
+def _consoles(config: Config) -> Iterator[str]:
+    for role, text in configured(config).items():
+        setting = "manhole.listen" if role == ALL else f"{role}.manhole"
+        if len(os.fsencode(unix_socket_path(text))) > SOCKET_PATH_MAX_BYTES:
+            yield f"{setting}: the path of the socket is longer than {SOCKET_PATH_MAX_BYTES} bytes: {text}"
+        try:
+            if not 0 <= _port_of(serverFromString(object(), text)) <= PORT_MAX:
+                yield f"{setting} = {text!r}: there are no ports beyond {PORT_MAX}"
+        except Exception as error:  # the parsers raise whatever their conversions do
+            yield f"{setting} = {text!r}: {error}"
+    if configured(config):
+        files = [config.under_home(name) for name in (config.manhole.keys, config.manhole.passwords)]
+        try:
+            if not any(read_trusted(path).strip() for path in files):
+                yield f"manhole: nobody could log in at a console: neither {files[0]} nor {files[1]} says who may"
+        except UnsafeFile as error:
+            yield f"manhole: {error}"
 
 
 def _port_of(parsed: Any) -> int:

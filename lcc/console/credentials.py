@@ -31,12 +31,13 @@ def read_trusted(path: Path) -> str:
     :raises UnsafeFile: somebody else can; or it is no file, or too long.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        # A pipe must not be waited for.
+        opened = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise UnsafeFile(str(error)) from None
-    with os.fdopen(handle, "rb") as file:
+        raise UnsafeFile(f"{path}: {error.strerror}") from None
+    with opened as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise UnsafeFile(f"{path} is no file")
