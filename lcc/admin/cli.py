@@ -37,6 +37,7 @@ class Commands(click.Group):
     """All commands; a line, not a traceback, where the system does not let them do what they should."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
+        umask = os.umask(0o077)  # whatever it makes is for this user alone
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
@@ -47,6 +48,8 @@ class Commands(click.Group):
                 os.dup2(null, sys.stdout.fileno())
                 os.close(null)
             sys.exit(1)
+        finally:
+            os.umask(umask)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -65,7 +68,6 @@ def main(context: click.Context, config_path: Path | None) -> None:
     Exit codes: 0 done; 1 it cannot be done, or faults were found; 2 the command line is wrong; 3 the changes since
     the token are no longer known; 4 the database cannot be reached.
     """
-    os.umask(0o077)  # whatever it makes is for this user alone
     context.obj = Admin(config_path)
 
 

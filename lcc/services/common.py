@@ -39,8 +39,6 @@ class RoleOptions(usage.Options):
     config: Config
 
     def postOptions(self) -> None:
-        # Whatever this process makes is for its user alone.  twistd's --umask, which comes later, wins.
-        os.umask(0o077)
         path = self["config"]
         try:
             self.config = load_config(None if path is None else Path(path))

@@ -6,6 +6,7 @@ in a simulation of many machines on one clock.
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 import time
@@ -64,6 +65,9 @@ def real_outside(reactor: Any = None) -> Outside:
     """
     if reactor is None:
         from twisted.internet import reactor
+
+        # Whatever this process makes is for its user alone.  twistd's --umask, which comes later, wins.
+        os.umask(0o077)
     return Outside(
         reactor=reactor,
         now=time.time,

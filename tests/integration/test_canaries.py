@@ -8,7 +8,6 @@ the database; and all command lines, all the time.
 from __future__ import annotations
 
 import base64
-import os
 import secrets
 import socket
 import subprocess
@@ -86,10 +85,6 @@ class CommandLines:
                 except OSError:
                     continue
                 self.found |= {f"{what} in {data[:300]!r}" for what in self._canaries.found_in(data)}
-
-
-LONG = bool(os.environ.get("LCC_LONG"))
-"""Everything; without, one of each kind."""
 
 
 class Printed:
@@ -258,10 +253,10 @@ def ordinary_ways(system: System, printed: Printed, canaries: Canaries, tmp_path
     printed.run(*lcccp, LCC_PASSWORD=site.password, code=0)
     printed.run(*lcccp, LCC_PASSWORD=chosen, code=3)
     commands = ["provider show 2", "status", "check", "provider list", "user list", "config --defaults", "queue"]
-    for command in commands if LONG else commands[:1]:
+    for command in commands:
         printed.run("lcc-admin", *command.split(), code=0)
     options = ("--identity", str(key))
-    for command in ("est()", "services", "help()", "qm.settings", "uns.open_sessions")[: None if LONG else 1]:
+    for command in ("est()", "services", "help()", "qm.settings", "uns.open_sessions"):
         printed.run("lcc-admin", "console", *options, "lcc", command, code=0)
 
 
@@ -269,7 +264,7 @@ def failing_ways(system: System, printed: Printed, canaries: Canaries, tmp_path:
     """Wrong secrets, which often are right ones mistyped or in the wrong place, and broken input around them."""
     wrong = canaries.new("a wrong password")
     uns = f"--uns=127.0.0.1:{system.port}"
-    for pid in ("1", "2", "999")[: None if LONG else 1]:
+    for pid in ("1", "2", "999"):
         printed.run("lcccp", uns, f"--pid={pid}", "--check", LCC_PASSWORD=wrong, code=3)
     opening = '<lococa:init xmlns:lococa="http://www.lococa.org/1.0">'
     for said in (
@@ -309,11 +304,11 @@ def failing_ways(system: System, printed: Printed, canaries: Canaries, tmp_path:
         f"[database]\nurl = 'mysql://lcc:{{}}@localhost/guarded?unix_socket={_socket_of(system)}'",
         "database = 'mysql://lcc:{}@localhost/lcc'",
     )
-    for text in texts if LONG else texts[3:5]:
+    for text in texts:
         broken.write_text(text.replace("{}", wrong))
-        for subcommand in ("check", "status", "init") if LONG else ("check",):
+        for subcommand in ("check", "status", "init"):
             printed.run("lcc-admin", "--config", "broken.toml", subcommand)
-        if LONG and "127.0.0.1" not in text and "guarded" not in text:
+        if "127.0.0.1" not in text and "guarded" not in text:
             printed.run("lcc-cu", "--config", "broken.toml")
     broken.unlink()
 
