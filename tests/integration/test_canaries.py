@@ -179,6 +179,7 @@ def guarded(tmp_path: Path, origin: OriginServer, server: PrivateMariaDb, canari
     system.stop_all()
 
 
+@pytest.mark.long
 def test_no_secret_stands_anywhere(
     guarded: System, canaries: Canaries, tmp_path: Path, server: PrivateMariaDb
 ) -> None:

@@ -75,7 +75,7 @@ def others_may(home: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o077], ids=["000", "077"])
+@pytest.mark.parametrize("umask", [0o000, pytest.param(0o077, marks=pytest.mark.long)], ids=["000", "077"])
 def test_a_whole_lcc_as_nobody(folder: Path, origin: OriginServer, umask: int) -> None:
     Unprivileged.umask = umask
     sockets = ("qm", "qm-botm", "botm", "content", "cu", "cu-xml", "console", "uns")
