@@ -37,6 +37,7 @@ from lcc.storage.providers import (
     change_provider,
     get_provider,
     list_providers,
+    locked_provider,
     order_removal,
     provider_status,
 )
@@ -201,7 +202,7 @@ def set_command(
         raise click.UsageError("nothing to change was named")
 
     def change(txn: Any) -> None:
-        provider = _existing(get_provider(txn, pid), pid)
+        provider = _existing(locked_provider(txn, pid), pid)
         change_provider(txn, attrs.evolve(provider, **changes))
 
     with admin.database() as database:

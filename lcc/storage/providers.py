@@ -73,6 +73,12 @@ def get_provider(txn: Txn, pid: int) -> Provider | None:
     return get_providers(txn, [pid]).get(pid)
 
 
+def locked_provider(txn: Txn, pid: int) -> Provider | None:
+    """The same, to be changed: nobody else changes it until this transaction ends."""
+    txn.query(f"SELECT pid FROM pidb WHERE pid = ?{txn.for_update}", [pid])
+    return get_provider(txn, pid)
+
+
 def get_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Provider]:
     """Those of these providers that there are, also those that are being removed."""
     asked = [pid for pid in pids if 0 < pid <= PID_MAX]

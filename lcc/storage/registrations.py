@@ -21,8 +21,8 @@ from lcc.storage.providers import (
     ProviderExists,
     add_provider,
     change_provider,
-    get_provider,
     locked_counter,
+    locked_provider,
     registered_provider,
 )
 from lcc.storage.transactions import Txn
@@ -198,7 +198,7 @@ def _new_password(txn: Txn, registration: Registration, _settings: RsConfig) -> 
 
 
 def _provider(txn: Txn, pid: int) -> Provider:
-    provider = get_provider(txn, pid)
+    provider = locked_provider(txn, pid)
     if provider is None or provider.removed:
         raise RegistrationRefused("gone", f"provider {pid} is not registered any longer")
     return provider

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import attrs
@@ -10,7 +13,8 @@ import pytest
 from lcc.config import RsConfig
 from lcc.errors import RegistrationRefused
 from lcc.model import Progress, Proves, Provider, Registration, Wishes
-from lcc.storage.providers import add_provider, get_provider, list_providers, order_removal
+from lcc.storage import registrations
+from lcc.storage.providers import add_provider, change_provider, get_provider, list_providers, order_removal
 from lcc.storage.registrations import (
     RegistrationStore,
     approve_registration,
@@ -22,6 +26,7 @@ from lcc.storage.registrations import (
     remove_registration,
 )
 
+from ..conftest import Backend
 from .kit import DirectDatabase, result_of
 
 NOW = 1_700_000_000
@@ -131,6 +136,36 @@ def test_the_operator_approves(database: DirectDatabase) -> None:
     assert database.now(approve_registration, number, APPROVAL, NOW) == done
     (provider,) = database.now(list_providers)
     assert (provider.pid, provider.allow_private) == (done.pid, True)
+
+
+def test_two_further_roots_at_once(
+    database: DirectDatabase, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither is lost, however they meet."""
+    pid = database.now(add_provider, Provider(0, (SITE,), "hash"))
+    folders = ["https://b.example.org/", "https://c.example.org/"]
+    more = {"kind": Proves.ROOT, "pid": pid, "password_hash": ""}
+    numbers = [open_one(database, another(folders=(folder,), **more)) for folder in folders]
+    meeting = Barrier(2, timeout=1)
+
+    def together(*args: Any) -> None:
+        with suppress(BrokenBarrierError):  # one of them waits for the other one's transaction
+            meeting.wait()
+        change_provider(*args)
+
+    monkeypatch.setattr(registrations, "change_provider", together)
+
+    def prove_one(number: int) -> None:
+        own = DirectDatabase(backend.url, backend.home)
+        try:
+            prove(own, number)
+        finally:
+            own.blocking.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(prove_one, numbers))
+    provider = database.now(get_provider, pid)
+    assert provider is not None and set(provider.roots) == {SITE, *folders}
 
 
 def test_a_further_root(database: DirectDatabase) -> None:
