@@ -90,7 +90,7 @@ def heal(system: System) -> None:
             process.thaw()
     network.heal()
     system.database.faults = DatabaseFaults()
-    system.database.away_until = system.database.slow_until = 0.0
+    system.database.away_until = system.database.slow_until = system.database.full_until = 0.0
     for site in system.sites:
         site.faults = SiteFaults()
     system.start_all()
@@ -157,6 +157,10 @@ def _database_away(system: System, _: Promises, fault: Fault) -> None:
 
 def _database_slow(system: System, _: Promises, fault: Fault) -> None:
     system.database.slow_until = system.timeline.now + fault.seconds
+
+
+def _database_full(system: System, _: Promises, fault: Fault) -> None:
+    system.database.full_until = system.timeline.now + fault.seconds
 
 
 def _database_troubles(system: System, _: Promises, fault: Fault) -> None:
@@ -286,6 +290,7 @@ KINDS = {
     "slow": Kind(_slow, _the_database, 0.5, 6),
     "database-away": Kind(_database_away, _the_database, 1, 4),
     "database-slow": Kind(_database_slow, _the_database, 0.5, 4),
+    "database-full": Kind(_database_full, _the_database, 0.7, 5),
     "database-troubles": Kind(_database_troubles, _the_database, 1, 8),
     "disk-full": Kind(_disk_full, _a_host, 1, 6),
     "disk-faulty": Kind(_disk_faulty, _a_host, 0.7, 5),

@@ -49,6 +49,7 @@ class DatabaseServer:
     """One server, with one set of tables for each series.
 
     :ivar away_until: it does not answer before this time.
+    :ivar full_until: its disk is full before this time: nothing can be written.
     :ivar committed: called after each transaction that wrote, with the series.
     """
 
@@ -60,6 +61,7 @@ class DatabaseServer:
         self.faults = DatabaseFaults()
         self.away_until = 0.0
         self.slow_until = 0.0
+        self.full_until = 0.0
         self.committed: Callable[[str], None] | None = None
         self.dialect = SqliteDialect(Path("/simulated/lcc.db"))
         self.dialect.random_bits = self.chance.getrandbits
@@ -180,6 +182,10 @@ class SimulatedDatabase:
         passes = server.network.passes(self._process.machine.address, server.address)
         if timeline.now < server.away_until or not passes:
             self._passing(job, "the database is away")
+            return
+        if job.write and timeline.now < server.full_until:
+            # Nothing is tried again then: the store says so at once (lcc.storage.retry).
+            self._answer(job, Failure(StoreUnavailable("simulated: the database's disk is full")))
             return
         luck = chance.random()
         connection = server.connection(self._series)
