@@ -151,7 +151,10 @@ def _copy(config: Config, port: str, machine: int, file_id: int, file: BinaryIO)
             await content.pipe_to(sink)
         except (ContentGone, ContentUnavailable) as error:
             if sink.error is None:
-                failed.append(f"its content cannot be read through {port} ([cu] content): {error}")
+                failed.append(
+                    f"its content cannot be read: it is on machine {machine}, and was asked for "
+                    f"through {port} ([cu] content): {error}"
+                )
         finally:
             await client.close()
 

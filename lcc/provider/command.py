@@ -36,13 +36,27 @@ def run(command: click.Command, name: str) -> None:
     try:
         command.main(prog_name=name)
     except OSError as error:  # what is read or sent has its own words: this is the output
-        click.echo(f"{name}: the output cannot be written: {error.strerror or error}", err=True)
-        with suppress(OSError, ValueError):
-            # What is left of it must not be tried again at the interpreter's end.
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, sys.stdout.fileno())
-            os.close(null)
+        say(f"{name}: the output cannot be written: {error.strerror or error}", err=True)
+        _give_up(sys.stdout)
         sys.exit(1)
+
+
+def say(line: str, err: bool = False) -> None:
+    """Print a line that the rest does not depend on: what cannot be written is lost, and changes nothing else."""
+    try:
+        click.echo(line, err=err)
+    except OSError as error:
+        _give_up(sys.stderr if err else sys.stdout)
+        if not err and not isinstance(error, BrokenPipeError):  # a reader that has seen enough is no fault
+            say(f"{_program}: the output cannot be written: {error.strerror or error}", err=True)
+
+
+def _give_up(stream: IO[Any]) -> None:
+    """What is left of this output must not be tried again at the interpreter's end."""
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 def printable(text: str, most: int = 500) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import click
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 
@@ -15,7 +14,7 @@ from lcc.errors import ConfigError
 from lcc.errors import code as code_of
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
-from lcc.provider.command import printable
+from lcc.provider.command import printable, say
 from lcc.provider.report import (
     accepted_line,
     counted,
@@ -157,7 +156,7 @@ class Submitter:
         self._note_wanted(welcome)
         if spool is None:
             for line in welcome_lines(welcome):
-                click.echo(line)
+                say(line)
             return False
         for warning in quota_warnings(welcome, spool.plan):
             self._complain(f"warning: {warning}")
@@ -224,7 +223,7 @@ class Submitter:
 
     def _tell(self, text: str) -> None:
         if not self._orders.quiet:
-            click.echo(f"lcccp: {text}")
+            say(f"lcccp: {text}")
 
     def _hint(self, lines: list[str]) -> None:
         if not self._orders.quiet:
@@ -232,7 +231,7 @@ class Submitter:
                 self._complain(line)
 
     def _complain(self, text: str, bare: bool = False) -> None:
-        click.echo(text if bare else f"lcccp: {text}", err=True)
+        say(text if bare else f"lcccp: {text}", err=True)
 
 
 class _Progress:

@@ -188,3 +188,24 @@ def test_a_run_that_was_overtaken_sends_nothing(tmp_path: Path) -> Any:
         _, err, code = yield shell(tmp_path, f"{cp} < second")
         assert code == 0
         assert len(sent(script)) == 3
+
+
+@pytest_twisted.inlineCallbacks
+def test_a_set_goes_in_though_what_is_said_of_it_cannot_be_written(tmp_path: Path) -> Any:
+    make_site(tmp_path, 3)
+    with listening(reactor, Script(errors=2)) as script:
+        # Lost: the errors of earlier fetches, which are told before the set is sent, and "accepted".
+        _, _, code = yield shell(tmp_path, pipeline(script, cp="> /dev/full 2> /dev/full"))
+        assert code == 0
+        assert len(sent(script)) == 3
+        assert (tmp_path / "state.txt").exists()
+        (tmp_path / "docroot" / "bad.html").write_text("x")
+        _, err, code = yield shell(tmp_path, pipeline(script, cp="> /dev/full"))
+        assert code == 1
+        assert "1204 http://site/bad.html" in err
+        assert "lcccp: the output cannot be written: No space left on device" in err
+        assert "Traceback" not in err
+        check = f"lcccp --uns=localhost:{script.port} --pid=1 --pwd=x --check"
+        _, err, code = yield shell(tmp_path, f"{check} | true")
+        assert code == 0, err
+        assert "Traceback" not in err and "cannot be written" not in err
