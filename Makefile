@@ -74,7 +74,7 @@ test: venv system
 
 # What takes long, in full: the slow tests on both databases, random kills and clocks in more rounds.
 test-long: venv system
-	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PYTEST) $(ARGS) tests/integration tests/engines tests/reliability tests/strings tests/qm/test_random_clocks.py
+	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PYTEST) $(ARGS) tests/integration tests/engines tests/reliability tests/strings tests/cuts tests/qm/test_random_clocks.py
 
 proof-tree: venv system
 	@LCC_TREE_PAGES=20000 $(PY) -m pytest -s tests/integration/test_tree.py $(ARGS)

@@ -1,8 +1,9 @@
 """Each wire from the provider to the robot, cut after any byte of what is said there while pages come and go.
 
-The conversation: a provider tells five pages, one of which is not there; then one has changed and one is deleted; at
-last it hears of the error.  That gives sets, orders, results, acknowledgements and delete orders on every wire.  Of
-each wire it is the connection with all of this that is cut; whoever made it makes it again.
+The conversation: a provider tells five pages, one of which is not there, and meanwhile another one four pages; then
+one has changed and one is deleted; at last the provider hears of the error.  That gives sets, orders, results,
+acknowledgements and delete orders on every wire.  Of each wire it is the connection with all of this that is cut;
+whoever made it makes it again.
 
 What holds, wherever it is cut (design.md 6): the cache has exactly what was told last, each page with its file and no
 file besides (P2, P7); each change is recorded once, however often results were sent (P4); no order is lost or carried
@@ -17,20 +18,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 
-from .net import HOWS, Cut, How
-from .world import ROOT, World
+from .net import HOWS, SILENT_EVERY, Cut, How
+from .world import OTHER_PID, OTHER_ROOT, PID, ROOT, World
 
-WIRES = (("uns", 0), ("uns", 1), ("qm", 0), ("qm-botm", 0), ("central", 1), ("botm", 0))
+WIRES = (("uns", 0), ("uns", 2), ("qm", 0), ("qm-botm", 0), ("central", 1), ("botm", 0))
 """Address and how manieth connection: the provider's two, then those that UNS, central BOT-M, BOT-M and BOT make.
 
 (The first one of the BOT-M was turned away, because the central BOT-M was not connected yet.)"""
 
 FIRST = [{"c": name, "m": "text/html", "len": "1"} for name in "abcdx"]
 THEN = [{"c": "a", "m": "text/html", "len": "5"}, {"c": "b", "op": "delete"}]
-END = {f"{ROOT}a": b"new a", f"{ROOT}c": b"c", f"{ROOT}d": b"d"}
-CHANGES = 6
-FETCH_SECONDS = 1.5
-"""Longer than it takes to connect again and to give an order to another: what goes on by mistake meets that."""
+OTHERS = [{"c": name, "m": "text/html"} for name in "efgh"]
+OTHER_PAGES = {OTHER_ROOT + name: name.encode() for name in "efgh"}
+END = {f"{ROOT}a": b"new a", f"{ROOT}c": b"c", f"{ROOT}d": b"d"} | OTHER_PAGES
+CHANGES = 10
+FETCH_SECONDS = {PID: 1.5, OTHER_PID: 1.0}
+"""Longer than it takes to connect again and to give an order to another: what goes on by mistake meets that.  And
+something is said of each provider's pages while one of the other is being fetched."""
 MENDED_SECONDS = {"fin": 12.0, "rst": 12.0, "silence": 60.0}
 """After so long all is done, which takes 7.5 s without a cut: where the end is told, nobody waits for a timeout."""
 
@@ -47,12 +51,13 @@ class Chain:
         self.run(None)
 
     def cuts(self, hows: tuple[How, ...] = HOWS) -> Iterator[Cut]:
-        """All cuts there are: before the first byte, and after each one."""
+        """All cuts there are: before the first byte, and after each one; silence less often."""
         for wire, index in WIRES:
             for up in (True, False):
                 for after in range(self._said[wire, index][up] + 1):
                     for how in hows:
-                        yield Cut(wire, up, after, how, index)
+                        if how != "silence" or after % SILENT_EVERY == 0:
+                            yield Cut(wire, up, after, how, index)
 
     def run(self, cut: Cut | None) -> None:
         """Have the conversation, cut there.
@@ -61,7 +66,7 @@ class Chain:
         """
         folder = Path(mkdtemp(dir=self._prepared.parent))
         try:
-            self._run(World(folder, self._prepared, cut, FETCH_SECONDS), cut)
+            self._run(World(folder, self._prepared, cut, FETCH_SECONDS.__getitem__), cut)
         finally:
             shutil.rmtree(folder)
 
@@ -79,8 +84,10 @@ class Chain:
             world.close()
 
     def _converse(self, world: World, seconds: float) -> int:
-        world.origin.pages = {ROOT + name: name.encode() for name in "abcd"}
+        world.origin.pages = {ROOT + name: name.encode() for name in "abcd"} | OTHER_PAGES
         tries = world.publish(FIRST, full=True)
+        assert world.publish(OTHERS, pid=OTHER_PID) == 1
+        world.add_robot()  # only now: both providers' pages go to the first one, until it is lost
         world.drain(seconds)
         world.origin.pages[f"{ROOT}a"] = b"new a"
         tries += world.publish(THEN)

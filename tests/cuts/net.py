@@ -38,6 +38,9 @@ How = Literal["fin", "rst", "silence"]
 connection, with all that was on its way.  ``silence``: nothing arrives any more, at neither end, not even the end."""
 HOWS: tuple[How, ...] = ("fin", "rst", "silence")
 
+SILENT_EVERY = 7
+"""Silence is not tried at each byte but at each seventh: it is the timeouts that end it, which takes long."""
+
 
 @attrs.frozen
 class Cut:

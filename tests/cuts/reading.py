@@ -30,7 +30,7 @@ from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.users.blocking import CacheError, CutOff
 from lcc.users.client import CacheClient
 
-from .net import HOWS, Cut, How
+from .net import HOWS, SILENT_EVERY, Cut, How
 from .world import ROOT, World
 
 PAGES = {f"{ROOT}{name}": name.encode() * size for name, size in (("a", 10), ("bc", 200), ("d", 1))}
@@ -121,12 +121,13 @@ class Reading:
         self._rest()
 
     def cuts(self, hows: tuple[How, ...] = HOWS) -> Iterator[Cut]:
-        """All cuts there are."""
+        """All cuts there are; silence less often."""
         for wire in self._indices:
             for up in (True, False):
                 for after in range(self._said[wire][up] + 1):
                     for how in hows:
-                        yield Cut(wire, up, after, how)
+                        if how != "silence" or after % SILENT_EVERY == 0:
+                            yield Cut(wire, up, after, how)
 
     def run(self, cut: Cut) -> None:
         """Copy the cache, while the next connection of that kind is cut.

@@ -18,4 +18,4 @@ def test_promises_hold_wherever_a_connection_is_cut(name: str) -> None:
     seed = int(os.environ.get("LCC_CUTS_SEED", 0)) or Random().randrange(1, 1 << 32)
     done, faults = sample(name, STRIDES[name], seed, extra=10)
     assert not faults, f"LCC_CUTS_SEED={seed}\n" + "\n".join(faults)
-    assert sum(done.values()) > 40
+    assert sum(done.values()) > 25

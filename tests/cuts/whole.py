@@ -29,12 +29,12 @@ from tests.conftest import LoggedErrors
 
 from .chain import Chain
 from .full_set import FullSet
-from .net import Cut
+from .net import SILENT_EVERY, Cut
 from .reading import Reading
 from .world import prepare
 
 CHUNK = 200
-FIRST_HOWS = 2 / 3
+FIRST_HOWS = 2 / (2 + 1 / SILENT_EVERY)
 """Where a conversation can also fall silent, that part of its cuts are of the other kinds."""
 MEMORY = Path("/dev/shm")
 

@@ -1,4 +1,4 @@
-"""A whole LCC in one process, on connections in memory: UNS, QM, a central and a machine's BOT-M, two BOTs, the API.
+"""A whole LCC in one process, on connections in memory: UNS, QM, a central and a machine's BOT-M, BOTs, the API.
 
 The services are those that ``twistd`` runs, put together by the same functions; only the reactor, the threads, the
 web server and the disk's fsync are replaced.  The database is SQLite.
@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, TypeVar
 
 import attrs
-from twisted.application.service import MultiService
+from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.endpoints import UNIXClientEndpoint
 from twisted.internet.interfaces import IDelayedCall
@@ -48,12 +48,14 @@ from .net import Cut, Net
 
 T = TypeVar("T")
 NOW = 1_700_000_000
-ROOT = "http://site.example/"
+ROOT, OTHER_ROOT = "http://site.example/", "http://other.example/"
 PASSWORD = "0123456789abcdef"
-HASH = hash_password(PASSWORD, generated=True)
-PID = 1
+PID, OTHER_PID = 1, 2
 FULL_SETS = 1_000_000
-PROVIDER = Provider(PID, (ROOT,), HASH, full_sets=FULL_SETS)
+PROVIDERS = (
+    Provider(PID, (ROOT,), hash_password(PASSWORD, generated=True), full_sets=FULL_SETS),
+    Provider(OTHER_PID, (OTHER_ROOT,), hash_password(PASSWORD, generated=True), full_sets=FULL_SETS),
+)
 TRIES = 100
 SILENT_SECONDS = 400
 """Longer than anybody waits for a sign of life."""
@@ -93,7 +95,7 @@ listen = "unix:{home}/../central"
 content_listen = "unix:{home}/../central-content"
 content_idle_timeout = 30.0
 """
-ROLES = (qm, botm, bot, bot, uns)
+ROLES = (qm, botm, bot, uns)
 
 
 class _Disk(Disk):
@@ -115,42 +117,50 @@ class _Database(InlineDatabase):
         return succeed(None)
 
 
+def _as_process(service: IService) -> MultiService:
+    """Services of one parent differ in their names, as those of processes need not."""
+    process = MultiService()
+    service.setServiceParent(process)
+    return process
+
+
 def prepare(folder: Path) -> None:
-    """Make the databases of an LCC with one provider there, to be copied."""
+    """Make the databases of an LCC with its providers there, to be copied."""
     main = InlineDatabase(folder, Random(1))
-    main.now(add_provider, PROVIDER)
+    for provider in PROVIDERS:
+        main.now(add_provider, provider)
     main.close()
     InlineDatabase(folder, Random(1), f"sqlite:{CONNECTIONS_FILE}", CONNECTIONS).close()
 
 
 @implementer(IFetcher)
 class Origin:
-    """The provider's web server.
+    """The web server of all providers.
 
     :ivar pages: URL -> what is there; what is not there is a 404.
     :ivar says: URL -> how the fetch ends, if it does not give a page.
-    :ivar overlaps: times when it was asked for two pages at once.
+    :ivar overlaps: times when it was asked for two pages of one provider at once.
     :ivar fetches: how often each URL was asked for.
     """
 
     schemes = ("http",)
 
-    def __init__(self, net: Net, fetch_seconds: float) -> None:
+    def __init__(self, net: Net, fetch_seconds: Callable[[int], float]) -> None:
         self._net = net
         self._fetch_seconds = fetch_seconds
         self.pages: dict[str, bytes] = {}
         self.says: Callable[[str], Fetched | FetchError | None] = lambda _: None
         self.overlaps = 0
         self.fetches: Counter[str] = Counter()
-        self._running = 0
+        self._running: Counter[int] = Counter()
 
     def fetch(self, order: FetchOrder, sink: IAttemptFile, follow: Callable[[str, str], str]) -> Deferred[Fetched]:
         self.fetches[order.url] += 1
-        self.overlaps += self._running
-        self._running += 1
+        self.overlaps += self._running[order.pid]
+        self._running[order.pid] += 1
 
         def over(result: Any) -> Any:
-            self._running -= 1
+            self._running[order.pid] -= 1
             return result
 
         def cancel(deferred: Deferred[Fetched]) -> None:
@@ -167,7 +177,7 @@ class Origin:
             done.callback(said or Fetched(200, order.url, "text/html", wire_bytes=len(data or b"")))
 
         done: Deferred[Fetched] = Deferred(cancel)
-        call: IDelayedCall = self._net.callLater(self._fetch_seconds, answer)
+        call: IDelayedCall = self._net.callLater(self._fetch_seconds(order.pid), answer)
         return done.addBoth(over)
 
     def close(self) -> Deferred[None]:
@@ -190,7 +200,7 @@ class World:
 
     :param prepared: a folder that :func:`prepare` has filled; None: begin with an empty database.
     :param to_cut: see :class:`~tests.cuts.net.Net`.
-    :param fetch_seconds: how long each fetch takes.
+    :param fetch_seconds: how long each fetch of a provider takes.
     :param users: there is an API for content users, too.
     :param url: of the database.
     :param more: lines for sections of the configuration.
@@ -202,7 +212,7 @@ class World:
         folder: Path,
         prepared: Path | None,
         to_cut: Cut | None = None,
-        fetch_seconds: float = 0.01,
+        fetch_seconds: Callable[[int], float] = lambda pid: 0.01,
         users: bool = False,
         url: str = SQLITE,
         more: Mapping[str, str] | None = None,
@@ -217,9 +227,11 @@ class World:
         self._databases: dict[str, _Database] = {}
         self.database = self._database(url, folder)
         if prepared is None:
-            self.database.now(add_provider, PROVIDER)
+            for provider in PROVIDERS:
+                self.database.now(add_provider, provider)
         self.origin = Origin(self.net, fetch_seconds)
         self.welcomes: list[InitAccepted] = []
+        self.robots = 1
         self._asks = HttpClient(self.net, 1, 30.0)
         self.services = self._services((*ROLES, cu) if users else ROLES)
         self.services.startService()
@@ -227,12 +239,13 @@ class World:
 
     def _services(self, roles: Iterable[Any]) -> MultiService:
         runs = count()
-        outside = attrs.evolve(
+        outside = self._outside = attrs.evolve(
             real_outside(self.net),
             now=lambda: NOW + self.net.seconds(),
             chance=self.random,
             token=lambda: f"{next(runs):016x}",
             disk=_Disk(),
+            lock=lambda _: Service(),  # nobody else is there
             database=self._database,
             boot_id=lambda: "boot",
             fetchers=lambda *_: {"http": self.origin},
@@ -241,10 +254,14 @@ class World:
         config, central = self._config(_CONFIG), self._config(_CENTRAL)
         central.home.mkdir()
         for service in (*(role.build(config, outside) for role in roles), botm.build(central, outside)):
-            process = MultiService()  # each its own: services of one parent differ in their names
-            service.setServiceParent(process)
-            process.setServiceParent(services)
+            _as_process(service).setServiceParent(services)
         return services
+
+    def add_robot(self) -> None:
+        """Start another robot."""
+        self.robots += 1
+        _as_process(bot.build(self._config(_CONFIG), self._outside)).setServiceParent(self.services)
+        self.net.settle()
 
     def _config(self, text: str) -> Config:
         for section, lines in self._more.items():
@@ -261,17 +278,17 @@ class World:
 
     # The provider.
 
-    def submit(self, urls: list[dict[str, str]] | None, full: bool = False) -> Heard:
+    def submit(self, urls: list[dict[str, str]] | None, full: bool = False, pid: int = PID) -> Heard:
         """One connection; without ``urls`` it only hears what it is told."""
         endpoint = UNIXClientEndpoint(self.net, self.address("uns"))
         done = submit(
             self.net,
             endpoint,
-            PID,
+            pid,
             PASSWORD,
             urls,
             full=full,
-            urlprefix=ROOT,
+            urlprefix=ROOT if pid == PID else OTHER_ROOT,
             on_welcome=self._welcomed,
             timeout_seconds=60.0,
         )
@@ -302,10 +319,10 @@ class World:
         self.welcomes.append(welcome)
         return True
 
-    def publish(self, urls: list[dict[str, str]], full: bool = False) -> int:
+    def publish(self, urls: list[dict[str, str]], full: bool = False, pid: int = PID) -> int:
         """Submit until it is accepted; how often that was tried."""
         for tries in range(1, TRIES):
-            heard = self.submit(urls, full)
+            heard = self.submit(urls, full, pid)
             if heard.answer is not None:
                 assert heard.answer.accepted and not heard.answer.faults, heard.answer
                 return tries
@@ -360,7 +377,7 @@ class World:
         return int(self.database.now(lambda txn: txn.value("SELECT value FROM counters WHERE name = 'change'")))
 
     def cached(self) -> dict[str, CachedUrl]:
-        rows = self.database.now(cache.urls, PID, None, 100_000)
+        rows = self.database.now(cache.urls, None, None, 100_000)
         return {row.curl: row for row in rows if row.state == "cached"}
 
     def check_content(self, expected: dict[str, bytes]) -> None:
@@ -385,7 +402,7 @@ class World:
         """
         self.net.skip(SILENT_SECONDS if silent else 3)
         wires = Counter(connection.wire for connection in self.net.open_connections)
-        assert wires == {"qm": 1, "qm-botm": 1, "central": 1, "botm": 2}, wires
+        assert wires == {"qm": 1, "qm-botm": 1, "central": 1, "botm": self.robots}, wires
         left = [path.name for path in (self.folder / "spool" / "incoming").iterdir()]
         assert not left, left
         held = self._botm_status()
