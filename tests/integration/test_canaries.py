@@ -46,7 +46,7 @@ class Canaries:
 
     def found_in(self, data: bytes) -> list[str]:
         """What stands in this, plainly or coded."""
-        return [what for what, value in self.values.items() if any(form in data for form in forms(value))]
+        return [what for what, value in list(self.values.items()) if any(form in data for form in forms(value))]
 
 
 def forms(value: str) -> Iterator[bytes]:
