@@ -358,6 +358,7 @@ def submit(
     connecting.addTimeout(min(connect_timeout_seconds, timeout_seconds), reactor)
 
     def not_connected(failure: Failure) -> Failure:
+        conversation.done.addErrback(lambda _: None)  # it may have begun, and been refused; nobody waits for it
         if failure.check(TimeoutError):
             return Failure(Unreachable("no connection could be made in time"))
         return Failure(Unreachable(f"no connection: {failure.getErrorMessage().rstrip('.')}"))

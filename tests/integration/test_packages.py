@@ -23,12 +23,11 @@ def tree(tmp_path: Path, origin: OriginServer, database_url: str | None) -> Iter
     folder = tmp_path / "lcc"
     folder.mkdir()
     tree = Tree(folder, origin, database_url, machines=2, robots=1)
-    ports = {name: free_port() for name in ("central", "botm1", "botm2")}
-    for name, port in ports.items():
-        with tree.configs[name].open("a") as config:
-            config.write(f'content_listen = "tcp:{port}:interface=127.0.0.1"\n')
-            config.write(f'content_url = "http://127.0.0.1:{port}"\n')
-    tree._configure("cu", f'[cu]\ncontent = "http://127.0.0.1:{ports["central"]}"\n')
+    port = free_port()  # those of the machines have theirs
+    with tree.configs["central"].open("a") as config:
+        config.write(f'content_listen = "tcp:{port}:interface=127.0.0.1"\n')
+        config.write(f'content_url = "http://127.0.0.1:{port}"\n')
+    tree._configure("cu", f'[cu]\ncontent = "http://127.0.0.1:{port}"\n')
     yield tree
     tree.stop_all()
 

@@ -28,6 +28,14 @@ class TlsSystem(System):
     :ivar ports: of the wires.
     """
 
+    def ask_admin(self, *arguments: str) -> str:
+        """What lcc-admin says, in a process of its own: it asks over TLS."""
+        command = [BIN / "lcc-admin", "--config", str(self.config), *arguments]
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60, check=True
+        )
+        return done.stdout
+
     def __init__(self, folder: Path, origin: OriginServer) -> None:
         super().__init__(folder, origin, None)
         self.ports = {name: free_port() for name in WIRES}
@@ -136,8 +144,8 @@ def test_a_whole_lcc_over_tls(lcc: TlsSystem, tmp_path: Path) -> None:
     assert len(ask_xml(lcc, token)) >= len(expected)
 
     url = sorted(expected)[0]
-    assert lcc.admin_process("show", url, "--output", "-").encode() == expected[url]
-    assert '"found"' in lcc.admin_process("fsck", "--json")
+    assert lcc.ask_admin("show", url, "--output", "-").encode() == expected[url]
+    assert '"found"' in lcc.ask_admin("fsck", "--json")
 
     lcc.start_with("imposter", "bot", lcc.imposter)
     wait_for("the BOT-M refuses it", lambda: "is not for the role bot" in lcc.log("botm"))

@@ -104,6 +104,7 @@ class Host:
         connect = "" if "parent" in text else f'connect = "unix:{self.folder}/qm.sock"\n'
         config = self.config(name, connect + text)
         service = self.running[name] = botm.build(config, real_outside(self.reactor))
+        service.setName(name)  # several of one role in one process
         service.setServiceParent(self.services)
         return config
 
