@@ -349,7 +349,9 @@ async def test_output_that_nobody_reads(api: Api, pages: Pages, tmp_path: Path) 
 async def test_an_interrupted_export_leaves_no_consumer(api: Api, pages: Pages, tmp_path: Path) -> None:
     pages.put(A)
     script = "echo $$ >begun; cat >got; sleep 100"
-    process = subprocess.Popen(command(api, "ndjson", "--", "sh", "-c", script), cwd=tmp_path, stderr=subprocess.PIPE)
+    # Tests that a shell runs in its background hand down that SIGINT is ignored.
+    words = ["env", "--default-signal=INT", *command(api, "ndjson", "--", "sh", "-c", script)]
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE)
     with process:
         await in_thread(wait_for, "it runs", lambda: (tmp_path / "got").exists())
         os.kill(process.pid, signal.SIGINT)

@@ -35,9 +35,17 @@ class Follower:
             self._process.kill()
             self._process.wait()
             self._process = None
-            token = self.folder / "token"
-            self.places.append(token.read_text() if token.exists() else "")
+            self.places.append(self.place())
             assert code is None, (self.folder / "log").read_text()[-2000:]
+
+    def place(self) -> str:
+        """The token in its state file; empty where there is none yet."""
+        token = self.folder / "token"
+        return token.read_text() if token.exists() else ""
+
+    def has_moved(self) -> bool:
+        """Whether it is at another place than where it was last killed."""
+        return self.place() != (self.places[-1] if self.places else "")
 
     def copy(self) -> dict[str, tuple[str, str]]:
         """Curl -> md5 as the row says, md5 of the content."""

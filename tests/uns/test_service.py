@@ -79,7 +79,7 @@ async def test_over_real_sockets_and_files(tmp_path: Path) -> None:
     database.close()
     hello, spool = init(pid, PASSWORD), config.home / "spool"
 
-    manager = _QmFactory()
+    manager, before = _QmFactory(), _sockets()
     service = uns.build(config, real_outside(reactor))
     service.startService()
     try:
@@ -121,16 +121,17 @@ async def test_over_real_sockets_and_files(tmp_path: Path) -> None:
         await (service.stopService() or succeed(None))
         for peer in manager.peers:
             peer.stream.abort()
-        await _until(lambda: not _busy())
+        await _until(lambda: _sockets() <= before)
 
 
 def _engine(service: Any) -> Any:
     return next(child.uns for child in service if hasattr(child, "uns"))
 
 
-def _busy() -> bool:
+def _sockets() -> set[Any]:
+    """The connections of this process."""
     from twisted.internet.tcp import Client, Server
     from twisted.internet.unix import Server as UnixServer
 
     selectables = [*reactor.getReaders(), *reactor.getWriters()]  # type: ignore[attr-defined]
-    return any(isinstance(item, (Client, Server, UnixServer)) for item in selectables)
+    return {item for item in selectables if isinstance(item, (Client, Server, UnixServer))}
