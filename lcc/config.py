@@ -680,7 +680,8 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
 def _section(kind: type[SectionT], data: dict[str, Any], prefix: str, faults: list[str]) -> SectionT:
     hints = get_type_hints(kind)
     values: dict[str, Any] = {}
-    fields = {field.name: field for field in attrs.fields(kind) if not field.metadata.get("internal")}  # type: ignore[arg-type]
+    known = attrs.fields(kind)  # type: ignore[arg-type]  # it is one of attrs
+    fields = {field.name: field for field in known if not field.metadata.get("internal")}
     for key, value in data.items():
         field = fields.get(key)
         where = f"{prefix}{key}"

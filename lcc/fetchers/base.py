@@ -108,7 +108,7 @@ class CoroutineFetcher(ABC):
             self._running.discard(running)
             if isinstance(result, Failure):
                 # Whatever it is, a cancellation too: what travelled is paid for.
-                result.value.wire_bytes = task.wire_bytes  # type: ignore[union-attr]
+                result.value.wire_bytes = task.wire_bytes  # type: ignore[union-attr]  # any exception takes it
                 return result
             return result._replace(wire_bytes=task.wire_bytes)
 

@@ -209,7 +209,7 @@ def kept_errors(txn: Txn, pid: int, code: int, after: tuple[int, int], limit: in
 
 def _queue_set(row: tuple[object, ...]) -> QueueSet:
     psetid, slot, pid, priority, connseq, full, queued, time = row
-    return QueueSet(psetid, slot, pid, priority, connseq, bool(full), queued, time)  # type: ignore[arg-type]
+    return QueueSet(psetid, slot, pid, priority, connseq, bool(full), queued, time)  # type: ignore[arg-type]  # as in the table
 
 
 _SELECT_DELAYS = f"SELECT {', '.join(DELAY_COLUMNS)} FROM pdelays"

@@ -252,8 +252,8 @@ class XmlStream(Protocol):
         def done(value: Any) -> None:
             self._busy = False
             if isinstance(value, Failure):
-                if value.check(StreamError):
-                    self._fail(value.value)  # type: ignore[arg-type]
+                if isinstance(value.value, StreamError):
+                    self._fail(value.value)
                 else:
                     _log.failure("A conversation failed; its stream is dropped", failure=value)
                     self.abort()

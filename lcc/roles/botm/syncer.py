@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from twisted.internet.defer import CancelledError, Deferred, DeferredLock
+from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
@@ -28,6 +28,7 @@ from lcc.errors import StreamError
 from lcc.interfaces import IContentFolder, IContentSync
 from lcc.protocols.flat import Flat
 from lcc.protocols.work import Checked, Intact, Verify
+from lcc.roles.background import Background
 
 _log = Logger()
 
@@ -72,7 +73,7 @@ class Syncer:
         self._failing = False
         self._asked: deque[Verify] = deque()
         self._line: Line | None = None
-        self._verifying: Deferred[None] | None = None
+        self._verifying = Background("Content cannot be verified")
 
     @property
     def suspect(self) -> tuple[int, int]:
@@ -132,11 +133,8 @@ class Syncer:
                 raise StreamError("limit", f"asked about more than {ASKED_MAX} files at once")
             self._line = line
             self._asked.append(message)
-            if self._verifying is None:
-                work = self._verifying = Deferred.fromCoroutine(self._verify())
-                work.addErrback(lambda failure: failure.trap(CancelledError) and None)
-                work.addErrback(lambda failure: _log.failure("Content cannot be verified", failure=failure))
-                work.addBoth(self._verified)
+            if not self._verifying.busy:
+                self._verifying.begin(self._verify())
         elif isinstance(message, Intact) and message.upto >= self._sync.suspect[1] > 0:
             _log.info("All content that the crash of the machine may have damaged is verified")
             self._locked(self._sync.intact, self._safe_upto)
@@ -145,8 +143,7 @@ class Syncer:
         """The queue manager is gone: on the next connection it asks again."""
         self._asked.clear()
         self._line = None
-        if self._verifying is not None:
-            self._verifying.cancel()
+        self._verifying.cancel()
 
     async def _verify(self) -> None:
         while self._asked:
@@ -157,6 +154,3 @@ class Syncer:
             if self._line is not None:
                 self._line.say(Checked(asked.file, ok))
             await deferLater(self._clock, asked.size_bytes / self._settings.verify_bytes, lambda: None)
-
-    def _verified(self, _: object) -> None:
-        self._verifying = None

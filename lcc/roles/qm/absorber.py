@@ -39,6 +39,7 @@ from lcc.protocols.flat import Flat
 from lcc.protocols.uns_qm import FROM_UNS, NOTICE_TAG, Damage, EndSet, Noted, Paused, Set
 from lcc.protocols.uns_qm import Absorbed as AbsorbedMessage
 from lcc.protocols.xmlfeed import Start
+from lcc.roles.background import Background
 from lcc.roles.qm.arrivals import LostSet, OpenSet, Refusal, open_set
 from lcc.roles.qm.backlog import Backlog
 from lcc.roles.qm.patience import Patience
@@ -100,7 +101,7 @@ class Absorber:
         self._waiting = Backlog()
         self._refused: SetHeader | None = None
         self._room: Deferred[None] | None = None
-        self._work: Deferred[None] | None = None
+        self._work = Background("Absorbing has failed", self._worked)
         self._enabled = False
         self._lost = False
         self._never: Deferred[None] = Deferred()
@@ -193,11 +194,10 @@ class Absorber:
     def stop(self) -> None:
         """End what is going on."""
         self.lost()
-        if self._work is not None:
-            self._work.cancel()
+        self._work.cancel()
 
     def _drained(self) -> None:
-        if self._draining and self._open is None and not self._waiting and self._work is None:
+        if self._draining and self._open is None and not self._waiting and not self._work.busy:
             self._leave()
 
     # Collecting.
@@ -242,14 +242,10 @@ class Absorber:
     # Absorbing.
 
     def _start(self) -> None:
-        if self._work is None and self._waiting and self._enabled and not self._lost:
-            self._work = Deferred.fromCoroutine(self._absorb_all())
-            self._work.addErrback(lambda failure: failure.trap(CancelledError) and None)
-            self._work.addErrback(lambda failure: _log.failure("Absorbing has failed", failure=failure))
-            self._work.addBoth(self._worked)
+        if not self._work.busy and self._waiting and self._enabled and not self._lost:
+            self._work.begin(self._absorb_all())
 
-    def _worked(self, _: object) -> None:
-        self._work = None
+    def _worked(self) -> None:
         self._start()
         self._drained()
 

@@ -11,14 +11,16 @@ that such orders do not fill the window, they leave it when there was no answer 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
 from lcc.protocols.work import Delete
+from lcc.roles.background import Background
 from lcc.roles.qm.machines import Line
 from lcc.roles.qm.patience import Patience
 
@@ -51,7 +53,7 @@ class _Client:
     :ivar again: rows may have come before ``after``, too: read from the start once everything is answered.
     """
 
-    def __init__(self, machine: int, line: Line) -> None:
+    def __init__(self, machine: int, line: Line, ended: Callable[[], None]) -> None:
         self.machine = machine
         self.line = line
         self.after = 0
@@ -59,7 +61,7 @@ class _Client:
         self.answered: list[int] = []
         self.woken = True
         self.again = False
-        self.work: Deferred[None] | None = None
+        self.work = Background("Deleting has failed", ended)
         self.last_answer = 0.0
         self.looked = 0.0
 
@@ -81,14 +83,14 @@ class Deleter:
 
     def connected(self, machine: int, line: Line) -> None:
         """This BOT-M takes orders now."""
-        client = self._clients[line] = _Client(machine, line)
+        client = self._clients[line] = _Client(machine, line, lambda: self._worked(client))
         client.last_answer = self._patience.clock.seconds()
         self._start(client)
 
     def disconnected(self, line: Line) -> None:
         """It is gone; its orders stay in the table."""
         client = self._clients.pop(line, None)
-        if client is not None and client.work is not None:
+        if client is not None:
             client.work.cancel()
 
     def deleted(self, line: Line, row_id: int) -> None:
@@ -138,14 +140,10 @@ class Deleter:
         self._enabled = False
 
     def _start(self, client: _Client) -> None:
-        if client.work is None and self._enabled and self._has_work(client):
-            client.work = Deferred.fromCoroutine(self._work(client))
-            client.work.addErrback(lambda failure: failure.trap(CancelledError) and None)
-            client.work.addErrback(lambda failure: _log.failure("Deleting has failed", failure=failure))
-            client.work.addBoth(lambda _: self._worked(client))
+        if not client.work.busy and self._enabled and self._has_work(client):
+            client.work.begin(self._work(client))
 
     def _worked(self, client: _Client) -> None:
-        client.work = None
         if self._clients.get(client.line) is client:
             self._start(client)
 

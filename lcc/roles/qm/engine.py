@@ -45,6 +45,7 @@ from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
 from lcc.model import Absorbed, CarriedOut, Delay, Recorded
 from lcc.protocols.hello import Hello
+from lcc.roles.background import Background
 from lcc.roles.qm.absorber import Absorber
 from lcc.roles.qm.botms import Botm
 from lcc.roles.qm.central import Behind, Central
@@ -141,7 +142,7 @@ class QmEngine:
         self._visitors: set[Visitor] = set()
         self._absorbers: set[Absorber] = set()
         self._starting: Deferred[None] | None = None
-        self._ordering: Deferred[None] | None = None
+        self._ordering = Background("Orders cannot be carried out")
         self._tick_loop = LoopingCall(self._tick)
         self._tick_loop.clock = clock
         self._pumping = False
@@ -192,9 +193,9 @@ class QmEngine:
         self.started = False
         if self._tick_loop.running:
             self._tick_loop.stop()
-        for work in (self._starting, self._ordering):
-            if work is not None:
-                work.cancel()
+        if self._starting is not None:
+            self._starting.cancel()
+        self._ordering.cancel()
         for absorber in list(self._absorbers):
             absorber.stop()
         self.recorder.stop()
@@ -430,15 +431,9 @@ class QmEngine:
         self.deleter.check_stuck(now)
         self.housekeeper.tick(now)
         self.state_saver.tick(now)
-        if self._ordering is None:
-            ordering = self._ordering = Deferred.fromCoroutine(self._carry_out_orders())
-            ordering.addErrback(lambda failure: failure.trap(CancelledError) and None)
-            ordering.addErrback(lambda failure: _log.failure("Orders cannot be carried out", failure=failure))
-            ordering.addBoth(self._ordered)
+        if not self._ordering.busy:
+            self._ordering.begin(self._carry_out_orders())
         self.pump()
-
-    def _ordered(self, _: object) -> None:
-        self._ordering = None
 
     async def _carry_out_orders(self) -> None:
         while True:

@@ -19,6 +19,7 @@ there, they are dropped and read in their order.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
 from lcc.domain.keys import pid_of
@@ -27,7 +28,7 @@ from lcc.roles.qm.turns import PRIORITIES
 from lcc.roles.qm.work import START, FetchInfo, ProviderWork
 
 
-class ReadAhead:
+class ReadAhead(ABC):
     """The rows in memory.
 
     :param read_ahead: rows buffered for one provider, at most.
@@ -184,19 +185,21 @@ class ReadAhead:
                     self._rewind(work, *again)
                 self._settle(work)
 
-    # Inside.
+    # What the scheduler adds.
 
+    @abstractmethod
     def _settle(self, work: ProviderWork) -> None:
         """Put a provider where it belongs, after anything has changed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _informed(self, work: ProviderWork, info: FetchInfo) -> None:
         """What has to be known of the provider has come with its rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _may_have_to_yield(self, work: ProviderWork) -> bool:
         """Whether others wait for its turn to end."""
-        raise NotImplementedError
+
+    # Inside.
 
     def _settle_reading(self, work: ProviderWork) -> None:
         hungry = self._hungry[work.priority]

@@ -15,12 +15,13 @@ from collections import OrderedDict
 from functools import partial
 from typing import Protocol
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from lcc.errors import Busy, code
 from lcc.interfaces import IQueueStore
 from lcc.model import Cursor, Provider
+from lcc.roles.background import Background
 from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.scheduler import Scheduler
 from lcc.roles.qm.work import FetchInfo, fetch_info
@@ -56,25 +57,18 @@ class Reader:
         self._scheduler = scheduler
         self._known: OrderedDict[int, FetchInfo] = OrderedDict()
         self._changed: set[int] = set()
-        self._work: Deferred[None] | None = None
+        self._work = Background("Reading ahead has failed", engine.pump)
         self._stopped = False
 
     def start(self) -> bool:
         """Read what is wanted, if nothing is being read; True: rows have come at once."""
-        if self._work is not None or self._stopped:
+        if self._work.busy or self._stopped:
             return False
         cursors = self._scheduler.wants_read_ahead(CURSORS_MAX)
         if not cursors:
             return False
-        work = self._work = Deferred.fromCoroutine(self._read(cursors))
-        work.addErrback(lambda failure: failure.trap(CancelledError) and None)
-        work.addErrback(lambda failure: _log.failure("Reading ahead has failed", failure=failure))
-        work.addBoth(self._worked)
-        return self._work is None
-
-    def _worked(self, _: object) -> None:
-        self._work = None
-        self._engine.pump()
+        self._work.begin(self._read(cursors))
+        return not self._work.busy
 
     def provider_changed(self, pid: int) -> None:
         """What is known of this provider is out of date."""
@@ -87,8 +81,7 @@ class Reader:
     def stop(self) -> None:
         """End what is going on."""
         self._stopped = True
-        if self._work is not None:
-            self._work.cancel()
+        self._work.cancel()
 
     async def _read(self, cursors: list[Cursor]) -> None:
         try:

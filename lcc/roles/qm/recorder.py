@@ -26,6 +26,7 @@ from twisted.logger import Logger
 from lcc.errors import Busy, code
 from lcc.interfaces import IQueueStore
 from lcc.model import Delay, FetchResult, Recorded
+from lcc.roles.background import Background
 from lcc.roles.qm.gate import Closed
 from lcc.roles.qm.patience import Patience
 
@@ -94,7 +95,7 @@ class Recorder:
         self._closed: list[Closed] = []
         self._in_work = 0
         self._recording: Sequence[Entry] = ()
-        self._work: Deferred[None] | None = None
+        self._work = Background("Recording has failed", self.start)
         self._rooms: list[Deferred[None]] = []
         self._enabled = False
         self._stopped = False
@@ -131,14 +132,11 @@ class Recorder:
 
     def start(self) -> None:
         """Record what is in line, if nothing is being recorded."""
-        if self._work is not None or not self._enabled or self._stopped:
+        if self._work.busy or not self._enabled or self._stopped:
             return
         self._take()
         if self._line or self._removed or self._closed:
-            self._work = Deferred.fromCoroutine(self._record_all())
-            self._work.addErrback(lambda failure: failure.trap(CancelledError) and None)
-            self._work.addErrback(lambda failure: _log.failure("Recording has failed", failure=failure))
-            self._work.addBoth(self._worked)
+            self._work.begin(self._record_all())
 
     def enable(self) -> None:
         """The queue manager may write from now on."""
@@ -150,13 +148,8 @@ class Recorder:
         self._stopped = True
         self._line.clear()
         self._removed, self._closed = [], []
-        if self._work is not None:
-            self._work.cancel()
+        self._work.cancel()
         self._make_room()
-
-    def _worked(self, _: object) -> None:
-        self._work = None
-        self.start()
 
     async def _record_all(self) -> None:
         line = self._line
