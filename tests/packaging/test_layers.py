@@ -18,8 +18,8 @@ GROUND = frozenset({"model", "errors", "config"})
 ALLOWED: dict[str, frozenset[str]] = {
     "": frozenset(),
     "errors": frozenset(),
-    "model": frozenset({"errors"}),
-    "config": frozenset({"errors", "model"}),
+    "model": frozenset({"errors", "model"}),
+    "config": frozenset({"errors", "model", "config"}),
     "interfaces": GROUND,
     **{room: GROUND | {"interfaces", room} for room in MIDDLE},
     **{room: GROUND | MIDDLE | {"interfaces", room} for room in UPPER},

@@ -1,0 +1,52 @@
+"""The configuration: ``lcc.toml`` to frozen objects.
+
+Every setting is declared once, in its section, with its default, its bounds, its unit and its meaning; ``lcc-admin
+config --defaults`` prints this table.  :func:`load_config` reports every fault of a file at once.
+
+``{home}`` in an endpoint string stands for the home folder.  Paths are relative to the folder of the file.
+"""
+
+from __future__ import annotations
+
+from lcc.config.defaults import describe_defaults
+from lcc.config.endpoints import content_address, is_local_endpoint, unix_socket_path
+from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
+from lcc.config.people import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
+from lcc.config.reading import (
+    DEFAULT_FILE,
+    NAME_CHARS,
+    examine_config,
+    load_config,
+    parse_config,
+    read_config,
+)
+from lcc.config.robots import BotConfig, BotmConfig
+from lcc.config.setting import MANHOLE, setting
+from lcc.config.whole import DEFAULT_MIMETYPES, Config
+
+__all__ = [
+    "DEFAULT_FILE",
+    "DEFAULT_MIMETYPES",
+    "MANHOLE",
+    "NAME_CHARS",
+    "BotConfig",
+    "BotmConfig",
+    "Config",
+    "CuConfig",
+    "DatabaseConfig",
+    "MailConfig",
+    "ManholeConfig",
+    "QmConfig",
+    "RsConfig",
+    "TlsConfig",
+    "UnsConfig",
+    "content_address",
+    "describe_defaults",
+    "examine_config",
+    "is_local_endpoint",
+    "load_config",
+    "parse_config",
+    "read_config",
+    "setting",
+    "unix_socket_path",
+]

@@ -1,0 +1,57 @@
+"""What the endpoint strings of a configuration say."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+
+from lcc.config.whole import Config
+
+_UNIX = re.compile(r"unix:(?:(?:address|path)=)?((?:\\.|[^\\:])*)")
+_ENDPOINT_KINDS = frozenset(["tcp", "tcp4", "tcp6", "unix", "ssl", "tls", "systemd", "haproxy", "host"])
+
+
+def unix_socket_path(endpoint: str) -> str:
+    """The path of the socket that a ``unix:`` endpoint string names; empty: it is of another kind."""
+    match = _UNIX.match(endpoint)
+    return "" if match is None else re.sub(r"\\(.)", r"\1", match[1])
+
+
+_PART = re.compile(r"(?:\\.|[^\\:])+")
+_LOCAL_NAMES = frozenset(["localhost"])
+
+
+def is_local_endpoint(endpoint: str) -> bool:
+    """Whether what listens at this endpoint string is reached from this machine only: a UNIX socket, or loopback."""
+    kind, *parts = _PART.findall(endpoint) or [""]
+    if kind == "unix":
+        return True
+    if kind not in ("tcp", "tcp4", "tcp6", "ssl"):
+        return False
+    interfaces = [part.partition("=")[2] for part in parts if part.startswith("interface=")]
+    address = re.sub(r"\\(.)", r"\1", interfaces[-1]) if interfaces else ""
+    try:
+        return address in _LOCAL_NAMES or ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def content_address(config: Config) -> str:
+    """Where the BOT-M tells others to read what is at its content port; empty: nowhere.
+
+    A UNIX socket is told only over another one: on another host its path means nothing.
+    """
+    settings = config.botm
+    path = unix_socket_path(config.endpoint(settings.content_listen))
+    is_near = bool(unix_socket_path(config.endpoint(settings.parent or settings.connect)))
+    return settings.content_url or (f"unix:{path}" if path and is_near else "")
+
+
+def endpoint_fault(endpoint: str) -> str:
+    """What is wrong with the form of an endpoint string; empty: nothing."""
+    kind, colon, rest = endpoint.partition(":")
+    if not colon or not rest:
+        return "an endpoint string is kind:arguments, for example tcp:9000 or unix:{home}/qm.sock"
+    if kind not in _ENDPOINT_KINDS:
+        return f"{kind!r} is no kind of endpoint"
+    return ""

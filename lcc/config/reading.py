@@ -1,0 +1,199 @@
+"""Reads a configuration file, and finds every fault in it."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import attrs
+
+from lcc.config.endpoints import endpoint_fault, is_local_endpoint
+from lcc.config.whole import Config
+from lcc.errors import ConfigError
+
+DEFAULT_FILE = "lcc.toml"
+"""Looked for in the current folder when no file is named."""
+NAME_CHARS = 60
+"""The longest name of a UNS, BOT-M or robot."""
+
+SectionT = TypeVar("SectionT")
+
+
+def load_config(path: Path | None) -> Config:
+    """Read a configuration file; None: ``lcc.toml`` in the current folder; where there is none, the defaults, with
+    ``lcc-home`` in the current folder.
+
+    :raises ConfigError: with every fault that was found.
+    """
+    text, folder, source = read_config(path)
+    return parse_config(text, folder, source)
+
+
+def read_config(path: Path | None) -> tuple[str, Path, Path | None]:
+    """The text that :func:`load_config` would parse, the folder that paths in it are relative to, and its file.
+
+    :raises ConfigError: when the file cannot be read.
+    """
+    if path is None:
+        path = Path(DEFAULT_FILE)
+        if not path.exists():
+            return "", Path.cwd(), None
+    try:
+        return path.read_text(encoding="utf-8"), path.absolute().parent, path
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{path}: {error}"]) from None
+
+
+def parse_config(text: str, folder: Path, source: Path | None = None) -> Config:
+    """The configuration that this text says.
+
+    :param folder: what relative paths are relative to.
+    :raises ConfigError: with every fault that was found.
+    """
+    config, faults = examine_config(text, folder, source)
+    if faults:
+        raise ConfigError(faults)
+    return config
+
+
+def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple[Config, list[str]]:
+    """The configuration that this text says, with the default in place of what is wrong, and every fault.
+
+    :raises ConfigError: when the text is no TOML at all.
+    """
+    name = str(source) if source else "configuration"
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([f"{name}: {error}"]) from None
+    faults: list[str] = []
+    config = _section(Config, data, "", faults)
+    for where, endpoint in _endpoints(config):
+        fault = endpoint_fault(endpoint)
+        if fault:
+            faults.append(f"{where} = {endpoint!r}: {fault}")
+    for section in ("uns", "botm", "bot"):
+        text = getattr(config, section).name
+        if not text.strip() or not text.isprintable() or len(text) > NAME_CHARS:
+            faults.append(f"{section}.name = {text[:80]!r}: must be 1 to {NAME_CHARS} printable characters")
+    scheme = config.database.url.partition(":")[0]
+    if scheme not in ("sqlite", "mysql"):
+        faults.append("database.url: must begin with sqlite: or mysql:")
+    if config.slots not in (24, 168):
+        faults.append(f"slots = {config.slots}: must be 24 (a day) or 168 (a week)")
+        config = attrs.evolve(config, slots=24)
+    if config.botm.serves not in ("bots", "botms"):
+        faults.append(f"botm.serves = {config.botm.serves!r}: must be 'bots' or 'botms'")
+    if config.cu.without_token not in ("", "nothing", "rows", "content"):
+        faults.append(f"cu.without_token = {config.cu.without_token!r}: must be nothing, rows, content or empty")
+    if config.rs.url and not re.fullmatch(r"https?://[^/?#\s@]+/(?:[!-~]*/)?", config.rs.url):
+        faults.append(f"rs.url = {config.rs.url!r}: must be http:// or https:// and a host, with a / at its end")
+    if config.mail.security not in ("starttls", "tls", "none"):
+        faults.append(f"mail.security = {config.mail.security!r}: must be starttls, tls or none")
+    if config.mail.host and "@" not in config.mail.sender:
+        faults.append("mail.sender: must be a mail address where mail.host is set")
+    if config.mail.user and not config.mail.password_file:
+        faults.append("mail.password_file: must be set where mail.user is")
+    for where, endpoint in _manholes(config):
+        if endpoint and not is_local_endpoint(endpoint):
+            faults.append(
+                f"{where} = {endpoint!r}: a console listens on a UNIX socket or on loopback only "
+                "(tcp:PORT:interface=127.0.0.1)"
+            )
+    if 0 < config.qm.age_expired < config.qm.age_wanted:
+        faults.append("qm.age_expired: content must not expire before it was asked for (qm.age_wanted)")
+    home = config.home
+    try:
+        home = home.expanduser()
+    except RuntimeError as error:
+        faults.append(f"home = {str(home)!r}: {error}")
+    config = attrs.evolve(config, home=home if home.is_absolute() else folder / home, source=source)
+    if config.bot.extra_roots:
+        extra_roots = str(config.under_home(config.bot.extra_roots))
+        config = attrs.evolve(config, bot=attrs.evolve(config.bot, extra_roots=extra_roots))
+    folders = tuple(str(config.under_home(folder)) for folder in config.bot.file_folders)
+    config = attrs.evolve(config, bot=attrs.evolve(config.bot, file_folders=folders))
+    return config, [f"{name}: {fault}" for fault in faults]
+
+
+def _section(kind: type[SectionT], data: dict[str, Any], prefix: str, faults: list[str]) -> SectionT:
+    hints = get_type_hints(kind)
+    values: dict[str, Any] = {}
+    known = attrs.fields(kind)  # type: ignore[arg-type]  # it is one of attrs
+    fields = {field.name: field for field in known if not field.metadata.get("internal")}
+    for key, value in data.items():
+        field = fields.get(key)
+        where = f"{prefix}{key}"
+        if field is None:
+            faults.append(f"{where}: there is no such setting{_suggest(key, fields)}")
+        elif attrs.has(hints[key]):
+            if isinstance(value, dict):
+                values[key] = _section(hints[key], value, f"{where}.", faults)
+            else:
+                faults.append(f"{where}: must be a table [{where}]")
+        else:
+            checked = _check(where, value, hints[key], field.metadata, field.default, faults)
+            if checked is not None:
+                values[key] = checked
+    return kind(**values)
+
+
+def _suggest(key: str, fields: dict[str, Any]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(key, fields, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, faults: list[str]) -> Any:
+    if isinstance(value, str) and "\0" in value:
+        faults.append(f"{where}: must not hold a NUL character")
+        return None
+    if kind is Path and isinstance(value, str) and value:
+        return Path(value)
+    if kind == tuple[str, ...]:
+        if (
+            isinstance(value, list)
+            and (value or default == ())
+            and all(isinstance(item, str) and item and "\0" not in item for item in value)
+        ):
+            return tuple(value)
+        faults.append(f"{where}: must be a list of texts, not {value!r}")
+        return None
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
+        shown = "what stands there" if metadata.get("secret") else repr(value)
+        faults.append(f"{where}: must be {names.get(kind, kind)}, not {shown}")
+        return None
+    if kind is float and not math.isfinite(value):
+        faults.append(f"{where}: must be a finite number, not {value!r}")
+        return None
+    minimum, maximum = metadata.get("minimum"), metadata.get("maximum")
+    unit = f" {metadata['unit']}" if metadata.get("unit") else ""
+    if minimum is not None and value < minimum:
+        faults.append(f"{where} = {value}: must be at least {minimum:g}{unit}")
+        return None
+    if maximum is not None and value > maximum:
+        faults.append(f"{where} = {value}: must be at most {maximum:g}{unit}")
+        return None
+    return value
+
+
+def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
+    for section in ("uns", "qm", "botm", "bot", "cu", "rs", "manhole"):
+        for key in ("listen", "connect", "listen_botm", "content_listen", "parent", "listen_xml", "manhole"):
+            endpoint = getattr(getattr(config, section), key, "")
+            if endpoint:
+                yield f"{section}.{key}", endpoint
+
+
+def _manholes(config: Config) -> Iterator[tuple[str, str]]:
+    yield "manhole.listen", config.manhole.listen
+    for section in ("uns", "qm", "botm", "bot", "cu", "rs"):
+        yield f"{section}.manhole", getattr(config, section).manhole

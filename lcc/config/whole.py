@@ -1,0 +1,56 @@
+"""The whole configuration."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import attrs
+
+from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
+from lcc.config.people import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
+from lcc.config.robots import BotConfig, BotmConfig
+from lcc.config.setting import setting
+
+DEFAULT_MIMETYPES = (
+    "text/*",
+    "application/xhtml+xml",
+    "application/xml",
+    "application/json",
+    "application/pdf",
+    "application/msword",
+    "image/*",
+)
+
+
+@attrs.frozen
+class Config:
+    """All of it.
+
+    :ivar source: the file it came from; None: defaults only.
+    """
+
+    home: Path = setting(Path("lcc-home"), "folder for everything the LCC keeps, relative to this file's folder")
+    mimetypes: tuple[str, ...] = setting(DEFAULT_MIMETYPES, "mime types that are accepted, * for any subtype")
+    timezone: str = setting("", "IANA time zone of the LCC; empty: the machine's")
+    slots: int = setting(24, "slots of the rolling period of hours: 24 for a day, 168 for a week")
+    slot_seconds: int = setting(3600, "length of a slot of that period", unit="seconds", minimum=10, maximum=86400)
+    database: DatabaseConfig = attrs.field(factory=DatabaseConfig)
+    uns: UnsConfig = attrs.field(factory=UnsConfig)
+    qm: QmConfig = attrs.field(factory=QmConfig)
+    botm: BotmConfig = attrs.field(factory=BotmConfig)
+    bot: BotConfig = attrs.field(factory=BotConfig)
+    cu: CuConfig = attrs.field(factory=CuConfig)
+    rs: RsConfig = attrs.field(factory=RsConfig)
+    mail: MailConfig = attrs.field(factory=MailConfig)
+    tls: TlsConfig = attrs.field(factory=TlsConfig)
+    manhole: ManholeConfig = attrs.field(factory=ManholeConfig)
+    source: Path | None = attrs.field(default=None, metadata={"internal": True})
+
+    def endpoint(self, text: str) -> str:
+        """An endpoint string with ``{home}`` filled in."""
+        return text.replace("{home}", re.sub(r"([\\:=])", r"\\\1", str(self.home)))
+
+    def under_home(self, path: str) -> Path:
+        """A path of the configuration that is relative to home."""
+        return self.home / path

@@ -1,0 +1,107 @@
+"""What the cache holds, and what a told element comes to there."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import attrs
+
+
+@attrs.frozen
+class CachedUrl:
+    """A row of ``lccurl``, as a content user sees it.
+
+    :ivar change: the number of its last change; 0: none yet.
+    :ivar state: ``cached`` or ``deleted`` (a tombstone).
+    :ivar md5, length, mtime: of the fetched content (``mtime``: the server's Last-Modified, else the time told).
+    """
+
+    key: bytes
+    pid: int
+    curl: str
+    furl: str
+    burl: str
+    mimetype: str
+    subtype: str
+    md5: str
+    length: int | None
+    mtime: int | None
+    fetched_time: int | None
+    fetched_machineid: int | None
+    fetched_fileid: int | None
+    change: int
+    state: str
+    status: int = 0
+    charset: str = ""
+    etag: str = ""
+    headers: str = ""
+    confirmed_time: int | None = None
+
+
+class ContentRow(NamedTuple):
+    """A row of the cache, as the file that holds its content must be.
+
+    :ivar md5: 32 lower-case hexadecimal digits.
+    """
+
+    file: int
+    key: bytes
+    size_bytes: int
+    md5: str
+
+
+class CachedState(NamedTuple):
+    """What the rules have to know of a cache row.
+
+    :ivar cached: there is content; False: a tombstone.
+    :ivar told_md5, told_length, told_mtime: as the provider told last.
+    :ivar md5, length, mtime: of the content.
+    """
+
+    cached: bool
+    connseq: int
+    told_md5: str
+    told_length: int | None
+    told_mtime: int | None
+    md5: str
+    length: int | None
+    mtime: int | None
+
+
+class Action(Enum):
+    """What to do about a notice.  All but OLDER set the marker of a full set on the rows that are there."""
+
+    OLDER = "older"
+    """Nothing at all: something newer is known of this URL."""
+    NAMED = "named"
+    """Nothing but the marker: the element was refused, it only counts as named."""
+    KNOWN = "known"
+    """Nothing has to be fetched: remember only that this operation was the last."""
+    CONFIRM = "confirm"
+    """The content is what the provider has: as KNOWN, and confirmed now."""
+    FETCH = "fetch"
+    """Queue it; if it is queued, the row keeps its place and gets the new notice."""
+    DELETE = "delete"
+    """The content goes, a queue row does "nothing", a tombstone stays."""
+
+
+class Outcome(Enum):
+    """What to do about the result of a fetch."""
+
+    STORE = "store"
+    """The content goes into the cache, the row is done."""
+    STORE_AGAIN = "store again"
+    """The content goes into the cache, with nothing told of it; the row stays queued."""
+    DISCARD = "discard"
+    """The content is not wanted; a row that does "nothing" is done."""
+    AGAIN = "again"
+    """Failed, but the row has changed since; or it was not tried: it stays queued."""
+    RETRY = "retry"
+    """The row goes to the end of its set, and waits for a while."""
+    HOLD = "hold"
+    """The row goes to the end of its set; the provider waits."""
+    KEEP = "keep"
+    """An error for the provider; the row is done, older content stays."""
+    DELETE = "delete"
+    """An error for the provider; the row is done, older content goes."""

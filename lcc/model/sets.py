@@ -1,0 +1,120 @@
+"""Sets and their elements, on the way from the UNS into the queue."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import attrs
+
+KEY_BYTES = 20
+"""A URL's key: provider id (4 bytes, big-endian), 12 bytes of a hash of the normalised conceptual URL, 4 bytes of a
+hash of the normalised mime type; the last four are zero where a deletion names no mime type ("all views")."""
+
+
+class UrlNotice(NamedTuple):
+    """One valid ``<url>`` element, checked and resolved by the UNS.
+
+    :ivar curl: the conceptual URL, normalised.
+    :ivar furl: the fetch URL, normalised; empty: the same as ``curl``.
+    :ivar burl: the browse URL, resolved; empty: the same as ``curl``; ``-``: not browsable.
+    :ivar mimetype: normalised, lower case, without parameters; empty only in a deletion of all views.
+    :ivar md5: 32 lower-case hexadecimal digits, or empty.
+    :ivar length: bytes told, or None.
+    :ivar mtime: seconds since 1970 told, or None.
+    :ivar hours: as text, checked; or empty.
+    :ivar delete: the content is to be deleted.
+    :ivar ifabsent: fetch only what the cache does not have.
+    :ivar named_only: the element was refused, but counts as named in a full set; nothing else is to be done.
+    :ivar sent: the attributes as sent, a JSON list ``[name, value, …]``.
+    """
+
+    curl: str
+    furl: str = ""
+    burl: str = ""
+    mimetype: str = ""
+    subtype: str = ""
+    md5: str = ""
+    length: int | None = None
+    mtime: int | None = None
+    hours: str = ""
+    delete: bool = False
+    ifabsent: bool = False
+    named_only: bool = False
+    sent: str = ""
+
+
+@attrs.frozen
+class SetHeader:
+    """What is known of a set besides its elements.
+
+    :ivar uns, epoch, number: the set's unique id: the UNS's name, the epoch of its spool, and a number that grows
+        within the epoch.  A UNS delivers the numbers of an epoch in order.
+    :ivar connseq: the provider's connection that sent it; orders the provider's sets.
+    :ivar full: everything the provider has (a full set), not only changes.
+    :ivar errors_upto: stored errors up to this number were shown in the set's session.
+    :ivar answered: the provider has already been told that it is accepted: it can no longer be refused.
+    :ivar time: when it was complete.
+    :ivar wantid: the request for a full set that its provider was told of when it connected; 0: none.
+    """
+
+    uns: str
+    epoch: str
+    number: int
+    pid: int
+    connseq: int
+    full: bool
+    errors_upto: int
+    answered: bool
+    time: int
+    wantid: int = 0
+
+    @property
+    def is_unsolicited(self) -> bool:
+        """A full set that was not asked for."""
+        return self.full and not self.wantid
+
+
+class KeyedNotice(NamedTuple):
+    """A notice with its 20-byte key (:data:`KEY_BYTES`)."""
+
+    key: bytes
+    notice: UrlNotice
+
+
+@attrs.frozen
+class SetPiece:
+    """A run of elements of one set, in order.
+
+    :ivar first_index: how many elements of the set came before.
+    :ivar last: the set ends with this piece.
+    """
+
+    header: SetHeader
+    first_index: int
+    notices: tuple[KeyedNotice, ...]
+    last: bool
+
+
+@attrs.frozen
+class SetAnswer:
+    """The queue's answer to a whole set.
+
+    :ivar code: 0: absorbed, durable; else an 11xx code: refused, nothing was changed.
+    """
+
+    epoch: str
+    number: int
+    code: int
+    text: str = ""
+
+
+class UnsStanding(Enum):
+    """How a UNS's memory and the database go together."""
+
+    FINE = "fine"
+    """The database knows of every set that was answered."""
+    DATABASE_BEHIND = "database behind"
+    """A set was answered that the database does not know: it was lost, or put back from a backup."""
+    SPOOL_BEHIND = "spool behind"
+    """The UNS would give numbers again that the database knows: its spool was put back from a backup."""
