@@ -11,7 +11,9 @@
 #   make hostile-sockets    5,000 hostile sockets at every port of an LCC, while honest peers are served
 #   make check    lint, format, types, news fragment
 #   make wheel    dist/lcc-*.whl
-#   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on)
+#   make bench    LCC and peers in turn, one table in build/bench.md; can be stopped, and goes on where it was
+#   make bench-quick    the same in five minutes, with small sizes
+#   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on); bench-list: their names
 #   make clean    removes what the above made, the virtual environment included
 
 PYTHON ?= python3
@@ -25,7 +27,7 @@ JOBS ?= 2
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test test-long proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test check demo bench wheel clean
+.PHONY: help run-venv venv system test test-long proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test check demo bench bench-quick bench-list wheel clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -114,8 +116,15 @@ check: venv
 demo: run-venv
 	@$(PY) demo/demo.py $(ARGS)
 
-bench:
-	@echo "benchmarks: $(patsubst benchmarks/%.py,bench-%,$(wildcard benchmarks/[a-z]*.py))"
+# Adds to build/bench and build/bench-quick.
+bench: venv system
+	@PYTHONPATH=benchmarks $(PY) -m suite $(ARGS)
+
+bench-quick: venv system
+	@PYTHONPATH=benchmarks $(PY) -m suite --quick $(ARGS)
+
+bench-list:
+	@echo "$(patsubst benchmarks/%.py,bench-%,$(shell grep -l __main__ benchmarks/*.py))"
 
 bench-%: venv system
 	@$(PY) benchmarks/$(subst -,_,$*).py $(ARGS)

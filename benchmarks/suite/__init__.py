@@ -1,0 +1,1 @@
+"""All benchmarks with goals, in one table: ``make bench``."""

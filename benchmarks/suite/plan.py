@@ -1,0 +1,90 @@
+"""What ``make bench`` runs, and the rows that each benchmark is to give."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class Step:
+    """One run of one benchmark.
+
+    :ivar name: of the step, unlike the others.
+    :ivar script: in this folder's parent, without ``.py``.
+    :ivar rows: the names of the rows that it must give.
+    :ivar full: arguments of ``make bench``; ``--runs`` and ``--json`` come besides.
+    :ivar quick: arguments of ``make bench-quick``.
+    :ivar quick_runs: how often ``make bench-quick`` runs it.
+    """
+
+    name: str
+    script: str
+    rows: tuple[str, ...]
+    full: str = ""
+    quick: str = ""
+    quick_runs: int = 1
+
+
+STEPS = (
+    Step(
+        "fetching",
+        "fetch_speed",
+        ("robot alone, against curl", "robot alone, against aiohttp", "robot alone, against Scrapy"),
+        quick="--files 4000",
+    ),
+    Step(
+        "whole chain, MariaDB",
+        "whole_chain",
+        (
+            "whole chain on MariaDB, against curl",
+            "whole chain on MariaDB, against Scrapy",
+            "CPU of all roles for a page, MariaDB",
+            "peak memory of the BOT-M",
+            "peak memory of the BOT",
+        ),
+        quick="--pages 3200",
+    ),
+    Step(
+        "whole chain, SQLite",
+        "whole_chain",
+        ("whole chain on SQLite, against Scrapy",),
+        full="--sqlite",
+        quick="--sqlite --pages 3200",
+    ),
+    Step(
+        "intake",
+        "uns_intake",
+        ("UNS: parse, check, spool", "peak memory of the UNS, a set of a million"),
+        quick="--urls 100000",
+    ),
+    Step(
+        "durable intake",
+        "durable_intake",
+        ("durable intake, provider to set_accepted",),
+        quick="--urls 50000",
+    ),
+    Step("queue insert", "queue_insert", ("queue insert, against LOAD DATA",), quick="--rows 50000"),
+    Step(
+        "queue depth",
+        "queue_scale",
+        ("CPU for a page, huge queue against small", "peak memory of the QM, huge queue"),
+        quick="--large 20000x400000 --pages-large 20000 --pages-small 4000",
+    ),
+    Step(
+        "latency",
+        "latency",
+        ("notification to cached, p50", "notification to cached, p99"),
+        full="--urls 200",
+        quick="--urls 100",
+    ),
+    Step(
+        "TLS",
+        "tls_sessions",
+        (
+            "TLS 1.3 session of a public port, resumed against new",
+            "TLS 1.3 session of the robot, resumed against new",
+        ),
+        quick="--connections 100",
+    ),
+    Step("packages", "package_speed", ("tar.gz of the cache, against tar and gzip",), quick="--files 2000"),
+)

@@ -1,0 +1,121 @@
+"""``make bench``: what is done is kept, what changed is measured again, what is missing is seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from suite.plan import STEPS, Step
+from suite.results import Results, code_mark
+from suite.run import Suite
+
+from tests.benchmarks.conftest import BENCHMARKS
+
+FAKE = """
+import argparse
+import sys
+sys.path.append({path!r})
+from pathlib import Path
+from rows import Row, add_options, at_least, give
+
+parser = argparse.ArgumentParser()
+add_options(parser)
+parser.add_argument("--size", type=int, default=100)
+options = parser.parse_args()
+with Path({log!r}).open("a") as log:
+    log.write(f"{{options.size}} {{options.runs}}\\n")
+give(options, [Row("fake", "pages/s", [options.size] * options.runs, "peer", [50] * options.runs, at_least(2))])
+"""
+
+
+class Fakes:
+    """A folder with a benchmark that takes no time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "log"
+        self._results = folder / "results"
+        self._script = folder / "fake_speed.py"
+        self._folder = folder
+        self.write()
+
+    def write(self, more: str = "") -> None:
+        self._script.write_text(FAKE.format(path=str(BENCHMARKS), log=str(self.log)) + more)
+
+    def suite(self, quick: bool = False, code: str = "abc", rows: tuple[str, ...] = ("fake",)) -> Suite:
+        steps = (
+            Step("fake, one", "fake_speed", rows, quick="--size 7"),
+            Step("other", "no_such_benchmark", ("something else",)),
+        )
+        results = Results(self._results, self._folder, code)
+        return Suite(steps, results, quick, 3, "0123456789", self._folder)
+
+    def ran(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+@pytest.fixture
+def fakes(tmp_path: Path) -> Fakes:
+    return Fakes(tmp_path)
+
+
+def test_table_has_every_row_of_the_plan(fakes: Fakes) -> None:
+    suite = fakes.suite()
+    assert suite.run(["fake"]) == []
+    text = suite.report({"Python": "3.99"})
+    assert "| fake | 100 (100 to 100) pages/s | peer | 50 (50 to 50) | 2 (2 to 2) | ≥ 2 x peer | yes | 3 |" in text
+    assert "| something else | not measured |" in text
+    assert "Python 3.99" in text
+    assert "0123456789" in text
+
+
+def test_what_is_done_is_not_run_again(fakes: Fakes) -> None:
+    assert fakes.suite().run(["fake"]) == []
+    assert fakes.suite().run(["fake"]) == []
+    assert fakes.ran() == ["100 3"]
+    assert fakes.suite().run(["fake"], fresh=True) == []
+    assert len(fakes.ran()) == 2
+
+
+def test_changed_code_or_benchmark_is_measured_again(fakes: Fakes) -> None:
+    fakes.suite().run(["fake"])
+    fakes.suite(code="other").run(["fake"])
+    fakes.write("# changed\n")
+    assert "| fake | not measured |" in fakes.suite(code="other").report({})
+    fakes.suite(code="other").run(["fake"])
+    assert len(fakes.ran()) == 3
+
+
+def test_quick_has_sizes_of_its_own_and_says_so(fakes: Fakes) -> None:
+    suite = fakes.suite(quick=True)
+    suite.run(["fake"])
+    assert fakes.ran() == ["7 1"]
+    assert suite.report({}).startswith("Quick figures")
+    assert "Quick" not in fakes.suite().report({})
+
+
+def test_a_benchmark_without_its_row_or_that_fails_is_told(fakes: Fakes, capfd: pytest.CaptureFixture[str]) -> None:
+    assert fakes.suite(rows=("fake", "another")).run([""]) == ["fake, one", "other"]
+    fakes.write("raise SystemExit(3)\n")
+    assert fakes.suite().run(["fake"]) == ["fake, one"]
+    assert "| fake | not measured |" in fakes.suite().report({})
+    shown = capfd.readouterr().err
+    assert "gave no row another" in shown
+    assert "no_such_benchmark.py" in shown
+    assert "exit status 3" in shown
+
+
+def test_the_mark_is_of_the_code(tmp_path: Path) -> None:
+    (tmp_path / "lcc").mkdir()
+    (tmp_path / "lcc" / "a.py").write_text("1")
+    before = code_mark(tmp_path)
+    (tmp_path / "lcc" / "notes.txt").write_text("no code")
+    assert code_mark(tmp_path) == before
+    (tmp_path / "lcc" / "a.py").write_text("2")
+    assert code_mark(tmp_path) != before
+
+
+def test_names_of_steps_and_rows_are_unlike() -> None:
+    names = [step.name for step in STEPS]
+    rows = [row for step in STEPS for row in step.rows]
+    assert len(set(names)) == len(names)
+    assert len(set(rows)) == len(rows)
