@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from lcc.config.whole import Config
 
@@ -30,10 +31,24 @@ def is_local_endpoint(endpoint: str) -> bool:
         return False
     interfaces = [part.partition("=")[2] for part in parts if part.startswith("interface=")]
     address = re.sub(r"\\(.)", r"\1", interfaces[-1]) if interfaces else ""
+    return is_local_host(address)
+
+
+def is_local_host(host: str) -> bool:
+    """Whether a host name or address is this machine's own, by its spelling."""
     try:
-        return address in _LOCAL_NAMES or ip_address(address).is_loopback
+        return host in _LOCAL_NAMES or ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def mysql_host(url: str) -> str:
+    """The host that a ``mysql:`` URL reaches over TCP; empty: none, or the URL cannot be understood."""
+    try:
+        parts = urlsplit(url)
+        return "" if parts.scheme != "mysql" or "unix_socket=" in parts.query else parts.hostname or ""
+    except ValueError:
+        return ""
 
 
 def content_address(config: Config) -> str:

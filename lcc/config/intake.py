@@ -16,6 +16,16 @@ class DatabaseConfig:
         "sqlite:FILE (relative to home) or mysql://user:password@host:port/name, also with ?unix_socket=PATH",
         secret=True,
     )
+    tls_authority: str = setting(
+        "",
+        "PEM file with the authority of the database server's certificate, relative to home; or system: those that "
+        "this machine trusts. Then connections to it over TCP are TLS, and its certificate must be for the host in "
+        "url; empty: no TLS, which is refused for a server on another machine unless [tls] insecure is true",
+    )
+    tls_certificate: str = setting(
+        "", "PEM file with the certificate to show to the database server, relative to home; empty: none"
+    )
+    tls_key: str = setting("", "its key, relative to home; empty: it stands in the same file")
     connect_timeout: float = setting(5.0, "to connect to the database", unit="seconds", minimum=0.1, maximum=300)
     query_timeout: float = setting(120.0, "for one statement (MySQL)", unit="seconds", minimum=1, maximum=86400)
     retries: int = setting(

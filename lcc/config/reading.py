@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import attrs
 
-from lcc.config.endpoints import endpoint_fault, is_local_endpoint
+from lcc.config.endpoints import endpoint_fault, is_local_endpoint, is_local_host, mysql_host
 from lcc.config.whole import Config
 from lcc.errors import ConfigError
 
@@ -83,6 +83,7 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
     scheme = config.database.url.partition(":")[0]
     if scheme not in ("sqlite", "mysql"):
         faults.append("database.url: must begin with sqlite: or mysql:")
+    faults += _database_wire_faults(config)
     if config.slots not in (24, 168):
         faults.append(f"slots = {config.slots}: must be 24 (a day) or 168 (a week)")
         config = attrs.evolve(config, slots=24)
@@ -118,6 +119,17 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
     folders = tuple(str(config.under_home(folder)) for folder in config.bot.file_folders)
     config = attrs.evolve(config, bot=attrs.evolve(config.bot, file_folders=folders))
     return config, [f"{name}: {fault}" for fault in faults]
+
+
+def _database_wire_faults(config: Config) -> list[str]:
+    settings = config.database
+    host = mysql_host(settings.url)
+    if not host or is_local_host(host) or settings.tls_authority or config.tls.insecure:
+        return []
+    return [
+        f"database.url: the database server {host} is on another machine, and who is in between can pose as it: name "
+        "the authority of its certificate, database.tls_authority; or say insecure = true in [tls]"
+    ]
 
 
 def _section(kind: type[SectionT], data: dict[str, Any], prefix: str, faults: list[str]) -> SectionT:

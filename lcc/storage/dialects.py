@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from lcc.config import DatabaseConfig
+from lcc.config import DatabaseConfig, is_local_host
 from lcc.errors import ConfigError
+from lcc.storage.database_tls import database_tls
 
 
 class Trouble(Enum):
@@ -222,7 +223,7 @@ class MysqlDialect(Dialect):
     # Too many connections, shutting down, read-only for now, killed, gone, lost, out of order, not in a cluster.
     _LOST = frozenset(
         {0, 1040, 1047, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1290, 1317, 1792, 1836, 1927}
-        | {2002, 2003, 2005, 2006, 2012, 2013, 2014, 2055, 4031, 8027, 9001, 9002, 9003, 9005}
+        | {2002, 2003, 2005, 2006, 2012, 2013, 2014, 2026, 2055, 4031, 8027, 9001, 9002, 9003, 9005}
         # A wrong password or name: once it is mended at the server, nothing needs to be started again.
         | {1044, 1045, 1049, 1698}
     )
@@ -237,7 +238,7 @@ class MysqlDialect(Dialect):
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     )
 
-    def __init__(self, url: str, settings: DatabaseConfig) -> None:
+    def __init__(self, url: str, home: Path, settings: DatabaseConfig) -> None:
         fault = "database.url: must be mysql://user:password@host:port/name[?unix_socket=PATH]"
         try:
             parts = urlsplit(url)
@@ -264,6 +265,12 @@ class MysqlDialect(Dialect):
         if "unix_socket" in options:
             arguments["unix_socket"] = options["unix_socket"][0]
             shown = f"{arguments['unix_socket']}/{name}"
+            arguments["ssl_disabled"] = True
+        elif settings.tls_authority:
+            arguments["ssl"] = database_tls(home, settings)
+            shown = f"tls:{shown}"
+        else:
+            arguments["ssl_disabled"] = is_local_host(arguments["host"])
         super().__init__(arguments, shown)
 
     def opened(self, connection: Any) -> None:
@@ -349,12 +356,12 @@ class MysqlDialect(Dialect):
 def dialect_for(url: str, home: Path, settings: DatabaseConfig) -> Dialect:
     """The dialect of a database URL.
 
-    :param home: a SQLite file is relative to it.
-    :raises ConfigError: the URL cannot be understood.
+    :param home: a SQLite file, and the files for TLS, are relative to it.
+    :raises ConfigError: the URL cannot be understood, or what TLS needs cannot be read.
     """
     scheme, _, rest = url.partition(":")
     if scheme == "sqlite" and rest:
         return SqliteDialect(home / rest)
     if scheme == "mysql":
-        return MysqlDialect(url, settings)
+        return MysqlDialect(url, home, settings)
     raise ConfigError(["database.url: must be sqlite:FILE or mysql://user:password@host:port/name"])

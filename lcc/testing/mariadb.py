@@ -1,4 +1,4 @@
-"""A private MariaDB server for tests: own data folder, own socket, no network, gone afterwards.
+"""A private MariaDB server for tests: own data folder, own socket, gone afterwards; no network unless asked for.
 
 Needs ``mariadbd`` and ``mariadb-install-db`` (Debian: mariadb-server-core, mariadb-client-core).
 """
@@ -21,6 +21,7 @@ _PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sb
 _NOBODY = 65534
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
+_TLS_FILES = ("key", "cert", "ca")
 _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES_MIN = 2 << 30
 
@@ -35,10 +36,20 @@ class PrivateMariaDb:
     :param durable: commits are synced to disk (for benchmarks; tests are faster without).
     :param folder: everything is in a new folder there; None: where temporary files are, or in memory if not durable.
     :param log_mib: size of its redo log, which is there from the start.
+    :param port: it listens on 127.0.0.1, too; 0: it does not.
+    :param tls: PEM files for that port: the server's key, its certificate, and the authority of its clients.
     :raises MariaDbMissing: it is not installed, or does not start; the text says what to do.
     """
 
-    def __init__(self, *, durable: bool = False, folder: Path | None = None, log_mib: int = 256) -> None:
+    def __init__(
+        self,
+        *,
+        durable: bool = False,
+        folder: Path | None = None,
+        log_mib: int = 256,
+        port: int = 0,
+        tls: tuple[Path, Path, Path] | None = None,
+    ) -> None:
         self._install = _program("mariadb-install-db")
         self._server = _program("mariadbd")
         self._durable = durable
@@ -48,6 +59,8 @@ class PrivateMariaDb:
             folder = _memory()
         self.folder = Path(tempfile.mkdtemp(prefix="lcc-mariadb-", dir=folder))
         self._log_mib = log_mib
+        self._port = port
+        self._tls = tls
         self.socket = self.folder / "sock"
         self._data = self.folder / "data"
         self._log = self.folder / "log"
@@ -73,6 +86,11 @@ class PrivateMariaDb:
         if os.getuid() == 0:
             os.chown(self.folder, _NOBODY, _NOBODY)
             os.chown(data, _NOBODY, _NOBODY)
+        for name, path in zip(_TLS_FILES, self._tls or (), strict=False):
+            copied = self.folder / name
+            shutil.copyfile(path, copied)
+            if os.getuid() == 0:
+                os.chown(copied, _NOBODY, _NOBODY)
         with self._log.open("wb") as output:
             made = subprocess.run(
                 [
@@ -109,7 +127,8 @@ class PrivateMariaDb:
                     *_unprivileged(),
                     *(self._server, "--no-defaults", f"--datadir={data}", f"--tmpdir={data}"),
                     f"--socket={self.socket}",
-                    *("--skip-networking", "--skip-name-resolve", f"--pid-file={data}/pid"),
+                    *self._network(),
+                    *("--skip-name-resolve", f"--pid-file={data}/pid"),
                     *("--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin"),
                     *("--transaction-isolation=READ-COMMITTED", "--innodb-buffer-pool-size=256M"),
                     *(f"--innodb-log-file-size={self._log_mib}M", "--performance-schema=OFF"),
@@ -120,6 +139,14 @@ class PrivateMariaDb:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
+
+    def _network(self) -> list[str]:
+        if not self._port:
+            return ["--skip-networking"]
+        arguments = ["--bind-address=127.0.0.1", f"--port={self._port}"]
+        if self._tls is None:
+            return [*arguments, "--skip-ssl"]
+        return arguments + [f"--ssl-{name}={self.folder / name}" for name in _TLS_FILES]
 
     def listens(self) -> bool:
         """Whether it takes connections."""
