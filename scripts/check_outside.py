@@ -13,7 +13,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("domain", "protocols", "transport", "storage", "fetchers", "users", "roles", "services", "console")
+ROOMS = (
+    *("domain", "protocols", "transport", "storage", "fetchers"),
+    *("users", "roles", "services", "console", "monitor"),
+)
 
 CLOCK, CHANCE, FILES, THREADS = "a clock", "chance", "files (lcc.storage.disk.Disk)", "threads (Outside.in_thread)"
 REACTOR = "the reactor"

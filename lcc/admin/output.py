@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 from attrs import field, frozen
+
+from lcc.domain.wording import utc
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 
@@ -76,7 +77,7 @@ def cell(value: Any, kind: str = "text") -> str:
     if value is None:
         return "-"
     if kind == "time":
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return utc(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):

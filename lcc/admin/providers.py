@@ -11,7 +11,6 @@ import attrs
 import click
 
 from lcc.admin.context import Admin, Failed, pass_admin
-from lcc.admin.live import delay_text
 from lcc.admin.output import Column, Listing, cell, json_option
 from lcc.admin.repair import tell_when
 from lcc.admin.values import (
@@ -27,6 +26,7 @@ from lcc.admin.values import (
     timezone_callback,
 )
 from lcc.model import Provider
+from lcc.monitor.live import delay_text
 from lcc.storage.inspect import delays_of
 from lcc.storage.order_rows import TEXT_CHARS, WANT_FULL_SET, add_order
 from lcc.storage.passwords import generate_password, hash_password

@@ -6,8 +6,8 @@ import click
 
 from lcc.admin.context import Admin, Failed, pass_admin
 from lcc.admin.errors import code_option
-from lcc.admin.live import read_live
-from lcc.admin.why_words import counted
+from lcc.monitor.live import read_live
+from lcc.monitor.why_words import counted
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.inspect import Count, count_errors, count_waiting
 from lcc.storage.order_rows import REBUILD, RETRY, add_order

@@ -12,12 +12,12 @@ import attrs
 import click
 
 from lcc.admin.context import Admin, pass_admin
-from lcc.admin.live import Live, delay_text, read_live
 from lcc.admin.output import cell
 from lcc.config import Config
 from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
 from lcc.model import Delay
+from lcc.monitor.live import Live, delay_text, read_live
 from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.disk import DISK
 from lcc.storage.inspect import delays

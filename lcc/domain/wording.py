@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 Lines = list[tuple[str, str]]
 """A screen: a name, which is empty where the line above goes on, and a text."""
 
@@ -18,6 +20,11 @@ def duration(seconds: float) -> str:
         if left >= 2 * length:
             return f"{left // length} {unit}s"
     return f"{left} second{'' if left == 1 else 's'}"
+
+
+def utc(seconds: float) -> str:
+    """A point in time, to the second, in UTC (which is not said)."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def more(shown: int, count: int, what: str) -> Lines:

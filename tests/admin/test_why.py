@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from lcc.admin import why
 from lcc.model import FETCH_NOW, Delay
+from lcc.monitor import why
 from lcc.storage.content_names import content_path
 from lcc.storage.providers import order_removal
 from tests.storage.kit import notice, result_of

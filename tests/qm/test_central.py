@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from lcc.admin.live import read_live
+from lcc.monitor.live import read_live
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from lcc.admin.live import Live, read_live
 from lcc.errors import code
+from lcc.monitor.live import Live, read_live
 from lcc.protocols.work import Capacity
 from lcc.roles.qm.state import SAVE_SECONDS, TROUBLE_CHARS
 from lcc.storage.queue_state import saved_state

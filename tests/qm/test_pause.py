@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lcc.admin.live import read_live
+from lcc.monitor.live import read_live
 from lcc.protocols.uns_qm import Paused
 from lcc.protocols.work import Capacity
 from lcc.roles.qm.desk import QmDesk

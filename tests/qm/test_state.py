@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, fail
 
-from lcc.admin.live import Live, read_live
 from lcc.errors import Busy, StoreUnavailable
+from lcc.monitor.live import Live, read_live
 from lcc.roles.qm.state import MACHINES_SHOWN, ORDERS_SHOWN, SAVE_SECONDS
 from lcc.storage.queue_state import saved_state
 from tests.conftest import LoggedErrors

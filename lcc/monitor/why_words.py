@@ -1,12 +1,11 @@
-"""The words of ``lcc-admin why``: what :func:`lcc.admin.why.explain` found, as a person would say it."""
+"""The words of ``lcc-admin why``: what :func:`lcc.monitor.why.explain` found, as a person would say it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lcc.admin.output import cell
-from lcc.domain.wording import duration
+from lcc.domain.wording import duration, utc
 from lcc.errors import entry_for
 from lcc.storage.content_names import content_path
 from lcc.users.records import CACHED
@@ -197,7 +196,7 @@ def counted(count: Record, what: str) -> str:
 
 def time(seconds: float | None) -> str:
     """A point in time."""
-    return f"{cell(seconds, 'time')} UTC"
+    return "-" if seconds is None else f"{utc(seconds)} UTC"
 
 
 def until(seconds: float, now: float) -> str:
