@@ -175,7 +175,10 @@ def _open_ports(config: Config) -> Iterator[str]:
     for setting, wire in WIRES.items():
         text = wire.text(config)
         if wire.peers is None and leaves_machine(text) and not text.startswith(("tls:", "ssl:")):
-            yield f"{setting} = {text!r} is without TLS: passwords and tokens travel as they are"
+            yield (
+                f"{setting} = {text!r} is without TLS: where lcc-{wire.role} runs with this file, passwords and "
+                "tokens travel as they are"
+            )
 
 
 def _certificates(config: Config) -> Iterator[str]:

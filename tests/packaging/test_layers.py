@@ -30,7 +30,7 @@ ALLOWED: dict[str, frozenset[str]] = {
 }
 """Room -> the rooms that it may import."""
 
-SHARED_BY_ROLES = frozenset({"lcc.roles", "lcc.roles.background", "lcc.roles.peer"})
+SHARED_BY_ROLES = frozenset({"lcc.roles", "lcc.roles.background", "lcc.roles.pausing", "lcc.roles.peer"})
 
 FILES = sorted((ROOT / "lcc").rglob("*.py"))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from lcc.domain.wording import Lines, duration, more
 from lcc.roles.bot.engine import Robot
 from lcc.roles.bot.job import Job
+from lcc.roles.pausing import PausingDesk
 
 
-class BotDesk:
+class BotDesk(PausingDesk[Robot]):
     """The commands of a robot."""
 
-    def __init__(self, engine: Robot) -> None:
-        self.engine = engine
+    PAUSED = "no new orders are taken until resume(); those that are here are carried out"
+    RESUMED = "orders are taken again"
 
     def est(self) -> Lines:
         """As :mod:`lcc.console.helpers` says."""
@@ -39,16 +40,6 @@ class BotDesk:
         lines: Lines = [("fetching", self._job(job)) for job in running if job.fetch.pid == pid]
         lines += [("waits", self._job(job)) for job in waiting if job.fetch.pid == pid]
         return lines or [("provider", f"nothing of {pid} is being fetched here")]
-
-    def pause(self) -> Lines:
-        """As :mod:`lcc.console.helpers` says: no new orders are taken."""
-        self.engine.pause()
-        return [("paused", "no new orders are taken until resume(); those that are here are carried out")]
-
-    def resume(self) -> Lines:
-        """As :mod:`lcc.console.helpers` says."""
-        self.engine.resume()
-        return [("resumed", "orders are taken again")]
 
     def _job(self, job: Job) -> str:
         now = self.engine.clock_seconds()

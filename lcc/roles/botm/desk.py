@@ -6,15 +6,16 @@ from lcc.domain.wording import Lines, duration, more, number
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.orders import Order
 from lcc.roles.botm.relay import Relay
+from lcc.roles.pausing import PausingDesk
 
 SHOWN = 20
 
 
-class BotmDesk:
+class BotmDesk(PausingDesk[BotMaster]):
     """The commands of the BOT-M of a machine."""
 
-    def __init__(self, engine: BotMaster) -> None:
-        self.engine = engine
+    PAUSED = "no new orders are taken until resume(); those that are here are carried out"
+    RESUMED = "orders are taken again"
 
     def est(self) -> Lines:
         """As :mod:`lcc.console.helpers` says."""
@@ -52,16 +53,6 @@ class BotmDesk:
         orders = [order for order in self.engine.orders if order.fetch.pid == pid]
         lines: Lines = [("order", self._order(order)) for order in orders]
         return lines or [("provider", f"no order for {pid} is here")]
-
-    def pause(self) -> Lines:
-        """As :mod:`lcc.console.helpers` says: no new orders are taken."""
-        self.engine.pause()
-        return [("paused", "no new orders are taken until resume(); those that are here are carried out")]
-
-    def resume(self) -> Lines:
-        """As :mod:`lcc.console.helpers` says."""
-        self.engine.resume()
-        return [("resumed", "orders are taken again")]
 
     def _order(self, order: Order) -> str:
         robot = order.robot

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lcc.domain.wording import Lines, duration, more, number
 from lcc.errors import entry_for
+from lcc.roles.pausing import PausingDesk
 from lcc.roles.qm.delays import SITE, Delayed
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.machines import Machine, Order
@@ -15,11 +16,11 @@ MACHINES_SHOWN = 20
 ROWS_SHOWN = 5
 
 
-class QmDesk:
+class QmDesk(PausingDesk[QmEngine]):
     """The commands of the queue manager."""
 
-    def __init__(self, engine: QmEngine) -> None:
-        self.engine = engine
+    PAUSED = "no orders are given out until resume(); what is out comes back and is recorded"
+    RESUMED = "orders are given out again"
 
     def est(self) -> Lines:
         """As :mod:`lcc.console.helpers` says."""
@@ -101,16 +102,6 @@ class QmDesk:
         if machine:
             lines.append(("machine", f"it was fetched by machine {machine} last"))
         return lines or [("provider", f"{pid} has no work that this queue manager knows of (see: lcc-admin why)")]
-
-    def pause(self) -> Lines:
-        """As :mod:`lcc.console.helpers` says: no orders are given out."""
-        self.engine.pause()
-        return [("paused", "no orders are given out until resume(); what is out comes back and is recorded")]
-
-    def resume(self) -> Lines:
-        """As :mod:`lcc.console.helpers` says."""
-        self.engine.resume()
-        return [("resumed", "orders are given out again")]
 
     def _stands(self) -> str:
         engine = self.engine

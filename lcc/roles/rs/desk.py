@@ -5,14 +5,15 @@ from __future__ import annotations
 import attrs
 
 from lcc.domain.wording import Lines, duration, number
+from lcc.roles.pausing import PausingDesk
 from lcc.roles.rs.registrar import Registrar
 
 
-class RsDesk:
+class RsDesk(PausingDesk[Registrar]):
     """The commands of a registration server."""
 
-    def __init__(self, engine: Registrar) -> None:
-        self.engine = engine
+    PAUSED = 'who registers is told "try again later" until resume()'
+    RESUMED = "registrations are taken again"
 
     def est(self) -> Lines:
         """As :mod:`lcc.console.helpers` says."""
@@ -27,13 +28,3 @@ class RsDesk:
             ("looked at", f"{number(engine.prover.running, 'site')} at present"),
             ("since start", ", ".join(counts)),
         ]
-
-    def pause(self) -> Lines:
-        """As :mod:`lcc.console.helpers` says: nothing is asked for, and no site looked at."""
-        self.engine.pause()
-        return [("paused", 'who registers is told "try again later" until resume()')]
-
-    def resume(self) -> Lines:
-        """As :mod:`lcc.console.helpers` says."""
-        self.engine.resume()
-        return [("resumed", "registrations are taken again")]

@@ -5,17 +5,18 @@ from __future__ import annotations
 import attrs
 
 from lcc.domain.wording import Lines, duration, more, number
+from lcc.roles.pausing import PausingDesk
 from lcc.roles.uns.delivery import Delivery
 from lcc.roles.uns.engine import Uns
 
 SESSIONS_SHOWN = 10
 
 
-class UnsDesk:
+class UnsDesk(PausingDesk[Uns]):
     """The commands of a UNS."""
 
-    def __init__(self, engine: Uns) -> None:
-        self.engine = engine
+    PAUSED = 'providers are told "try again later" until resume(); what is here is passed on'
+    RESUMED = "sets are taken in again"
 
     def est(self) -> Lines:
         """As :mod:`lcc.console.helpers` says."""
@@ -63,16 +64,6 @@ class UnsDesk:
         if pid in uns.spool.damage.pids:
             lines.append(("damage", "a set of it is lost, which the queue manager has not noted yet"))
         return lines or [("provider", f"{pid} is not connected here, and no set of it waits")]
-
-    def pause(self) -> Lines:
-        """As :mod:`lcc.console.helpers` says: no sets are taken in."""
-        self.engine.pause()
-        return [("paused", 'providers are told "try again later" until resume(); what is here is passed on')]
-
-    def resume(self) -> Lines:
-        """As :mod:`lcc.console.helpers` says."""
-        self.engine.resume()
-        return [("resumed", "sets are taken in again")]
 
     def _delivery(self, delivery: Delivery) -> str:
         entry, header = delivery.entry, delivery.entry.header
