@@ -83,6 +83,8 @@ class Site:
         self.pages: dict[str, Page] = {}
         self.broken: set[str] = set()
         self.removed: list[str] = []
+        self.leftovers: dict[str, Page] = {}
+        """Removed, but the web server still has them."""
         self.untold: dict[str, bool] = {}
         self.faults = SiteFaults()
         self.active: dict[Any, None] = {}
@@ -123,17 +125,25 @@ class Site:
         self._versions += 1
         size = self.chance.choice((0, 10, 300, 3000, 20_000))
         text = f"{self.pid}/{path}/{self._versions} ".encode()
+        self.leftovers.pop(path, None)
         self.pages[path] = Page(self._versions, (text * (size // len(text) + 1))[: size + len(text)])
         self.untold[path] = True
 
     def remove(self, path: str) -> None:
-        """A page is gone."""
-        del self.pages[path]
+        """A page is gone; it may be that the site has forgotten to take it off its web server."""
+        page = self.pages.pop(path)
+        if self.chance.random() < 0.5:
+            self.leftovers[path] = page
         self.removed.append(path)
         self.untold[path] = True
 
     def live_a_little(self) -> None:
         """Something changes, as it does."""
+        if len(self.pages) > 2 and self.chance.random() < 0.05:
+            # Many are gone at once, and only what a full set does not name tells of it.
+            for path in self.chance.sample(sorted(self.pages), len(self.pages) // 2):
+                self.remove(path)
+            self.wants_full = True
         for _ in range(self.chance.choice((1, 1, 2, 4))):
             luck = self.chance.random()
             if luck < 0.2 and self.removed:
@@ -224,7 +234,7 @@ class OriginProtocol(Protocol):
     def _answer(self, path: str, act: int) -> None:
         transport: Any = self.transport
         site = self._site
-        page = site.pages.get(path)
+        page = site.pages.get(path) or site.leftovers.get(path)
         status, body = (404, b"no such page") if page is None else (200, page.content)
         if act == 500:
             status, body = 500, b"no"
