@@ -230,11 +230,14 @@ BUGS = [
         "",
     ),
     Bug(
-        "torn-set-applied",
-        "P3: a set file that lost its end is passed on",
+        "damaged-set-applied",
+        "P3: a set file that has rotted in the spool, or lost its end, is passed on as it is",
         "lcc/storage/setfile.py",
-        "    if size != HEADER_BYTES + body_bytes:",
-        "    body_bytes = size - HEADER_BYTES\n    if size < HEADER_BYTES:",
+        "    if size != HEADER_BYTES + body_bytes:\n"
+        "        lost = header.pid if header.answered else None\n"
+        '        raise SpoolDamaged(f"it has {size} bytes instead of {HEADER_BYTES + body_bytes}", lost)\n'
+        "    return SpooledSet(path, header, count, body_bytes, check, checked=False)",
+        "    return SpooledSet(path, header, count, size - HEADER_BYTES, check, checked=True)",
     ),
     Bug(
         "deletion-misses-views",

@@ -248,11 +248,15 @@ class SimulatedDisk(Disk):
         return None if file is None else bytes(file.data)
 
     def rot(self, which: Callable[[str], bool], chance: Random) -> None:
-        """A byte of one of these files is another one from now on."""
+        """A bit of one of these files is another one from now on, or its end is gone."""
         paths = [path for path, file in self._names.items() if which(path) and file.data]
         if paths:
             file = self._names[chance.choice(paths)]
-            file.data[chance.randrange(len(file.data))] ^= 1 << chance.randrange(8)
+            where = chance.randrange(len(file.data))
+            if chance.random() < 0.4:
+                del file.data[where:]
+            else:
+                file.data[where] ^= 1 << chance.randrange(8)
             file.durable = bytes(file.data)
             file.pending.clear()
 
