@@ -1,0 +1,171 @@
+"""The contract of the queue's store: what results of fetches do, on each backend."""
+
+from __future__ import annotations
+
+import pytest
+
+from lcc.errors import code
+from lcc.storage import cache
+from lcc.storage.providers import provider_status
+
+from .kit import Queue, notice
+
+HTML = "text/html"
+NOON = 12 * 3600
+
+
+def test_a_notice_during_the_fetch_is_not_forgotten(queue: Queue) -> None:
+    queue.send(1, notice("a", "1"))
+    (row,) = queue.rows()
+    queue.send(2, notice("a", "2"))
+    recorded = queue.record(queue.fetched(row))
+    (again,) = recorded.again
+    assert again == queue.rows()[0] and again.generation > row.generation
+    assert queue.cached() == {"http://site/a text/html": "cached"}
+    # Nothing counts as told of what was fetched: the same notice again must not pass for unchanged.
+    told = queue.database.query("SELECT told_md5, told_len FROM lccurl WHERE pid = ?", [queue.pid])
+    assert told == [("", None)]
+    queue.record(queue.fetched(again, "y"))
+    assert not queue.rows()
+    queue.check_books()
+
+
+def test_a_result_of_an_earlier_life_of_the_row_is_not_taken_for_this_one(queue: Queue) -> None:
+    queue.send(1, notice("a", "1"))
+    (row,) = queue.rows()
+    queue.record(queue.fetched(row))
+    queue.send(2, notice("a", "2"))
+    recorded = queue.record(queue.fetched(row, "stale"))
+    assert len(recorded.again) == 1 and len(queue.rows()) == 1
+
+
+def test_a_result_that_comes_twice_is_recorded_once(queue: Queue) -> None:
+    queue.send(1, notice("a"), notice("b"))
+    row, other = queue.rows()
+    results = [queue.fetched(row), queue.failed(other, 404)]
+    queue.record(*results)
+    change = queue.database.now(cache.current_change)
+    recorded = queue.record(*results)
+    assert not recorded.deletes and not recorded.again
+    assert queue.database.now(cache.current_change) == change
+    assert queue.stats("errseq") == 1
+    queue.check_books()
+
+
+def test_the_same_content_keeps_the_old_file(queue: Queue) -> None:
+    queue.send(1, notice("a", "1"))
+    queue.fetch_all(now=20)
+    queue.send(2, notice("a", "2"))
+    queue.fetch_all(now=30)
+    found = queue.database.now(cache.url, queue.key("a"))
+    assert found is not None
+    assert (found.fetched_fileid, found.change, found.confirmed_time, found.fetched_time) == (1, 1, 30, 20)
+    assert queue.files_to_delete() == [2]
+    queue.send(3, notice("a", "2"))
+    assert not queue.rows()
+    # Another browse URL is a change that content users want to know, with the same file.
+    queue.send(4, notice("a", "3", burl="http://site/frame"))
+    queue.fetch_all(now=40)
+    found = queue.database.now(cache.url, queue.key("a"))
+    assert found is not None
+    assert (found.fetched_fileid, found.change, found.burl) == (1, 2, "http://site/frame")
+    queue.check_books()
+
+
+def test_new_content_gets_a_change_number_and_the_old_file_goes(queue: Queue) -> None:
+    queue.send(1, notice("a", "1"))
+    queue.record(queue.fetched(queue.rows()[0], "old"))
+    queue.send(2, notice("a", "2"))
+    queue.record(queue.fetched(queue.rows()[0], "newer"))
+    (found,) = queue.database.now(cache.urls, queue.pid, None, 10)
+    assert (found.change, found.length, found.fetched_fileid) == (2, 5, 2)
+    assert queue.files_to_delete() == [1]
+    assert queue.stats("space_used") == 5
+    queue.check_books()
+
+
+def test_retryable_errors_go_to_the_end_of_the_set_and_become_final(queue: Queue) -> None:
+    queue.send(1, notice("a"), notice("b"))
+    row, other = queue.rows()
+    for attempt in range(1, queue.settings.attempts_max):
+        recorded = queue.record(queue.failed(row, 503))
+        assert queue.rows() == [other] and recorded.requeued == {}
+        (due,) = queue.waiting().values()
+        assert recorded.retry_time == due
+        queue.check_books()
+        assert queue.open_retries(due - 1) == {} and queue.rows() == [other]
+        (place,) = queue.open_retries(due).values()
+        last = queue.rows()[-1]
+        assert (last.key, last.attempts, place) == (row.key, attempt, (last.psetid, last.seq))
+        assert last.generation > row.generation
+        row = last
+        queue.check_books()
+    recorded = queue.record(queue.failed(queue.rows()[-1], 503))
+    assert [row.notice.curl[-1] for row in queue.rows()] == ["b"]
+    status = queue.database.now(provider_status, queue.pid, 10)
+    assert [(error.code, error.url) for error in status.errors] == [(503, "http://site/a")]
+    queue.check_books()
+
+
+def test_errors_of_the_site_hold_the_provider(queue: Queue) -> None:
+    queue.send(1, notice("a"), notice("b"))
+    row, other = queue.rows()
+    recorded = queue.record(queue.failed(row, code("dns-failed")))
+    assert recorded.held == {queue.pid: code("dns-failed")}
+    # To the end of its set: one dead host does not stand before the live ones.
+    rows = queue.rows()
+    assert [(r.key, r.attempts, r.unreached) for r in rows] == [(other.key, 0, 0), (row.key, 0, 1)]
+    assert recorded.requeued == {queue.pid: (rows[1].psetid, rows[1].seq)}
+    queue.check_books()
+
+
+def test_errors_of_the_site_become_final_in_the_end(queue: Queue) -> None:
+    queue.send(1, notice("a"))
+    for _ in range(19):
+        (row,) = queue.rows()
+        assert queue.record(queue.failed(row, code("connect-refused"))).held
+    (row,) = queue.rows()
+    assert not queue.record(queue.failed(row, code("connect-refused"))).held
+    assert queue.rows() == []
+    assert queue.stats("errseq") == 1
+    queue.check_books()
+
+
+@pytest.mark.parametrize(("error", "state"), [(403, "cached"), (404, "deleted"), (410, "deleted"), (1408, "cached")])
+def test_final_errors_keep_or_delete_the_content(queue: Queue, error: int, state: str) -> None:
+    queue.send(1, notice("a", "1"))
+    queue.fetch_all()
+    queue.send(2, notice("a", "2", furl="http://site/fetch", sent='["c", "a"]'))
+    recorded = queue.record(queue.failed(queue.rows()[0], error, "really"))
+    assert recorded.deletes == (state == "deleted")
+    assert queue.cached() == {"http://site/a text/html": state}
+    status = queue.database.now(provider_status, queue.pid, 10)
+    (stored,) = status.errors
+    assert (stored.number, stored.url, stored.sent) == (1, "http://site/fetch", '["c", "a"]')
+    assert "really" in stored.text
+    queue.check_books()
+
+
+def test_errors_are_cleared_by_an_accepted_set_that_was_shown_them(queue: Queue) -> None:
+    queue.settings.__class__(errors_kept=3)
+    queue.send(1, *[notice(name) for name in "abcde"])
+    for row in queue.rows():
+        queue.record(queue.failed(row, 404))
+    status = queue.database.now(provider_status, queue.pid, 3)
+    assert (status.error_count, status.errors_upto) == (5, 5)
+    assert [error.number for error in status.errors] == [3, 4, 5]
+    queue.send(2, notice("x"), errors_upto=4)
+    status = queue.database.now(provider_status, queue.pid, 3)
+    assert (status.error_count, [error.number for error in status.errors]) == (1, [5])
+    queue.send(3, notice("y"), errors_upto=99)
+    assert queue.database.now(provider_status, queue.pid, 3).error_count == 0
+
+
+def test_only_so_many_errors_are_kept(database: object) -> None:
+    from lcc.config import QmConfig
+
+    queue = Queue(database, QmConfig(errors_kept=2))  # type: ignore[arg-type]
+    queue.send(1, *[notice(name) for name in "abcde"])
+    queue.record(*[queue.failed(row, 404) for row in queue.rows()])
+    status = queue.database.now(provider_status, queue.pid, 10)
+    assert (status.error_count, [error.number for error in status.errors]) == (5, [4, 5])
