@@ -6,7 +6,7 @@ process on simulated ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -47,6 +47,26 @@ from lcc.model import (
     UrlNotice,
     Waiting,
 )
+from lcc.model.figures import Condition, Reading
+
+# What goes on.
+
+
+class IRoleFigures(Interface):
+    """What a role tells of itself: to Prometheus, to the operator's supervisor, to whoever looks
+    (``RoleService.figures``).  Both only read, at once, in the reactor's thread, and take no longer with a hundred
+    thousand providers than with ten."""
+
+    background: Sequence[Any] = Attribute(
+        "What has to be looked at beforehand: objects with start() and stop(), called where the figures are wanted."
+    )
+
+    def figures() -> Iterable[Reading]:
+        """What its figures show now."""
+
+    def conditions() -> Iterable[Condition]:
+        """What must hold so that it can do its work, the fulfilled ones, too."""
+
 
 # Streams.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     *("domain", "protocols", "transport", "storage", "fetchers"),
-    *("users", "roles", "services", "console", "monitor"),
+    *("users", "roles", "services", "console", "metrics", "monitor"),
 )
 
 CLOCK, CHANCE, FILES, THREADS = "a clock", "chance", "files (lcc.storage.disk.Disk)", "threads (Outside.in_thread)"

@@ -21,21 +21,25 @@ from lcc.config.reading import (
     read_config,
 )
 from lcc.config.robots import BotConfig, BotmConfig
-from lcc.config.setting import MANHOLE, setting
+from lcc.config.setting import MANHOLE, METRICS, setting
+from lcc.config.watching import LogConfig, MetricsConfig
 from lcc.config.whole import DEFAULT_MIMETYPES, Config
 
 __all__ = [
     "DEFAULT_FILE",
     "DEFAULT_MIMETYPES",
     "MANHOLE",
+    "METRICS",
     "NAME_CHARS",
     "BotConfig",
     "BotmConfig",
     "Config",
     "CuConfig",
     "DatabaseConfig",
+    "LogConfig",
     "MailConfig",
     "ManholeConfig",
+    "MetricsConfig",
     "QmConfig",
     "RsConfig",
     "TlsConfig",

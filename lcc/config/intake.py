@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from lcc.config.setting import MANHOLE, setting
+from lcc.config.setting import MANHOLE, METRICS, setting
 
 
 @attrs.frozen
@@ -93,6 +93,7 @@ class UnsConfig:
         10, "wrong passwords within login_window before a provider id or an address is throttled", minimum=1
     )
     login_window: float = setting(60.0, "for failed_logins", unit="seconds", minimum=1)
+    metrics: str = setting("", METRICS)
     manhole: str = setting("", MANHOLE)
 
 
@@ -204,4 +205,5 @@ class QmConfig:
     tombstones_kept: int = setting(
         180 * 86400, "how long deletions stay visible to content users", unit="seconds", minimum=3600
     )
+    metrics: str = setting("", METRICS)
     manhole: str = setting("", MANHOLE)

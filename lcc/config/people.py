@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from lcc.config.setting import MANHOLE, setting
+from lcc.config.setting import MANHOLE, METRICS, setting
 
 
 @attrs.frozen
@@ -48,6 +48,7 @@ class CuConfig:
     wait_max: float = setting(
         120.0, "how long a content user may wait for the next change", unit="seconds", minimum=0, maximum=3600
     )
+    metrics: str = setting("", METRICS)
     manhole: str = setting("", MANHOLE)
 
 
@@ -156,6 +157,7 @@ class RsConfig:
         unit="seconds",
         minimum=0.1,
     )
+    metrics: str = setting("", METRICS)
     manhole: str = setting("", MANHOLE)
 
 
@@ -186,7 +188,7 @@ class TlsConfig:
     certificate: str = setting(
         "tls/{role}.pem",
         "the certificate of a role, with those that lead to its authority, relative to home; {role} stands for qm, "
-        "uns, botm, bot, cu or admin (lcc-admin)",
+        "uns, botm, bot, cu, admin (lcc-admin) or monitor (metrics)",
     )
     key: str = setting("tls/{role}.key", "its key, relative to home")
     public_certificate: str = setting(

@@ -20,6 +20,8 @@ DEFAULT_FILE = "lcc.toml"
 NAME_CHARS = 60
 """The longest name of a UNS, BOT-M or robot."""
 
+_ENDPOINT_KEYS = ("listen", "connect", "listen_botm", "content_listen", "parent", "listen_xml")
+
 SectionT = TypeVar("SectionT")
 
 
@@ -99,6 +101,8 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
         faults.append("mail.sender: must be a mail address where mail.host is set")
     if config.mail.user and not config.mail.password_file:
         faults.append("mail.password_file: must be set where mail.user is")
+    if config.log.format not in ("text", "json"):
+        faults.append(f"log.format = {config.log.format!r}: must be text or json")
     for where, endpoint in _manholes(config):
         if endpoint and not is_local_endpoint(endpoint):
             faults.append(
@@ -198,8 +202,8 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, fault
 
 
 def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
-    for section in ("uns", "qm", "botm", "bot", "cu", "rs", "manhole"):
-        for key in ("listen", "connect", "listen_botm", "content_listen", "parent", "listen_xml", "manhole"):
+    for section in ("uns", "qm", "botm", "bot", "cu", "rs", "manhole", "metrics"):
+        for key in (*_ENDPOINT_KEYS, "manhole", "metrics"):
             endpoint = getattr(getattr(config, section), key, "")
             if endpoint:
                 yield f"{section}.{key}", endpoint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from lcc.config.setting import MANHOLE, setting
+from lcc.config.setting import MANHOLE, METRICS, setting
 
 
 @attrs.frozen
@@ -64,6 +64,7 @@ class BotmConfig:
     verify_bytes: int = setting(
         50_000_000, "read for that verification, at most", unit="bytes per second", minimum=10_000
     )
+    metrics: str = setting("", METRICS)
     manhole: str = setting("", MANHOLE)
 
 
@@ -108,4 +109,5 @@ class BotConfig:
     file_folders: tuple[str, ...] = setting(
         (), "folders from which file: URLs may be fetched, with what is below them; relative to home; empty: none"
     )
+    metrics: str = setting("", METRICS)
     manhole: str = setting("", MANHOLE)

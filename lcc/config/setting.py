@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+METRICS = "endpoint of the metrics of this role as a process of its own: HTTP (doc/metrics.md); empty: none"
 MANHOLE = "endpoint of the console of this role: ssh, on loopback or a UNIX socket; empty: none"
 
 

@@ -11,6 +11,7 @@ from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
 from lcc.config.people import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.setting import setting
+from lcc.config.watching import LogConfig, MetricsConfig
 
 DEFAULT_MIMETYPES = (
     "text/*",
@@ -45,6 +46,8 @@ class Config:
     mail: MailConfig = attrs.field(factory=MailConfig)
     tls: TlsConfig = attrs.field(factory=TlsConfig)
     manhole: ManholeConfig = attrs.field(factory=ManholeConfig)
+    metrics: MetricsConfig = attrs.field(factory=MetricsConfig)
+    log: LogConfig = attrs.field(factory=LogConfig)
     source: Path | None = attrs.field(default=None, metadata={"internal": True})
 
     def endpoint(self, text: str) -> str:

@@ -8,10 +8,12 @@ from twisted.internet.defer import Deferred
 from lcc.config import Config
 from lcc.roles.bot.desk import BotDesk
 from lcc.roles.bot.engine import Robot
+from lcc.roles.bot.figures import BotFigures
 from lcc.roles.bot.listening import ListeningRobot, TypistFactory
 from lcc.services.common import RoleOptions, RoleService
 from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
+from lcc.services.watching import watched
 from lcc.storage.content import AttemptFolder
 from lcc.storage.named import NamedFolder
 from lcc.transport.links import PortService, RetryPolicy, link_service
@@ -42,7 +44,7 @@ def build(config: Config, outside: Outside) -> RoleService:
     fetchers = outside.fetchers(reactor, settings)
     robot = Robot(settings.name, settings.concurrency, reactor, fetchers, attempts.sink, outside.token())
     policy = RetryPolicy(outside.chance.random)
-    services = RoleService("bot", BotDesk(robot))
+    services = RoleService("bot", BotDesk(robot), BotFigures(robot))
     for service in (
         _Fetching(robot),
         link_service(reactor, endpoint(config, "bot.connect"), robot.link_factory(policy.good_hello), policy),
@@ -66,5 +68,8 @@ def build_listening(config: Config, outside: Outside) -> MultiService:
 
 def makeService(options: Options, outside: Outside | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    make = build_listening if options["listen"] else build
-    return make(options.config, outside or real_outside())
+    config, outside = options.config, outside or real_outside()
+    if options["listen"]:
+        return build_listening(config, outside)
+    role = build(config, outside)
+    return watched(role, config, outside, "bot.metrics", role)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
-from twisted.application.service import Service
+from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocolFactory
 
@@ -13,10 +13,12 @@ from lcc.config import Config, content_address
 from lcc.roles.botm.content_port import ContentPort, content_factory
 from lcc.roles.botm.desk import BotmDesk, RelayDesk
 from lcc.roles.botm.engine import BotMaster
+from lcc.roles.botm.figures import BotmFigures, RelayFigures
 from lcc.roles.botm.relay import Relay
 from lcc.services.common import RoleOptions, RoleService
 from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
+from lcc.services.watching import watched
 from lcc.storage.content import ContentFolder
 from lcc.storage.durable import DurableCounter
 from lcc.storage.synced import ContentSync
@@ -85,9 +87,10 @@ def build(config: Config, outside: Outside) -> RoleService:
     link: IProtocolFactory
     owned: Service
     desk: BotmDesk | RelayDesk
+    figures: BotmFigures | RelayFigures
     if settings.serves == "botms":
         relay = Relay(settings, reactor, run, frozenset(["botm" if settings.parent else "qm"]))
-        owned, desk = _Relaying(relay), RelayDesk(relay)
+        owned, desk, figures = _Relaying(relay), RelayDesk(relay), RelayFigures(relay)
         port, link = relay.branch_factory(), relay.link_factory(policy.good_hello)
         content_port = ContentPort(None, None, relay.content_of, http, reactor, stall_seconds)
     else:
@@ -100,7 +103,7 @@ def build(config: Config, outside: Outside) -> RoleService:
         )
         sync = ContentSync(content.path, outside.boot_id(), outside.disk)
         engine = BotMaster(settings, reactor, content, sync, outside.in_thread, run)
-        owned, desk = _Content(content, sync, engine), BotmDesk(engine)
+        owned, desk, figures = _Content(content, sync, engine), BotmDesk(engine), BotmFigures(engine, content)
         port, link = engine.robot_factory(), engine.link_factory(policy.good_hello)
         content_port = ContentPort(content, engine, lambda _: "", http, reactor, stall_seconds)
     factory = content_factory(
@@ -111,21 +114,25 @@ def build(config: Config, outside: Outside) -> RoleService:
         settings.content_connections_per_address,
     )
     limited = LimitedFactory(port, settings.robots_max, settings.serves, settings.robots_per_address)
-    services = RoleService("botm", desk)
+    services = RoleService("botm", desk, figures)
     for service in (
         outside.lock(config.home / "botm.lock"),
         owned,
-        PortService(reactor, endpoint(config, "botm.listen"), limited),
+        PortService(reactor, endpoint(config, "botm.listen"), limited, "botm.listen"),
         link_service(reactor, endpoint(config, "botm.parent" if settings.parent else "botm.connect"), link, policy),
         _Serving(factory, http),
     ):
         service.setServiceParent(services)
     if settings.content_listen:
-        PortService(reactor, endpoint(config, "botm.content_listen"), factory).setServiceParent(services)
+        PortService(
+            reactor, endpoint(config, "botm.content_listen"), factory, "botm.content_listen"
+        ).setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services
 
 
-def makeService(options: Options, outside: Outside | None = None) -> RoleService:
+def makeService(options: Options, outside: Outside | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    return build(options.config, outside or real_outside())
+    outside = outside or real_outside()
+    role = build(options.config, outside)
+    return watched(role, options.config, outside, "botm.metrics", role)

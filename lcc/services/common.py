@@ -13,6 +13,7 @@ from twisted.python import usage
 
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError
+from lcc.interfaces import IRoleFigures
 from lcc.storage.disk import Disk
 from lcc.storage.durable import make_folder_durably
 
@@ -56,14 +57,16 @@ class RoleService(MultiService):
 
     :ivar name: of the role.
     :ivar desk: what it shows and takes at the console (:mod:`lcc.console.helpers`).
+    :ivar figures: what it tells of itself (:mod:`lcc.metrics`).
     """
 
     name: str
 
-    def __init__(self, name: str, desk: Any) -> None:
+    def __init__(self, name: str, desk: Any, figures: IRoleFigures) -> None:
         super().__init__()
         self.setName(name)
         self.desk = desk
+        self.figures = figures
 
     def startService(self) -> None:
         if os.geteuid() == 0:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twisted.application.service import Service
+from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config, unix_socket_path
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
+from lcc.services.watching import watched
 from lcc.storage.database import DatabaseService
+from lcc.storage.probe import DatabaseProbe
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.transport.wires import certificate_files, endpoint
 from lcc.users.content import ContentClient
 from lcc.users.desk import CuDesk, CuEngine
+from lcc.users.figures import CuFigures
 from lcc.users.packages.production import Where, Workshop
 from lcc.users.questions import Questions
 from lcc.users.watcher import ChangeWatcher
@@ -74,7 +77,9 @@ def build(config: Config, outside: Outside) -> RoleService:
         certificates,
     )
     workshop = Workshop(reactor, where, settings.packages_max, outside.now)
-    services = RoleService("cu", CuDesk(CuEngine(questions, watcher, workshop)))
+    engine = CuEngine(questions, watcher, workshop)
+    figures = CuFigures(engine, database.counts, DatabaseProbe(database.interact, reactor))
+    services = RoleService("cu", CuDesk(engine), figures)
     for service in (
         HomeService(config.home, outside.disk),
         HomeService(where.temporary, outside.disk),
@@ -88,14 +93,14 @@ def build(config: Config, outside: Outside) -> RoleService:
         site = build_site(
             questions, watcher, content, workshop, settings, _without_token(config, settings.listen), reactor
         )
-        PortService(reactor, endpoint(config, "cu.listen"), site).setServiceParent(services)
+        PortService(reactor, endpoint(config, "cu.listen"), site, "cu.listen").setServiceParent(services)
     if settings.listen_xml:
         users = XmlUsers(questions, watcher, content, settings, _without_token(config, settings.listen_xml), reactor)
         limited = LimitedFactory(
             users, settings.connections_max, "content users over XML", settings.connections_per_address
         )
         _AtStop(users.drop_all).setServiceParent(services)
-        PortService(reactor, endpoint(config, "cu.listen_xml"), limited).setServiceParent(services)
+        PortService(reactor, endpoint(config, "cu.listen_xml"), limited, "cu.listen_xml").setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services
 
@@ -105,6 +110,8 @@ def _without_token(config: Config, port: str) -> str:
     return config.cu.without_token or ("content" if unix_socket_path(config.endpoint(port)) else "nothing")
 
 
-def makeService(options: Options, outside: Outside | None = None) -> RoleService:
+def makeService(options: Options, outside: Outside | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    return build(options.config, outside or real_outside())
+    outside = outside or real_outside()
+    role = build(options.config, outside)
+    return watched(role, options.config, outside, "cu.metrics", role)

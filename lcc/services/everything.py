@@ -10,9 +10,10 @@ from twisted.application.service import MultiService
 
 from lcc.config import Config
 from lcc.services import bot, botm, cu, qm, rs, uns
-from lcc.services.common import HomeService, RoleOptions
+from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
+from lcc.services.watching import watched
 
 
 class Options(RoleOptions):
@@ -25,6 +26,11 @@ def build(config: Config, outside: Outside) -> MultiService:
     They may start in any order; in this one nobody has to try twice.  They stop in the reverse order, so that nothing
     new comes in while the others finish.
     """
+    everything, _ = _build(config, outside)
+    return everything
+
+
+def _build(config: Config, outside: Outside) -> tuple[MultiService, list[RoleService]]:
     everything = MultiService()
     HomeService(config.home, outside.disk).setServiceParent(everything)
     chosen = (qm, botm, bot, cu, uns, *((rs,) if config.rs.listen else ()))
@@ -32,9 +38,11 @@ def build(config: Config, outside: Outside) -> MultiService:
     for services in roles:
         services.setServiceParent(everything)
     add_console(everything, config, outside.reactor, config.manhole.listen, *roles)
-    return everything
+    return everything, roles
 
 
 def makeService(options: Options, outside: Outside | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    return build(options.config, outside or real_outside())
+    config, outside = options.config, outside or real_outside()
+    everything, roles = _build(config, outside)
+    return watched(everything, config, outside, "metrics.listen", *roles)

@@ -22,6 +22,7 @@ from twisted.internet.threads import deferToThreadPool
 from lcc.config import BotConfig
 from lcc.fetchers.registry import build_fetchers
 from lcc.interfaces import IFetcher
+from lcc.metrics.supervisor import Supervisor, own_supervisor
 from lcc.storage.database import Database
 from lcc.storage.disk import DISK, Disk
 from lcc.storage.synced import boot_id
@@ -41,6 +42,7 @@ class Outside:
     :ivar lock: makes the service that holds this lock file.
     :ivar boot_id: names this boot of the machine (:func:`lcc.storage.synced.boot_id`).
     :ivar fetchers: URL scheme -> fetcher, for this reactor and configuration.
+    :ivar supervisor: who has started this process and wants to hear how it is; None: nobody.
     """
 
     reactor: Any
@@ -52,6 +54,7 @@ class Outside:
     lock: Callable[[Path], IService]
     boot_id: Callable[[], str]
     fetchers: Callable[[Any, BotConfig], dict[str, IFetcher]]
+    supervisor: Supervisor | None = None
 
     def in_thread(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
         """Call a function that blocks, in a thread of the reactor."""
@@ -78,4 +81,5 @@ def real_outside(reactor: Any = None) -> Outside:
         lock=LockService,
         boot_id=boot_id,
         fetchers=build_fetchers,
+        supervisor=own_supervisor(),
     )

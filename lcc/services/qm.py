@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from twisted.application.service import Service
+from twisted.application.service import MultiService, Service
+from twisted.internet.defer import Deferred
 
 from lcc.config import Config
 from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
+from lcc.model.survey import Survey
 from lcc.roles.qm.desk import QmDesk
 from lcc.roles.qm.engine import QmEngine
+from lcc.roles.qm.figures import QmFigures
+from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
+from lcc.services.watching import watched
 from lcc.storage.database import DatabaseService
 from lcc.storage.queue import QueueStore
+from lcc.storage.survey import survey
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.transport.wires import endpoint
@@ -46,13 +52,19 @@ def build(config: Config, outside: Outside) -> RoleService:
     timeslots = TimeSlots(config.slots, config.slot_seconds, config.timezone)
     store = QueueStore(database, QueueRules.configured(settings, timeslots), settings)
     engine = QmEngine(store, settings, reactor, outside.now, chance.random, reactor.stop, timeslots)
-    services = RoleService("qm", QmDesk(engine))
+    watch = config.metrics
+
+    def look() -> Deferred[Survey]:
+        return database.interact(survey, int(outside.now()), watch.providers_shown, LAG_SECONDS)
+
+    figures = QmFigures(engine, database.counts, Surveyor(look, reactor, watch.survey_interval))
+    services = RoleService("qm", QmDesk(engine), figures)
 
     def limited(for_uns: bool, what: str) -> LimitedFactory:
         limits = settings.connections_max, what, settings.connections_per_address
         return LimitedFactory(engine.factory(for_uns), *limits)
 
-    port = PortService(reactor, endpoint(config, "qm.listen"), limited(True, "UNSes and BOT-Ms"))
+    port = PortService(reactor, endpoint(config, "qm.listen"), limited(True, "UNSes and BOT-Ms"), "qm.listen")
     for service in (
         HomeService(config.home, outside.disk),
         outside.lock(config.home / "qm.lock"),
@@ -63,12 +75,16 @@ def build(config: Config, outside: Outside) -> RoleService:
         service.setServiceParent(services)
     if settings.listen_botm:
         engine.upkeep.intake.port = port  # without another one, BOT-Ms need it, whatever happens
-        botm_port = PortService(reactor, endpoint(config, "qm.listen_botm"), limited(False, "BOT-Ms"))
+        botm_port = PortService(
+            reactor, endpoint(config, "qm.listen_botm"), limited(False, "BOT-Ms"), "qm.listen_botm"
+        )
         botm_port.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services
 
 
-def makeService(options: Options, outside: Outside | None = None) -> RoleService:
+def makeService(options: Options, outside: Outside | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    return build(options.config, outside or real_outside())
+    outside = outside or real_outside()
+    role = build(options.config, outside)
+    return watched(role, options.config, outside, "qm.metrics", role)

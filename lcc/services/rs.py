@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from zoneinfo import available_timezones
 
-from twisted.application.service import Service
+from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config
 from lcc.errors import ConfigError
 from lcc.roles.rs.assembly import Assembly, Means
 from lcc.roles.rs.desk import RsDesk
+from lcc.roles.rs.figures import RsFigures
 from lcc.roles.rs.web.site import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
+from lcc.services.watching import watched
 from lcc.storage.database import DatabaseService
+from lcc.storage.probe import DatabaseProbe
 from lcc.transport.links import PortService
 from lcc.transport.wires import endpoint
 
@@ -59,19 +62,23 @@ def build(config: Config, outside: Outside) -> RoleService:
     assembly = Assembly(config, database, means)
     zones = tuple(sorted(available_timezones()))
     site = build_site(assembly.registrar, settings, outside.token, zones, settings.url.startswith("https:"), reactor)
-    services = RoleService("rs", RsDesk(assembly.registrar))
+    registrar = assembly.registrar
+    figures = RsFigures(registrar, database.counts, DatabaseProbe(database.interact, reactor))
+    services = RoleService("rs", RsDesk(registrar), figures)
     for service in (
         HomeService(config.home, outside.disk),
         outside.lock(config.home / "rs.lock"),
         DatabaseService(database),
         _Registering(assembly),
-        PortService(reactor, endpoint(config, "rs.listen"), site),
+        PortService(reactor, endpoint(config, "rs.listen"), site, "rs.listen"),
     ):
         service.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services
 
 
-def makeService(options: Options, outside: Outside | None = None) -> RoleService:
+def makeService(options: Options, outside: Outside | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    return build(options.config, outside or real_outside())
+    outside = outside or real_outside()
+    role = build(options.config, outside)
+    return watched(role, options.config, outside, "rs.metrics", role)

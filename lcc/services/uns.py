@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from twisted.application.service import Service
+from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config
 from lcc.roles.uns.desk import UnsDesk
 from lcc.roles.uns.engine import Uns
+from lcc.roles.uns.figures import UnsFigures
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
+from lcc.services.watching import watched
 from lcc.storage.database import DatabaseService
 from lcc.storage.providers import ProviderReader
 from lcc.storage.sessions import SessionStore, open_session_store
@@ -64,20 +66,22 @@ def build(config: Config, outside: Outside) -> RoleService:
         policy.good_hello,
         config.slots,
     )
-    services = RoleService("uns", UnsDesk(uns))
+    services = RoleService("uns", UnsDesk(uns), UnsFigures(uns, database.counts))
     for service in (
         HomeService(config.home, outside.disk),
         outside.lock(config.home / "uns.lock"),
         DatabaseService(database),
         _Engine(uns, sessions),
         link_service(reactor, endpoint(config, "uns.connect"), uns.forwarder, policy),
-        PortService(reactor, endpoint(config, "uns.listen"), uns),
+        PortService(reactor, endpoint(config, "uns.listen"), uns, "uns.listen"),
     ):
         service.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services
 
 
-def makeService(options: Options, outside: Outside | None = None) -> RoleService:
+def makeService(options: Options, outside: Outside | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    return build(options.config, outside or real_outside())
+    outside = outside or real_outside()
+    role = build(options.config, outside)
+    return watched(role, options.config, outside, "uns.metrics", role)

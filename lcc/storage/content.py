@@ -105,6 +105,16 @@ class ContentFolder:
             self._disk.patch(f"{self._root}/{MARK}", 0, text, create=True)
             self.mark = (epoch, change)
 
+    @property
+    def free_bytes(self) -> int | None:
+        """Of its disk, when it was looked at last; None: it was not."""
+        return self._room.free_bytes
+
+    @property
+    def reserve_bytes(self) -> int:
+        """Of its disk, that are kept free."""
+        return self._room.reserve_bytes
+
     def no_room(self, tried: bool) -> str:
         """Why no content can be stored at present; empty: it can be.
 

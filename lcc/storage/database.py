@@ -23,6 +23,7 @@ from twisted.internet.threads import deferToThreadPool
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
 from lcc.storage.dialects import Dialect, SqliteDialect, dialect_for
+from lcc.storage.figures import DatabaseCounts
 from lcc.storage.migrations import MAIN, migrate
 from lcc.storage.retry import ConnectionHolder, RetryPolicy, run_retrying
 
@@ -86,8 +87,9 @@ class Database:
     ) -> None:
         self.dialect = dialect_for(url, home, settings)
         self._reactor = reactor
+        self.counts = DatabaseCounts()
         self._closing = threading.Event()
-        self._policy = RetryPolicy(settings.retries, random, self._closing.wait)
+        self._policy = RetryPolicy(settings.retries, random, self._closing.wait, self.counts.failed)
         self._schema = _Schema(self.dialect, random, series)
         self._writer: adbapi.ConnectionPool | None = None
         self._readers: adbapi.ConnectionPool | None = None
@@ -151,8 +153,10 @@ class Database:
         )
         done: Deferred[None] = Deferred()
         self._running.add(done)
+        begun = self._reactor.seconds()
 
         def ended(outcome: Any) -> Any:
+            self.counts.ended(write, self._reactor.seconds() - begun)
             self._running.discard(done)
             done.callback(None)
             return outcome

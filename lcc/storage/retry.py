@@ -121,11 +121,13 @@ class RetryPolicy:
     :ivar retries: tries after the first one.
     :ivar random: jitter; a delay is between half and all of its nominal length.
     :ivar wait: wait for so many seconds; True: the database is being closed, give up.
+    :ivar counted: called with what each attempt that has failed was (``Trouble.value``), in the thread that tried.
     """
 
     retries: int
     random: Random
     wait: Callable[[float], bool]
+    counted: Callable[[str], None] = lambda trouble: None
 
     def delay_seconds(self, failures: int) -> float:
         """The delay after so many failures (1: the first)."""
@@ -164,6 +166,7 @@ def run_retrying(
             if trouble is None:
                 raise
             failures += 1
+            policy.counted(trouble.value)
             reason = dialect.reason(error)
             if trouble is Trouble.FULL:
                 reason = f"{reason}; {dialect.remedy()}"

@@ -30,10 +30,12 @@ class Room:
 
     def __init__(self, folder: Path, reserve_bytes: int, setting: str, disk: Disk = DISK) -> None:
         self._folder = folder
-        self._reserve_bytes = reserve_bytes
         self._setting = setting
         self._disk = disk
         self._reached = False
+        self.reserve_bytes = reserve_bytes
+        self.free_bytes: int | None = None
+        """When it was looked at last; None: it was not."""
 
     def missing(self, probe: Path | None = None) -> str:
         """Why nothing more should be put there; empty: there is room.
@@ -50,11 +52,12 @@ class Room:
             return (
                 f"{self._folder}: its disk takes no more files (it has no inodes left): remove files from that disk"
             )
-        wanted = self._reserve_bytes * (AGAIN_SHARE if self._reached else 1)
+        self.free_bytes = space.free_bytes
+        wanted = self.reserve_bytes * (AGAIN_SHARE if self._reached else 1)
         self._reached = space.free_bytes < wanted
         if self._reached:
             return (
-                f"{self._folder}: {space.free_bytes:,} bytes are free on its disk, and {self._reserve_bytes:,} are "
+                f"{self._folder}: {space.free_bytes:,} bytes are free on its disk, and {self.reserve_bytes:,} are "
                 f"kept free ({self._setting}): make room on that disk"
             )
         return "" if probe is None else self._try(probe)

@@ -173,10 +173,29 @@ class GuardedChannel(HTTPChannel):
         return self.transport
 
 
+class HttpCounts:
+    """Answers of a site since the start.
+
+    :ivar by_status: class of status, such as ``2xx`` -> how many there were.
+    :ivar sent_bytes: of their bodies.
+    """
+
+    def __init__(self) -> None:
+        self.by_status = dict.fromkeys(("2xx", "3xx", "4xx", "5xx"), 0)
+        self.sent_bytes = 0
+
+    def ended(self, status: int, sent_bytes: int) -> None:
+        """One has left."""
+        name = f"{min(max(status // 100, 2), 5)}xx"
+        self.by_status[name] += 1
+        self.sent_bytes += sent_bytes
+
+
 class GuardedSite(Site):
     """A site of such connections, without an access log: what is asked for is nobody's business.
 
     :param reactor: a clock.
+    :ivar counts: what it has answered.
     """
 
     protocol = GuardedChannel  # type: ignore[assignment]  # Twisted's makes HTTPChannels and HTTP/2
@@ -184,8 +203,13 @@ class GuardedSite(Site):
     displayTracebacks = False
     noisy = False
 
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.counts = HttpCounts()
+
     def acceptableProtocols(self) -> list[bytes]:
         return [b"http/1.1"]
 
     def log(self, request: Any) -> None:
-        """Nothing."""
+        """Count it."""
+        self.counts.ended(request.code, request.sentLength)

@@ -99,6 +99,16 @@ class LimitedFactory(WrappingFactory):
         super().unregisterProtocol(p)
         self._shares.leave(p.party)
 
+    @property
+    def connections(self) -> int:
+        """That there are now."""
+        return self._shares.total
+
+    @property
+    def refused(self) -> int:
+        """Connections that were refused since the start."""
+        return self._refused
+
     def drop_all(self) -> None:
         """End all connections."""
         for protocol in list(self.protocols):

@@ -157,14 +157,18 @@ class PortService(MultiService):
 
     :param endpoint: an endpoint string; a stale ``unix:`` socket is removed first (the role holds its lock).  A
         socket is for this user alone, unless the string says another mode.
+    :param setting: table and key of ``lcc.toml`` that name the endpoint: the port's name in figures; empty: none.
     """
 
-    def __init__(self, reactor: Any, endpoint: str, factory: IProtocolFactory) -> None:
+    def __init__(self, reactor: Any, endpoint: str, factory: IProtocolFactory, setting: str = "") -> None:
         super().__init__()
         self._reactor = reactor
         self._endpoint = _private(endpoint)
-        self._factory = factory
+        self.factory = factory
+        self.setting = setting
         self._port: StreamServerEndpointService | None = None
+        self.is_closed_for_now = False
+        """It was closed by :meth:`close_port`."""
 
     @property
     def is_open(self) -> bool:
@@ -185,14 +189,16 @@ class PortService(MultiService):
         """Listen; nothing happens if the port is open."""
         if self._port is not None:
             return
+        self.is_closed_for_now = False
         _remove_stale_socket(self._endpoint)
-        port = StreamServerEndpointService(_parsed(serverFromString, self._reactor, self._endpoint), self._factory)
+        port = StreamServerEndpointService(_parsed(serverFromString, self._reactor, self._endpoint), self.factory)
         port._raiseSynchronously = True  # as strports.service does: fail loudly on a taken port
         self._port = port
         port.setServiceParent(self)
 
     def close_port(self) -> Deferred[Any]:
         """Stop listening; established connections stay."""
+        self.is_closed_for_now = True
         port, self._port = self._port, None
         if port is None:
             return succeed(None)

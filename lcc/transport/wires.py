@@ -47,6 +47,12 @@ def _port(setting: str, *peers: str) -> Wire:
     return Wire(setting, setting.partition(".")[0], True, frozenset(peers) or None)
 
 
+def _metrics(setting: str) -> Wire:
+    """Whatever the role, it shows the same certificate there, and Prometheus one of the same kind: it is good for
+    nothing else."""
+    return Wire(setting, "monitor", True, frozenset(["monitor"]))
+
+
 def _link(setting: str, *peers: str) -> Wire:
     return Wire(setting, setting.partition(".")[0], False, frozenset(peers))
 
@@ -67,6 +73,8 @@ WIRES: dict[str, Wire] = {
         _port("cu.listen"),
         _port("cu.listen_xml"),
         _port("rs.listen"),
+        *(_metrics(f"{role}.metrics") for role in ("uns", "qm", "botm", "bot", "cu", "rs")),
+        _metrics("metrics.listen"),
     )
 }
 """All of them, by their settings."""
@@ -110,6 +118,8 @@ def _danger(wire: Wire) -> str:
         return "whoever reaches this port has URLs fetched"
     if wire.setting == "botm.content_listen":
         return "whoever reaches this port can read all content"
+    if wire.role == "monitor":
+        return "whoever reaches this port can read what goes on here"
     peers = " or ".join(sorted(wire.peers or ()))
     if wire.listens:
         return f"whoever reaches this port can pose as {peers}"

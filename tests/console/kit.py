@@ -15,9 +15,11 @@ from twisted.application.service import MultiService
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.utils import getProcessOutputAndValue
+from zope.interface import implementer
 
 from lcc.config import parse_config
 from lcc.domain.wording import Lines
+from lcc.interfaces import IRoleFigures
 from lcc.services.common import RoleService
 from lcc.services.manhole import ManholeService
 
@@ -62,6 +64,19 @@ class OnlyEst:
 
     def est(self) -> Lines:
         return [("state", "well")]
+
+
+@implementer(IRoleFigures)
+class NoFigures:
+    """Nothing to tell."""
+
+    background = ()
+
+    def figures(self) -> tuple[()]:
+        return ()
+
+    def conditions(self) -> tuple[()]:
+        return ()
 
 
 def make_key(path: Path) -> str:
@@ -124,7 +139,7 @@ def running(home: Path, settings: str = "", *, port: int = 0, names: tuple[str, 
         keys.write_text("# operators\n\n" + make_key(home / "key"))
         keys.chmod(0o600)
     desk = FakeDesk()
-    roles = tuple(RoleService(name, desk if name == "qm" else OnlyEst()) for name in names)
+    roles = tuple(RoleService(name, desk if name == "qm" else OnlyEst(), NoFigures()) for name in names)
     process = MultiService()
     for role in roles:
         role.setServiceParent(process)

@@ -28,7 +28,10 @@ from tests.transport.tls_kit import (
     string,
 )
 
-PORTS = [*(wire for wire in WIRES.values() if wire.listens and wire.peers is not None), CENTRAL]
+PORTS = [
+    *(wire for wire in WIRES.values() if wire.listens and wire.peers is not None and wire.role != "monitor"),
+    *(CENTRAL, WIRES["metrics.listen"]),  # those of metrics are all alike
+]
 LINKS = [wire for wire in WIRES.values() if not wire.listens]
 ANY = "+".join(ROLES)
 LINKS_ONLY = ("uns", "cu", "admin")

@@ -70,10 +70,10 @@ def test_a_wire_that_leaves_the_machine_is_tls_or_insecure(setting: str) -> None
 
 def test_every_endpoint_of_the_configuration_is_in_the_table() -> None:
     """A new one has to say who may be at its other end."""
-    kinds = ("listen", "connect", "parent")
+    kinds = ("listen", "connect", "parent", "metrics")
     settings = {
         f"{section}.{name}"
-        for section in ("uns", "qm", "botm", "bot", "cu", "rs")
+        for section in ("uns", "qm", "botm", "bot", "cu", "rs", "metrics")
         for name in vars_of(getattr(Config(), section))
         if any(kind in name.split("_") for kind in kinds) and name not in {"listen_files", "connect_timeout"}
     }

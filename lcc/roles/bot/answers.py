@@ -67,14 +67,12 @@ def failed(fetch: Fetch, error: BaseException | None, elapsed_ms: int, wire_byte
 
     FetchError says what happened; OSError: the content could not be stored; anything else is a fault of the robot.
     """
-    status = 0
+    status, code = 0, error_code(error)
     if isinstance(error, FetchError):
-        code, detail = error.code, error.detail
+        detail = error.detail
         status = code if code < 600 else 0
-    elif isinstance(error, OSError):
-        code, detail = CODES["store-failed"], str(error)
     else:
-        code, detail = CODES["robot-error"], type(error).__name__
+        detail = str(error) if isinstance(error, OSError) else type(error).__name__
     return Done(
         number=0,
         id=fetch.id,
@@ -87,6 +85,13 @@ def failed(fetch: Fetch, error: BaseException | None, elapsed_ms: int, wire_byte
         wire_bytes=wire_bytes,
         elapsed_ms=elapsed_ms,
     ).to_xml()
+
+
+def error_code(error: BaseException | None) -> int:
+    """Of a fetch that ended with this exception, in the error table."""
+    if isinstance(error, FetchError):
+        return error.code
+    return CODES["store-failed" if isinstance(error, OSError) else "robot-error"]
 
 
 def _whole(text: str) -> str:

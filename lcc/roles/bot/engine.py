@@ -42,6 +42,7 @@ from lcc.roles.bot.closing import close_all
 from lcc.roles.bot.job import Job
 from lcc.roles.bot.link import BotLink, BotLinkFactory
 from lcc.roles.bot.redirects import Redirects
+from lcc.roles.bot.tally import Tally
 
 _log = Logger()
 
@@ -78,6 +79,7 @@ class Robot:
         self._fetchers = fetchers
         self._sinks = sinks
         self._redirects = Redirects()
+        self.tally = Tally()
         self._link: BotLink | None = None
         self._running: dict[int, Job] = {}
         self._waiting: deque[Job] = deque()
@@ -257,6 +259,7 @@ class Robot:
         if self._running.get(job.fetch.pid) is not job:
             return  # it was abandoned
         del self._running[job.fetch.pid]
+        self.tally.ended(job.code, job.unchanged, job.wire_bytes, job.stored_bytes, job.seconds)
         self._answer(job, answer)
         self._start()
 
@@ -275,6 +278,7 @@ class Robot:
             self._answer(job, job.never_started())
         for job in list(self._running.values()):
             if job.told_to_end:
+                self.tally.abandoned += 1
                 self._ended(job.abandon(), job)
             elif now >= job.lease_end:
                 job.end(FetchError("deadline", "the order's time was over"))

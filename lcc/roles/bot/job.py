@@ -28,6 +28,9 @@ class Job:
     :ivar link: the connection that it came by; its answer goes back by no other.
     :ivar lease_end: clock time when it is given up.
     :ivar start_by: clock time from which it is too late to begin: its hours are over.
+    :ivar code: once it has ended: its error, 0: none.
+    :ivar unchanged: once it has ended: the stored content is still the right one.
+    :ivar wire_bytes: once it has ended: what had travelled.
     """
 
     __slots__ = (
@@ -36,11 +39,13 @@ class Job:
         "_ended_for",
         "_fetching",
         "_sink",
-        "_wire_bytes",
+        "code",
         "fetch",
         "lease_end",
         "link",
         "start_by",
+        "unchanged",
+        "wire_bytes",
     )
 
     def __init__(self, fetch: Fetch, link: BotLink, clock: IReactorTime) -> None:
@@ -51,7 +56,9 @@ class Job:
         sent = link.sent_seconds(fetch.sent_ms)
         self.lease_end = sent + fetch.lease_seconds
         self.start_by = inf if fetch.start_seconds is None else sent + fetch.start_seconds
-        self._wire_bytes = 0
+        self.code = 0
+        self.unchanged = False
+        self.wire_bytes = 0
         self._sink: IAttemptFile | None = None
         self._fetching: Deferred[Fetched] | None = None
         self._ended_for: FetchError | None = None
@@ -65,6 +72,16 @@ class Job:
     def size_bytes(self) -> int:
         """What was written so far."""
         return 0 if self._sink is None else self._sink.size_bytes
+
+    @property
+    def stored_bytes(self) -> int:
+        """Once it has ended: of the content that it has stored."""
+        return 0 if self.code or self.unchanged else self.size_bytes
+
+    @property
+    def seconds(self) -> float:
+        """Since it was begun."""
+        return max(0.0, self._clock.seconds() - self._begun)
 
     def start(
         self, fetcher: IFetcher | None, sinks: Callable[[str], IAttemptFile], rule: Callable[[str], Follow]
@@ -132,13 +149,14 @@ class Job:
         return answers.failed(self.fetch, FetchError("deadline", "it waited in the robot too long"), 0)
 
     def _fetched(self, fetched: Fetched) -> str:
-        self._wire_bytes = fetched.wire_bytes
+        self.wire_bytes = fetched.wire_bytes
         sink = self._sink
         assert sink is not None
         if fetched.unchanged:
             if not self.fetch.stored:
                 raise FetchError("bad-response", "not modified, but it was not asked that")
             sink.discard()
+            self.unchanged = True
             return answers.unchanged(self.fetch, fetched, self._elapsed_ms())
         if fetched.status and not 200 <= fetched.status < 300:
             raise FetchError.from_status(fetched.status)
@@ -151,12 +169,13 @@ class Job:
         if self._sink is not None:
             self._sink.discard()
         error = failure.value
-        wire_bytes = getattr(error, "wire_bytes", 0) or self._wire_bytes
+        self.wire_bytes = getattr(error, "wire_bytes", 0) or self.wire_bytes
         if self._ended_for is not None:
             error = self._ended_for
         elif not isinstance(error, (FetchError, OSError)):
             _log.failure("The robot failed on {url}", failure=failure, url=self.fetch.url)
-        return answers.failed(self.fetch, error, self._elapsed_ms(), wire_bytes)
+        self.code = answers.error_code(error)
+        return answers.failed(self.fetch, error, self._elapsed_ms(), self.wire_bytes)
 
     def _elapsed_ms(self) -> int:
-        return max(0, int((self._clock.seconds() - self._begun) * 1000))
+        return int(self.seconds * 1000)

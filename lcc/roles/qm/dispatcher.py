@@ -23,6 +23,7 @@ from math import inf
 from twisted.logger import Logger
 
 from lcc.domain.keys import pid_of
+from lcc.domain.results import ResultCounts
 from lcc.errors import StreamError, code
 from lcc.model import FetchResult, QueueRow
 from lcc.protocols.hello import Hello
@@ -76,6 +77,7 @@ class Dispatcher:
         site_rate: int = 0,
     ) -> None:
         self.machines: dict[int, Machine] = {}
+        self.results = ResultCounts()
         self.orders_sent = 0
         self.orders_lost = 0
         self.leases_passed = 0
@@ -176,6 +178,7 @@ class Dispatcher:
             if order is not None:
                 result = FetchResult(order.pid, order.key, order.generation, _ROBOT_ERROR, detail="unusable result")
         if result is not None:
+            self.results.ended(result.code, bool(result.unchanged), result.wire_bytes, result.size_bytes)
             wall = self._wall_clock()
             if self._site_rate:
                 self._scheduler.delays.charge(SITE, result.wire_bytes, self._site_rate, wall)

@@ -131,6 +131,8 @@ class QmEngine:
         self.run = 0
         """The run of this queue manager; 0 until it has claimed the database."""
         self.started = False
+        self.ticked = 0.0
+        """When what is done every second was done last, on the clock."""
         self.paused_since: int | None = None
         """Since when an operator has it give out no orders (seconds since 1970); None: it does."""
         self.sets_answered = 0
@@ -179,6 +181,7 @@ class QmEngine:
         self.deleter.enable()
         for absorber in list(self._absorbers):
             absorber.enable()
+        self.ticked = self.clock.seconds()
         self._tick_loop.start(TICK_SECONDS, now=False)
         self.upkeep.started(claim)
         self.pump()
@@ -419,7 +422,9 @@ class QmEngine:
 
     def _tick(self) -> None:
         try:
-            self._tick_once(self.clock.seconds())
+            now = self.clock.seconds()
+            self._tick_once(now)
+            self.ticked = now
         except Exception:
             _log.failure("What is done every second has failed")  # and is done again in a second
 

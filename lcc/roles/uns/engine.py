@@ -100,6 +100,7 @@ class Uns(Factory):
         self.forwarder = Forwarder(
             spool, clock, in_thread, settings.answer_timeout, self.counters, self.full_sets, good_hello
         )
+        self.started = False
         self.paused_since: int | None = None
         """Since when an operator has it take no sets (seconds since 1970); None: it does."""
         self._slow_until = self._failing_until = 0.0
@@ -117,6 +118,7 @@ class Uns(Factory):
         :raises OSError: the spool's folder cannot be used.
         """
         left = self.spool.open()
+        self.started = True
         self.forwarder.load(left)
         _log.info(
             "Spool {folder}, epoch {epoch}: {count} sets, {size} bytes",
@@ -150,9 +152,12 @@ class Uns(Factory):
         if shares.refusal(party):
             shares, refusal = self._refused, "too-many-connections"
             if shares.refusal(party):
+                self.counters.connections_refused += 1
                 return None
         elif self.is_full() or self.paused_since is not None:
             refusal = "try-later"
+        if refusal:
+            self.counters.connections_refused += 1
         return Session(self, getattr(addr, "host", ""), refusal, Place(shares, party)).build_stream()
 
     # For the sessions.

@@ -109,6 +109,12 @@ class Forwarder(Factory):
         """Those sets, oldest first."""
         return [*self._outstanding, *self._unsent]
 
+    @property
+    def oldest(self) -> Delivery | None:
+        """The first of them; None: there is none."""
+        waiting = self._outstanding or self._unsent
+        return waiting[0] if waiting else None
+
     def is_sent(self, delivery: Delivery) -> bool:
         """Whether the queue manager has all of this set."""
         return delivery in self._outstanding

@@ -16,6 +16,7 @@ class Counters:
 
     connections: int = 0
     connections_now: int = 0
+    connections_refused: int = 0
     logins_accepted: int = 0
     logins_rejected: int = 0
     sets_accepted: int = 0

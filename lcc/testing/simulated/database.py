@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
 from lcc.storage.dialects import SqliteDialect
+from lcc.storage.figures import DatabaseCounts
 from lcc.storage.migrations import MAIN, migrate
 from lcc.storage.retry import RetryPolicy, run_once
 from lcc.storage.transactions import Txn
@@ -135,6 +136,7 @@ class SimulatedDatabase:
         series: str = MAIN,
     ) -> None:
         self.dialect = server.dialect
+        self.counts = DatabaseCounts()
         self._server = server
         self._process = process
         self._series = series

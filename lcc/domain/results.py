@@ -1,0 +1,48 @@
+"""How fetches end, counted: by a name for each way, of which there are few, whatever web servers answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+from lcc.errors import ERRORS
+
+STORED, UNCHANGED, OTHER = "stored", "unchanged", "other"
+
+
+@cache
+def _error_name(code: int) -> str:
+    return f"http-{code // 100}xx" if 100 <= code <= 599 else ERRORS[code].name if code in ERRORS else OTHER
+
+
+def result_name(code: int, unchanged: bool) -> str:
+    """``stored``, ``unchanged``, ``http-4xx`` and the like, or the error's name.
+
+    :param code: as in the error table; 0: no error.
+    """
+    if not code:
+        return UNCHANGED if unchanged else STORED
+    # What a peer makes up must not be remembered.
+    return _error_name(code) if code in ERRORS or 100 <= code <= 599 else OTHER
+
+
+class ResultCounts:
+    """Of all fetches that have ended since the start.
+
+    :ivar by_name: how many there were of each way.
+    :ivar wire_bytes: that travelled, of those that failed, too.
+    :ivar content_bytes: of what was stored.
+    """
+
+    def __init__(self) -> None:
+        self.by_name: Counter[str] = Counter()
+        self.wire_bytes = 0
+        self.content_bytes = 0
+
+    def ended(self, code: int, unchanged: bool, wire_bytes: int, content_bytes: int) -> str:
+        """One has ended; gives the name for that."""
+        name = result_name(code, unchanged)
+        self.by_name[name] += 1
+        self.wire_bytes += wire_bytes
+        self.content_bytes += content_bytes
+        return name

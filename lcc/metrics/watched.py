@@ -1,0 +1,108 @@
+"""The roles of one process, and all that can be asked of them: figures, and whether they can do their work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from platform import python_version
+from typing import Any
+
+import attrs
+from twisted.internet.interfaces import IReactorTime
+
+from lcc.interfaces import IRoleFigures
+from lcc.metrics.pulse import Pulse
+from lcc.model.figures import Condition, Figure, Kind, Reading, counter, gauge, histogram
+from lcc.transport.http_server import GuardedSite
+from lcc.transport.limited import LimitedFactory
+from lcc.transport.links import PortService
+
+BUILD = Figure(Kind.INFO, "lcc_build", "Versions of what runs", ("version", "python", "twisted"))
+READY = gauge("lcc_ready", "1: the role can do its work (/readyz)", "role")
+CONDITION = gauge(
+    "lcc_condition_met", "1: the condition holds (/readyz tells what to do if not)", "role", "condition"
+)
+REACTOR_LAG = histogram("lcc_reactor_lag_seconds", "How late the reactor came, asked twice a second")
+REACTOR_CALLS = gauge("lcc_reactor_delayed_calls", "Timers that are set")
+PORT_OPEN = gauge("lcc_port_open", "1: the port listens", "port")
+PORT_CONNECTIONS = gauge("lcc_port_connections", "Connections now", "port")
+PORT_REFUSED = counter("lcc_port_connections_refused", "Connections that were refused: too many", "port")
+HTTP_ANSWERS = counter("lcc_http_answers", "Answers by class of status", "port", "status")
+HTTP_SENT_BYTES = counter("lcc_http_sent_bytes", "Bodies of answers", "port")
+
+
+@attrs.frozen
+class Watched:
+    """One role.
+
+    :ivar ports: those that have a setting's name.
+    """
+
+    name: str
+    figures: IRoleFigures
+    ports: Sequence[PortService]
+
+
+class Process:
+    """All of them.
+
+    :param reactor: of this process.
+    """
+
+    def __init__(self, roles: Sequence[Watched], reactor: Any) -> None:
+        self.roles = roles
+        clock: IReactorTime = reactor
+        self.pulse = Pulse(clock)
+        self._reactor = reactor
+        self._background = [part for role in roles for part in role.figures.background]
+
+    def start(self) -> None:
+        """Begin what is looked at in the background."""
+        for part in (self.pulse, *self._background):
+            part.start()
+
+    def stop(self) -> None:
+        """End it."""
+        for part in (self.pulse, *self._background):
+            part.stop()
+
+    def conditions(self) -> Mapping[str, Sequence[Condition]]:
+        """Of each role."""
+        return {role.name: [*role.figures.conditions(), *_ports_open(role)] for role in self.roles}
+
+    def figures(self) -> Iterator[Reading]:
+        """Of all roles, and of the process.  A figure may come more than once, with other series each time."""
+        conditions = self.conditions()
+        yield BUILD.by({(version("lcc"), python_version(), version("Twisted")): 1})
+        yield READY.by({role: all(each.holds for each in found) for role, found in conditions.items()})
+        yield CONDITION.by(((role, each.name), each.holds) for role, found in conditions.items() for each in found)
+        yield REACTOR_LAG(self.pulse.lags.shown())
+        yield REACTOR_CALLS(len(self._reactor.getDelayedCalls()))
+        for role in self.roles:
+            yield from role.figures.figures()
+        yield from _port_figures([port for role in self.roles for port in role.ports])
+
+
+def _ports_open(role: Watched) -> Iterator[Condition]:
+    closed = [port.setting for port in role.ports if not port.is_open and not port.is_closed_for_now]
+    yield Condition(
+        "ports",
+        f"not listening: {', '.join(closed)}" if closed else "",
+        "the log says why; see who else listens there, and what the setting says",
+    )
+
+
+def _port_figures(ports: Sequence[PortService]) -> Iterator[Reading]:
+    yield PORT_OPEN.by((port.setting, port.is_open) for port in ports)
+    limited = [(port.setting, port.factory) for port in ports if isinstance(port.factory, LimitedFactory)]
+    yield PORT_CONNECTIONS.by((name, factory.connections) for name, factory in limited)
+    yield PORT_REFUSED.by((name, factory.refused) for name, factory in limited)
+    sites = [
+        (name, factory.wrappedFactory.counts)
+        for name, factory in limited
+        if isinstance(factory.wrappedFactory, GuardedSite)
+    ]
+    yield HTTP_ANSWERS.by(
+        ((name, status), count) for name, counts in sites for status, count in counts.by_status.items()
+    )
+    yield HTTP_SENT_BYTES.by((name, counts.sent_bytes) for name, counts in sites)

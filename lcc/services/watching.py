@@ -1,0 +1,115 @@
+"""What a process tells of itself: its metrics port, and its supervisor (systemd).
+
+There is one of each for a process, however many roles are in it.  Where neither is wanted nothing of this runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.application.service import MultiService
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from lcc.config import Config, is_local_endpoint, unix_socket_path
+from lcc.metrics.supervisor import Supervisor
+from lcc.metrics.watched import Process, Watched
+from lcc.services.common import RoleService
+from lcc.services.outside import Outside
+from lcc.transport.links import PortService
+from lcc.transport.wires import endpoint, wire_of
+
+_log = Logger()
+
+LOOK_SECONDS = 1.0
+SHARE_OF_WATCHDOG = 3.0
+"""It hears so often within the time that it waits."""
+
+
+def watched(
+    services: MultiService, config: Config, outside: Outside, setting: str, *roles: RoleService
+) -> MultiService:
+    """Let a process tell of itself.
+
+    :param services: all that it runs; what is added starts last and stops first.
+    :param setting: of the endpoint of its metrics: table and key.
+    :param roles: that it has.
+    :returns: the same services.
+    """
+    text = wire_of(config, setting).text(config)
+    supervisor = outside.supervisor
+    if text or supervisor is not None:
+        process = Process([Watched(role.name, role.figures, _ports_of(role)) for role in roles], outside.reactor)
+        watching = WatchService(process, supervisor, outside.reactor)
+        watching.setServiceParent(services)
+        if text:
+            # Late: what it imports is worth nothing to a process without metrics.
+            from lcc.metrics.site import build_site
+
+            near = is_local_endpoint(text) and not unix_socket_path(text)
+            site = build_site(process, config.metrics, near, outside.reactor)
+            PortService(outside.reactor, endpoint(config, setting), site, setting).setServiceParent(watching)
+    return services
+
+
+def _ports_of(role: RoleService) -> list[PortService]:
+    return [service for service in role if isinstance(service, PortService) and service.setting]
+
+
+class WatchService(MultiService):
+    """Looks every second how the process is, and tells its supervisor.
+
+    :param supervisor: None: nobody wants to hear.
+    """
+
+    def __init__(self, process: Process, supervisor: Supervisor | None, reactor: Any) -> None:
+        super().__init__()
+        self._process = process
+        self._supervisor = supervisor
+        self._told = ""
+        self._ready = False
+        self._loop = LoopingCall(self._look)
+        self._loop.clock = reactor
+
+    def startService(self) -> None:
+        super().startService()
+        self._process.start()
+        supervisor = self._supervisor
+        if supervisor is not None:
+            wanted = supervisor.watchdog_seconds / SHARE_OF_WATCHDOG
+            self._loop.start(min(LOOK_SECONDS, wanted) if wanted else LOOK_SECONDS)
+
+    def stopService(self) -> Any:
+        if self._loop.running:
+            self._loop.stop()
+        if self._supervisor is not None:
+            self._supervisor.tell(STOPPING="1", STATUS="stopping")
+        self._process.stop()
+        for service in self:
+            if isinstance(service, PortService):
+                service.factory.drop_all()  # type: ignore[attr-defined]  # it is a LimitedFactory
+        return super().stopService()
+
+    def _look(self) -> None:
+        try:
+            self._tell()
+        except Exception:
+            _log.failure("How the process is cannot be told")  # then its supervisor does not hear that it is well
+
+    def _tell(self) -> None:
+        supervisor = self._supervisor
+        assert supervisor is not None
+        found = [(role, each) for role, conditions in self._process.conditions().items() for each in conditions]
+        failing = [(role, each) for role, each in found if not each.holds]
+        words: dict[str, str] = {}
+        if not failing and not self._ready:
+            self._ready = True
+            words["READY"] = "1"
+            _log.info("Ready")
+        status = "; ".join(f"{role}: {each.fault}" for role, each in failing) or "ready"
+        if status != self._told:
+            self._told = words["STATUS"] = status
+        if supervisor.watchdog_seconds and all(each.holds for _, each in found if each.alive):
+            words["WATCHDOG"] = "1"
+        if words:
+            supervisor.tell(**words)

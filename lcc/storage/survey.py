@@ -1,0 +1,71 @@
+"""A look at the whole queue for figures: how much waits, for how long, whose has waited for longest.
+
+Read in one transaction of a few statements, whose results are small however many providers there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lcc.model import FETCH_NOW
+from lcc.model.figures import Buckets
+from lcc.model.survey import Lag, Queued, Survey
+from lcc.storage.transactions import Txn
+
+# Of each provider with something to fetch now: since when the first of it waits, and how much it is.
+_BY_PROVIDER = "SELECT pid, MIN(time) AS since, SUM(nurls) AS urls FROM qpsdb WHERE slot = ? GROUP BY pid"
+
+
+def survey(txn: Txn, now: int, top: int, bounds: Sequence[float]) -> Survey:
+    """All of it.
+
+    :param now: seconds since 1970.
+    :param top: providers listed.
+    :param bounds: upper ends of the buckets of lags, in seconds.
+    """
+    queued = txn.query(
+        "SELECT pri, SUM(CASE WHEN slot = ? THEN nurls ELSE 0 END), SUM(CASE WHEN slot > ? THEN nurls ELSE 0 END),"
+        " SUM(CASE WHEN slot < ? THEN nurls ELSE 0 END) FROM qpsdb GROUP BY pri ORDER BY pri",
+        [FETCH_NOW] * 3,
+    )
+    worst = txn.query(
+        f"SELECT pid, since, urls FROM ({_BY_PROVIDER}) AS waiting ORDER BY since, pid LIMIT ?", [FETCH_NOW, top]
+    )
+    totals = txn.one(
+        "SELECT COALESCE(SUM(files_used), 0), COALESCE(SUM(space_used), 0), COALESCE(SUM(errseq - errcleared), 0),"
+        " COALESCE(SUM(CASE WHEN wantfullset <> '' THEN 1 ELSE 0 END), 0) FROM pstats"
+    )
+    assert totals is not None
+    files, space_bytes, errors, wanted = map(int, totals)
+    lags, oldest = _lags(txn, now, bounds)
+    return Survey(
+        time=now,
+        queued=tuple(Queued(*map(int, row)) for row in queued),
+        lags=lags,
+        worst=tuple(Lag(int(pid), max(0, now - int(since)), int(urls)) for pid, since, urls in worst),
+        oldest_seconds=oldest,
+        delayed={
+            str(reason): int(count)
+            for reason, count in txn.query(
+                "SELECT reason, COUNT(*) FROM pdelays WHERE until_time > ? AND pid > 0 GROUP BY reason", [now]
+            )
+        },
+        providers=int(txn.value("SELECT COUNT(*) FROM pidb WHERE removed = 0", (), 0)),
+        files=files,
+        space_bytes=space_bytes,
+        errors=errors,
+        full_sets_wanted=wanted,
+    )
+
+
+def _lags(txn: Txn, now: int, bounds: Sequence[float]) -> tuple[Buckets, int]:
+    """Them, and the longest."""
+    upto = ", ".join("SUM(CASE WHEN since >= ? THEN 1 ELSE 0 END)" for _ in bounds)
+    row = txn.one(
+        f"SELECT {upto}, COUNT(*), SUM(since), MIN(since) FROM ({_BY_PROVIDER}) AS waiting",
+        [*(now - bound for bound in bounds), FETCH_NOW],
+    )
+    assert row is not None
+    *counts, since, first = (int(value or 0) for value in row)
+    total = max(0, now * counts[-1] - since)
+    return Buckets(tuple(bounds), tuple(counts), total), max(0, now - first) if counts[-1] else 0
