@@ -188,7 +188,7 @@ class TlsConfig:
     certificate: str = setting(
         "tls/{role}.pem",
         "the certificate of a role, with those that lead to its authority, relative to home; {role} stands for qm, "
-        "uns, botm, bot, cu, admin (lcc-admin) or monitor (metrics)",
+        "uns, botm, bot, cu, admin (lcc-admin) or metrics",
     )
     key: str = setting("tls/{role}.key", "its key, relative to home")
     public_certificate: str = setting(

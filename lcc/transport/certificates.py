@@ -25,8 +25,8 @@ from lcc.errors import ConfigError
 
 _log = Logger()
 
-ROLES = ("qm", "uns", "botm", "bot", "cu", "admin", "monitor")
-"""The roles that a certificate can be for; ``admin``: ``lcc-admin``; ``monitor``: metrics and who reads them."""
+ROLES = ("qm", "uns", "botm", "bot", "cu", "admin", "metrics")
+"""The roles that a certificate can be for; ``admin``: ``lcc-admin``; ``metrics``: metrics ports and who reads them."""
 ROLE_URI = "lcc:role/"
 EXPIRY_WARNING_SECONDS = 14 * 86400
 WARNING_INTERVAL_SECONDS = 86400

@@ -50,7 +50,7 @@ def _port(setting: str, *peers: str) -> Wire:
 def _metrics(setting: str) -> Wire:
     """Whatever the role, it shows the same certificate there, and Prometheus one of the same kind: it is good for
     nothing else."""
-    return Wire(setting, "monitor", True, frozenset(["monitor"]))
+    return Wire(setting, "metrics", True, frozenset(["metrics"]))
 
 
 def _link(setting: str, *peers: str) -> Wire:
@@ -118,7 +118,7 @@ def _danger(wire: Wire) -> str:
         return "whoever reaches this port has URLs fetched"
     if wire.setting == "botm.content_listen":
         return "whoever reaches this port can read all content"
-    if wire.role == "monitor":
+    if wire.role == "metrics":
         return "whoever reaches this port can read what goes on here"
     peers = " or ".join(sorted(wire.peers or ()))
     if wire.listens:

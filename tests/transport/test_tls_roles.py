@@ -29,7 +29,7 @@ from tests.transport.tls_kit import (
 )
 
 PORTS = [
-    *(wire for wire in WIRES.values() if wire.listens and wire.peers is not None and wire.role != "monitor"),
+    *(wire for wire in WIRES.values() if wire.listens and wire.peers is not None and wire.role != "metrics"),
     *(CENTRAL, WIRES["metrics.listen"]),  # those of metrics are all alike
 ]
 LINKS = [wire for wire in WIRES.values() if not wire.listens]
