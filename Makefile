@@ -9,7 +9,8 @@
 #   make fuzz     mutated streams against all that reads from a connection, STREAMS=20000 of them; runs add up in build/fuzz
 #   make sim SEEDS=1000   the whole LCC in a simulation, while everything goes wrong; runs add up in build/simulation
 #   make hostile-sockets    5,000 hostile sockets at every port of an LCC, while honest peers are served
-#   make check    lint, format, types, news fragment
+#   make check    lint, format, types, news fragment, and the documentation
+#   make doc      the documentation, build/doc/index.html
 #   make wheel    dist/lcc-*.whl
 #   make bench    LCC and peers in turn, one table in build/bench.md; can be stopped, and goes on where it was
 #   make bench-quick    the same in five minutes, with small sizes
@@ -27,7 +28,8 @@ JOBS ?= 2
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test test-long proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test check demo bench bench-quick bench-list wheel clean
+.PHONY: help run-venv venv system test test-long proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test check doc demo
+.PHONY: bench bench-quick bench-list wheel clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -56,8 +58,8 @@ $(STAMPS)/run: setup.cfg pyproject.toml $(STAMPS)/python $(STAMPS)/place
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/run
-	@echo "Installing what the tests and checks need into $(VENV) …"
-	@$(PIP) install --editable '.[test,check]'
+	@echo "Installing what the tests, checks and the documentation need into $(VENV) …"
+	@$(PIP) install --editable '.[test,check,doc]'
 	@touch $@
 
 # In an environment of its own: it brings a package that takes the place of brotli, and breaks it.
@@ -112,6 +114,13 @@ check: venv
 	$(PY) -m mypy
 	$(PY) scripts/check_news.py
 	$(PY) scripts/check_outside.py
+	$(SPHINX)
+
+# A reference that leads nowhere is a warning, and a warning is an error.
+SPHINX := $(PY) -m sphinx -W -n --keep-going -q -d build/doctrees -b html doc build/doc
+doc: venv
+	@$(SPHINX)
+	@echo build/doc/index.html
 
 demo: run-venv
 	@$(PY) demo/demo.py $(ARGS)

@@ -30,7 +30,7 @@ class Task:
 
     :ivar order: what was asked for.
     :ivar size_bytes: of the content so far.
-    :ivar wire_bytes: what has travelled so far; the content is counted by :class:`lcc.fetchers.download.Download`.
+    :ivar wire_bytes: what has travelled so far; the content is counted by ``lcc.fetchers.download.Download``.
     """
 
     def __init__(self, order: FetchOrder, sink: IContentSink, size_max_bytes: int) -> None:

@@ -80,7 +80,7 @@ class FetchResult:
     :ivar revalidate: ``etag`` or ``modified`` tell this content from every later one, so the next order may be a
         conditional one.
     :ivar unchanged: nothing was fetched, because the content that is stored is still the right one: its
-        :attr:`Stored.token`, as the order had it; empty: the order was not conditional, or content was fetched.
+        ``Stored.token``, as the order had it; empty: the order was not conditional, or content was fetched.
     """
 
     pid: int

@@ -12,7 +12,7 @@ class Provider:
     """A registered content provider: a ``pidb`` row with its ``proots``.
 
     :ivar roots: normalised URL prefixes; every URL told must begin with one.
-    :ivar password_hash: as :mod:`lcc.storage.passwords` writes it.
+    :ivar password_hash: as ``lcc.storage.passwords`` writes it.
     :ivar bandwidth_bytes: bytes per second for fetches; None: without limit.
     :ivar hours: the hours when fetching is allowed, as text (``0-8,22-23``); empty: always.
     :ivar timezone: IANA name for ``hours``; empty: the LCC's own.

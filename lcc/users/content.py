@@ -81,7 +81,7 @@ class ContentClient:
     :param connections_max: at once; who asks beyond that waits.
     :param timeout_seconds: to connect, and for each silence of the other end.
     :param certificates: what this end shows over https, and whom it trusts
-        (:func:`lcc.transport.wires.certificate_files`); None: only for addresses without TLS.
+        (``lcc.transport.wires.certificate_files``); None: only for addresses without TLS.
     :raises ValueError: the address is none.
     """
 

@@ -1,0 +1,51 @@
+"""``python -m tests.documents [--show] PAGE…``: play pages, each on a machine of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from .host import HOME, namespaces, set_up
+from .player import Player
+from .shell import Shell
+from .worlds import environment
+
+INSIDE = "--inside"
+
+
+def main() -> int:
+    """Gives the exit code."""
+    arguments = sys.argv[1:]
+    if INSIDE in arguments:
+        return inside(Path(arguments[-1]), "--show" in arguments)
+    show = ["--show"] if "--show" in arguments else []
+    pages = [page for page in arguments if not page.startswith("--")]
+    return max(subprocess.run(command(Path(page), show), check=False).returncode for page in pages)
+
+
+def command(page: Path, options: list[str]) -> list[str]:
+    """Plays one page; its exit code says whether all went well."""
+    return [*namespaces(), sys.executable, "-m", "tests.documents", INSIDE, *options, str(page.resolve())]
+
+
+def inside(page: Path, tell: bool) -> int:
+    """Within the namespaces."""
+    began = time.monotonic()
+    set_up()
+    os.chdir(HOME)
+    shell = Shell(HOME, environment())
+    player = Player(shell, tell)
+    try:
+        player.page(page)
+    except AssertionError as error:
+        print(error)
+        return 1
+    print(f"{page.name}: {player.played} commands, {time.monotonic() - began:.1f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Each page that shows commands is played on a machine of its own: they run, and show what the page says."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .__main__ import command
+from .blocks import PAGES, ROOT, blocks_of, world_of
+from .comparing import alike
+from .host import why_not
+from .player import steps
+from .shell import commands
+
+PLAYED = [page for page in PAGES if world_of(page)]
+
+
+@pytest.mark.parametrize("page", PLAYED, ids=lambda page: page.name)
+def test_it_does_what_it_says(page: Path) -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+    done = subprocess.run(command(page, []), cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_is_left_out_has_a_reason() -> None:
+    for page in PAGES:
+        for block in blocks_of(page):
+            if test := block.marks.get("run by"):
+                assert page.name in (ROOT / test).read_text(encoding="utf-8"), f"{block}: not in {test}"
+            assert len(block.marks.get("not run:", "a long reason")) > 10, block
+
+
+def test_what_is_shown_is_compared() -> None:
+    assert alike("run 17, 3 files\n", "run 2, 41 files\n")
+    assert not alike("run 17, 3 files\n", "run 2, 41 sets\n")
+    assert alike("password: 0123456789abcdef0123\n", "password: 3f1c…\n")
+    assert alike("one\ntwo\nthree\n", "one\n…\n") and alike("one\ntwo\nthree\n", "…\nthree\n")
+    assert not alike("one\ntwo\n", "one\n") and not alike("one\n", "…\nthree\n")
+    assert alike("curl  path\n", "curl path\n") and not alike("", "something\n") and alike("", "")
+
+
+def test_commands_are_told_apart() -> None:
+    text = "a |\n    b \\\n    --c\n# no\n\ncat > x <<END\none\nEND\nfor i in 1 2\ndo\n  echo $i\ndone\n"
+    assert list(commands(text)) == [
+        "a |\n    b \\\n    --c",
+        "cat > x <<END\none\nEND",
+        "for i in 1 2\ndo\n  echo $i\ndone",
+    ]
+    assert list(steps("# soon\n$ a |\n>   b\nshown\n\n$ c\n>>> d\ne\n")) == [
+        ("# soon", ""),
+        ("$ a |\n  b", "shown\n\n"),
+        ("$ c", ""),
+        (">>> d", "e\n"),
+    ]

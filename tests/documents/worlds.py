@@ -1,0 +1,75 @@
+"""What is there before a page's first command."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from .host import ADDRESS, HOME
+from .shell import Shell
+
+BIN = Path(sys.executable).parent
+SITE = Path("/var/www/html")
+_WEB_SERVER = f"{sys.executable} -m http.server --bind {ADDRESS} --directory {SITE} 80 >/var/log/web.log 2>&1 &"
+_PAGES = {"index.html": "All is wonderful", "docs/index.html": "The manual", "docs/page.html": "More of it"}
+
+
+def environment() -> dict[str, str]:
+    """Of a person who has installed the LCC."""
+    return {
+        "HOME": str(HOME),
+        "PATH": f"{BIN}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "LANG": "C.UTF-8",
+        "COLUMNS": "120",
+        **{name: value for name, value in os.environ.items() if name in ("TMPDIR",)},
+    }
+
+
+def nothing(shell: Shell) -> None:
+    """The LCC is installed; all else is the page's."""
+
+
+def a_site(shell: Shell) -> None:
+    """A web server, ``http://www.example.org/``, with some pages."""
+    for name, text in _PAGES.items():
+        page = SITE / name
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(f"<title>{text}</title><p>{text}.</p>\n")
+        os.utime(page, (1_700_000_000, 1_700_000_000))
+    done(shell, _WEB_SERVER)
+    shell.until(f"exec 3<>/dev/tcp/{ADDRESS}/80")
+
+
+def an_lcc(shell: Shell) -> None:
+    """An LCC at work in the folder of the page's commands, the site's pages in its cache."""
+    a_site(shell)
+    done(shell, "mkdir my-lcc && cd my-lcc && lcc-admin init && twistd --pidfile=lcc.pid lcc")
+    done(shell, "lcc-admin provider add --root http://www.example.org/ --json >added")
+    done(shell, '(umask 077; sed \'s/.*"password": "\\(.*\\)".*/\\1/\' added >password); rm added')
+    shell.until(
+        f"file2url --find {SITE} -name '*.html' | lcccpstate --statefile=state.txt | lcccp"
+        " --uns=lcc.example.org:9000 --pid=1 --pwd-file=password --urlprefix=http://www.example.org/"
+    )
+    shell.until(f"[ $(lcc-admin urls --json | wc -l) = {len(_PAGES)} ]")
+
+
+def done(shell: Shell, command: str) -> None:
+    """Run a command that must succeed."""
+    code, shown = shell.run(command)
+    assert code == 0, f"{command}\n{shown}"
+
+
+WORLDS: dict[str, Callable[[Shell], None]] = {
+    "": nothing,
+    "nothing": nothing,
+    "a site": a_site,
+    "an LCC at work": an_lcc,
+}
+
+
+def quoted(path: Path) -> str:
+    """For a shell."""
+    return shlex.quote(str(path))
