@@ -14,6 +14,7 @@
 #   make wheel    dist/lcc-*.whl
 #   make bench    LCC and peers in turn, one table in build/bench.md; can be stopped, and goes on where it was
 #   make bench-quick    the same in five minutes, with small sizes
+#   make soak MINUTES=20    half the measured rate for so long, then ten times that; build/soak.svg, and a verdict
 #   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on); bench-list: their names
 #   make clean    removes what the above made, the virtual environment included
 
@@ -29,7 +30,7 @@ PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
 .PHONY: help run-venv venv system test test-long proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test check doc demo
-.PHONY: bench bench-quick bench-list wheel clean
+.PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak wheel clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -78,7 +79,7 @@ test: venv system
 
 # What takes long, in full: the slow tests on both databases, random kills and clocks in more rounds.
 test-long: venv system
-	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PYTEST) $(ARGS) tests/integration tests/engines tests/reliability tests/strings tests/cuts tests/qm/test_random_clocks.py
+	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PYTEST) $(ARGS) tests/integration tests/engines tests/reliability tests/strings tests/cuts tests/benchmarks tests/qm/test_random_clocks.py
 
 proof-tree: venv system
 	@LCC_TREE_PAGES=20000 $(PY) -m pytest -s tests/integration/test_tree.py $(ARGS)
@@ -131,6 +132,11 @@ bench: venv system
 
 bench-quick: venv system
 	@PYTHONPATH=benchmarks $(PY) -m suite --quick $(ARGS)
+
+# Verdict by exit code; the picture is build/soak.svg.
+MINUTES ?= 20
+soak: venv system
+	@PYTHONPATH=benchmarks $(PY) -m soak --minutes $(MINUTES) $(ARGS)
 
 bench-list:
 	@echo "$(patsubst benchmarks/%.py,bench-%,$(shell grep -l __main__ benchmarks/*.py))"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PEERS = ("scrapy", "aiohttp")
+PEERS = ("scrapy", "aiohttp", "matplotlib")
 
 
 def make_pages(folder: Path, providers: int, pages: int, page_bytes: int = 10_240) -> None:
@@ -33,9 +33,10 @@ def make_pages(folder: Path, providers: int, pages: int, page_bytes: int = 10_24
 
 
 @contextmanager
-def nginx(root: Path, work: Path) -> Iterator[int]:
+def nginx(root: Path, work: Path, location: str = "") -> Iterator[int]:
     """nginx over ``root`` on a free loopback port; gives the port.
 
+    :param location: more directives for its server.
     :raises SystemExit: nginx is not installed (``make system`` installs it).
     """
     program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
@@ -50,7 +51,7 @@ def nginx(root: Path, work: Path) -> Iterator[int]:
         f"http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000;"
         f" types {{ text/html html; }} client_body_temp_path {work}/t1; proxy_temp_path {work}/t2;"
         f" fastcgi_temp_path {work}/t3; uwsgi_temp_path {work}/t4; scgi_temp_path {work}/t5;"
-        f" server {{ listen 127.0.0.1:{port}; root {root}; }} }}"
+        f" server {{ listen 127.0.0.1:{port}; root {root}; {location} }} }}"
     )
     process = subprocess.Popen([program, "-c", str(work / "nginx.conf"), "-e", str(work / "error.log")])
     try:
@@ -78,12 +79,14 @@ def _wait_for_port(port: int) -> None:
 
 
 def peer_python(folder: Path | None = None) -> Path:
-    """The Python of an environment that has the peers in it; made when it is not there yet."""
+    """The Python of an environment with the peers and what draws pictures; made when it is not there yet."""
     folder = folder or Path(os.environ.get("LCC_BENCH_VENV", Path(__file__).parent.parent / "build" / "bench-venv"))
     python = folder / "bin" / "python"
-    if not (folder / "bin" / "scrapy").exists():
+    stamp = folder / "peers"
+    if not stamp.exists() or stamp.read_text().split() != list(PEERS):
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PEERS], check=True)
+        stamp.write_text(" ".join(PEERS))
     return python
 
 

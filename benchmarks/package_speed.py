@@ -1,6 +1,6 @@
 """What a package of the cache costs: a tar.gz of it beside ``tar`` and ``gzip -6`` of the same files.
 
-``python benchmarks/package_speed.py [--files N] [--file-bytes N] [--rounds N]`` starts a real ``lcc-cu`` over SQLite,
+``python benchmarks/package_speed.py [--files N] [--file-bytes N] [--runs N]`` starts a real ``lcc-cu`` over SQLite,
 takes a tar.gz, a tar and a WARC from it with ``lcc-export``, in turn with the system's programs, and prints the
 medians of CPU seconds (all processes of each side), elapsed seconds and the peak memory of ``lcc-cu``.  It writes
 only to a temporary folder.
@@ -21,6 +21,7 @@ from random import Random
 from typing import Any
 
 from common import cpu_seconds_of, cpu_seconds_of_children, make_pages, peak_memory_bytes
+from rows import Row, add_options, give
 
 from lcc.config import DatabaseConfig
 from lcc.domain.keys import url_key
@@ -117,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--file-bytes", type=int, default=10_240)
-    parser.add_argument("--rounds", type=int, default=3)
+    add_options(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
@@ -127,7 +128,7 @@ def main() -> None:
         server = Server(home)
         results: dict[str, list[dict[str, Any]]] = {}
         try:
-            for _ in range(options.rounds):
+            for _ in range(options.runs):
                 command = f"tar -cf - -C {home}/content . | gzip -6 > {output}/peer.tar.gz"
                 results.setdefault("tar + gzip -6", []).append(run([command], shell=True))
                 for kind in ("tar.gz", "tar", "warc"):
@@ -146,6 +147,22 @@ def main() -> None:
         print(f"  {middle['cpu'] / floor:.2f} times the CPU")
     print("sizes in MB:", ", ".join(f"{name} {size:.1f}" for name, size in sizes.items()))
     print(f"peak memory of lcc-cu: {peak:.0f} MiB")
+    peer = [each["cpu"] for each in results["tar + gzip -6"]]
+    size = f"{options.files:,} pages"
+    give(
+        options,
+        [
+            Row(
+                "tar.gz of the cache, against tar and gzip",
+                "CPU s",
+                [each["cpu"] for each in results["lcc-export tar.gz"]],
+                "tar and gzip -6",
+                peer,
+                note=size,
+            ),
+            Row("peak memory of lcc-cu, packages", "MB", [peak * 1.048576], peak=True, note=size),
+        ],
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What a fetched page costs the queue manager and the database, with a small queue and with a huge one.
 
-``python benchmarks/queue_scale.py [--rounds 5] [--small 10x10000] [--large 100000x5000000] [--pages-small 8000]
+``python benchmarks/queue_scale.py [--runs 5] [--small 10x10000] [--large 100000x5000000] [--pages-small 8000]
 [--pages-large 60000] [--sqlite]``
 
 Two private MariaDBs, one for each size, are filled with that many providers and queued URLs.  Real ``twistd
@@ -27,6 +27,7 @@ from typing import Any
 
 from common import cpu_seconds_of, peak_memory_bytes, table
 from queue_fill import fill, note_chores_done
+from rows import Row, add_options, at_most, give
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import clientFromString
@@ -206,7 +207,7 @@ async def main(_reactor: Any, options: argparse.Namespace) -> None:
         for name in ("small", "large"):
             server = None if options.sqlite else stack.enter_context(PrivateMariaDb(durable=True))
             sites.append(Site(server, folder / name, getattr(options, name)))
-        for _ in range(options.rounds):
+        for _ in range(options.runs):
             for site, pages, times in (
                 (sites[0], options.pages_small, SMALL_TIMES),
                 (sites[1], options.pages_large, 1),
@@ -215,7 +216,7 @@ async def main(_reactor: Any, options: argparse.Namespace) -> None:
                 last = " ".join(f"{name} {value:.3f}" for name, value in site.rounds[-1].items())
                 print(f"{site.providers}x{site.urls}: {last}", file=sys.stderr)
     heads = [
-        f"queue (medians of {options.rounds} rounds)",
+        f"queue (medians of {options.runs} rounds)",
         "QM, CPU ms a page",
         "MariaDB, CPU ms a page",  # SQLite's is the queue manager's
         "both",
@@ -232,15 +233,36 @@ async def main(_reactor: Any, options: argparse.Namespace) -> None:
         for site in sites
     ]
     print(table(heads, rows))
-    small, large = sites
-    ratios = [b["both"] / a["both"] for a, b in zip(small.rounds, large.rounds, strict=True)]
-    print(f"\nlarge / small = {large.median('both') / small.median('both'):.2f} (goal: at most 1.2)")
-    print(f"of the single rounds: {min(ratios):.2f} to {max(ratios):.2f}")
+    small, large = ([round[name] for round in site.rounds] for site in sites for name in ("both",))
+    on = "SQLite" if options.sqlite else "MariaDB"
+    sizes = f"{sites[1].providers:,} providers, {sites[1].urls:,} URLs, {on}"
+    give(
+        options,
+        [
+            Row(
+                "CPU for a page, huge queue against small",
+                "ms",
+                large,
+                f"{sites[0].providers:,} providers, {sites[0].urls:,} URLs",
+                small,
+                at_most(1.2, of_ratio=True),
+                note=f"QM and database; {sizes}",
+            ),
+            Row(
+                "peak memory of the QM, huge queue",
+                "MB",
+                [round["peak"] for round in sites[1].rounds],
+                goal=at_most(150),
+                peak=True,
+                note=sizes,
+            ),
+        ],
+    )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    add_options(parser)
     parser.add_argument("--small", default="10x10000")
     parser.add_argument("--large", default="100000x5000000")
     parser.add_argument("--pages-small", type=int, default=8_000)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from common import cpu_seconds_of, spread, table
+from rows import Row, add_options, give
 
 HOST = "127.0.0.1"
 LINE = b"hello\n"
@@ -119,7 +120,7 @@ async def robot(reactor: Any, port: int, folder: Path, count: int, resume: bool)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--connections", type=int, default=500, help="of each way in each round")
-    parser.add_argument("--rounds", type=int, default=5)
+    add_options(parser)
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
@@ -173,7 +174,7 @@ def measure(options: argparse.Namespace, pid: int, folder: Path, plain: int, pub
         "the robot, TLS 1.3, resumed": lambda: with_robot(True),
     }
     figures: dict[str, list[tuple[float, float, float]]] = {name: [] for name in ways}
-    for turn in range(options.rounds + 1):
+    for turn in range(options.runs + 1):
         for name, run in ways.items():
             started, mine, theirs = time.perf_counter(), time.process_time(), cpu_seconds_of(pid)
             run()
@@ -192,10 +193,28 @@ def measure(options: argparse.Namespace, pid: int, folder: Path, plain: int, pub
             ratio = spread([fresh / again for fresh, again in zip(new, both, strict=True)])
         rows.append([name, spread(mine), spread(theirs), ratio, spread(elapsed)])
     print(
-        f"{options.rounds} rounds of {count} connections; milliseconds a connection; Python has {ssl.OPENSSL_VERSION}"
+        f"{options.runs} rounds of {count} connections; milliseconds a connection; Python has {ssl.OPENSSL_VERSION}"
     )
     heads = ["", "CPU of who connects", "CPU of the port", "CPU of both, new : resumed", "elapsed"]
     print(table(heads, rows))
+
+    def both_ms(name: str) -> list[float]:
+        return [1000 * (mine + theirs) / count for _, mine, theirs in figures[name]]
+
+    give(
+        options,
+        [
+            Row(
+                f"TLS session, {what}, resumed against new",
+                "ms",
+                both_ms(f"{way}, TLS 1.3, resumed"),
+                "new session",
+                both_ms(f"{way}, TLS 1.3, new"),
+                note="CPU of both ends for a connection",
+            )
+            for what, way in (("public port", "public port"), ("robot", "the robot"))
+        ],
+    )
 
 
 if __name__ == "__main__":
