@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from itertools import chain
 
 from lcc.domain.hours import parse_hours
@@ -74,16 +75,17 @@ class ElementChecker:
     :param slots: of the LCC's period (see :func:`lcc.domain.hours.parse_hours`).
     :raises lcc.errors.SetError: "bad-prefix": with it the whole set is to be rejected.
     :raises ValueError: the provider's hours cannot be understood.
+    :ivar roots, urlprefix: as given.
     """
 
     def __init__(
         self, roots: Roots, mimetypes: MimePatterns, provider_hours: str, urlprefix: str, slots: int = 24
     ) -> None:
-        self._roots = roots
+        self.roots = roots
+        self.urlprefix = urlprefix
         self._mimetypes = mimetypes
         self._slots = slots
         self._provider_mask = parse_hours(provider_hours, slots)
-        self._urlprefix = urlprefix
         self._accepted: dict[str, str] = {}
         self._hours_met: dict[str, None] = {}
         if urlprefix:
@@ -94,6 +96,16 @@ class ElementChecker:
                     raise UrlError("bad-scheme")
             except UrlError as error:
                 raise SetError("bad-prefix", error.text) from None
+
+    def accepts(self, mimetypes: Iterable[str]) -> bool:
+        """Whether all these mime types, as they were sent, are taken."""
+        try:
+            for text in mimetypes:
+                if text not in self._accepted:
+                    self._mimetype(text)
+        except UrlError:
+            return False
+        return True
 
     def check(self, attributes: dict[str, str]) -> UrlNotice | None:
         """The notice that this element says; None: it asked to be dropped where it is outside the roots (it counts
@@ -109,7 +121,7 @@ class ElementChecker:
 
     def _check(self, attributes: dict[str, str]) -> UrlNotice | None:
         told = attributes
-        sent = _sent(attributes)
+        sent = as_sent(attributes)
         if len(sent) > TEXT_CHARS:
             _check_lengths(attributes)
         if not _LONG.isdisjoint(attributes):
@@ -136,7 +148,7 @@ class ElementChecker:
             burl = NOT_BROWSABLE if not_browsable else self._browse_url(get("b", ""), curl)
         if furl == curl:
             furl = ""
-        inside = self._roots.contains
+        inside = self.roots.contains
         if not inside(curl) or (furl and not inside(furl)):
             if drop_outside:
                 return None
@@ -177,7 +189,7 @@ class ElementChecker:
         )
 
     def _deletion(self, curl: str, mime_text: str, drop_outside: bool, sent: str) -> UrlNotice | None:
-        if not self._roots.contains(curl):
+        if not self.roots.contains(curl):
             if drop_outside:
                 return None
             raise UrlError("outside-roots")
@@ -185,10 +197,10 @@ class ElementChecker:
         return UrlNotice(curl, mimetype=mimetype, delete=True, sent=sent)
 
     def _url(self, text: str) -> str:
-        url = normalise(resolve(self._urlprefix, text))
+        url = normalise(resolve(self.urlprefix, text))
         if len(url) > URL_CHARS:
             raise UrlError("too-long", f"a URL of more than {URL_CHARS} characters")
-        if not self._roots.admits_scheme(url):
+        if not self.roots.admits_scheme(url):
             # Also of a browse URL: people click on those, and javascript:// is one.
             raise UrlError("bad-scheme", scheme_of(url)[:40])
         return url
@@ -223,7 +235,7 @@ class ElementChecker:
         """What of a refused element can be understood: the fetch URL, and what was named."""
         get = attributes.get
         fetch_text = get("furl") or get("f") or get("curl") or get("c") or ""
-        url = resolve(self._urlprefix, fetch_text)[:URL_CHARS] if fetch_text else ""
+        url = resolve(self.urlprefix, fetch_text)[:URL_CHARS] if fetch_text else ""
         try:
             url = normalise(url)[:URL_CHARS]
         except UrlError:
@@ -242,8 +254,8 @@ class ElementChecker:
         return url, UrlNotice(curl, mimetype=mimetype, named_only=True)
 
 
-def _sent(attributes: dict[str, str]) -> str:
-    """Compact JSON ``[name, value, …]``, in the order of the document."""
+def as_sent(attributes: dict[str, str]) -> str:
+    """:attr:`lcc.model.UrlNotice.sent` of these: compact JSON ``[name, value, …]``, in the order of the document."""
     joined = '","'.join(chain.from_iterable(attributes.items()))
     if joined.count('"') == 4 * len(attributes) - 2 and "\\" not in joined and joined.isprintable():
         return f'["{joined}"]'

@@ -27,7 +27,7 @@ SCHEMES: dict[str, int | None] = {"http": 80, "https": 443, "ftp": 21, "file": N
 a provider may name them where one of its roots does."""
 
 _PATH = r"A-Za-z0-9._~!$&'()*+,;=:@/-"
-_QUERY = _PATH + "?"
+_QUERY = "?" + _PATH  # not behind it: its last character would become a range
 
 # Already normal, for sure.  (A dot that begins a segment, and anything encoded, is left to the slow way.)
 _NORMAL = re.compile(
@@ -49,9 +49,14 @@ def normalise(url: str) -> str:
 
     :raises UrlError: "bad-url", "bad-scheme" or "user-info".
     """
-    if _NORMAL(url) and "/." not in url:
+    if is_surely_normal(url):
         return url
     return _normalise_slowly(url)
+
+
+def is_surely_normal(url: str) -> bool:
+    """The URL is normal, which one look says."""
+    return _NORMAL(url) is not None and "/." not in url
 
 
 def _normalise_slowly(url: str) -> str:
@@ -202,6 +207,11 @@ class Roots:
                 prefixes.append("https" + root[4:])
         self._prefixes = tuple(dict.fromkeys(prefixes))
         self._schemes = tuple(f"{name}://" for name in dict.fromkeys([*SCHEMES, *map(scheme_of, self._prefixes)]))
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """What a URL inside begins with: one of these."""
+        return self._prefixes
 
     def admits_scheme(self, normalised_url: str) -> bool:
         """The URL's scheme is a known one, or that of a root."""

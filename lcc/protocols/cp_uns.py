@@ -27,8 +27,11 @@ from typing import NamedTuple
 
 import attrs
 
+from lcc.protocols.plain import PlainElements, Row
 from lcc.protocols.xmlfeed import FeedLimits
 from lcc.protocols.xmltext import escape
+
+URL_TAG = "url"
 
 INIT_LIMITS = FeedLimits(document_bytes=65_536)
 """What the UNS takes before it knows who is there."""
@@ -79,12 +82,19 @@ class UrlElement(NamedTuple):
     attributes: dict[str, str]
 
 
+class PlainUrls(NamedTuple):
+    """Many ``<url>`` one behind the other, read by a spelling that the feed was told of."""
+
+    spelling: PlainElements
+    rows: list[Row]
+
+
 @attrs.frozen
 class SetEnd:
     """The set is complete.  Ends its document."""
 
 
-CpMessage = Init | SetBegin | UrlElement | SetEnd
+CpMessage = Init | SetBegin | UrlElement | PlainUrls | SetEnd
 
 
 # What a UNS says.

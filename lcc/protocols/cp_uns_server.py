@@ -8,20 +8,23 @@ The answer to a set streams: :func:`set_result_open` as soon as the set begins, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from lcc.errors import SetError, StreamError
 from lcc.model import Provider, ProviderStatus, Session, StoredError
 from lcc.protocols.cp_uns import (
     ERROR_TEXT_CHARS,
+    URL_TAG,
     CpMessage,
     Init,
+    PlainUrls,
     SetBegin,
     SetEnd,
     UrlElement,
     unpack_sent,
     write_fault,
 )
-from lcc.protocols.xmlfeed import NAMESPACE, Event, XmlFeed
+from lcc.protocols.xmlfeed import NAMESPACE, Event, Run, XmlFeed
 from lcc.protocols.xmltext import escape
 
 
@@ -40,7 +43,7 @@ class ServerReader:
         self._in_set = False
         self._provider: dict[str, str] | None = None
 
-    def events(self, events: Iterable[Event]) -> list[CpMessage]:
+    def events(self, events: Iterable[Event | Run]) -> list[CpMessage]:
         """The messages that these events complete.
 
         :raises StreamError: an unknown message, or an ``<init>`` without its ``<provider id passwd>``.
@@ -50,15 +53,18 @@ class ServerReader:
         messages: list[CpMessage] = []
         append = messages.append
         in_set = self._in_set
+        name: Any
         for name, payload, depth in events:
-            # A start tag brings its attributes, an end tag its text.
+            # A start tag brings its attributes, an end tag its text, a run its spelling and its rows.
             if depth == 2:
                 if type(payload) is dict:
                     if in_set:
-                        if name == "url":
+                        if name == URL_TAG:
                             append(UrlElement(payload))
                     elif name == "provider" and self._provider is None:
                         self._provider = payload
+                elif type(payload) is list and in_set:
+                    append(PlainUrls(name, payload))
             elif depth == 1:
                 if type(payload) is dict:
                     self._begin(name, payload, messages)

@@ -11,6 +11,10 @@ How a document's end is found: one expat parser reads one document and simply re
 thing that cannot stand there (the next root, or its XML declaration) expat reports where that is, and a new parser
 goes on from that byte.
 
+Plain elements: where many elements of one spelling follow each other directly below the root, the feed can read them
+without expat (:mod:`lcc.protocols.plain`), if it was told their spelling; everything else goes to expat, in the same
+order.  Expat never sees those elements, but for as many line ends as they had.
+
 Bounds: bytes a document, bytes a token (what is held back until its ``>``), depth, attributes an element, length
 of a value, length of a text, and distinct names (expat keeps each name that it ever saw); and, as a multiple of the
 bytes that came, what expat has to read again because a token comes in many pieces.
@@ -18,7 +22,8 @@ bytes that came, what expat has to read again because a token comes in many piec
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 from xml.parsers import expat
 
 import attrs
@@ -26,6 +31,7 @@ from zope.interface import implementer
 
 from lcc.errors import StreamError
 from lcc.interfaces import IFeed
+from lcc.protocols.plain import PlainElements, Row
 
 NAMESPACE = "http://www.lococa.org/1.0"
 
@@ -38,6 +44,10 @@ _WHITE = b" \t\r\n"
 _READ_AGAIN_PER_BYTE = 64
 _READ_AGAIN_BYTES = 16384
 _BOM = b"\xef\xbb\xbf"
+# Between two tries at plain elements expat gets so many bytes, and twice as many each time that they come to little.
+_STRETCH_BYTES = 128
+_STRETCH_BYTES_MAX = 65536
+_FEW = 8
 
 
 @attrs.frozen
@@ -82,12 +92,21 @@ class End(NamedTuple):
     depth: int
 
 
+class Run(NamedTuple):
+    """Plain elements one behind the other, directly below the root, in the place of their tags: only from a feed that
+    was told of spellings."""
+
+    spelling: PlainElements
+    rows: list[Row]
+    depth: int
+
+
 Event = Start | End
 
 
 @implementer(IFeed)
 class XmlFeed:
-    """Turns bytes into :class:`Start` and :class:`End` events.
+    """Turns bytes into :class:`Start` and :class:`End` events, and :class:`Run` events if it was told of spellings.
 
     Use: :meth:`receive` with each piece of bytes; when ``waiting`` is true the document has ended, and
     :meth:`next_document` goes on with the next one.  Events that were complete before an error are returned by the
@@ -106,6 +125,8 @@ class XmlFeed:
         """The prefix on the current document's root ('' for a default namespace), for replies."""
         self.root_namespace = ""
         """The namespace of the current document's root ('' for none)."""
+        self.spellings: Sequence[PlainElements] = ()
+        """What to look for; until the end of the document.  Their names are counted only where expat sees them."""
         self._sticky: dict[str, str] = dict(prefixes or {})
         self._held = bytearray()
         self._first = True
@@ -119,12 +140,14 @@ class XmlFeed:
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
+        parser.StartCdataSectionHandler = self._cdata_begins
+        parser.EndCdataSectionHandler = self._cdata_ends
         parser.XmlDeclHandler = self._declaration
         parser.StartDoctypeDeclHandler = self._doctype
         if hasattr(parser, "SetReparseDeferralEnabled"):
             parser.SetReparseDeferralEnabled(False)
         self._parser = parser
-        self._events: list[Event] = []
+        self._events: list[Any] = []
         self._fault: StreamError | None = None
         self._scopes: list[dict[str, str] | None] = []
         self._prefixes = dict(self._sticky)
@@ -136,8 +159,13 @@ class XmlFeed:
         self._depth = 0
         self._declared = False
         self._begun = False
+        self._in_cdata = False
         self._ended = False
+        self._kept = 0
         self._fed = 0
+        self._skipped = 0
+        self._skipped_lines = 0
+        self._stretch = _STRETCH_BYTES
         self._read_again = 0
         self._outside = bytearray()
         self._outside_base = 0
@@ -204,6 +232,7 @@ class XmlFeed:
         index = self._end_offset - base
         rest = outside[index:] + held
         self._first = False
+        self.spellings = ()
         self._new_parser()
         return self.receive(rest) if rest else []
 
@@ -219,6 +248,17 @@ class XmlFeed:
             raise StreamError("encoding", "the stream begins with bytes that are not UTF-8")
 
     def _parse(self, piece: bytes) -> list[Event]:
+        if self.spellings and self._begun:
+            self._parse_by_turns(piece)
+        else:
+            self._parse_with_expat(piece)
+        limit = self.limits.document_bytes
+        if limit is not None and self._fed + self._skipped > limit and not self._ended:
+            raise self._failure(StreamError("limit", f"a message of more than {limit} bytes"))
+        events, self._events = self._events, []
+        return events
+
+    def _parse_with_expat(self, piece: bytes) -> None:
         while True:
             if not self._fed:
                 piece = piece.lstrip(_WHITE)
@@ -227,15 +267,61 @@ class XmlFeed:
                         raise StreamError("syntax", "a byte order mark in the middle")
                     piece = piece[3:]
                 if not piece:
-                    return []
+                    return
                 self._check_encoding(piece)
             restart = self._parse_with_current(piece)
             if restart is None:
-                break
+                return
             piece = restart
             self._new_parser()
-        events, self._events = self._events, []
-        return events
+
+    def _parse_by_turns(self, piece: bytes) -> None:
+        """Plain elements where they are, and in between a stretch for expat."""
+        text = piece.decode("latin-1")  # a character for each byte
+        at, size = 0, len(piece)
+        while True:
+            if self._depth == 1 and not self._kept and not self._in_cdata:
+                at = self._read_plain(text, at)
+            if at == size:
+                return
+            end = piece.find(b">", at + self._stretch) + 1 or size
+            self._stretch = min(2 * self._stretch + _STRETCH_BYTES, _STRETCH_BYTES_MAX)
+            self._parse_with_current(piece[at:end])
+            if self._ended:
+                self._outside += piece[end:]
+                return
+            at = end
+            if at == size:
+                return
+
+    def _read_plain(self, text: str, at: int) -> int:
+        """Read plain elements, if there are any; gives where they end.
+
+        Only where the next thing that expat would see is content of the root: it has nothing in hand, and the tag is
+        known to have no namespace but ours.
+        """
+        for spelling in self.spellings:
+            if self._names.get(spelling.tag) != spelling.tag:
+                continue
+            rows, end = spelling.read(text, at)
+            if rows:
+                self._skip(text[at:end])
+                self._events.append(Run(spelling, rows, 2))
+                if len(rows) >= _FEW:
+                    self._stretch = 0
+                return end
+        return at
+
+    def _skip(self, elements: str) -> None:
+        """Let expat stand where it would if it had read these elements: in the same line and column."""
+        line = max(elements.rfind("\n"), elements.rfind("\r")) + 1
+        lines = elements.count("\n") + elements.count("\r") - elements.count("\r\n")
+        in_their_place = ("\n" if line else "") + " " * (len(elements) - line)
+        self._skipped += len(elements) - len(in_their_place)
+        self._skipped_lines += max(0, lines - 1)
+        self._parse_with_current(in_their_place.encode())
+        self._texts.clear()  # their tags would have ended the text before them
+        self._text_chars = 0
 
     def _parse_with_current(self, piece: bytes) -> bytes | None:
         """Feed one piece.  Gives None, or the bytes that a new parser must begin with."""
@@ -244,7 +330,6 @@ class XmlFeed:
             self._outside += piece
         fed_before = self._fed
         self._fed += len(piece)
-        limit = self.limits.document_bytes
         try:
             self._parser.Parse(piece, False)
         except expat.ExpatError as error:
@@ -252,13 +337,13 @@ class XmlFeed:
             if self._fault is None and self._ended:
                 # The next document begins at index.  At any other error the index lies inside of what is wrong.
                 if error.code not in _NEXT_DOCUMENT:
-                    self._next_fault = _syntax_error(error)
+                    self._next_fault = self._syntax_error(error)
                 self._keep_rest(piece, fed_before, index)
                 return None
             if self._fault is None and error.code == _MISPLACED and not (self._begun or self._declared) and index > 0:
                 # White space or a comment stood before the XML declaration.
                 return bytes(self._outside[index:])
-            raise self._failure(self._fault or _syntax_error(error)) from None
+            raise self._failure(self._fault or self._syntax_error(error)) from None
         except StreamError as error:
             raise self._failure(error) from None
         if self._fault is not None:
@@ -273,7 +358,7 @@ class XmlFeed:
         elif len(self._outside) > self.limits.prolog_bytes:
             raise StreamError("limit", "too much before the root element")
         # What expat keeps of an incomplete token that has a '>' in it, such as a comment.
-        kept = self._fed - self._parser.CurrentByteIndex
+        kept = self._kept = self._fed - self._parser.CurrentByteIndex
         if kept:
             if kept > self.limits.token_bytes:
                 text = f"a tag or text of more than {self.limits.token_bytes} bytes"
@@ -281,14 +366,16 @@ class XmlFeed:
             self._read_again += kept
             if self._read_again > _READ_AGAIN_PER_BYTE * self._fed + _READ_AGAIN_BYTES:
                 raise self._failure(StreamError("limit", "a tag in too many pieces"))
-        if limit is not None and self._fed > limit:
-            raise self._failure(StreamError("limit", f"a message of more than {limit} bytes"))
         return None
 
     def _keep_rest(self, piece: bytes, base: int, index: int) -> None:
         self._outside = bytearray(piece)
         self._outside_base = base
         self._end_offset = index
+
+    def _syntax_error(self, error: expat.ExpatError) -> StreamError:
+        line = error.lineno + self._skipped_lines
+        return StreamError("syntax", f"line {line}, column {error.offset}: {expat.ErrorString(error.code)}")
 
     def _failure(self, error: StreamError) -> StreamError:
         self.salvaged, self._events = self._events, []
@@ -375,6 +462,12 @@ class XmlFeed:
             return
         self._texts.append(data)
 
+    def _cdata_begins(self) -> None:
+        self._in_cdata = True
+
+    def _cdata_ends(self) -> None:
+        self._in_cdata = False
+
     def _meet(self, attributes: dict[str, str]) -> bool:
         """Note names that are new; tells whether namespace declarations are among them."""
         self._known.update(attributes)
@@ -424,7 +517,3 @@ class XmlFeed:
 
 def _is_declaration(name: str) -> bool:
     return name == "xmlns" or name.startswith("xmlns:")
-
-
-def _syntax_error(error: expat.ExpatError) -> StreamError:
-    return StreamError("syntax", f"line {error.lineno}, column {error.offset}: {expat.ErrorString(error.code)}")

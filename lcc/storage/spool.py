@@ -318,9 +318,16 @@ class SetWriter:
         :raises SetError: the set alone would.
         :raises OSError: the disk has.
         """
-        self.count += 1
-        self._lines.append(element)
-        self._line_chars += len(element) + 1
+        self.add_lines(element, 1)
+
+    def add_lines(self, elements: str, count: int) -> None:
+        """Take the next elements: so many, a line each, without the last line's end.
+
+        :raises SpoolFull, SetError, OSError: as :meth:`add`.
+        """
+        self.count += count
+        self._lines.append(elements)
+        self._line_chars += len(elements) + 1
         if self._line_chars >= PIECE_BYTES:
             self.flush()
 

@@ -46,6 +46,7 @@ SPELLINGS = [
     ("http://h/%zz%2", "http://h/%25zz%252"),
     ("http://h/a%2Fb%2f", "http://h/a%2Fb%2F"),
     ("http://h/?a=[1]&b=%20#x#y", "http://h/?a=%5B1%5D&b=%20#x%23y"),
+    ("http://h/a-b?c-d=%2D<>#e-f<", "http://h/a-b?c-d=-%3C%3E#e-f%3C"),
     ("http://h/x;v=1,2:3@4!$&'()*+", "http://h/x;v=1,2:3@4!$&'()*+"),
     ("http://bücher.example/", "http://xn--bcher-kva.example/"),
     ("http://BÜCHER。example/", "http://xn--bcher-kva.example/"),

@@ -27,10 +27,21 @@ from lcc.errors import ERRORS, LccError, SetError, StoreUnavailable, StreamError
 from lcc.interfaces import IConversation
 from lcc.model import Provider, ProviderStatus
 from lcc.protocols import cp_uns_server as wire
-from lcc.protocols.cp_uns import INIT_LIMITS, SET_LIMITS, CpMessage, Init, SetBegin, SetEnd, UrlElement, write_fault
+from lcc.protocols.cp_uns import (
+    INIT_LIMITS,
+    SET_LIMITS,
+    CpMessage,
+    Init,
+    PlainUrls,
+    SetBegin,
+    SetEnd,
+    UrlElement,
+    write_fault,
+)
 from lcc.protocols.uns_qm import write_notice
 from lcc.protocols.xmlfeed import Event, XmlFeed
 from lcc.roles.uns.delivery import Verdict, disk_fault
+from lcc.roles.uns.plain import PlainSet
 from lcc.roles.uns.status import FullSetAllowance
 from lcc.storage.errorfile import ErrorFile, ErrorFileFull
 from lcc.storage.passwords import DUMMY_HASH, is_slow, verify_password
@@ -70,6 +81,7 @@ class _Arriving:
     unsolicited: bool
     checker: ElementChecker
     writer: SetWriter | None
+    plain: PlainSet
     elements: int = 0
     received: int = 0
 
@@ -292,6 +304,10 @@ class Session:
                 if self._set is None:
                     return  # the set was rejected; what is left of this piece is of no interest
                 self._element(self._set, message.attributes)
+            elif type(message) is PlainUrls:
+                if self._set is None:
+                    return
+                self._plain_urls(self._set, message)
             elif isinstance(message, SetBegin):
                 self._begin(message)
             elif isinstance(message, SetEnd):
@@ -325,7 +341,7 @@ class Session:
         unsolicited = begin.full and not allowance.wanted
         if unsolicited:
             uns.full_sets.begun(provider.pid)
-        self._set = _Arriving(begin.prefix, begin.full, unsolicited, checker, writer)
+        self._set = _Arriving(begin.prefix, begin.full, unsolicited, checker, writer, PlainSet(checker))
         self._stream.send(wire.set_result_open(begin.prefix))
 
     def _element(self, arriving: _Arriving, attributes: dict[str, str]) -> None:
@@ -343,9 +359,29 @@ class Session:
                 notice = error.named if arriving.full else None
             else:
                 arriving.received += 1
+                if arriving.plain.learn(attributes):
+                    self._feed.spellings = arriving.plain.spellings
             if notice is not None:
                 writer.add(write_notice(notice))
         except (SetError, SpoolFull, ErrorFileFull, OSError) as error:
+            self._reject_set(*self._reason(error), arriving.prefix)
+
+    def _plain_urls(self, arriving: _Arriving, run: PlainUrls) -> None:
+        """As :meth:`_element` for each of them, but all at once where that does the same."""
+        writer, count = arriving.writer, len(run.rows)
+        assert writer is not None
+        lines = arriving.plain.lines(run)
+        if lines is None or arriving.elements + count > self._uns.settings.set_urls_max:
+            for row in run.rows:
+                if self._set is None:
+                    return
+                self._element(arriving, run.spelling.attributes(row))
+            return
+        arriving.elements += count
+        arriving.received += count
+        try:
+            writer.add_lines(lines, count)
+        except (SetError, SpoolFull, OSError) as error:
             self._reject_set(*self._reason(error), arriving.prefix)
 
     async def _end(self, arriving: _Arriving) -> None:
