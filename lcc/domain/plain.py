@@ -6,8 +6,8 @@ would change nothing:
 
 * a URL is one of the set's *bases* and what may stand behind it.  A base is normal, without query, and inside the
   roots; behind it come only characters that are not recoded, and no segment that begins with a dot: so the whole is
-  normal (:func:`lcc.domain.urls.normalise`) and has the base as a prefix.  Percent-encoding is taken in upper case, and
-  not of characters that need none.  With a urlprefix the URL must not name a scheme of its own;
+  normal (:func:`lcc.domain.urls.normalise`) and has the base as a prefix.  Percent-encoding is taken in upper case,
+  and not of characters that need none.  With a urlprefix the URL must not name a scheme of its own;
 * lengths are below all limits;
 * the hash, the length and the time are spelled as they would be written.
 
