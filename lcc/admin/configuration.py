@@ -8,12 +8,23 @@ import click
 
 from lcc.config import describe_defaults
 
-SAMPLES = ("lcc.toml", "lcc.service", "lcc-role@.service")
+SAMPLES = (
+    "lcc.toml",
+    "lcc.service",
+    "lcc-role@.service",
+    "lcc-uns.socket",
+    "grafana-lcc.json",
+    "prometheus-alerts.yml",
+)
 
 
 @click.command("config")
 @click.option("--defaults", is_flag=True, help="Every setting with its default, unit, bounds and meaning, as a file.")
-@click.option("--sample", type=click.Choice(SAMPLES), help="A configuration to start from, or a systemd unit.")
+@click.option(
+    "--sample",
+    type=click.Choice(SAMPLES),
+    help="A configuration to start from, a systemd unit, or a file for Grafana or Prometheus.",
+)
 def config_command(defaults: bool, sample: str | None) -> None:
     """Print what can be set in lcc.toml, or a sample file."""
     if defaults == (sample is not None):

@@ -35,7 +35,7 @@ class ResultCounts:
     """
 
     def __init__(self) -> None:
-        self.by_name: Counter[str] = Counter()
+        self.by_name: Counter[str] = Counter({STORED: 0, UNCHANGED: 0})
         self.wire_bytes = 0
         self.content_bytes = 0
 

@@ -23,6 +23,8 @@ from lcc.transport.wires import endpoint
 class Options(RoleOptions):
     """The options of ``lcc-bot``."""
 
+    role = "bot"
+
     optFlags = [["listen", "l", "connect to nobody: wait on [bot] listen for a person who types what to fetch"]]
 
 

@@ -31,6 +31,8 @@ from lcc.transport.wires import endpoint
 class Options(RoleOptions):
     """The options of ``lcc-botm``."""
 
+    role = "botm"
+
 
 class _Content(Service):
     """Opens the content folder at start; at stop the engine ends, and the content is synced."""

@@ -14,6 +14,7 @@ from twisted.python import usage
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError
 from lcc.interfaces import IRoleFigures
+from lcc.services import jsonlog
 from lcc.storage.disk import Disk
 from lcc.storage.durable import make_folder_durably
 
@@ -34,7 +35,12 @@ def allow_open_files() -> None:
 
 class RoleOptions(usage.Options):
     """``--config FILE``.  The configuration is read when the options are complete, and the process may open as many
-    files as the system lets it; nothing else is touched."""
+    files as the system lets it; nothing else is touched.
+
+    :cvar role: what the process calls itself in its log.
+    """
+
+    role = "lcc"
 
     optParameters = [["config", "c", None, "configuration file; without: lcc.toml in this folder, else the defaults"]]
     config: Config
@@ -50,6 +56,11 @@ class RoleOptions(usage.Options):
         if parent is not None and parent.get("pidfile") == "twistd.pid":
             # Two roles started in one folder would clash over the default.
             parent["pidfile"] = ""
+        if parent is not None and self.config.log.format == "json" and not parent.get("logger"):
+            if parent.get("syslog"):
+                raise usage.UsageError('[log] format = "json" goes to standard output or a file, not to --syslog')
+            jsonlog.choose(self.role, parent)
+            parent["logger"] = jsonlog.FACTORY
 
 
 class RoleService(MultiService):

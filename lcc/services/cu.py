@@ -32,6 +32,8 @@ QUESTIONS_PER_CONNECTION = 4
 class Options(RoleOptions):
     """The options of ``lcc-cu``."""
 
+    role = "cu"
+
 
 class _AtStop(Service):
     """Calls something when it is stopped."""

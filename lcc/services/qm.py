@@ -28,6 +28,8 @@ from lcc.transport.wires import endpoint
 class Options(RoleOptions):
     """The options of ``lcc-qm``."""
 
+    role = "qm"
+
 
 class _Engine(Service):
     """Starts the engine; drops its peers and timers at stop."""

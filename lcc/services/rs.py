@@ -26,6 +26,8 @@ from lcc.transport.wires import endpoint
 class Options(RoleOptions):
     """The options of ``lcc-rs``."""
 
+    role = "rs"
+
 
 class _Registering(Service):
     """Starts and stops what the registration server does besides answering."""

@@ -24,6 +24,8 @@ from lcc.transport.wires import endpoint
 class Options(RoleOptions):
     """The options of ``lcc-uns``."""
 
+    role = "uns"
+
 
 class _Engine(Service):
     """Opens the spool and the session store at start; cuts the connections at stop."""

@@ -26,7 +26,7 @@ from lcc.errors import ConfigError
 _log = Logger()
 
 ROLES = ("qm", "uns", "botm", "bot", "cu", "admin", "metrics")
-"""The roles that a certificate can be for; ``admin``: ``lcc-admin``; ``metrics``: metrics ports and who reads them."""
+"""Roles that a certificate can be for; ``admin``: ``lcc-admin``; ``metrics``: metrics ports, and who reads them."""
 ROLE_URI = "lcc:role/"
 EXPIRY_WARNING_SECONDS = 14 * 86400
 WARNING_INTERVAL_SECONDS = 86400

@@ -156,7 +156,8 @@ class PortService(MultiService):
     A port that cannot be opened at start raises at once: the process must not run without it.
 
     :param endpoint: an endpoint string; a stale ``unix:`` socket is removed first (the role holds its lock).  A
-        socket is for this user alone, unless the string says another mode.
+        socket is for this user alone, unless the string says another mode.  A ``systemd:`` one was opened by systemd,
+        and cannot be opened twice: while it is closed, whoever connects waits.
     :param setting: table and key of ``lcc.toml`` that name the endpoint: the port's name in figures; empty: none.
     """
 
@@ -167,6 +168,7 @@ class PortService(MultiService):
         self.factory = factory
         self.setting = setting
         self._port: StreamServerEndpointService | None = None
+        self._held: StreamServerEndpointService | None = None
         self.is_closed_for_now = False
         """It was closed by :meth:`close_port`."""
 
@@ -190,6 +192,10 @@ class PortService(MultiService):
         if self._port is not None:
             return
         self.is_closed_for_now = False
+        if self._held is not None:
+            self._port, self._held = self._held, None
+            self.bound_port.startReading()
+            return
         _remove_stale_socket(self._endpoint)
         port = StreamServerEndpointService(_parsed(serverFromString, self._reactor, self._endpoint), self.factory)
         port._raiseSynchronously = True  # as strports.service does: fail loudly on a taken port
@@ -201,6 +207,11 @@ class PortService(MultiService):
         self.is_closed_for_now = True
         port, self._port = self._port, None
         if port is None:
+            return succeed(None)
+        if self._endpoint.startswith("systemd:"):
+            self._held = port
+            listening: Any = port._waitingForPort
+            listening.result.stopReading()
             return succeed(None)
         result = port.disownServiceParent()
         return result if isinstance(result, Deferred) else succeed(None)

@@ -1,0 +1,160 @@
+"""doc/metrics.md, the dashboard and the alerts name what there is, and all of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from lcc.model.figures import Figure, Kind
+
+from .declared import PROCESS, ROOT, all_figures, row
+
+TEXT = (ROOT / "doc" / "metrics.md").read_text(encoding="utf-8")
+DASHBOARD = json.loads((ROOT / "etc" / "grafana-lcc.json").read_text(encoding="utf-8"))
+ALERTS_FILE = ROOT / "etc" / "prometheus-alerts.yml"
+ALERTS = [
+    rule for group in yaml.safe_load(ALERTS_FILE.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]
+]
+UNITS = ("seconds", "bytes")
+_OTHER_UNITS = re.compile(r"_(ms|milliseconds|minutes|hours|days|kb|kib|mb|mib|percent)(_|$)")
+
+
+def test_names_are_those_of_prometheus() -> None:
+    figures = all_figures()
+    assert len(figures) > 100
+    assert len({figure.name for figure in figures}) == len(figures)
+    for figure in figures:
+        assert re.fullmatch(r"lcc_[a-z][a-z_]*[a-z]", figure.name), figure
+        assert not _OTHER_UNITS.search(figure.name), f"{figure.name}: units are seconds and bytes"
+        assert not figure.name.endswith(("_total", "_count", "_sum", "_bucket", "_info")), figure
+        assert figure.meaning and "|" not in figure.meaning and "\n" not in figure.meaning
+        for unit in UNITS:
+            if f"_{unit}" in figure.name:
+                assert figure.name.endswith((f"_{unit}", f"_{unit}_max")) or figure.kind is Kind.COUNTER, figure
+
+
+def test_the_document_tells_of_each_figure() -> None:
+    rows = [line for line in TEXT.splitlines() if line.startswith(("| `lcc_", "| `process_"))]
+    expected = [row(figure) for figure in all_figures()]
+    expected += [f"| `{name}` | {kind} |  | {meaning} |" for name, (kind, meaning) in PROCESS.items()]
+    assert sorted(rows) == sorted(expected)
+
+
+def series() -> dict[str, tuple[str, ...]]:
+    """All names that a query may use -> their labels."""
+    found: dict[str, tuple[str, ...]] = dict.fromkeys([*PROCESS, "up"], ())
+    for figure in all_figures():
+        found |= dict.fromkeys(_series_of(figure), figure.labels)
+    return found
+
+
+def _series_of(figure: Figure) -> list[str]:
+    if figure.kind in (Kind.HISTOGRAM, Kind.GAUGE_HISTOGRAM):
+        return [f"{figure.name}_{ending}" for ending in ("bucket", "count", "sum", "gcount", "gsum")]
+    return [figure.series_name]
+
+
+_NAME = re.compile(r"\b(?:lcc|process)_[a-z_]+|\bup\b")
+_MATCHER = re.compile(r"([a-z_]+)\{([^}]*)\}")
+_FROM_PROMETHEUS = {"job", "instance", "le"}
+
+
+def faults_of(query: str) -> Iterator[str]:
+    """What a query uses that there is not."""
+    known = series()
+    outside = re.sub(r'"[^"]*"', '""', query)
+    for name in _NAME.findall(outside):
+        if name not in known:
+            yield f"there is no {name}"
+    for name, matchers in _MATCHER.findall(outside):
+        for label in re.findall(r"([a-z_]+)\s*(?:=~|!~|!=|=)", matchers):
+            if label not in {*known.get(name, ()), *_FROM_PROMETHEUS}:
+                yield f"{name} has no {label}"
+    labels = {label for name in _NAME.findall(outside) for label in known.get(name, ())} | _FROM_PROMETHEUS
+    for names in re.findall(r"\b(?:by|on) \(([^)]*)\)", outside):
+        yield from (f"nothing here has {label}" for label in re.split(r",\s*", names) if label not in labels)
+
+
+def test_faults_in_queries_are_found() -> None:
+    assert list(faults_of("lcc_nothing > 1")) == ["there is no lcc_nothing"]
+    assert list(faults_of('lcc_ready{rule="qm"}')) == ["lcc_ready has no rule"]
+    assert list(faults_of("sum by (rule) (lcc_ready)")) == ["nothing here has rule"]
+    assert not list(faults_of('sum by (role) (lcc_ready{role="lcc_nothing", job=~"x"})'))
+    assert list(faults_of("lcc_bot_fetch_seconds > 1")) and not list(faults_of("lcc_bot_fetch_seconds_bucket"))
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """Panel, expression."""
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+    for annotation in DASHBOARD["annotations"]["list"]:
+        yield annotation["name"], annotation["expr"]
+
+
+def test_the_dashboard_shows_what_there_is() -> None:
+    used: list[str] = []
+    for title, query in queries():
+        assert not list(faults_of(query)), (title, query)
+        used += _NAME.findall(query)
+    (job,) = [each for each in DASHBOARD["templating"]["list"] if each["name"] == "job"]
+    assert not list(faults_of(job["definition"].replace("label_values(", "").replace(", job)", "")))
+    for _, legend in (
+        (panel["title"], t["legendFormat"]) for panel in DASHBOARD["panels"] for t in panel.get("targets", ())
+    ):
+        labels = {label for figure in all_figures() for label in figure.labels} | _FROM_PROMETHEUS
+        assert set(re.findall(r"\{\{(\w+)\}\}", legend)) <= labels, legend
+    # Nothing lies over anything else.
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken and place["x"] + place["w"] <= 24, panel["title"]
+        taken |= cells
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(ids)) == len(ids)
+    rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
+    assert {title.partition(":")[0] for title in rows} >= {
+        "UNS",
+        "QM",
+        "BOT-M",
+        "BOT",
+        "CU, RS",
+        "Database",
+        "Processes",
+    }
+    assert len(used) > 60
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=[rule["alert"] for rule in ALERTS])
+def test_each_alert_asks_for_what_there_is_and_says_what_to_do(rule: dict[str, Any]) -> None:
+    assert not list(faults_of(rule["expr"])), rule["expr"]
+    assert rule["labels"]["severity"] in ("warning", "critical") and rule["annotations"]["summary"]
+    rows = [line for line in TEXT.splitlines() if line.startswith(f"| {rule['alert']} |")]
+    assert len(rows) == 1 and all(cell.strip() for cell in rows[0].strip("|").split("|")), rule["alert"]
+
+
+def test_the_document_names_no_other_alerts() -> None:
+    named = re.findall(r"^\| (Lcc\w+) \|", TEXT, re.MULTILINE)
+    assert sorted(named) == sorted(rule["alert"] for rule in ALERTS)
+
+
+def test_prometheus_accepts_the_alerts() -> None:
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("there is no promtool here (on Debian: the package prometheus)")
+    done = subprocess.run(
+        [program, "check", "rules", ALERTS_FILE], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,65 @@
+"""The look at the whole queue, on both databases, compared with what was put into them."""
+
+from __future__ import annotations
+
+from lcc.model import Delay
+from lcc.model.survey import Lag, Queued, Survey
+from lcc.storage.survey import survey
+
+from .kit import DirectDatabase, Queue, notice
+
+NOW = 2_000_000_000
+BOUNDS = (60.0, 3600.0)
+
+
+def looked(database: DirectDatabase, top: int = 2) -> Survey:
+    return database.blocking.interact(survey, NOW, top, BOUNDS)
+
+
+def test_nothing_waits(queue: Queue) -> None:
+    found = looked(queue.database)
+    assert (found.queued, found.worst, found.oldest_seconds, found.providers) == ((), (), 0, 1)
+    assert (found.lags.upto, found.lags.total) == ((0, 0, 0), 0)
+
+
+def test_what_waits_and_for_how_long(queue: Queue) -> None:
+    ages = {queue.pid: 30, queue.add_provider(): 60, queue.add_provider(): 600, queue.add_provider(): 7200}
+    for number, pid in enumerate(ages, 1):
+        queue.send(number, *[notice(f"{pid}/{each}") for each in range(number)], pid=pid)
+        queue.database.now(
+            lambda txn, pid=pid: txn.execute("UPDATE qpsdb SET time = ? WHERE pid = ?", [NOW - ages[pid], pid])
+        )
+    first = queue.pid
+    found = looked(queue.database)
+    assert found.queued == (Queued(1, 10, 0, 0),)
+    assert found.lags.upto == (2, 3, 4) and found.lags.total == sum(ages.values())
+    assert found.worst == (Lag(first + 3, 7200, 4), Lag(first + 2, 600, 3))
+    assert found.oldest_seconds == 7200 and found.providers == 4
+    assert looked(queue.database, top=0).worst == ()
+    # A newer set of the same provider changes nothing; what waits for its hours, or to be tried again, is no lag.
+    queue.send(9, notice(f"{first}/new"), now=NOW)
+    queue.database.now(lambda txn: txn.execute("UPDATE qpsdb SET slot = 3 WHERE pid = ?", [first + 3]))
+    queue.database.now(lambda txn: txn.execute("UPDATE qpsdb SET slot = -9 WHERE pid = ?", [first + 2]))
+    found = looked(queue.database)
+    assert found.queued == (Queued(1, 4, 4, 3),) and found.oldest_seconds == 60
+    assert [lag.pid for lag in found.worst] == [first + 1, first]
+
+
+def test_delays_and_totals(queue: Queue) -> None:
+    saved = [
+        Delay(queue.pid, NOW + 10.0, "hours"),
+        Delay(queue.pid + 1, NOW - 1.0, "bandwidth"),
+        Delay(0, NOW + 10.0, "bandwidth"),
+    ]
+    queue.send(1, notice("a"))
+    queue.store.save_delays(saved)
+    queue.database.now(
+        lambda txn: txn.execute(
+            "UPDATE pstats SET files_used = 5, space_used = 70, errseq = 9, errcleared = 2, wantfullset = 'x'"
+            " WHERE pid = ?",
+            [queue.pid],
+        )
+    )
+    found = looked(queue.database)
+    assert found.delayed == {"hours": 1}
+    assert (found.files, found.space_bytes, found.errors, found.full_sets_wanted) == (5, 70, 7, 1)
