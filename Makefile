@@ -15,6 +15,7 @@
 #   make bench    LCC and peers in turn, one table in build/bench.md; can be stopped, and goes on where it was
 #   make bench-quick    the same in five minutes, with small sizes
 #   make soak MINUTES=20    half the measured rate for so long, then ten times that; build/soak.svg, and a verdict
+#   make bench-curves    pages/s by robots and providers, intake by set size, depth of the queue; doc/performance/*.svg
 #   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on); bench-list: their names
 #   make clean    removes what the above made, the virtual environment included
 
@@ -137,6 +138,10 @@ bench-quick: venv system
 MINUTES ?= 20
 soak: venv system
 	@PYTHONPATH=benchmarks $(PY) -m soak --minutes $(MINUTES) $(ARGS)
+
+# Adds to build/curves; some hours, ARGS="--max 100000" less than one.
+bench-curves: venv system
+	@PYTHONPATH=benchmarks $(PY) -m curves $(ARGS)
 
 bench-list:
 	@echo "$(patsubst benchmarks/%.py,bench-%,$(shell grep -l __main__ benchmarks/*.py))"

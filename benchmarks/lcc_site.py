@@ -89,9 +89,10 @@ class LccSite:
         for first in range(0, len(pids), _AT_ONCE):
             self.database.write(put, pids[first : first + _AT_ONCE])
 
-    def start(self) -> None:
+    def start(self, wait: bool = True) -> None:
         """Start the roles; returns when providers are welcome and the robots have said hello.
 
+        :param wait: False: returns at once.
         :raises SystemExit: they do not come up.
         """
         for name, role in self._names:
@@ -99,13 +100,20 @@ class LccSite:
                 command = [BIN / "twistd", "-n", f"lcc-{role}", "--config", self.config]
                 self.processes[name] = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + START_SECONDS
-        while not self._ready():
-            for name, process in self.processes.items():
-                if process.poll() is not None:
-                    raise SystemExit(f"{name} ended:\n{self.log(name)[-3000:]}")
+        while wait and not self._ready():
+            self.check()
             if time.monotonic() > deadline:
                 raise SystemExit(f"the roles are not ready after {START_SECONDS:.0f} s")
             time.sleep(0.05)
+
+    def check(self) -> None:
+        """See that every role runs.
+
+        :raises SystemExit: one has ended.
+        """
+        for name, process in self.processes.items():
+            if process.poll() is not None:
+                raise SystemExit(f"{name} ended:\n{self.log(name)[-3000:]}")
 
     def _ready(self) -> bool:
         roles = {role for _, role in self._names}

@@ -17,6 +17,7 @@ from lcc.storage.setrows import SET_COLUMNS
 from lcc.storage.transactions import Txn
 
 PIDS_AT_ONCE = 500
+ROOT = "http://s{pid}.example/"
 _ZEROS = QUEUE_COLUMNS.index("curl") - QUEUE_COLUMNS.index("connseq") - 1
 """Columns that count what has not happened yet."""
 
@@ -26,8 +27,10 @@ def opened(url: str, home: Path) -> BlockingDatabase:
     return BlockingDatabase(url, home, DatabaseConfig(), random=Random())
 
 
-def fill(url: str, home: Path, providers: int, urls: int) -> None:
+def fill(url: str, home: Path, providers: int, urls: int, root: str = ROOT) -> None:
     """Fill the tables: a set for each provider, its rows as lcc-admin and the queue manager would have written them.
+
+    :param root: of a provider, with ``{pid}`` in it.
 
     The sets came in another order than the providers: who comes to his turn is no neighbour of who came before.
     """
@@ -38,26 +41,26 @@ def fill(url: str, home: Path, providers: int, urls: int) -> None:
     try:
         for first in range(1, providers + 1, PIDS_AT_ONCE):
             last = min(first + PIDS_AT_ONCE, providers + 1)
-            database.write(_fill_some, {pid: psetids[pid - 1] for pid in range(first, last)}, each)
+            database.write(_fill_some, {pid: psetids[pid - 1] for pid in range(first, last)}, each, root)
         counters = {"psetid": providers + 1, "queued": each * providers, "batch": 10}
         database.write(lambda txn: txn.upsert("counters", ("name", "value"), list(counters.items()), ("name",)))
     finally:
         database.close()
 
 
-def _fill_some(txn: Txn, sets: dict[int, int], each: int) -> None:
+def _fill_some(txn: Txn, sets: dict[int, int], each: int, root: str) -> None:
     columns = ("pid", "password", "timeofday", "timezone", "priority", "allow_private", "insecure", "removed")
     txn.insert("pidb", columns, [(pid, "", "", "", 0, 1, 0, 0) for pid in sets])
-    txn.insert("proots", ("pid", "position", "root"), [(pid, 0, f"http://s{pid}.example/") for pid in sets])
+    txn.insert("proots", ("pid", "position", "root"), [(pid, 0, root.format(pid=pid)) for pid in sets])
     txn.insert("pstats", ("pid", "nurlproc"), [(pid, each) for pid in sets])
     rows = [(psetid, FETCH_NOW, pid, 0, 1, 0, 1, each, each, 1) for pid, psetid in sets.items()]
     txn.insert("qpsdb", SET_COLUMNS, rows)
     for pid, psetid in sets.items():
-        txn.insert("qdb", QUEUE_COLUMNS, sorted(_row(pid, psetid, seq) for seq in range(1, each + 1)))
+        txn.insert("qdb", QUEUE_COLUMNS, sorted(_row(root, pid, psetid, seq) for seq in range(1, each + 1)))
 
 
-def _row(pid: int, psetid: int, seq: int) -> tuple[Any, ...]:
-    curl = f"http://s{pid}.example/docs/part{seq % 10}/page{seq}.html"
+def _row(root: str, pid: int, psetid: int, seq: int) -> tuple[Any, ...]:
+    curl = f"{root.format(pid=pid)}docs/part{seq % 10}/page{seq}.html"
     notice = UrlNotice(curl, mimetype="text/html", sent=f'["c","page{seq}.html"]')
     place = (url_key(pid, curl, "text/html"), pid, psetid, FETCH_NOW, seq, FETCH)
     return (*place, 1, 1, *[0] * _ZEROS, *notice_values(notice))

@@ -20,7 +20,7 @@ P99_SLACK_MS = 100.0
 BACKLOG_SECONDS = 5.0
 FETCHED_PART = 0.95
 DRAIN_SLACK = 3.0
-MEMORY_MAX_MB = {"uns": 100.0, "qm": 150.0, "botm": 80.0, "bot": 80.0}
+MEMORY_MAX_MB = {"uns": 150.0, "qm": 150.0, "botm": 80.0, "bot": 80.0}
 """Under overload.  The limits of what waits in memory to be absorbed are [qm] absorb_backlog_max and _bytes."""
 
 

@@ -1,0 +1,1 @@
+"""How the LCC scales, as pictures: ``make bench-curves``."""
