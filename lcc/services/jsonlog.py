@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from string import Formatter
-from typing import IO, Any
+from typing import Any
 
 from twisted.logger import FileLogObserver, LogEvent, formatEvent
 from twisted.python.logfile import LogFile
@@ -45,23 +45,27 @@ def choose(role: str, options: Mapping[str, Any]) -> None:
 def observer() -> FileLogObserver:
     """Where the log goes: as twistd has it without ``--logger``."""
     role, options = _chosen
-    return FileLogObserver(_opened(options), lambda event: json_line(event, role))
-
-
-def _opened(options: Mapping[str, Any]) -> IO[Any]:
     name = options.get("logfile") or ""
     if name == "-" or (options.get("nodaemon") and not name):
-        return sys.stdout
+        return FileLogObserver(sys.stdout, lambda event: json_line(event, role))
     file: Any = LogFile.fromFullPath(name or "twistd.log")
+    rotate = _rotation_wanted()
+
+    def line(event: LogEvent) -> str:
+        if rotate:
+            rotate.clear()
+            file.rotate()
+        return json_line(event, role)
+
+    return FileLogObserver(file, line)
+
+
+def _rotation_wanted() -> list[int]:
+    """Is not empty after a SIGUSR1, which has twistd begin another file; it is begun with the next line."""
+    wanted: list[int] = []
     if not signal.getsignal(signal.SIGUSR1):
-
-        def rotate(_signal: int, _frame: object) -> None:
-            from twisted.internet import reactor
-
-            reactor.callFromThread(file.rotate)  # type: ignore[attr-defined]  # its module is its object
-
-        signal.signal(signal.SIGUSR1, rotate)
-    return file  # type: ignore[no-any-return]
+        signal.signal(signal.SIGUSR1, lambda number, _frame: wanted.append(number))
+    return wanted
 
 
 def json_line(event: LogEvent, role: str) -> str:

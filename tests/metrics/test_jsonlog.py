@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -120,5 +122,9 @@ def test_it_goes_where_the_log_would_go(monkeypatch: pytest.MonkeyPatch, tmp_pat
     jsonlog.choose("qm", {"nodaemon": False, "logfile": str(tmp_path / "x.log")})
     observer = jsonlog.observer()
     observer({"log_format": "there"})
+    os.kill(os.getpid(), signal.SIGUSR1)
+    observer({"log_format": "in another file"})
     observer._outFile.close()
-    assert json.loads((tmp_path / "x.log").read_text())["message"] == "there"
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    said = [json.loads((tmp_path / name).read_text())["message"] for name in ("x.log.1", "x.log")]
+    assert said == ["there", "in another file"]
