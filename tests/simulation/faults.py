@@ -205,10 +205,19 @@ def _web_troubles(system: System, _: Promises, fault: Fault) -> None:
     system.timeline.call_later(fault.seconds, None, over)
 
 
-def _spool_damage(system: System, _: Promises, fault: Fault) -> None:
-    """Bits rot in a spool."""
-    disk = system.machines[fault.target].disk
-    disk.rot(lambda path: path.endswith(".set") and "/incoming/" not in path, fault.chance)
+def _spool_damage(system: System, promises: Promises, fault: Fault) -> None:
+    """A set rots in a spool, as soon as there is one; the UNS may have been ended before it is read."""
+    disk, uns = system.machines[fault.target].disk, f"uns{UNSES.index(fault.target) + 1}"
+    until = system.timeline.now + fault.seconds
+
+    def look() -> None:
+        if disk.rot(lambda path: path.endswith(".set") and "/incoming/" not in path, fault.chance):
+            if fault.number % 2:
+                _kill(system, promises, attrs.evolve(fault, target=uns, seconds=0.5))
+        elif system.timeline.now < until:
+            system.timeline.call_later(0.05, None, look)
+
+    look()
 
 
 def _content_damage(system: System, _: Promises, fault: Fault) -> None:
@@ -297,5 +306,5 @@ KINDS = {
     "web-troubles": Kind(_web_troubles, _a_site, 1.5, 15),
     "attempt-lost": Kind(_content_damage, _a_botm, 0.4, 1),
     "restore": Kind(_restore, _the_database, 0.2, 5),
-    "spool-damage": Kind(_spool_damage, _a_spool, 0.2, 1),
+    "spool-damage": Kind(_spool_damage, _a_spool, 0.3, 8),
 }

@@ -247,18 +247,25 @@ class SimulatedDisk(Disk):
         file = self._names.get(path)
         return None if file is None else bytes(file.data)
 
-    def rot(self, which: Callable[[str], bool], chance: Random) -> None:
-        """A bit of one of these files is another one from now on, or its end is gone."""
+    def rot(self, which: Callable[[str], bool], chance: Random) -> bool:
+        """A bit of one of these files is another one from now on, or its end is gone, behind a whole line or not.
+
+        :returns: whether there is such a file.
+        """
         paths = [path for path, file in self._names.items() if which(path) and file.data]
-        if paths:
-            file = self._names[chance.choice(paths)]
-            where = chance.randrange(len(file.data))
-            if chance.random() < 0.4:
-                del file.data[where:]
-            else:
-                file.data[where] ^= 1 << chance.randrange(8)
-            file.durable = bytes(file.data)
-            file.pending.clear()
+        if not paths:
+            return False
+        file = self._names[chance.choice(paths)]
+        where = chance.randrange(len(file.data))
+        if chance.random() < 0.5:
+            file.data[where] ^= 1 << chance.randrange(8)
+        elif chance.random() < 0.5:
+            del file.data[where:]
+        else:
+            del file.data[file.data.rfind(b"\n", 0, where) + 1 :]
+        file.durable = bytes(file.data)
+        file.pending.clear()
+        return True
 
     def lose(self, which: Callable[[str], bool], chance: Random) -> None:
         """One of these files is gone."""
