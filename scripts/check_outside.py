@@ -78,7 +78,7 @@ ALLOWED = {
     "lcc/services/outside.py": ("*", "this is where they come from"),
     "lcc/storage/disk.py": ("*", "the real disk"),
     "lcc/storage/database.py": ("*.mkdir time.sleep random.getrandbits", "the real database; its random is given"),
-    "lcc/storage/dialects.py": ("secrets.randbits", "a salt for ids; a simulated database gives its own"),
+    "lcc/storage/dialects.py": ("secrets.randbits time.monotonic", "a salt for ids; how long a real question takes"),
     "lcc/storage/retry.py": ("time.monotonic", "how often the log tells of the real database"),
     "lcc/storage/migrations.py": ("*.iterdir *.read_text", "reads what comes with the program"),
     "lcc/storage/passwords.py": ("secrets.*", "salts: what is stored differs, what is decided does not"),

@@ -30,6 +30,7 @@ from lcc.admin.show import show_command
 from lcc.admin.status import status_command
 from lcc.admin.urls import urls_command
 from lcc.admin.users import user_group
+from lcc.admin.web_users import web_user_group
 from lcc.admin.why import why_command
 
 
@@ -79,6 +80,7 @@ for _command in (
     provider_group,
     register_group,
     user_group,
+    web_user_group,
     urls_command,
     show_command,
     queue_command,

@@ -23,7 +23,7 @@ from lcc.storage.passwords import generate_password
 ALL = "lcc"
 """The console of all roles in one process."""
 
-ROLES = ("uns", "qm", "botm", "bot", "cu", "rs")
+ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web")
 
 
 @click.command("console")

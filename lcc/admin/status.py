@@ -13,12 +13,11 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import cell
-from lcc.config import Config
 from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
 from lcc.model import Delay
+from lcc.monitor.disks import database_disk
 from lcc.monitor.live import Live, delay_text, read_live
-from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.disk import DISK
 from lcc.storage.inspect import delays
 from lcc.storage.overview import overview
@@ -27,8 +26,6 @@ from lcc.storage.spool import spool_room
 
 TOP = 5
 LIMIT = 100_000
-DATABASE_BYTES = 32 << 20
-"""With less than this left a SQLite file is about to have no room."""
 
 
 @click.command("status")
@@ -64,7 +61,7 @@ def status_command(admin: Admin, as_json: bool) -> None:
         "orders": figures.orders,
         "deletes": [{"machine": machine, **count._asdict()} for machine, count in figures.deletes.items()],
         "spool": spool(admin.config.under_home(admin.config.uns.spool), admin.config.uns.spool_reserve),
-        "database_disk": database_disk(admin.config),
+        "database_disk": database_disk(admin.config, DISK),
     }
     if as_json:
         click.echo(json.dumps(answer))
@@ -83,16 +80,6 @@ def spool(folder: Path, reserve_bytes: int) -> dict[str, Any] | None:
         return None
     no_room = spool_room(folder, reserve_bytes).missing()
     return {"sets": len(sets), "bytes": sum(sets), "damaged": damaged, "no_room": no_room}
-
-
-def database_disk(config: Config) -> str:
-    """Why the disk of a SQLite file is as good as full; empty: it is not, or the database is elsewhere."""
-    dialect = dialect_for(config.database.url, config.home, config.database)
-    if not isinstance(dialect, SqliteDialect):
-        return ""
-    folder = dialect.path.parent
-    free = DISK.space(folder).free_bytes
-    return f"{folder}: only {free:,} bytes are free on its disk: make room there" if free < DATABASE_BYTES else ""
 
 
 Lines = Iterator[tuple[str, str]]

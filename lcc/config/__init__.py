@@ -11,6 +11,7 @@ from __future__ import annotations
 from lcc.config.defaults import describe_defaults
 from lcc.config.endpoints import content_address, is_local_endpoint, is_local_host, unix_socket_path
 from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
+from lcc.config.monitor import WebConfig
 from lcc.config.people import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
 from lcc.config.reading import (
     DEFAULT_FILE,
@@ -44,6 +45,7 @@ __all__ = [
     "RsConfig",
     "TlsConfig",
     "UnsConfig",
+    "WebConfig",
     "content_address",
     "describe_defaults",
     "examine_config",

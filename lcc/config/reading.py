@@ -93,8 +93,10 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
         faults.append(f"botm.serves = {config.botm.serves!r}: must be 'bots' or 'botms'")
     if config.cu.without_token not in ("", "nothing", "rows", "content"):
         faults.append(f"cu.without_token = {config.cu.without_token!r}: must be nothing, rows, content or empty")
-    if config.rs.url and not re.fullmatch(r"https?://[^/?#\s@]+/(?:[!-~]*/)?", config.rs.url):
-        faults.append(f"rs.url = {config.rs.url!r}: must be http:// or https:// and a host, with a / at its end")
+    for section in ("rs", "web"):
+        url = getattr(config, section).url
+        if url and not re.fullmatch(r"https?://[^/?#\s@]+/(?:[!-~]*/)?", url):
+            faults.append(f"{section}.url = {url!r}: must be http:// or https:// and a host, with a / at its end")
     if config.mail.security not in ("starttls", "tls", "none"):
         faults.append(f"mail.security = {config.mail.security!r}: must be starttls, tls or none")
     if config.mail.host and "@" not in config.mail.sender:
@@ -202,7 +204,7 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, fault
 
 
 def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
-    for section in ("uns", "qm", "botm", "bot", "cu", "rs", "manhole", "metrics"):
+    for section in ("uns", "qm", "botm", "bot", "cu", "rs", "web", "manhole", "metrics"):
         for key in (*_ENDPOINT_KEYS, "manhole", "metrics"):
             endpoint = getattr(getattr(config, section), key, "")
             if endpoint:
@@ -211,5 +213,5 @@ def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
 
 def _manholes(config: Config) -> Iterator[tuple[str, str]]:
     yield "manhole.listen", config.manhole.listen
-    for section in ("uns", "qm", "botm", "bot", "cu", "rs"):
+    for section in ("uns", "qm", "botm", "bot", "cu", "rs", "web"):
         yield f"{section}.manhole", getattr(config, section).manhole

@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 
 from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
+from lcc.config.monitor import WebConfig
 from lcc.config.people import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.setting import setting
@@ -43,6 +44,7 @@ class Config:
     bot: BotConfig = attrs.field(factory=BotConfig)
     cu: CuConfig = attrs.field(factory=CuConfig)
     rs: RsConfig = attrs.field(factory=RsConfig)
+    web: WebConfig = attrs.field(factory=WebConfig)
     mail: MailConfig = attrs.field(factory=MailConfig)
     tls: TlsConfig = attrs.field(factory=TlsConfig)
     manhole: ManholeConfig = attrs.field(factory=ManholeConfig)

@@ -75,3 +75,8 @@ def cu() -> None:
 def rs() -> None:
     """The registration server."""
     run("lcc-rs", sys.argv[1:])
+
+
+def web() -> None:
+    """The web monitor."""
+    run("lcc-web", sys.argv[1:])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from twisted.application.service import MultiService
 
 from lcc.config import Config
-from lcc.services import bot, botm, cu, qm, rs, uns
+from lcc.services import bot, botm, cu, qm, rs, uns, web
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
@@ -33,7 +33,7 @@ def build(config: Config, outside: Outside) -> MultiService:
 def _build(config: Config, outside: Outside) -> tuple[MultiService, list[RoleService]]:
     everything = MultiService()
     HomeService(config.home, outside.disk).setServiceParent(everything)
-    chosen = (qm, botm, bot, cu, uns, *((rs,) if config.rs.listen else ()))
+    chosen = (qm, botm, bot, cu, uns, *((rs,) if config.rs.listen else ()), *((web,) if config.web.listen else ()))
     roles = [role.build(config, outside) for role in chosen]
     for services in roles:
         services.setServiceParent(everything)

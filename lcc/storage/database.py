@@ -72,6 +72,7 @@ class Database:
     :param home: what a SQLite file is relative to.
     :param random: jitter of retries, and the name of a database that is created.
     :param series: which tables (:mod:`lcc.storage.migrations`).
+    :param read_seconds: :meth:`interact` cannot write, and no question may take longer; 0: as long as it takes.
     :raises ConfigError: the URL cannot be understood.
     """
 
@@ -84,8 +85,10 @@ class Database:
         *,
         random: Random,
         series: str = MAIN,
+        read_seconds: float = 0.0,
     ) -> None:
         self.dialect = dialect_for(url, home, settings)
+        self.dialect.read_seconds = read_seconds
         self._reactor = reactor
         self.counts = DatabaseCounts()
         self._closing = threading.Event()
@@ -123,7 +126,8 @@ class Database:
 
         On SQLite it sees one state; on MySQL each of its statements sees what is committed by then.
 
-        :raises StoreUnavailable: (as the Deferred's failure) the database cannot be reached.
+        :raises StoreUnavailable: (as the Deferred's failure) the database cannot be reached, or the answer takes too
+            long.
         """
         return self._run(self._readers, False, function, args)
 

@@ -6,9 +6,11 @@ Everything else of the storage is written once, in SQL that both understand, wit
 from __future__ import annotations
 
 import errno
+import math
 import re
 import secrets
 import sqlite3
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
@@ -31,6 +33,8 @@ class Trouble(Enum):
     """The connection is gone or could not be made: try again on a new one."""
     FULL = "full"
     """The database's own disk is full, or takes no writes: undone, and of no use to try again at once."""
+    SLOW = "slow"
+    """A question took longer than it may (:attr:`Dialect.read_seconds`)."""
 
 
 class Dialect(ABC):
@@ -41,6 +45,7 @@ class Dialect(ABC):
     :ivar connect_arguments: for its ``connect``; they may hold a password.
     :ivar values_max: values in one IN list.
     :ivar for_update: put behind a SELECT that locks its rows until the end of the transaction.
+    :ivar read_seconds: who reads cannot write, and no question may take longer; 0: as long as it takes.
     :ivar random_bits: gives a number of so many bits that nobody can guess; a simulation brings its own.
     """
 
@@ -53,6 +58,7 @@ class Dialect(ABC):
         self.connect_arguments = connect_arguments
         self._shown = shown
         self.random_bits: Callable[[int], int] = secrets.randbits
+        self.read_seconds = 0.0
 
     def __repr__(self) -> str:
         return f"<{self.name} {self._shown}>"
@@ -118,6 +124,8 @@ class SqliteDialect(Dialect):
     values_max = 900
     for_update = ""
 
+    _STEPS = 20_000
+    """Of SQLite's machine, between looks at the clock: some milliseconds."""
     _AGAIN = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
     _LOST = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
     # Also where the file of its shared memory, a sync, or cutting a file finds no room.
@@ -137,6 +145,11 @@ class SqliteDialect(Dialect):
         connection.execute("PRAGMA cache_size=-16384")
 
     def begin(self, connection: Any, write: bool) -> None:
+        if self.read_seconds and not write:
+            # Only now: the first connection, whichever it is, makes the tables.
+            connection.execute("PRAGMA query_only=ON")
+            until = time.monotonic() + self.read_seconds
+            connection.set_progress_handler(lambda: time.monotonic() > until, self._STEPS)
         connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
 
     def commit(self, connection: Any) -> None:
@@ -153,6 +166,8 @@ class SqliteDialect(Dialect):
         primary = number & 0xFF
         if primary in self._AGAIN:
             return Trouble.AGAIN
+        if primary == sqlite3.SQLITE_INTERRUPT:
+            return Trouble.SLOW
         if number in self._FULL:
             return Trouble.FULL
         return Trouble.LOST if primary in self._LOST else None
@@ -202,6 +217,9 @@ def _percent_style(sql: str) -> str:
     return sql.replace("%", "%%").replace("?", "%s")
 
 
+_MYSQL_LIMIT = ("max_execution_time", 1000)
+
+
 class MysqlDialect(Dialect):
     """MySQL, MariaDB, Galera, TiDB through PyMySQL.
 
@@ -227,6 +245,8 @@ class MysqlDialect(Dialect):
         # A wrong password or name: once it is mended at the server, nothing needs to be started again.
         | {1044, 1045, 1049, 1698}
     )
+    # max_statement_time of MariaDB, max_execution_time of MySQL.
+    _SLOW = frozenset({1969, 3024})
     # A file cannot be made or written; the disk, a table, or a temporary file is full.
     _FULL = frozenset({1, 3, 20, 1004, 1021, 1026, 1114, 1878})
     # Of these only where the text has the number of such an error of the system (122 is no EDQUOT, but an engine's).
@@ -277,9 +297,15 @@ class MysqlDialect(Dialect):
         with connection.cursor() as cursor:
             for statement in self._SESSION:
                 cursor.execute(statement)
+            if self.read_seconds:
+                kind, unit = ("max_statement_time", 1) if "MariaDB" in connection.get_server_info() else _MYSQL_LIMIT
+                cursor.execute(f"SET SESSION {kind} = {math.ceil(self.read_seconds * unit)}")
 
     def begin(self, connection: Any, write: bool) -> None:
-        """The first statement begins it."""
+        """The first statement begins it; who may not write says so."""
+        if self.read_seconds and not write:
+            with connection.cursor() as cursor:
+                cursor.execute("START TRANSACTION READ ONLY")
 
     def commit(self, connection: Any) -> None:
         connection.commit()
@@ -297,6 +323,8 @@ class MysqlDialect(Dialect):
         number = error.args[0] if error.args and isinstance(error.args[0], int) else None
         if number in self._AGAIN:
             return Trouble.AGAIN
+        if number in self._SLOW:
+            return Trouble.SLOW
         if number in self._FULL or (number in self._FULL_MAYBE and self._is_of_the_disk(str(error.args[-1]))):
             return Trouble.FULL
         return Trouble.LOST if number in self._LOST else None

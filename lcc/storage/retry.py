@@ -168,6 +168,9 @@ def run_retrying(
             failures += 1
             policy.counted(trouble.value)
             reason = dialect.reason(error)
+            if trouble is Trouble.SLOW:
+                reason = f"it took longer than {dialect.read_seconds:g} seconds to answer"
+                raise StoreUnavailable(f"{dialect!r}: {reason}") from None
             if trouble is Trouble.FULL:
                 reason = f"{reason}; {dialect.remedy()}"
                 outages.full(reason)

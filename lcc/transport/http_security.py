@@ -11,11 +11,14 @@ from twisted.web.server import Request
 
 from lcc.transport.http_server import text_header
 
+POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+"""Pages have one style sheet and forms; nothing else is loaded, run, or framed."""
+LIVE_POLICY = (
+    f"{POLICY}; script-src 'self'; connect-src 'self'; img-src 'self'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
+)
+"""And one script, which asks its own site only, and makes no text into script or markup."""
 PAGE_HEADERS = {
-    # Pages have one style sheet and forms; nothing else is loaded, run, framed, or kept.
-    "content-security-policy": (
-        "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -29,11 +32,12 @@ SECURE_SECONDS = 180 * 86400
 _VALUE = re.compile(r"[0-9a-f]{32}", re.ASCII).fullmatch
 
 
-def set_page_headers(request: Request, secure: bool) -> None:
-    """Set them all.
+def set_page_headers(request: Request, secure: bool, policy: str = POLICY) -> None:
+    """Set them all, and nothing is kept.
 
     :param secure: the site is reached by https.
     """
+    request.setHeader("content-security-policy", policy)
     for name, value in PAGE_HEADERS.items():
         request.setHeader(name, value)
     if secure:

@@ -73,7 +73,8 @@ WIRES: dict[str, Wire] = {
         _port("cu.listen"),
         _port("cu.listen_xml"),
         _port("rs.listen"),
-        *(_metrics(f"{role}.metrics") for role in ("uns", "qm", "botm", "bot", "cu", "rs")),
+        _port("web.listen"),
+        *(_metrics(f"{role}.metrics") for role in ("uns", "qm", "botm", "bot", "cu", "rs", "web")),
         _metrics("metrics.listen"),
     )
 }

@@ -32,11 +32,12 @@ OURS = frozenset(
         "lcc-bot",
         "lcc-cu",
         "lcc-rs",
+        "lcc-web",
         "lcc-export",
     }
 )
 EXPORTS = frozenset(export.commands)
-GROUPS = {"lcc-admin": {"provider", "user", "certificates", "register"}}
+GROUPS = {"lcc-admin": {"provider", "user", "certificates", "register", "web-user"}}
 """Tools whose first argument is a command, and which of these are groups of commands."""
 
 

@@ -18,7 +18,7 @@ import pytest
 from tests.third_party import answer_for, finger_server, write_plugin
 
 ROOT = Path(__file__).resolve().parents[2]
-ROLES = ("lcc", "lcc-uns", "lcc-qm", "lcc-botm", "lcc-bot", "lcc-cu", "lcc-rs")
+ROLES = ("lcc", "lcc-uns", "lcc-qm", "lcc-botm", "lcc-bot", "lcc-cu", "lcc-rs", "lcc-web")
 
 
 def run(*command: str | Path, cwd: Path, extra: dict[str, str] | None = None) -> str:

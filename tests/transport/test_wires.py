@@ -73,7 +73,7 @@ def test_every_endpoint_of_the_configuration_is_in_the_table() -> None:
     kinds = ("listen", "connect", "parent", "metrics")
     settings = {
         f"{section}.{name}"
-        for section in ("uns", "qm", "botm", "bot", "cu", "rs", "metrics")
+        for section in ("uns", "qm", "botm", "bot", "cu", "rs", "web", "metrics")
         for name in vars_of(getattr(Config(), section))
         if any(kind in name.split("_") for kind in kinds) and name not in {"listen_files", "connect_timeout"}
     }

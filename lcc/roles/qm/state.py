@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
+from lcc.domain.results import STORED, UNCHANGED, ResultCounts
 from lcc.errors import Busy, StoreUnavailable
 from lcc.interfaces import IQueueStore
 from lcc.roles.qm.absorber import Absorber
@@ -117,9 +118,16 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
             "orders_no_room": dispatcher.orders_no_room,
             "files_deleted": engine.deleter.files_deleted,
         },
+        "results": _results(dispatcher.results),
     }
     state["rates"] = _rates(state, before)
     return state
+
+
+def _results(results: ResultCounts) -> dict[str, int]:
+    """How fetches have ended, as far as a reader wants to know it."""
+    fine = {name: results.by_name[name] for name in (STORED, UNCHANGED)}
+    return {**fine, "failed": results.by_name.total() - sum(fine.values()), "wire_bytes": results.wire_bytes}
 
 
 def _awaited(leases: Mapping[int, int]) -> list[dict[str, int]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from lcc.config import RsConfig
 from lcc.domain.sites import name_of
 from lcc.domain.throttle import Key, LoginThrottle, Throttle
 from lcc.errors import RegistrationRefused
+from lcc.transport.late import late
 from lcc.transport.shares import party_of_host
 
 DENIED_SECONDS = 0.5
@@ -72,12 +72,7 @@ class Gate:
         """
         now = self._clock.seconds()
         self._logins.failed(party_of_host(address), now)
-        passed = now - begun
-        done: Deferred[None] = Deferred(lambda _: timer.cancel())
-        timer = self._clock.callLater(
-            DENIED_SECONDS * (passed // DENIED_SECONDS + 1) - passed, lambda: done.callback(None)
-        )
-        await done
+        await late(self._clock, begun, DENIED_SECONDS)
 
     def _pass(self, throttle: Throttle, address: str, folders: Iterable[str], contact: str = "") -> None:
         keys: list[Key] = [("site", name) for name in dict.fromkeys(map(name_of, folders))]

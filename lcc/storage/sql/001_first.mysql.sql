@@ -258,6 +258,14 @@ CREATE TABLE IF NOT EXISTS registrations (
     INDEX registrations_expires (expires)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
+-- Who may log in at the web monitor; written by lcc-admin.
+CREATE TABLE IF NOT EXISTS webusers (
+    name VARCHAR(100) NOT NULL PRIMARY KEY,
+    password VARCHAR(255) NOT NULL,             -- hashed (lcc.storage.passwords)
+    operates SMALLINT NOT NULL,                 -- 1: may have things done (try again); 0: looks on
+    created BIGINT NOT NULL
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
 -- What the queue manager says of itself every few seconds (lcc.roles.qm.state).  One row.
 CREATE TABLE IF NOT EXISTS qmstate (
     id INT NOT NULL PRIMARY KEY,                -- 1

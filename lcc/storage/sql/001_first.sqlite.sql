@@ -258,6 +258,14 @@ CREATE TABLE registrations (
 );
 CREATE INDEX registrations_expires ON registrations (expires);
 
+-- Who may log in at the web monitor; written by lcc-admin.
+CREATE TABLE webusers (
+    name TEXT NOT NULL PRIMARY KEY,
+    password TEXT NOT NULL,                     -- hashed (lcc.storage.passwords)
+    operates INTEGER NOT NULL,                  -- 1: may have things done (try again); 0: looks on
+    created INTEGER NOT NULL
+) WITHOUT ROWID;
+
 -- What the queue manager says of itself every few seconds (lcc.roles.qm.state).  One row.
 CREATE TABLE qmstate (
     id INTEGER NOT NULL PRIMARY KEY,            -- 1

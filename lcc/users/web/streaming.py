@@ -46,6 +46,11 @@ class Outlet:
         request.notifyFinish().addBoth(lambda _: self.stop())
         request.registerProducer(_Gate(self), True)
 
+    @property
+    def full(self) -> bool:
+        """The client has not taken what it was sent."""
+        return self._paused
+
     def write(self, data: bytes) -> None:
         """Send the next bytes."""
         if data and not self._over:

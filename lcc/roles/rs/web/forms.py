@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import parse_qsl
 
 import attrs
 
 from lcc.domain.wishes import CONTACT_CHARS, HOURS_CHARS
 from lcc.errors import RegistrationRefused
 from lcc.model import Proves
+from lcc.transport.http_pages import read_form
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import BodyRequest, text_header
 
-FIELDS_MAX = 30
 VALUE_CHARS = 5000
 
 
@@ -110,19 +109,7 @@ def form_fields(request: BodyRequest) -> dict[str, str]:
 
     :raises HttpError: it is no such form.
     """
-    kind = (text_header(request, "content-type") or "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise HttpError(415, "a form is needed")
-    try:
-        pairs = parse_qsl(
-            request.body().decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX
-        )
-    except ValueError:
-        raise HttpError(400, "this is no form of ours") from None
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise HttpError(400, "a field comes twice")
-    return _checked(fields)
+    return _checked(read_form(request))
 
 
 def json_fields(request: BodyRequest) -> dict[str, str]:

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET, Request
+from twisted.web.server import Request
 
 from lcc.errors import RegistrationRefused
 from lcc.model import Progress, Proves, Registration
@@ -19,18 +17,18 @@ from lcc.roles.rs.prover import NotProven
 from lcc.roles.rs.registrar import Registrar
 from lcc.roles.rs.web.failures import explain, explain_refusal
 from lcc.roles.rs.web.forms import FORMS, form_fields
-from lcc.transport.http_replies import Explained, client_address, reply, run
+from lcc.transport.http_pages import HTML, Page, html_templates
+from lcc.transport.http_replies import Explained, client_address, reply
 from lcc.transport.http_security import FormGuard, set_page_headers
 from lcc.transport.http_server import BodyRequest
 
-HTML = "text/html; charset=utf-8"
 STALE = "This form was open for too long, or was not sent from this site: please send it again."
 AGAIN = frozenset(["faults", "denied", "unknown", "not-provable", "full", "throttled"])
 """What is said with the form below it, so that it can be sent again."""
 
 
 @attrs.frozen
-class Page:
+class FormText:
     """A form's page."""
 
     title: str
@@ -41,7 +39,7 @@ class Page:
 PAGES = {
     b"register": (
         Proves.PROVIDER,
-        Page(
+        FormText(
             "Register a site",
             "What you wish for can be changed later by the operator of the cache.",
             "Get a secret and a password",
@@ -49,7 +47,7 @@ PAGES = {
     ),
     b"root": (
         Proves.ROOT,
-        Page(
+        FormText(
             "Add another site to a provider",
             "For somebody who is registered already and has a further site, or a higher folder of the same one.",
             "Get a secret",
@@ -57,7 +55,7 @@ PAGES = {
     ),
     b"password": (
         Proves.PASSWORD,
-        Page(
+        FormText(
             "Get a new password",
             "Who can put a file on all sites of a provider gets a new password for it; the old one is void then.",
             "Get a secret and a password",
@@ -73,13 +71,7 @@ class Templates:
     """
 
     def __init__(self, registrar: Registrar, timezones: tuple[str, ...]) -> None:
-        environment = Environment(
-            loader=PackageLoader("lcc.roles.rs.web"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        environment = html_templates("lcc.roles.rs.web")
         settings = registrar.settings
         environment.filters["shell"] = shlex.quote
         environment.globals.update(
@@ -127,43 +119,12 @@ class Pages:
         return client_address(request, self.registrar.settings.proxy)
 
 
-class _Page(Resource):
-    """A page; override the methods that it has."""
-
-    isLeaf = True
-    methods: tuple[bytes, ...] = (b"GET", b"HEAD")
+class _Page(Page):
+    """A page."""
 
     def __init__(self, pages: Pages) -> None:
-        super().__init__()
+        super().__init__(explain, pages.show)
         self.pages = pages
-
-    async def get(self, request: BodyRequest) -> None:
-        """Answer GET and HEAD."""
-        raise NotImplementedError
-
-    async def post(self, request: BodyRequest) -> None:
-        """Answer POST."""
-        raise NotImplementedError
-
-    def render(self, request: Any) -> int:
-        if request.method not in self.methods:
-            allow = b", ".join(self.methods).decode()
-            self.pages.show(request, (405, {"error": f"Only {allow}."}, {"allow": allow}))
-        elif request.postpath and not self.takes(request):
-            self.pages.show(request, (404, {"error": "There is nothing here."}, {}))
-        else:
-            run(
-                request,
-                explain,
-                self.post if request.method == b"POST" else self.get,
-                request,
-                show=self.pages.show,
-            )
-        return NOT_DONE_YET
-
-    def takes(self, request: Any) -> bool:
-        """Whether there is something below it."""
-        return False
 
 
 class StartPage(_Page):

@@ -1,0 +1,73 @@
+"""``lcc-admin web-user``: who may log in at the web monitor."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.output import Column, Listing, json_option
+from lcc.admin.values import password_file_option, read_password
+from lcc.storage.passwords import generate_password, hash_password
+from lcc.storage.web_users import NAME_CHARS, WebUser, list_web_users, remove_web_user, set_web_user
+
+_COLUMNS = (
+    Column("name", 24),
+    Column("operates", 8),
+    Column("created", 19, "time", title="created (UTC)"),
+)
+
+
+@click.group("web-user")
+def web_user_group() -> None:
+    """Who may log in at the web monitor, and whether they may have things done there."""
+
+
+@web_user_group.command("add")
+@click.argument("name")
+@click.option("--operate", is_flag=True, help="May have things done, such as trying again; without: looks on.")
+@password_file_option
+@json_option
+@pass_admin
+def add_command(admin: Admin, name: str, operate: bool, password_file: Any, as_json: bool) -> None:
+    """Let NAME log in at the web monitor; a password that is generated is printed, once.
+
+    A NAME that is there gets another password and role; who is logged in under it is logged out.
+    """
+    if not name.strip() or not name.isprintable() or len(name) > NAME_CHARS:
+        raise click.BadParameter(f"must be 1 to {NAME_CHARS} printable characters", param_hint="NAME")
+    generated = password_file is None
+    password = generate_password() if generated else read_password(password_file)
+    user = WebUser(name, hash_password(password, generated=generated), operate, admin.now())
+    with admin.database() as database:
+        database.write(set_web_user, user)
+    shown = password if generated else None
+    if as_json:
+        click.echo(json.dumps({"name": name, "operates": operate, "password": shown}))
+    else:
+        click.echo(f"name: {name}\npassword: {'as given' if shown is None else shown}")
+
+
+@web_user_group.command("list")
+@json_option
+@pass_admin
+def list_command(admin: Admin, as_json: bool) -> None:
+    """List who may log in; passwords are stored nowhere."""
+    listing = Listing(_COLUMNS, as_json)
+    with admin.database() as database:
+        users = database.interact(list_web_users)
+    for user in users:
+        listing.row({"name": user.name, "operates": user.operates, "created": user.created})
+    listing.end("nobody may log in at the web monitor")
+
+
+@web_user_group.command("remove")
+@click.argument("name")
+@pass_admin
+def remove_command(admin: Admin, name: str) -> None:
+    """Let NAME no longer log in; who is logged in under it is logged out."""
+    with admin.database() as database:
+        if not database.write(remove_web_user, name):
+            raise Failed(f"there is no web user {name}")

@@ -1,0 +1,193 @@
+"""The web monitor's engine: reads the figures by the clock, judges them, and tells the pages that follow.
+
+Owns: figures in memory.  Strategy: what the queue manager says of itself is read every few seconds (one row); queue,
+errors and cache are summed up less often, in a question of its own that takes a twentieth of the time at most.
+However many pages are open, the database is asked no more often.  Failures: a database that is away is told on the
+pages, with figures as old as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from lcc.config import Config
+from lcc.errors import StoreUnavailable
+from lcc.monitor.accounts import Accounts
+from lcc.monitor.live import Live, read_live
+from lcc.monitor.overview import Summary, summarise
+from lcc.monitor.samples import Samples
+from lcc.monitor.verdict import Known, Level, Trouble, Troubles, judge, sentence
+from lcc.storage.database import Database
+from lcc.storage.queue_state import saved_state
+from lcc.storage.transactions import Txn
+from lcc.storage.web_users import WebUser, get_web_user, list_web_users
+
+_log = Logger()
+
+SHARE = 20
+"""Summing up takes at most this part of the time."""
+JUDGED_SECONDS = 1000.0
+
+
+@attrs.define
+class Counters:
+    """Since the start."""
+
+    looks: int = 0
+    looks_failed: int = 0
+    summaries: int = 0
+    orders: int = 0
+
+
+class Monitor:
+    """
+    :param now: seconds since 1970.
+    :param disk_trouble: why the disk of a SQLite file is as good as full; empty: it is not.
+    :param token: gives 16 hexadecimal digits that nobody can guess.
+    :param in_thread: calls a function that takes long.
+    :ivar looks: how often the figures were read: the number of what is shown.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        database: Database,
+        clock: Any,
+        now: Callable[[], float],
+        disk_trouble: Callable[[], str],
+        token: Callable[[], str],
+        in_thread: Callable[..., Deferred[Any]],
+    ) -> None:
+        self.config = config
+        self.settings = config.web
+        self.database = database
+        self.now = now
+        self.clock = clock
+        self.samples = Samples()
+        self.live: Live | None = None
+        self.summary: Summary | None = None
+        self.troubles: tuple[Trouble, ...] = ()
+        self.database_trouble = ""
+        self.counters = Counters()
+        self.accounts = Accounts(self.settings, clock, self._find, token, in_thread)
+        self.followers: set[Callable[[], None]] = set()
+        self._disk_trouble = disk_trouble
+        self._known = Troubles()
+        self._summary_due = 0.0
+        self._work: Deferred[None] | None = None
+        self._timer: IDelayedCall | None = None
+
+    # What is shown.
+
+    @property
+    def looks(self) -> int:
+        """How often the figures were read, or could not be."""
+        return self.counters.looks + self.counters.looks_failed
+
+    @property
+    def sentence(self) -> str:
+        """Whether all is well, in a sentence."""
+        return sentence(self.troubles, self.live is not None)
+
+    @property
+    def level(self) -> Level:
+        """The worst that there is."""
+        return max((trouble.level for trouble in self.troubles), default=Level.NOTE)
+
+    # The clock.
+
+    def start(self) -> None:
+        """Look by the clock from now on."""
+        self._work = Deferred.fromCoroutine(self._run())
+        self._work.addErrback(self._failed)
+
+    def stop(self) -> None:
+        """No longer."""
+        if self._work is not None:
+            self._work.cancel()
+        self.accounts.stop()
+
+    def soon(self) -> None:
+        """Look again at once: something was ordered."""
+        self._summary_due = 0.0
+        if self._timer is not None:
+            self._timer.reset(0)
+
+    async def _run(self) -> None:
+        while True:
+            begun = self.clock.seconds()
+            await self.look()
+            left = self.settings.sample_interval - (self.clock.seconds() - begun)
+            await self._sleep(max(0.5, left))
+
+    def _sleep(self, seconds: float) -> Deferred[None]:
+        def woken() -> None:
+            self._timer = None
+            done.callback(None)
+
+        done: Deferred[None] = Deferred(lambda _: timer.cancel())
+        timer = self._timer = self.clock.callLater(seconds, woken)
+        return done
+
+    def _failed(self, failure: Any) -> None:
+        if not failure.check(CancelledError):
+            _log.failure("The web monitor looks no longer", failure=failure)
+
+    async def look(self) -> None:
+        """Read the figures once."""
+        try:
+            text, users = await self.database.interact(_read)
+            self.accounts.check(users)
+            self.live = read_live(text, int(self.now()))
+            self.samples.add(self.live.state)
+            if self.clock.seconds() >= self._summary_due:
+                await self._summarise()
+            self.database_trouble = ""
+            self.counters.looks += 1
+        except StoreUnavailable as error:
+            self.database_trouble = str(error)
+            self.counters.looks_failed += 1
+        except CancelledError:
+            raise
+        except Exception:
+            _log.failure("The figures cannot be read")
+            self.database_trouble = "an internal error, see the log of lcc-web"
+            self.counters.looks_failed += 1
+        self._judge()
+        for follower in list(self.followers):
+            follower()
+
+    async def _summarise(self) -> None:
+        begun = self.clock.seconds()
+        self.summary = await self.database.interact(summarise, self.now(), self.settings.rows_max)
+        took = self.clock.seconds() - begun
+        self._summary_due = begun + max(self.settings.overview_interval, SHARE * took)
+        self.counters.summaries += 1
+
+    def _judge(self) -> None:
+        now, summary = self.now(), self.summary
+        known = Known(
+            now=now,
+            database=self.database_trouble,
+            # What was read when the database could be is no news of the queue manager.
+            live=None if self.database_trouble else self.live,
+            failures=None if summary is None else summary.failures,
+            points=tuple(self.samples.since(now - JUDGED_SECONDS)),
+            disk=self._disk_trouble(),
+            waiting=0 if summary is None else summary.registrations,
+            wanted={} if summary is None else summary.figures.wanted,
+        )
+        self.troubles = self._known.update(judge(known), now)
+
+    def _find(self, name: str) -> Deferred[WebUser | None]:
+        return self.database.interact(get_web_user, name)
+
+
+def _read(txn: Txn) -> tuple[str, list[WebUser]]:
+    return saved_state(txn), list_web_users(txn)

@@ -1,0 +1,58 @@
+"""What is summed up now and then, in the background, for all pages together: they ask the database for none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from lcc.model import Delay
+from lcc.storage.failures import Failures, failures
+from lcc.storage.inspect import delays
+from lcc.storage.overview import Overview, overview
+from lcc.storage.provider_pages import ListedProvider, these_providers
+from lcc.storage.transactions import Txn
+
+BUSIEST = 50
+"""Providers with most in the queue."""
+DELAYED = 20
+LIMIT = 100_000
+
+
+@attrs.frozen
+class Summary:
+    """
+    :ivar time: when it was made, seconds since 1970.
+    :ivar figures: queue, cache, counts.
+    :ivar busiest: the providers of ``figures.busiest``.
+    :ivar delays: that last longest; ``delayed``: reason -> providers.
+    :ivar registrations: that wait for the operator.
+    """
+
+    time: float
+    figures: Overview
+    busiest: tuple[ListedProvider, ...]
+    failures: Failures
+    delays: tuple[Delay, ...]
+    delayed: dict[str, int]
+    registrations: int
+
+
+def summarise(txn: Txn, now: float, rows_max: int) -> Summary:
+    """Sum it all up.  Reads every set of the queue and a line for each provider; nothing by URL.
+
+    :param rows_max: errors that are looked at.
+    """
+    figures = overview(txn, BUSIEST, min(rows_max, LIMIT))
+    held, reasons = delays(txn, now, DELAYED)
+    pids: Sequence[int] = [pid for pid, _ in figures.busiest]
+    waiting = txn.value("SELECT COUNT(*) FROM registrations WHERE state = 'proven' AND expires > ?", [int(now)], 0)
+    return Summary(
+        time=now,
+        figures=figures,
+        busiest=tuple(these_providers(txn, pids, now)),
+        failures=failures(txn, now, rows_max),
+        delays=tuple(held),
+        delayed=reasons,
+        registrations=int(waiting),
+    )

@@ -1,0 +1,116 @@
+"""Figures over time: what the queue manager has counted, as rates, in rings of bounded length.
+
+They are kept in memory: after a restart of the monitor the plots begin anew.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+COUNTED = ("results_recorded", "stored", "unchanged", "failed", "wire_bytes", "sets_answered", "orders_sent")
+"""Counts of the queue manager's state; each is a rate here, per second."""
+LEVELS = ("queue_rows", "orders_out", "capacity")
+"""Of the same state, as they are."""
+
+RECENT_POINTS = 1000
+DAY_POINTS = 1500
+DAY_POINT_SECONDS = 60
+STALE_SECONDS = 20.0
+"""Older ones are no "now"."""
+
+Values = Mapping[str, float]
+
+
+@attrs.frozen
+class Point:
+    """
+    :ivar time: seconds since 1970, at the end of what it tells of.
+    :ivar seconds: so long.
+    :ivar values: :data:`COUNTED` and :data:`LEVELS`.
+    """
+
+    time: float
+    seconds: float
+    values: Values
+
+
+class Samples:
+    """The rings: the last hour or so as it was read, and the last day by minutes."""
+
+    def __init__(self) -> None:
+        self._before: Mapping[str, Any] = {}
+        self._recent: deque[Point] = deque(maxlen=RECENT_POINTS)
+        self._day: deque[Point] = deque(maxlen=DAY_POINTS)
+        self._minute: list[Point] = []
+
+    def add(self, state: Mapping[str, Any]) -> None:
+        """What the queue manager said of itself; the same once more, or nothing, adds nothing."""
+        before, self._before = self._before, state
+        if not state or not before or state["run"] != before["run"]:
+            return
+        seconds = state["clock"] - before["clock"]
+        if seconds <= 0:
+            return
+        counts, known = _counts(state), _counts(before)
+        values = {name: max(0, counts.get(name, 0) - known.get(name, 0)) / seconds for name in COUNTED}
+        values |= {name: float(state.get(name, 0)) for name in LEVELS}
+        point = Point(float(state["time"]), seconds, values)
+        self._recent.append(point)
+        if self._minute and _minute(self._minute[-1]) != _minute(point):
+            self._day.append(_mean(self._minute))
+            self._minute = []
+        self._minute.append(point)
+
+    def now(self, time: float) -> Values | None:
+        """The latest figures; None: there are none that are not old."""
+        if not self._recent or time - self._recent[-1].time > STALE_SECONDS:
+            return None
+        return self._recent[-1].values
+
+    def since(self, time: float) -> list[Point]:
+        """Those that end after this, in their order: as fine as they are kept."""
+        if self._recent and self._recent[0].time - self._recent[0].seconds > time:
+            first = self._recent[0].time
+            points = [point for point in self._day if point.time < first]
+            return [point for point in (*points, *self._recent) if point.time > time]
+        return [point for point in self._recent if point.time > time]
+
+
+def _counts(state: Mapping[str, Any]) -> Mapping[str, int]:
+    return {**state["counts"], **state.get("results", {})}
+
+
+def _minute(point: Point) -> int:
+    return int(point.time // DAY_POINT_SECONDS)
+
+
+def _mean(points: list[Point]) -> Point:
+    seconds = sum(point.seconds for point in points)
+    values = {
+        name: sum(point.values[name] * point.seconds for point in points) / seconds for name in points[0].values
+    }
+    return Point(points[-1].time, seconds, values)
+
+
+def binned(points: list[Point], name: str, start: float, end: float, count: int) -> list[float | None]:
+    """A figure over a span of time in this many equal parts; None: nothing is known of that part.
+
+    A point that tells of a longer time than a part (one that was missed, or the minutes of an old one) counts in all
+    parts that it covers.
+    """
+    width = (end - start) / count
+    sums, weights = [0.0] * count, [0.0] * count
+    for point in points:
+        first = max(0, int((point.time - point.seconds - start) // width))
+        last = min(count - 1, int((point.time - start) // width))
+        for part in range(first, last + 1):
+            begins = start + part * width
+            overlap = min(point.time, begins + width) - max(point.time - point.seconds, begins)
+            if overlap > 0:
+                sums[part] += point.values[name] * overlap
+                weights[part] += overlap
+    return [total / weight if weight > 0 else None for total, weight in zip(sums, weights, strict=True)]

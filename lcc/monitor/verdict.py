@@ -1,0 +1,303 @@
+"""Whether all is well; else what is wrong, since when, and what to do.
+
+:func:`judge` is pure: from what is known to the troubles.  :class:`Troubles` remembers since when there is each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+
+import attrs
+
+from lcc.domain.wording import duration, number
+from lcc.errors import entry_for
+from lcc.monitor.live import Live
+from lcc.monitor.samples import Point
+from lcc.storage.failures import Failures
+
+FAILING_SECONDS = 600.0
+"""Results are judged over this time …"""
+FAILING_RESULTS = 20
+"""… if there were so many of them …"""
+FAILING_SHARE = 0.5
+"""… and more than this share of them failed."""
+STUCK_SECONDS = 900.0
+"""Orders are out, and nothing has come back for this long."""
+
+
+class Level(IntEnum):
+    """How bad it is."""
+
+    NOTE = 1
+    """Worth knowing: somebody else's trouble, or the operator's own doing."""
+    WARNING = 2
+    """Something does not work as it should, or soon will not."""
+    BAD = 3
+    """The LCC, or a part of it, does not do its work."""
+
+
+@attrs.frozen
+class Trouble:
+    """
+    :ivar key: names it; the same as long as it lasts.
+    :ivar what: a sentence without its full stop.
+    :ivar remedy: what to do, a sentence.
+    :ivar since: seconds since 1970; None: not known.
+    :ivar seen: since the monitor has seen it; it may be older.
+    """
+
+    key: str
+    level: Level
+    what: str
+    remedy: str
+    since: float | None = None
+    seen: bool = False
+
+
+@attrs.frozen
+class Known:
+    """What is judged.
+
+    :ivar now: seconds since 1970.
+    :ivar database: why the monitor cannot read it; empty: it can.
+    :ivar live: what the queue manager says of itself; None: not known yet.
+    :ivar failures: None: not known yet.
+    :ivar points: of the last minutes.
+    :ivar disk: why the disk of a SQLite file is as good as full; empty: it is not.
+    :ivar waiting: registrations that wait for the operator.
+    :ivar wanted: reason -> providers that are asked for a full set.
+    """
+
+    now: float
+    database: str = ""
+    live: Live | None = None
+    failures: Failures | None = None
+    points: tuple[Point, ...] = ()
+    disk: str = ""
+    waiting: int = 0
+    wanted: dict[str, int] = attrs.field(factory=dict)
+
+
+def judge(known: Known) -> list[Trouble]:
+    """All that is wrong or worth knowing, the worst first."""
+    found = list(_of_database(known))
+    if known.live is not None:
+        live = known.live
+        if live.alive:
+            found += _of_intake(live)
+            found += _of_robots(live)
+            found += _of_results(known, live)
+        else:
+            found.append(_dead(live))
+    found += _of_others(known)
+    return sorted(found, key=lambda trouble: -trouble.level)
+
+
+def _of_database(known: Known) -> Iterator[Trouble]:
+    if known.database:
+        yield Trouble(
+            "database",
+            Level.BAD,
+            f"The monitor cannot read the database: {known.database}",
+            "See whether the database server runs and has room, and what lcc-admin check says. Until then figures are"
+            " old.",
+        )
+    if known.disk:
+        yield Trouble(
+            "disk", Level.BAD, f"The disk of the database is all but full: {known.disk}", "Make room there."
+        )
+
+
+def _dead(live: Live) -> Trouble:
+    if not live.state:
+        return Trouble(
+            "qm",
+            Level.BAD,
+            "No queue manager has run yet: nothing is taken in, nothing is fetched",
+            "Start it: twistd lcc-qm, or lcc for all roles.",
+        )
+    return Trouble(
+        "qm",
+        Level.BAD,
+        "The queue manager is not running, or cannot write to the database: nothing is fetched",
+        "Start it (systemctl start lcc-role@qm), or see in its log why it has ended.",
+        float(live.state["time"]),
+    )
+
+
+def _of_intake(live: Live) -> Iterator[Trouble]:
+    state = live.state
+    if state.get("database"):
+        yield Trouble(
+            "qm-database",
+            Level.BAD,
+            f"The queue manager waits for the database: {state['database']}",
+            "It goes on by itself when the database answers; see whether that runs and has room.",
+        )
+    if state.get("paused_since") is not None:
+        yield Trouble(
+            "paused",
+            Level.WARNING,
+            "An operator has paused the queue manager: it gives out no orders",
+            "resume() at its console (lcc-admin console qm) ends that.",
+            float(state["paused_since"]),
+        )
+    if state.get("overload"):
+        yield Trouble(
+            "overload",
+            Level.WARNING,
+            f"No sets are taken in: {state['overload']}",
+            "Nothing is lost: UNSes keep what they are told. It ends by itself when the queue has shrunk; more robots"
+            " make that sooner.",
+            state.get("overload_since"),
+        )
+    if not state.get("unses"):
+        yield Trouble(
+            "no-uns",
+            Level.BAD,
+            "No UNS is connected: what providers tell does not arrive",
+            "Start one (systemctl start lcc-role@uns), or see in its log why it cannot reach the queue manager.",
+        )
+    if state.get("unses_paused"):
+        yield Trouble(
+            "uns-paused",
+            Level.WARNING,
+            f"An operator has paused {', '.join(state['unses_paused'])}: providers are told to try again later",
+            "resume() at its console ends that.",
+        )
+
+
+def _of_robots(live: Live) -> Iterator[Trouble]:
+    state = live.state
+    machines = state.get("machines", ())
+    if not any(machine["connected"] for machine in machines):
+        yield Trouble(
+            "no-botm",
+            Level.BAD,
+            "No BOT-M is connected: nothing is fetched",
+            "Start one (systemctl start lcc-role@botm), or see in its log why it cannot reach the queue manager.",
+        )
+        return
+    if not state["capacity"]:
+        full = [each for each in machines if each["ready"] and each.get("trouble")]
+        if not full and not live.pauses:
+            yield Trouble(
+                "no-robot",
+                Level.BAD,
+                "No robot is connected: nothing is fetched",
+                "Start one (systemctl start lcc-role@bot), or see in its log why it cannot reach its BOT-M.",
+            )
+    for each in machines:
+        name = f"machine {each['machine']}"
+        if not each["connected"]:
+            yield Trouble(
+                f"away-{each['machine']}",
+                Level.WARNING,
+                f"The BOT-M of {name} is away",
+                "If that machine is gone for good, nothing is to be done but lcc-admin fsck; else start it again.",
+            )
+        elif each.get("trouble"):
+            yield Trouble(
+                f"machine-{each['machine']}",
+                Level.BAD,
+                f"On {name} there is no room for content: {each['trouble']}",
+                "Make room on its disk; it goes on by itself.",
+            )
+        elif each.get("paused"):
+            yield Trouble(
+                f"paused-{each['machine']}",
+                Level.WARNING,
+                f"An operator has paused {name} ({each['paused']})",
+                "resume() at the console there ends that.",
+            )
+
+
+def _of_results(known: Known, live: Live) -> Iterator[Trouble]:
+    lately = [point for point in known.points if point.time > known.now - FAILING_SECONDS]
+    counts = {
+        name: sum(point.values[name] * point.seconds for point in lately)
+        for name in ("stored", "unchanged", "failed")
+    }
+    total = sum(counts.values())
+    if total >= FAILING_RESULTS and counts["failed"] > FAILING_SHARE * total:
+        worst = ""
+        if known.failures is not None and known.failures.groups:
+            code = known.failures.groups[0].code
+            worst = f"; most often {code} ({entry_for(code).text})"
+        yield Trouble(
+            "failing",
+            Level.WARNING,
+            f"Most fetches fail: {counts['failed']:.0f} of {total:.0f} in the last ten minutes{worst}",
+            "If all sites fail, look at this end: the network, the resolver, the proxy. See the errors.",
+        )
+    stretch = [point for point in known.points if point.time > known.now - STUCK_SECONDS]
+    covered = sum(point.seconds for point in stretch)
+    if (
+        covered > STUCK_SECONDS * 0.95
+        and all(point.values["orders_out"] > 0 for point in stretch)
+        and not any(point.values["results_recorded"] for point in stretch)
+    ):
+        yield Trouble(
+            "stuck",
+            Level.BAD,
+            f"Orders are out, and no result has come for {duration(STUCK_SECONDS)}",
+            "See the logs of the robots and of their BOT-Ms.",
+        )
+
+
+def _of_others(known: Known) -> Iterator[Trouble]:
+    if known.failures is not None:
+        sites = sum(group.sites for group in known.failures.groups)
+        if sites:
+            yield Trouble(
+                "sites",
+                Level.NOTE,
+                f"{number(sites, 'site')} cannot be reached",
+                "They are tried again by themselves, ever less often.",
+            )
+    for reason, count in known.wanted.items():
+        yield Trouble(
+            f"wanted-{reason}",
+            Level.NOTE,
+            f"{number(count, 'provider')} {'is' if count == 1 else 'are'} asked for a full set ({reason})",
+            "lcccp sends it by itself at its next run.",
+        )
+    if known.waiting:
+        yield Trouble(
+            "registrations",
+            Level.NOTE,
+            f"{number(known.waiting, 'registration')} {'waits' if known.waiting == 1 else 'wait'} for the operator",
+            "lcc-admin register list shows them, lcc-admin register approve N lets them in.",
+        )
+
+
+class Troubles:
+    """What is wrong now, with since when."""
+
+    def __init__(self) -> None:
+        self._first_seen: dict[str, float] = {}
+
+    def update(self, found: Iterable[Trouble], now: float) -> tuple[Trouble, ...]:
+        """The same with their times."""
+        listed = list(found)
+        self._first_seen = {each.key: self._first_seen.get(each.key, now) for each in listed}
+        return tuple(
+            each if each.since is not None else attrs.evolve(each, since=self._first_seen[each.key], seen=True)
+            for each in listed
+        )
+
+
+def sentence(troubles: tuple[Trouble, ...], known: bool) -> str:
+    """All of it in a sentence.
+
+    :param known: something was read yet.
+    """
+    if not known and not troubles:
+        return "Nothing is known yet: the monitor has just started."
+    wrong = [each for each in troubles if each.level > Level.NOTE]
+    notes = len(troubles) - len(wrong)
+    if not wrong:
+        return "All is well." if not notes else f"All is well; {number(notes, 'thing')} to know."
+    more = f" (and {number(len(wrong) - 1, 'more trouble')})" if len(wrong) > 1 else ""
+    return f"{wrong[0].what}{more}."

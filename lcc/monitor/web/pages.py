@@ -1,0 +1,74 @@
+"""What is going on now: the first page, and that of the machines.  Neither asks the database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lcc.monitor.drawing import Plot, plot
+from lcc.monitor.engine import Monitor
+from lcc.monitor.samples import binned
+from lcc.monitor.web.front import MonitorPage
+from lcc.transport.http_pages import read_query
+from lcc.transport.http_server import BodyRequest
+
+SPANS = {"hour": 3600, "day": 86400}
+PARTS = 180
+PLOTS = (
+    ("Fetches a second", "results_recorded", ""),
+    ("Bandwidth", "wire_bytes", "B/s"),
+    ("Failures a second", "failed", ""),
+    ("URLs in the queue", "queue_rows", ""),
+)
+REFRESH_MIN_SECONDS = 5
+
+
+class OverviewPage(MonitorPage):
+    """``/``: all of it on one page."""
+
+    async def get(self, request: BodyRequest) -> None:
+        query = read_query(request)
+        span = query.get("span", "hour")
+        span = span if span in SPANS else "hour"
+        refresh = query.get("refresh", "")
+        live = self.monitor.live
+        self.front.page(
+            request,
+            "overview",
+            "Overview",
+            span=span,
+            refresh=max(REFRESH_MIN_SECONDS, int(refresh)) if refresh.isascii() and refresh.isdigit() else 0,
+            plots=plots(self.monitor, SPANS[span]),
+            live=live,
+            state={} if live is None else live.state,
+            rates=self.monitor.samples.now(self.monitor.now()),
+            summary=self.monitor.summary,
+        )
+
+
+class MachinesPage(MonitorPage):
+    """``/machines``: machines and robots, and what is being fetched."""
+
+    async def get(self, request: BodyRequest) -> None:
+        live = self.monitor.live
+        state: dict[str, Any] = {} if live is None else live.state
+        self.front.page(request, "machines", "Machines and robots", live=live, state=state)
+
+
+def plots(monitor: Monitor, span_seconds: int) -> list[Plot]:
+    """The plots of the last so many seconds."""
+    width = span_seconds / PARTS
+    # Parts begin at round times, so that a plot moves by whole parts.
+    end = (monitor.now() // width + 1) * width
+    points = monitor.samples.since(end - span_seconds)
+    latest = monitor.samples.now(monitor.now()) or {}
+    return [
+        plot(
+            title,
+            binned(points, name, end - span_seconds, end, PARTS),
+            end - span_seconds,
+            end,
+            unit,
+            latest.get(name),
+        )
+        for title, name, unit in PLOTS
+    ]

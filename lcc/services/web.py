@@ -1,0 +1,102 @@
+"""The web monitor as a service (``twistd lcc-web``): only wiring."""
+
+from __future__ import annotations
+
+import attrs
+from twisted.application.service import MultiService, Service
+
+from lcc.config import Config
+from lcc.errors import ConfigError
+from lcc.monitor.desk import WebDesk
+from lcc.monitor.disks import database_disk
+from lcc.monitor.engine import Monitor
+from lcc.monitor.figures import WebFigures
+from lcc.monitor.web.site import build_site
+from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.manhole import add_console
+from lcc.services.outside import Outside, real_outside
+from lcc.services.watching import watched
+from lcc.storage.database import DatabaseService
+from lcc.transport.links import PortService
+from lcc.transport.wires import endpoint, leaves_machine
+
+RETRIES = 1
+"""A database that is away is told at once."""
+STATEMENT_SECONDS = 5.0
+"""A server that does not end a question by itself is not waited for longer than this beyond its time."""
+
+
+class Options(RoleOptions):
+    """The options of ``lcc-web``."""
+
+
+class _Watching(Service):
+    """Starts and stops the looks at the figures."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+
+    def startService(self) -> None:
+        super().startService()
+        self._monitor.start()
+
+    def stopService(self) -> None:
+        super().stopService()
+        self._monitor.stop()
+
+
+def build(config: Config, outside: Outside) -> RoleService:
+    """The services of the web monitor; they start in this order and stop in the reverse one.
+
+    :raises ConfigError: it is not said where to listen, or passwords would leave this machine as they are.
+    """
+    settings, reactor = config.web, outside.reactor
+    listen = config.endpoint(settings.listen)
+    if not listen:
+        raise ConfigError(["web.listen: there is no endpoint to listen on, such as tcp:9600:interface=127.0.0.1"])
+    encrypted = listen.startswith(("tls:", "ssl:"))
+    if leaves_machine(listen) and not encrypted and not config.tls.insecure:
+        raise ConfigError(
+            [
+                f"web.listen = {listen!r}: passwords would travel as they are: make it tls:…, or "
+                "tcp:PORT:interface=127.0.0.1 behind a web server with TLS; or say insecure = true in [tls]"
+            ]
+        )
+    patience = attrs.evolve(
+        config.database, retries=RETRIES, query_timeout=settings.query_timeout + STATEMENT_SECONDS
+    )
+    database = outside.database(
+        config.database.url,
+        config.home,
+        reactor,
+        patience,
+        random=outside.chance,
+        read_seconds=settings.query_timeout,
+    )
+    monitor = Monitor(
+        config,
+        database,
+        reactor,
+        outside.now,
+        lambda: database_disk(config, outside.disk),
+        outside.token,
+        outside.in_thread,
+    )
+    secure = encrypted or settings.url.startswith("https:")
+    services = RoleService("web", WebDesk(monitor), WebFigures(monitor))
+    for service in (
+        HomeService(config.home, outside.disk),
+        DatabaseService(database),
+        _Watching(monitor),
+        PortService(reactor, endpoint(config, "web.listen"), build_site(monitor, outside.token, secure, reactor), "web.listen"),
+    ):
+        service.setServiceParent(services)
+    add_console(services, config, reactor, settings.manhole, services)
+    return services
+
+
+def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+    """For ``twistd``, and for a simulation."""
+    outside = outside or real_outside()
+    role = build(options.config, outside)
+    return watched(role, options.config, outside, "web.metrics", role)
