@@ -88,7 +88,9 @@ def build(config: Config, outside: Outside) -> RoleService:
         HomeService(config.home, outside.disk),
         DatabaseService(database),
         _Watching(monitor),
-        PortService(reactor, endpoint(config, "web.listen"), build_site(monitor, outside.token, secure, reactor), "web.listen"),
+        PortService(
+            reactor, endpoint(config, "web.listen"), build_site(monitor, outside.token, secure, reactor), "web.listen"
+        ),
     ):
         service.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.resources import files
+from pkgutil import get_data
 from typing import Any
 
 from twisted.web.resource import Resource
@@ -43,7 +43,7 @@ class _Static(MonitorPage):
 
     def __init__(self, front: Front, name: str) -> None:
         super().__init__(front)
-        self._data = files("lcc.monitor.web").joinpath("static", name).read_bytes()
+        self._data = get_data("lcc.monitor.web", f"static/{name}") or b""
         self._type = STATIC[name]
 
     async def get(self, request: BodyRequest) -> None:
