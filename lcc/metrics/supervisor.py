@@ -28,14 +28,20 @@ class Supervisor:
     address: str
     watchdog_seconds: float = 0.0
 
-    def tell(self, **words: str) -> None:
-        """Tell it something, such as ``READY="1"``.  That nobody listens is no reason to fail."""
+    def tell(self, **words: str) -> bool:
+        """Tell it something, such as ``READY="1"``.
+
+        :returns: it was taken; False: nobody listens, or whoever does is behind.  That is no reason to wait, or to
+            fail.
+        """
         text = "\n".join(f"{name}={_line(value)}" for name, value in words.items())
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as way:
                 way.sendto(text.encode("utf-8", "replace"), self.address)
         except OSError as error:
             _log.debug("The supervisor at {address!r} does not hear: {error}", address=self.address, error=str(error))
+            return False
+        return True
 
 
 def _line(text: str) -> str:

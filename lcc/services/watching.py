@@ -102,14 +102,13 @@ class WatchService(MultiService):
         found = [(role, each) for role, conditions in self._process.conditions().items() for each in conditions]
         failing = [(role, each) for role, each in found if not each.holds]
         words: dict[str, str] = {}
-        if not failing and not self._ready:
-            self._ready = True
+        is_ready = self._ready or not failing
+        if is_ready and not self._ready:
             words["READY"] = "1"
-            _log.info("Ready")
         status = "; ".join(f"{role}: {each.fault}" for role, each in failing) or "ready"
         if status != self._told:
-            self._told = words["STATUS"] = status
+            words["STATUS"] = status
         if supervisor.watchdog_seconds and all(each.holds for _, each in found if each.alive):
             words["WATCHDOG"] = "1"
-        if words:
-            supervisor.tell(**words)
+        if words and supervisor.tell(**words):
+            self._ready, self._told = is_ready, status

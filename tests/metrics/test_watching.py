@@ -90,6 +90,18 @@ def test_ready_is_said_once_and_only_when_it_is(tmp_path: Path, heard: Heard) ->
     assert not clock.getDelayedCalls()
 
 
+def test_what_was_not_taken_is_said_again(tmp_path: Path, heard: Heard) -> None:
+    full = Supervisor(str(tmp_path / "notify"))
+    while full.tell(STATUS="somebody else"):  # it is behind
+        pass
+    service, clock = started(tmp_path, Role())
+    clock.pump([1.0] * 3)
+    assert "READY=1" not in heard()
+    clock.advance(1)
+    assert heard() == ["READY=1", "STATUS=ready"]
+    service.stopService()
+
+
 def test_the_watchdog_hears_of_a_process_that_waits_but_not_of_a_broken_one(
     tmp_path: Path, heard: Heard, logged_errors: LoggedErrors
 ) -> None:
