@@ -8,6 +8,7 @@ the database; and all command lines, all the time.
 from __future__ import annotations
 
 import base64
+import json
 import secrets
 import socket
 import subprocess
@@ -20,6 +21,7 @@ import pytest
 from lcc.testing.mariadb import PrivateMariaDb
 
 from ..certificates import Authority
+from .scraping import ask
 from .system import BIN, OriginServer, System, free_port, wait_for
 
 SITE_CUSTOMIZE = """
@@ -154,9 +156,15 @@ def canaries() -> Canaries:
     return Canaries()
 
 
-@pytest.fixture
-def guarded(tmp_path: Path, origin: OriginServer, server: PrivateMariaDb, canaries: Canaries) -> Iterator[System]:
-    """An LCC with a secret of each kind."""
+@pytest.fixture(params=["text", "json"])
+def guarded(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    origin: OriginServer,
+    server: PrivateMariaDb,
+    canaries: Canaries,
+) -> Iterator[System]:
+    """An LCC with a secret of each kind; its log in each form."""
     folder = tmp_path / "lcc"
     folder.mkdir()
     password = canaries.new("the database's password")
@@ -172,6 +180,7 @@ def guarded(tmp_path: Path, origin: OriginServer, server: PrivateMariaDb, canari
     canaries.add("the key for TLS", key.read_text().splitlines()[2])
     listen = f"ssl:{free_port()}:interface=127.0.0.1:privateKey={key}:certKey={certificate}"
     extra = f'[manhole]\nlisten = "unix:{{home}}/console.sock"\n[cu]\nlisten = "{listen}"\n'
+    extra += f'[metrics]\nlisten = "unix:{{home}}/metrics.sock"\n[log]\nformat = "{request.param}"\n'
     # Throttling is another test's: here the right password must be taken soon after many wrong ones.
     system = System(folder, origin, url, extra, {"uns": "failed_logins = 1000\n"})
     system.environment["PYTHONPATH"] = str(customize)
@@ -189,6 +198,8 @@ def test_no_secret_stands_anywhere(
         ordinary_ways(system, printed, canaries, tmp_path)
         failing_ways(system, printed, canaries, tmp_path)
         database_away(system, printed, canaries, server)
+        for path in ("/metrics", "/readyz", "/healthz"):
+            printed.data += ask(home / "metrics.sock", path)[2]
         system.kill("all")  # what it had in hand stays as it is
         system.start("all")
         wait_for("it is back", lambda: log_of(system).count("Queue manager run") >= 2)
@@ -205,6 +216,9 @@ def test_no_secret_stands_anywhere(
     known |= {path for path in (home / "manhole-host-key", tmp_path / "lcc" / "pwd") if path.exists()}
     written = dict(everything_written(system.folder, known))
     assert {path.name for path in written} >= {"all.log", "manhole-passwords", "manhole-keys"}
+    if "json" in system.config.read_text():
+        events = [json.loads(line) for line in log_of(system).splitlines()]
+        assert any("traceback" in event for event in events) and any("fields" in event for event in events)
     for path, data in written.items():
         assert not canaries.found_in(data), path
     rows = "".join(

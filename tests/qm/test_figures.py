@@ -1,0 +1,124 @@
+"""What the queue manager tells of itself: right, and no more of it with very many providers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from lcc.metrics.exposition import Exposition
+from lcc.metrics.watched import Process, Watched
+from lcc.model import FETCH_NOW
+from lcc.model.figures import Buckets, Condition
+from lcc.model.survey import Survey
+from lcc.roles.qm.figures import MACHINES_SHOWN, STUCK_SECONDS, QmFigures
+from lcc.roles.qm.machines import Machine
+from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
+from lcc.storage.figures import DatabaseCounts
+from lcc.storage.survey import survey
+from tests.conftest import LoggedErrors
+
+from .kit import NOW, FakeBotm, FakeUns, World, pages
+
+WORST = 20
+
+
+def told(world: World) -> QmFigures:
+    """Its figures, after a look at the whole queue."""
+
+    def look() -> Deferred[Survey]:
+        return world.database.interact(survey, NOW + int(world.clock.seconds()), WORST, LAG_SECONDS)
+
+    surveyor = Surveyor(look, world.clock, 15.0)
+    surveyor.start()
+    surveyor.stop()
+    return QmFigures(world.engine, DatabaseCounts(), surveyor)
+
+
+def series(figures: QmFigures) -> dict[tuple[str, ...], float | Buckets]:
+    """Figure and values of labels -> what it shows."""
+    return {
+        (reading.figure.name, *labels): value for reading in figures.figures() for labels, value in reading.series
+    }
+
+
+def failing(figures: QmFigures) -> list[Condition]:
+    return [each for each in figures.conditions() if not each.holds]
+
+
+def test_what_goes_on_is_told(world: World) -> None:
+    pid = world.provider()
+    uns, botm = FakeUns(world), FakeBotm(world, machine=3, capacity=4)
+    uns.send_set(1, pid, pages(*range(1, 6)))
+    world.advance(5)
+    found = series(told(world))
+    assert found["lcc_qm_orders_out",] == 1 == found["lcc_qm_machine_orders", "3", "b"]
+    assert (found["lcc_qm_capacity",], found["lcc_qm_orders_free",]) == (4, 5)
+    assert found["lcc_qm_waiting_urls", "0", "now"] == 5 == found["lcc_qm_provider_worst_urls", str(pid)]
+    assert found["lcc_qm_providers", "active"] == 1 == found["lcc_qm_unses_connected",]
+    assert found["lcc_qm_provider_worst_lag_seconds", str(pid)] == found["lcc_qm_oldest_seconds",] == 5
+    lags = found["lcc_qm_provider_lag_seconds",]
+    assert isinstance(lags, Buckets) and lags.upto[-1] == 1 and lags.total == 5
+    fetch = next(iter(botm.out.values()))
+    botm.done(fetch, 404, wire_bytes=70)
+    botm.done(next(iter(botm.out.values())), 1302)
+    world.advance(1)
+    found = series(told(world))
+    assert found["lcc_qm_results", "http-4xx"] == 1 == found["lcc_qm_results", "connect-refused"]
+    assert found["lcc_qm_results", "stored"] == 0 == found["lcc_qm_content_bytes",]
+    assert found["lcc_qm_wire_bytes",] == 70
+    assert found["lcc_qm_providers_delayed", "site-error"] == 1
+    assert found["lcc_qm_errors",] == 1
+
+
+def test_a_scrape_does_not_grow_with_the_providers(world: World) -> None:
+    def filled(upto: int) -> int:
+        first = len(world.database.now(lambda txn: txn.query("SELECT pid FROM qpsdb"))) + 1
+        rows = [(pid, FETCH_NOW, pid, 0, 1, 0, 1, 1, 1, NOW - pid) for pid in range(first, upto + 1)]
+        columns = ["psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time"]
+        for start in range(0, len(rows), 1000):
+            world.database.now(lambda txn, start=start: txn.insert("qpsdb", columns, rows[start : start + 1000]))
+        world.start()
+        process = Process([Watched("qm", told(world), ())], world.clock)
+        return Exposition(process.figures).text("")[1].count(b"\nlcc_qm")
+
+    few, many = filled(100), filled(5_000)
+    assert few == many
+    found = series(told(world))
+    assert found["lcc_qm_providers", "waiting"] == 5_000
+    worst = [key[1] for key in found if key[0] == "lcc_qm_provider_worst_lag_seconds"]
+    assert worst == [str(5_000 - number) for number in range(WORST)]
+    for machine in range(1, MACHINES_SHOWN + 20):
+        world.engine.dispatcher.machines[machine] = Machine(machine)
+    found = series(told(world))
+    assert len([key for key in found if key[0] == "lcc_qm_machine_orders"]) == MACHINES_SHOWN
+
+
+def test_why_it_cannot_do_its_work(
+    world: World, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    figures = told(world)
+    assert not failing(figures)
+    world.engine.pause()
+    (condition,) = failing(figures)
+    assert condition.name == "not-paused" and not condition.alive and "resume()" in condition.remedy
+    world.engine.resume()
+    world.database.unavailable = True
+    world.start()
+    figures = told(world)
+    assert [each.name for each in failing(figures)] == ["database", "claimed"]
+    world.database.unavailable = False
+    world.advance(10)
+    assert not failing(figures)
+
+    def fail(_now: float) -> Any:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(world.engine, "_tick_once", fail)
+    world.advance(STUCK_SECONDS - 5)
+    assert not failing(figures)
+    world.advance(10)
+    (condition,) = failing(figures)
+    assert condition.name == "ticking" and condition.alive
+    assert logged_errors.flush("planted")
