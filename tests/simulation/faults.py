@@ -13,7 +13,7 @@ from lcc.testing.simulated.timeline import EPOCH
 
 from .promises import Promises
 from .sites import SiteFaults
-from .system import DATABASE, QM, UNSES, System
+from .system import CENTRAL, DATABASE, QM, UNSES, System
 
 
 @attrs.frozen
@@ -139,6 +139,23 @@ def _power(system: System, promises: Promises, fault: Fault) -> None:
 def _part(system: System, _: Promises, fault: Fault) -> None:
     one, _, other = fault.target.partition("~")
     system.network.part(one, other, fault.seconds)
+
+
+def _cut_off(system: System, promises: Promises, fault: Fault) -> None:
+    """A machine is cut off while sites answer it slowly, and the queue manager is another one before it is back."""
+    for site in system.sites:
+        site.faults = SiteFaults(hang=0.3, slow=0.6)
+
+    def over() -> None:
+        for site in system.sites:
+            site.faults = SiteFaults()
+
+    def cut() -> None:
+        system.network.part(CENTRAL if system.with_central else QM, fault.target, fault.seconds)
+        _kill(system, promises, attrs.evolve(fault, target="qm", seconds=0.3))
+
+    system.timeline.call_later(1.0, None, cut)
+    system.timeline.call_later(2.0, None, over)
 
 
 def _reset(system: System, _: Promises, fault: Fault) -> None:
@@ -295,6 +312,7 @@ KINDS = {
     "power": Kind(_power, _a_host, 1.5, 4),
     "part": Kind(_part, _two_hosts, 2, 8),
     "uns-parted": Kind(_part, _a_uns_and_the_qm, 2, 10),
+    "cut-off": Kind(_cut_off, _a_botm, 0.7, 12),
     "reset": Kind(_reset, _the_database, 3, 1),
     "slow": Kind(_slow, _the_database, 0.5, 6),
     "database-away": Kind(_database_away, _the_database, 1, 4),
