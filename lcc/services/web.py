@@ -29,6 +29,8 @@ STATEMENT_SECONDS = 5.0
 class Options(RoleOptions):
     """The options of ``lcc-web``."""
 
+    role = "web"
+
 
 class _Watching(Service):
     """Starts and stops the looks at the figures."""
