@@ -1,11 +1,11 @@
-"""The robot's fetcher against ``curl --parallel``: the same files, from the same nginx, in turn.
+"""The robot's fetcher against curl, aiohttp and Scrapy: the same files, from the same nginx, in turn.
 
 Starts an nginx of its own on loopback (temporary configuration and folder) with 20,000 files of 10 KiB, then several
-times in turn: curl with 32 transfers at once, and one process with 32 providers, each strictly one fetch at a time,
-all guards on, that writes each body to a file of its own and hashes it.  Prints the medians, the ratio and the CPU
-time.
+times in turn: the peers with 32 transfers at once (peers.py), and one process with 32 providers, each strictly one
+fetch at a time, all guards on, that writes each body to a file of its own and hashes it.
 
-    python benchmarks/fetch_speed.py [--files 20000] [--size 10240] [--rounds 5] [--folder DIR] [--profile]
+    python benchmarks/fetch_speed.py [--files 20000] [--size 10240] [--runs 5] [--folder DIR] [--profile]
+                                     [--peers curl,aiohttp,scrapy]
 
 Needs ``nginx`` and ``curl``.  Each run writes into a fresh folder; nothing is left behind.
 Creating files on ext4 is slow for a while after a mass delete: wait between two runs, or use ``--folder /dev/shm``.
@@ -23,7 +23,6 @@ import random
 import resource
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -32,6 +31,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from peers import AIOHTTP, CURL, SCRAPY, run_aiohttp, run_curl, run_scrapy
+from rows import Row, add_options, at_least, give
 from zope.interface import implementer
 
 from lcc.interfaces import IContentSink
@@ -163,21 +164,6 @@ def web_server(folder: Path, files: int, size: int) -> Iterator[str]:
         server.wait()
 
 
-def run_curl(base: str, folder: Path, files: int) -> dict[str, float]:
-    """curl's wall and CPU seconds."""
-    listing = folder.with_suffix(".list")
-    with listing.open("w") as out:
-        for number in range(files):
-            out.write(f"url={base}/{number % 100}/{number}.html\noutput={folder}/{number}\n")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    begin = time.perf_counter()
-    command = ["curl", "-s", "-f", "--parallel", "--parallel-max", str(PROVIDERS), "-K", str(listing)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wall = time.perf_counter() - begin
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return {"wall": wall, "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
-
-
 def run_lcc(base: str, folder: Path, files: int, profile: bool) -> dict[str, float]:
     """The fetcher's wall and CPU seconds, without the start of Python."""
     command = [sys.executable, __file__, "--client", base, str(folder), "--files", str(files)]
@@ -185,7 +171,8 @@ def run_lcc(base: str, folder: Path, files: int, profile: bool) -> dict[str, flo
     figures = json.loads(done.stdout)
     if figures["failures"]:
         raise SystemExit(f"fetches failed: {figures['failures']}")
-    return {key: float(figures[key]) for key in ("wall", "cpu", "peak_mb")}
+    found = {key: float(figures[key]) for key in ("wall", "cpu", "peak_mb")}
+    return found | {"rate": files / found["wall"], "cpu_ms": 1000 * found["cpu"] / files}
 
 
 def main() -> None:
@@ -193,7 +180,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--size", type=int, default=10_240)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peers", default="curl,aiohttp,scrapy", help="which of them, by commas")
+    add_options(parser)
     parser.add_argument("--folder", help="where to work (a tmpfs leaves the disk out of it)")
     parser.add_argument("--profile", action="store_true", help="profile one run of the fetcher instead")
     parser.add_argument("--client", nargs=2, metavar=("BASE", "FOLDER"), help=argparse.SUPPRESS)
@@ -205,43 +193,51 @@ def main() -> None:
     root = Path(tempfile.mkdtemp(prefix="lcc-fetch-speed-", dir=options.folder))
     try:
         with web_server(root, options.files, options.size) as base:
-            figures: dict[str, list[dict[str, float]]] = {"curl": [], "lcc": []}
-            rounds = 1 if options.profile else options.rounds + 1
-            for number in range(rounds):
-                for name in figures:
-                    folder = root / f"{name}-{number}"
-                    folder.mkdir()
-                    if name == "curl":
-                        if options.profile:
-                            continue
-                        found = run_curl(base, folder, options.files)
-                    else:
-                        found = run_lcc(base, folder, options.files, options.profile)
-                    got = sum(1 for _ in folder.iterdir())
-                    if got != options.files:
-                        raise SystemExit(f"{name} stored {got} files of {options.files}")
-                    # The first round warms caches and memory up.
-                    if number or options.profile:
-                        figures[name].append(found)
-            report(figures, options.files)
+            if options.profile:
+                (root / "lcc").mkdir()
+                run_lcc(base, root / "lcc", options.files, True)
+                return
+            figures = in_turn(base, root, options)
     finally:
         shutil.rmtree(root)
+    give(options, rows(figures, options))
 
 
-def report(figures: dict[str, list[dict[str, float]]], files: int) -> None:
-    """Print medians and the ratio."""
-    medians: dict[str, float] = {}
-    for name, runs in figures.items():
-        if not runs:
-            continue
-        wall = statistics.median(run["wall"] for run in runs)
-        cpu = statistics.median(run["cpu"] for run in runs)
-        medians[name] = wall
-        extra = f"  peak {max(run['peak_mb'] for run in runs):.0f} MB" if "peak_mb" in runs[0] else ""
-        each = cpu / files * 1000
-        print(f"{name:5} {files / wall:8.0f} fetches/s  {wall:6.2f} s wall  {each:.4f} CPU ms/fetch{extra}")
-    if len(medians) == 2:
-        print(f"lcc / curl = {medians['curl'] / medians['lcc']:.2f} (goal: 0.8)")
+def in_turn(base: str, root: Path, options: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
+    """What each has done, in each run."""
+    urls = [f"{base}/{number % 100}/{number}.html" for number in range(options.files)]
+    peers = {"curl": run_curl, "aiohttp": run_aiohttp, "scrapy": run_scrapy}
+    figures: dict[str, list[dict[str, float]]] = {name: [] for name in ("lcc", *options.peers.split(","))}
+    # The first round warms caches and memory up.
+    for number in range(options.runs + 1):
+        for name, found in figures.items():
+            folder = root / f"{name}-{number}"
+            if name == "lcc":
+                folder.mkdir()
+                found.append(run_lcc(base, folder, options.files, False))
+                if (got := sum(1 for _ in folder.iterdir())) != options.files:
+                    raise SystemExit(f"{got} files are stored of {options.files}")
+            else:
+                found.append(peers[name](folder, urls))
+    return {name: found[1:] for name, found in figures.items()}
+
+
+def rows(figures: dict[str, list[dict[str, float]]], options: argparse.Namespace) -> list[Row]:
+    """The rows of the table."""
+
+    def of(name: str, key: str) -> list[float]:
+        return [run[key] for run in figures[name]]
+
+    note = f"{options.files:,} files of {options.size:,} bytes, file and md5"
+    goals = {"curl": (CURL, "curl", 0.8), "aiohttp": (AIOHTTP, "aiohttp", 1.6), "scrapy": (SCRAPY, "Scrapy", 12)}
+    found = []
+    for name in figures.keys() & goals.keys():
+        peer, shown, bound = goals[name]
+        what = f"robot alone, against {shown}"
+        found.append(Row(what, "fetches/s", of("lcc", "rate"), peer, of(name, "rate"), at_least(bound), note=note))
+        found.append(Row(f"{what}, CPU", "ms a fetch", of("lcc", "cpu_ms"), peer, of(name, "cpu_ms")))
+    found.sort(key=lambda row: (row.unit != "fetches/s", row.name))
+    return [*found, Row("peak memory of the robot's process, alone", "MB", of("lcc", "peak_mb"), peak=True)]
 
 
 if __name__ == "__main__":

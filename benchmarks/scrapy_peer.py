@@ -1,9 +1,10 @@
-"""The peer: Scrapy fetches a list of URLs into files and takes their md5.  Run by whole_chain.py."""
+"""The peer: Scrapy fetches a list of URLs into files and takes their md5.  Run by peers.py."""
 
 from __future__ import annotations
 
 import hashlib
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +19,23 @@ class ListSpider(scrapy.Spider):
     urls: list[str] = []
     target = Path()
     count = 0
+    begun = last = cpu = 0.0
 
     async def start(self) -> Any:
+        ListSpider.begun, ListSpider.cpu = time.perf_counter(), time.process_time()
         for url in self.urls:
             yield scrapy.Request(url, dont_filter=True)
 
     def parse(self, response: Any) -> None:
         number = ListSpider.count
         ListSpider.count += 1
-        folder = self.target / f"{number >> 10:x}"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{number:x}").write_bytes(response.body)
-        hashlib.md5(response.body).hexdigest()
+        (self.target / f"{number:x}").write_bytes(response.body)
+        hashlib.md5(response.body, usedforsecurity=False).hexdigest()
+        ListSpider.last = time.perf_counter()
 
 
 def main() -> None:
-    """``scrapy_peer.py URL-FILE TARGET-FOLDER CONCURRENCY``; prints how many pages it stored."""
+    """``scrapy_peer.py URL-FILE TARGET-FOLDER CONCURRENCY``; prints pages stored, wall seconds, CPU seconds."""
     ListSpider.urls = Path(sys.argv[1]).read_text().split()
     ListSpider.target = Path(sys.argv[2])
     concurrency = int(sys.argv[3])
@@ -52,7 +54,7 @@ def main() -> None:
     )
     process.crawl(ListSpider)
     process.start()
-    print(ListSpider.count)
+    print(ListSpider.count, ListSpider.last - ListSpider.begun, time.process_time() - ListSpider.cpu)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How fast a UNS takes a set in: parsed, checked, spooled; beside bare expat counting the elements of the same bytes.
 
-``python benchmarks/uns_intake.py [--urls N] [--rounds N]`` runs both in turn, each in a process of its own on one
+``python benchmarks/uns_intake.py [--urls N] [--runs N]`` runs both in turn, each in a process of its own on one
 core, and prints medians, the ratio and the peak memory.  It writes only to a temporary folder.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
+
+from rows import Row, add_options, at_least, at_most, give
 
 PIECE_BYTES = 65536
 ROOT = "http://www.site.example/"
@@ -127,7 +128,7 @@ def run(kind: str, path: Path, folder: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--urls", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    add_options(parser)
     parser.add_argument("--child", choices=["expat", "uns"])
     parser.add_argument("--file", type=Path)
     parser.add_argument("--folder", type=Path)
@@ -141,18 +142,38 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "set.xml"
         write_set(path, options.urls)
-        for number in range(options.rounds):
+        for number in range(options.runs):
             for kind, found in results.items():
                 found.append(run(kind, path, Path(temporary) / f"spool{number}"))
                 assert found[-1]["urls"] == options.urls, found[-1]
-    rates = {
-        kind: statistics.median(result["urls"] / result["seconds"] for result in found)
-        for kind, found in results.items()
-    }
-    print(f"{'':28}{'URLs/s':>12}{'ratio':>8}{'peak MiB':>10}")
-    for kind, label in (("expat", "bare expat, counting"), ("uns", "UNS: parse, check, spool")):
-        peak = max(result["peak_mib"] for result in results[kind])
-        print(f"{label:28}{rates[kind]:12,.0f}{rates[kind] / rates['expat']:8.2f}{peak:10.1f}")
+    rates = {kind: [each["urls"] / each["seconds"] for each in found] for kind, found in results.items()}
+    note = f"a set of {options.urls:,}"
+    # With fewer it is below, and says nothing of a million.
+    memory = "peak memory of the UNS, a set of a million"
+    give(
+        options,
+        [
+            Row(
+                "UNS: parse, check, spool",
+                "URLs/s",
+                rates["uns"],
+                "bare expat, counting",
+                rates["expat"],
+                at_least(0.25),
+                note=f"one core; {note}",
+            ),
+            Row(
+                memory,
+                "MB",
+                [each["peak_mib"] * 1.048576 for each in results["uns"]],
+                "bare expat, counting",
+                [each["peak_mib"] * 1.048576 for each in results["expat"]],
+                at_most(60),
+                peak=True,
+                note=f"without its sockets; {note}",
+            ),
+        ],
+    )
 
 
 if __name__ == "__main__":

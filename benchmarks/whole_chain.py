@@ -1,11 +1,10 @@
-"""The whole chain against Scrapy: providers tell, the LCC fetches and keeps; Scrapy fetches the same list into files.
+"""The whole chain against curl and Scrapy: providers tell, the LCC fetches and keeps; they fetch the same list.
 
-``python benchmarks/whole_chain.py [--pages 20000] [--providers 32] [--runs 3] [--sqlite]``
+``python benchmarks/whole_chain.py [--pages 20000] [--providers 32] [--runs 5] [--sqlite]``
 
-Every role is a process of its own on a private MariaDB (or SQLite).  Scrapy and the LCC take turns on the same
-nginx and the same two cores.  The LCC's time begins when the first provider connects and ends when the last page is
-recorded in the database; Scrapy's is that of its process.  Before the timed part the LCC's latency is measured:
-from ``set_accepted`` to cached, one URL at a time on the idle system.
+Every role is a process of its own on a private MariaDB (or SQLite).  The peers (peers.py) and the LCC take turns on
+the same nginx and the same two cores.  The LCC's time begins when the first provider connects and ends when the last
+page is recorded in the database.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,16 +28,18 @@ from common import (
     make_pages,
     nginx,
     peak_memory_bytes,
-    peer_python,
     spread,
     table,
 )
+from peers import CURL, SCRAPY, run_curl, run_scrapy
+from rows import Row, add_options, at_least, at_most, give
 from whole_chain_count import open_counter
 
 from lcc.config import load_config
 
 BIN = Path(sys.executable).parent
 ROLES = ("uns", "qm", "botm", "bot")
+SHOWN = {"uns": "UNS", "qm": "QM", "botm": "BOT-M", "bot": "BOT"}
 
 
 class Lcc:
@@ -100,14 +100,8 @@ def run_lcc(
     try:
         count = open_counter(load_config(lcc.config))
         publisher = [sys.executable, str(Path(__file__).with_name("publish_many.py")), str(uns_port)]
-        latencies = json.loads(
-            subprocess.run(
-                [*publisher, str(work / "accounts.json"), "latency", "30", str(lcc.config)],
-                check=True,
-                capture_output=True,
-                text=True,
-            ).stdout
-        )
+        warm_up = [*publisher, str(work / "accounts.json"), "latency", "30", str(lcc.config)]
+        subprocess.run(warm_up, check=True, capture_output=True)
         before, cpu_before = count(), lcc.cpu_seconds()
         children_before = cpu_seconds_of_children()
         begun = time.monotonic()
@@ -128,29 +122,9 @@ def run_lcc(
             "cpu_ms": {role: 1000 * seconds / done for role, seconds in cpu.items()},
             "publisher_cpu": cpu_seconds_of_children() - children_before,
             "peaks": lcc.peaks(),
-            "latencies": latencies,
         }
     finally:
         lcc.stop()
-
-
-def run_scrapy(python: Path, work: Path, site: int, providers: int, pages: int) -> dict[str, float]:
-    """One run of the peer over the same list."""
-    work.mkdir(parents=True)
-    urls = [f"http://127.0.0.1:{site}/p{n}/{page}.html" for page in range(pages) for n in range(providers)]
-    (work / "urls").write_text("\n".join(urls))
-    (work / "out").mkdir()
-    begun, cpu = time.monotonic(), cpu_seconds_of_children()
-    result = subprocess.run(
-        [str(python), str(Path(__file__).with_name("scrapy_peer.py")), str(work / "urls"), str(work / "out"), "32"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    wall = time.monotonic() - begun
-    if int(result.stdout) != len(urls):
-        raise SystemExit(f"scrapy stored {result.stdout.strip()} of {len(urls)}: {result.stderr[-2000:]}")
-    return {"wall": wall, "rate": len(urls) / wall, "cpu_ms": 1000 * (cpu_seconds_of_children() - cpu) / len(urls)}
 
 
 def main() -> None:
@@ -158,24 +132,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pages", type=int, default=20_000)
     parser.add_argument("--providers", type=int, default=32)
-    parser.add_argument("--runs", type=int, default=3)
+    add_options(parser)
     parser.add_argument("--sqlite", action="store_true", help="SQLite instead of MariaDB")
     options = parser.parse_args()
     pages = options.pages // options.providers
-    python = peer_python()
-    chain, peer = [], []
+    chain: list[dict[str, Any]] = []
+    peers: dict[str, list[dict[str, float]]] = {"curl": [], "Scrapy": []}
     with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
         work = Path(folder)
         work.chmod(0o755)
         make_pages(work / "www", options.providers, pages)
         with nginx(work / "www", work / "nginx") as site, database(work, options.sqlite) as fresh_url:
+            urls = [
+                f"http://127.0.0.1:{site}/p{number}/{page}.html"
+                for page in range(pages)
+                for number in range(options.providers)
+            ]
             for run in range(options.runs):
                 chain.append(run_lcc(work / f"lcc{run}", site, free_port(), options.providers, pages, fresh_url()))
-                peer.append(run_scrapy(python, work / f"scrapy{run}", site, options.providers, pages))
-                print(
-                    f"run {run + 1}: LCC {chain[-1]['rate']:.0f}/s, Scrapy {peer[-1]['rate']:.0f}/s", file=sys.stderr
-                )
-    report(chain, peer, "SQLite" if options.sqlite else "MariaDB", options.providers * pages, options.providers)
+                peers["curl"].append(run_curl(work / f"curl{run}", urls))
+                peers["Scrapy"].append(run_scrapy(work / f"scrapy{run}", urls))
+                rates = ", ".join(f"{name} {found[-1]['rate']:.0f}/s" for name, found in peers.items())
+                print(f"run {run + 1}: LCC {chain[-1]['rate']:.0f}/s, {rates}", file=sys.stderr)
+    name = "SQLite" if options.sqlite else "MariaDB"
+    report(chain, name, options.providers * pages, options.providers)
+    give(options, rows(chain, peers, name))
 
 
 @contextmanager
@@ -190,20 +171,9 @@ def database(work: Path, sqlite: bool) -> Iterator[Any]:
         yield server.new_database
 
 
-def report(chain: list[dict[str, Any]], peer: list[dict[str, float]], name: str, pages: int, providers: int) -> None:
-    """Print what was measured."""
-    ratio = [ours["rate"] / theirs["rate"] for ours, theirs in zip(chain, peer, strict=True)]
+def report(chain: list[dict[str, Any]], name: str, pages: int, providers: int) -> None:
+    """Print what each role has used."""
     print(f"\n{pages} pages of 10 KiB, {providers} providers, {name}, {len(chain)} runs, {os.cpu_count()} cores\n")
-    rows = [
-        [
-            "LCC, whole chain",
-            spread([run["rate"] for run in chain]),
-            spread([sum(r["cpu_ms"].values()) for r in chain]),
-        ],
-        ["Scrapy", spread([run["rate"] for run in peer]), spread([run["cpu_ms"] for run in peer])],
-        ["LCC / Scrapy", spread(ratio), ""],
-    ]
-    print(table(["", "pages/s", "CPU ms a page"], rows))
     roles = [
         [
             role,
@@ -213,11 +183,29 @@ def report(chain: list[dict[str, Any]], peer: list[dict[str, float]], name: str,
         for role in ROLES
     ]
     print("\n" + table(["role", "CPU ms a page", "peak memory, MB"], roles))
-    latencies = sorted(value for run in chain for value in run["latencies"])
-    print(
-        f"\nset_accepted to cached, idle, {len(latencies)} times: median {statistics.median(latencies):.1f} ms, "
-        f"p90 {latencies[int(len(latencies) * 0.9)]:.1f} ms, longest {latencies[-1]:.1f} ms"
-    )
+
+
+def rows(chain: list[dict[str, Any]], peers: dict[str, list[dict[str, float]]], name: str) -> list[Row]:
+    """The rows of the table."""
+    goals = {("curl", "MariaDB"): 0.4, ("Scrapy", "MariaDB"): 6, ("Scrapy", "SQLite"): 3}
+    rates = [run["rate"] for run in chain]
+    found = []
+    for peer, shown in (("curl", CURL), ("Scrapy", SCRAPY)):
+        theirs = [run["rate"] for run in peers[peer]]
+        goal = at_least(goals[peer, name]) if (peer, name) in goals else None
+        found.append(Row(f"whole chain on {name}, against {peer}", "pages/s", rates, shown, theirs, goal))
+    cpu = [sum(run["cpu_ms"].values()) for run in chain]
+    theirs = [run["cpu_ms"] for run in peers["Scrapy"]]
+    goal = at_most(0.25) if name == "MariaDB" else None
+    found.append(Row(f"CPU of all roles for a page, {name}", "ms", cpu, SCRAPY, theirs, goal))
+    for role in ROLES:
+        cpu = [run["cpu_ms"][role] for run in chain]
+        found.append(Row(f"CPU of the {SHOWN[role]} for a page, {name}", "ms", cpu))
+    if name == "MariaDB":
+        for role in ("botm", "bot"):
+            peaks = [run["peaks"][role] / 1e6 for run in chain]
+            found.append(Row(f"peak memory of the {SHOWN[role]}", "MB", peaks, goal=at_most(60), peak=True))
+    return found
 
 
 if __name__ == "__main__":

@@ -1,0 +1,32 @@
+"""Each benchmark that is cheap works, and gives the rows that the plan names: tiny runs, whose figures mean nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rows import loaded
+from suite.plan import STEPS
+
+from tests.benchmarks.conftest import BENCHMARKS
+
+TINY = {
+    "TLS": "--connections 2",
+    "intake": "--urls 500",
+    "latency": "--urls 2 --sqlite",
+    "packages": "--files 20 --file-bytes 500",
+}
+
+
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_a_tiny_run(name: str, tmp_path: Path) -> None:
+    step = next(step for step in STEPS if step.name == name)
+    kept = tmp_path / "rows.json"
+    command = [sys.executable, BENCHMARKS / f"{step.script}.py", *TINY[name].split(), "--runs", "1", "--json", kept]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = {row.name.removesuffix(" on SQLite"): row for row in loaded(kept.read_text())}
+    assert set(step.rows) <= rows.keys()
+    assert all(len(row.ours) == 1 and row.ours[0] > 0 for row in rows.values())
