@@ -200,6 +200,11 @@ class BotMaster:
         return self._stores.no_room or ("" if self._stores.ok else "storing has failed; it is tried again soon")
 
     @property
+    def look_age_seconds(self) -> float:
+        """Since it has looked at the content's disk, as it does every few seconds."""
+        return self._stores.look_age_seconds
+
+    @property
     def orders(self) -> list[Order]:
         """Those that are held."""
         return list(self._book)

@@ -15,6 +15,8 @@ from lcc.storage.content import ContentFolder
 
 ROBOTS_SHOWN = 100
 """With series of their own."""
+STUCK_SECONDS = 60.0
+"""After so long without a look at the disk it is broken."""
 
 CONNECTED = gauge("lcc_botm_upper_connected", "1: the queue manager, or the central BOT-M above, is connected")
 PAUSED = gauge("lcc_botm_paused", "1: an operator has it take no new orders")
@@ -95,6 +97,13 @@ class BotmFigures:
             "not-paused",
             "" if not botm.paused else "an operator has it take no new orders",
             "resume() at its console (lcc-admin console botm)",
+        )
+        age = botm.look_age_seconds
+        yield Condition(
+            "looking",
+            f"it has not looked at the disk for {age:.0f} s" if age > STUCK_SECONDS else "",
+            "start it again: nothing is lost; please report the traceback in its log",
+            alive=True,
         )
 
 

@@ -40,6 +40,7 @@ class Stores:
         self.no_room = ""
         self._pause_seconds = 0.0
         self._pause_call: IDelayedCall | None = None
+        self._looked: float | None = None
         self._loop = LoopingCall(self._look)
         self._loop.clock = clock
 
@@ -47,6 +48,11 @@ class Stores:
     def ok(self) -> bool:
         """Content can be stored, for all that is known."""
         return not self.no_room and self._pause_call is None
+
+    @property
+    def look_age_seconds(self) -> float:
+        """Since the disk was looked at last; 0: that has not begun."""
+        return 0.0 if self._looked is None else max(0.0, self._clock.seconds() - self._looked)
 
     def start(self) -> None:
         """The content folder is open: look at once, then by the clock."""
@@ -83,7 +89,12 @@ class Stores:
         self._changed()
 
     def _look(self) -> None:
-        self._see(self._content.no_room(bool(self.no_room)))
+        try:
+            self._see(self._content.no_room(bool(self.no_room)))
+        except Exception:
+            _log.failure("The look at the content's disk has failed")  # and comes again
+        else:
+            self._looked = self._clock.seconds()
 
     def _see(self, no_room: str) -> None:
         before, self.no_room = self.no_room, no_room

@@ -9,8 +9,11 @@ from zope.interface import implementer
 
 from lcc.interfaces import IRoleFigures
 from lcc.model.figures import Buckets, Condition, Figure, Kind, Reading, counter, gauge
+from lcc.model.survey import Queued
+from lcc.roles.qm.delays import BANDWIDTH, HOURS, SITE_ERROR
 from lcc.roles.qm.engine import TICK_SECONDS, QmEngine
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
+from lcc.roles.qm.turns import PRIORITIES
 from lcc.storage.figures import DatabaseCounts
 
 MACHINES_SHOWN = 100
@@ -216,16 +219,18 @@ class QmFigures:
                 yield figure.by(())
             yield LAGS(Buckets(LAG_SECONDS, (0,) * (len(LAG_SECONDS) + 1), 0))
             return
+        by_priority = {priority: Queued(priority, 0, 0, 0) for priority in range(PRIORITIES)}
+        by_priority |= {queued.priority: queued for queued in survey.queued}
         yield WAITING.by(
             ((queued.priority, state), count)
-            for queued in survey.queued
+            for queued in by_priority.values()
             for state, count in (("now", queued.now), ("later", queued.later), ("retrying", queued.retrying))
         )
         yield OLDEST(survey.oldest_seconds)
         yield LAGS(survey.lags)
         yield WORST_LAG.by((lag.pid, lag.seconds) for lag in survey.worst)
         yield WORST_URLS.by((lag.pid, lag.urls) for lag in survey.worst)
-        yield DELAYED.by(survey.delayed)
+        yield DELAYED.by(dict.fromkeys((BANDWIDTH, HOURS, SITE_ERROR), 0) | survey.delayed)
         yield REGISTERED(survey.providers)
         yield CACHED(survey.files)
         yield CACHED_BYTES(survey.space_bytes)

@@ -1,0 +1,1 @@
+"""What a BOT-M, and a robot, tell of themselves."""
