@@ -81,8 +81,8 @@ STEPS = (
         "TLS",
         "tls_sessions",
         (
-            "TLS 1.3 session of a public port, resumed against new",
-            "TLS 1.3 session of the robot, resumed against new",
+            "TLS session, public port, resumed against new",
+            "TLS session, robot, resumed against new",
         ),
         quick="--connections 100",
     ),

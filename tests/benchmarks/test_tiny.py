@@ -1,4 +1,4 @@
-"""Each benchmark that is cheap works, and gives the rows that the plan names: tiny runs, whose figures mean nothing."""
+"""Each benchmark that is cheap works and gives the rows that the plan names: tiny runs, figures mean nothing."""
 
 from __future__ import annotations
 
@@ -15,18 +15,29 @@ from tests.benchmarks.conftest import BENCHMARKS
 TINY = {
     "TLS": "--connections 2",
     "intake": "--urls 500",
-    "latency": "--urls 2 --sqlite",
     "packages": "--files 20 --file-bytes 500",
 }
+TINY_LONG = {
+    "fetching": "--files 40 --peers curl",
+    "latency": "--urls 2 --sqlite",
+}
+"""Those that start a whole LCC, or more."""
 
 
-@pytest.mark.parametrize("name", sorted(TINY))
-def test_a_tiny_run(name: str, tmp_path: Path) -> None:
+def cases() -> list[object]:
+    """Names, and what is run of each."""
+    long = [pytest.param(name, arguments, marks=pytest.mark.long, id=name) for name, arguments in TINY_LONG.items()]
+    return [*long, *(pytest.param(name, arguments, id=name) for name, arguments in TINY.items())]
+
+
+@pytest.mark.parametrize(("name", "arguments"), cases())
+def test_a_tiny_run(name: str, arguments: str, tmp_path: Path) -> None:
     step = next(step for step in STEPS if step.name == name)
     kept = tmp_path / "rows.json"
-    command = [sys.executable, BENCHMARKS / f"{step.script}.py", *TINY[name].split(), "--runs", "1", "--json", kept]
+    command = [sys.executable, BENCHMARKS / f"{step.script}.py", *arguments.split(), "--runs", "1", "--json", kept]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = {row.name.removesuffix(" on SQLite"): row for row in loaded(kept.read_text())}
-    assert set(step.rows) <= rows.keys()
+    named = {row for row in step.rows if "curl" not in arguments or row.endswith("curl")}
+    assert named <= rows.keys()
     assert all(len(row.ours) == 1 and row.ours[0] > 0 for row in rows.values())
