@@ -6,11 +6,13 @@ Provider id, hash of the conceptual URL, hash of the mime type: one provider's r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 
 ALL_VIEWS = b"\0\0\0\0"
 """Stands for the mime type where a deletion names none."""
+_PAGE = blake2b(digest_size=12)  # a copy is made in half the time of a new one
 
 
 @lru_cache(maxsize=1024)
@@ -27,8 +29,20 @@ def url_key(pid: int, curl: str, mimetype: str) -> bytes:
     :param curl: the conceptual URL, normalised.
     :param mimetype: normalised; empty: all views.
     """
-    page = blake2b(curl.encode("utf-8", "surrogatepass"), digest_size=12).digest()
-    return pid.to_bytes(4, "big") + page + _mimetype_part(mimetype)
+    page = _PAGE.copy()
+    page.update(curl.encode("utf-8", "surrogatepass"))
+    return pid.to_bytes(4, "big") + page.digest() + _mimetype_part(mimetype)
+
+
+def url_keys(pid: int, urls: Iterable[tuple[str, str]]) -> list[bytes]:
+    """:func:`url_key` of many: (curl, mime type) each."""
+    provider, begun, mimetype_part = pid.to_bytes(4, "big"), _PAGE.copy, _mimetype_part
+    keys = []
+    for curl, mimetype in urls:
+        page = begun()
+        page.update(curl.encode("utf-8", "surrogatepass"))
+        keys.append(provider + page.digest() + mimetype_part(mimetype))
+    return keys
 
 
 def pid_of(key: bytes) -> int:

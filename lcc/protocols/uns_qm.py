@@ -16,11 +16,14 @@ sends flat messages for as long as the connection lives::
 
 from __future__ import annotations
 
+from itertools import chain
+
 import attrs
 
 from lcc.errors import StreamError
 from lcc.model import UrlNotice
 from lcc.protocols.flat import Flat, Vocabulary, read_number
+from lcc.protocols.plain import Plain, PlainElements, Row
 from lcc.protocols.xmltext import escape, escape_json
 
 
@@ -111,6 +114,19 @@ FROM_QM = Vocabulary(Absorbed, Noted, NewEpoch, Ping)
 
 NOTICE_TAG = "u"
 
+# Printable ASCII that stands in a value as it is meant: all but & < > and the quotes; at most 22,200 characters.
+_TEXT = "[ -%(-;=?-~]{0,2000}+(?:&amp;[ -%(-;=?-~]{0,500}+){0,40}+"
+_NAME = "[ !#-%(-;=?-~]{0,2000}+(?:&amp;[ !#-%(-;=?-~]{0,500}+){0,40}+"
+_NUMBER = r"-?[0-9]{1,18}"
+_URL_AND_TYPE = [Plain("c", _NAME), Plain("m", _NAME)]
+_SENT = Plain("a", _TEXT, "'")
+_USUAL = PlainElements(
+    NOTICE_TAG, [*_URL_AND_TYPE, Plain("d", _NAME), Plain("l", _NUMBER), Plain("t", _NUMBER), _SENT]
+)
+_SHORT = PlainElements(NOTICE_TAG, [*_URL_AND_TYPE, _SENT])
+NOTICE_SPELLINGS = (_USUAL, _SHORT)
+"""How :func:`write_notice` spells most notices (:mod:`lcc.protocols.plain`); :func:`read_notices` reads them."""
+
 
 def write_notice(notice: UrlNotice) -> str:
     """The ``<u>`` element of a notice; only what is not the default stands in it."""
@@ -137,6 +153,22 @@ def write_notice(notice: UrlNotice) -> str:
     if sent:
         text += f" a='{escape_json(sent)}'"
     return text + "/>"
+
+
+def read_notices(spelling: PlainElements, rows: list[Row]) -> list[UrlNotice]:
+    """The notices that plain elements say: what :func:`read_notice` gives for each of them.
+
+    :param spelling: one of :data:`NOTICE_SPELLINGS`.
+    """
+    if "&" in "".join(chain.from_iterable(rows)):
+        return [read_notice(spelling.attributes(row)) for row in rows]
+    make = UrlNotice._make
+    if spelling is _SHORT:
+        return [make((c, "", "", m, "", "", None, None, "", False, False, False, a)) for c, m, a, _ in rows]
+    return [
+        make((c, "", "", m, "", d, int(length), int(time), "", False, False, False, a))
+        for c, m, d, length, time, a, _ in rows
+    ]
 
 
 def read_notice(attributes: dict[str, str]) -> UrlNotice:

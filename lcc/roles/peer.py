@@ -21,7 +21,7 @@ from lcc.interfaces import IConversation
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
 from lcc.protocols.work import Ping
-from lcc.protocols.xmlfeed import Event, Start, XmlFeed
+from lcc.protocols.xmlfeed import End, Event, Start, XmlFeed
 from lcc.transport.certificates import certified_roles
 from lcc.transport.stream import StreamLimits, XmlStream
 
@@ -49,6 +49,7 @@ class Peer:
         self.hello = hello
         self.expected = expected
         self.vocabulary = vocabulary
+        self.feed: XmlFeed = None  # type: ignore[assignment]  # set in build_stream, with which everything begins
         self.peer_hello: Hello | None = None
         self.stream: XmlStream = None  # type: ignore[assignment]  # set in stream_opened, before anything else runs
         self._ping: LoopingCall | None = None
@@ -57,7 +58,8 @@ class Peer:
 
     def build_stream(self) -> XmlStream:
         """The Twisted protocol for this peer."""
-        return XmlStream(self, self.clock, XmlFeed(INTERNAL_LIMITS), StreamLimits(idle_timeout_seconds=IDLE_SECONDS))
+        self.feed = XmlFeed(INTERNAL_LIMITS)
+        return XmlStream(self, self.clock, self.feed, StreamLimits(idle_timeout_seconds=IDLE_SECONDS))
 
     # For the role.
 
@@ -124,17 +126,17 @@ class Peer:
             self.peer_ready(hello)
         starts: list[Start] = []
         for event in events:
-            if isinstance(event, Start):
-                if event.name == "ping":
-                    self._set_clock(Ping.from_attributes(event.attributes).clock_ms)
-                else:
-                    starts.append(event)
+            if isinstance(event, Start) and event.name == "ping":
+                self._set_clock(Ping.from_attributes(event.attributes).clock_ms)
+            elif not isinstance(event, End):
+                starts.append(event)
         if len(starts) * 2 != len(events) and any(event.depth == 1 for event in events):
             self.stream.finish()  # the peer closed its root: it is leaving
         return self.elements_received(starts) if starts else None
 
     def elements_received(self, elements: list[Start]) -> Deferred[Any] | None:
-        """Elements arrived; by default read into messages."""
+        """Elements arrived; by default read into messages.  Among them are runs of plain elements
+        (:class:`lcc.protocols.xmlfeed.Run`) where ``feed`` was told of spellings."""
         read = self.vocabulary.read
         return self.messages_received([read(element.name, element.attributes) for element in elements])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 from pathlib import Path
@@ -33,9 +34,20 @@ def allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+_YOUNG_OBJECTS = 10_000
+
+
+def collect_garbage_rarely() -> None:
+    """Have Python look for cycles of garbage after ten thousand new objects instead of seven hundred, and leave out
+    what is here already. A batch of URLs is tens of thousands of tuples, and there is not a cycle among them:
+    looking at them again and again took a quarter of the queue manager's time."""
+    gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
+    gc.freeze()
+
+
 class RoleOptions(usage.Options):
     """``--config FILE``.  The configuration is read when the options are complete, and the process may open as many
-    files as the system lets it; nothing else is touched.
+    files as the system lets it, and seldom looks for garbage; nothing else is touched.
 
     :cvar role: what the process calls itself in its log.
     """
@@ -52,6 +64,7 @@ class RoleOptions(usage.Options):
         except ConfigError as error:
             raise usage.UsageError(str(error)) from None
         allow_open_files()
+        collect_garbage_rarely()
         parent: Any = getattr(self, "parent", None)
         if parent is not None and parent.get("pidfile") == "twistd.pid":
             # Two roles started in one folder would clash over the default.

@@ -22,6 +22,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from lcc.config import DatabaseConfig, is_local_host
 from lcc.errors import ConfigError
 from lcc.storage.database_tls import database_tls
+from lcc.storage.literals import literals, row_literals
 
 
 class Trouble(Enum):
@@ -197,21 +198,6 @@ class SqliteDialect(Dialect):
         return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
 
 
-def _text_literal(value: str) -> str:
-    # A statement travels with its length, so that nothing but these two characters has a meaning within quotes.
-    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
-_LITERALS: dict[type, Any] = {
-    str: _text_literal,
-    bytes: lambda value: "x'" + value.hex() + "'",
-    int: str,
-    float: repr,
-    bool: lambda value: "1" if value else "0",
-    type(None): lambda value: "NULL",
-}
-
-
 @lru_cache(maxsize=1024)
 def _percent_style(sql: str) -> str:
     return sql.replace("%", "%%").replace("?", "%s")
@@ -343,35 +329,33 @@ class MysqlDialect(Dialect):
 
     def execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
         if parameters:
-            literals = tuple([_LITERALS[type(value)](value) for value in parameters])
-            cursor.execute(_percent_style(sql) % literals)
+            cursor.execute(_percent_style(sql) % tuple(literals(parameters)))
         else:
             cursor.execute(sql)
 
     def query_each(self, cursor: Any, sql: str, each: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         # A round trip costs more than a walk along an index.
-        literals, select = _LITERALS, f"({_percent_style(sql)})"
+        select = f"({_percent_style(sql)})"
         rows: list[tuple[Any, ...]] = []
         for start in range(0, len(each), self.SELECTS_MAX):
             some = each[start : start + self.SELECTS_MAX]
-            selects = [select % tuple([literals[type(value)](value) for value in values]) for values in some]
+            selects = [select % tuple(literals(values)) for values in some]
             cursor.execute(" UNION ALL ".join(selects))
             rows += cursor.fetchall()
         return rows
 
     def write_rows(self, cursor: Any, head: str, tail: str, rows: Sequence[Sequence[Any]]) -> None:
-        literals = _LITERALS
-        parts: list[str] = []
-        size = 0
-        for row in rows:
-            part = "(" + ",".join([literals[type(value)](value) for value in row]) + ")"
-            parts.append(part)
-            size += len(part)
-            if size > self.STATEMENT_CHARS_MAX or len(parts) >= self.ROWS_MAX:
+        for start in range(0, len(rows), self.ROWS_MAX):
+            parts: list[str] = []
+            size = 0
+            for part in row_literals(rows[start : start + self.ROWS_MAX]):
+                parts.append(part)
+                size += len(part)
+                if size > self.STATEMENT_CHARS_MAX:
+                    cursor.execute(f"{head} VALUES {','.join(parts)} {tail}")
+                    parts, size = [], 0
+            if parts:
                 cursor.execute(f"{head} VALUES {','.join(parts)} {tail}")
-                parts, size = [], 0
-        if parts:
-            cursor.execute(f"{head} VALUES {','.join(parts)} {tail}")
 
     def by_index(self, name: str) -> str:
         return f"FORCE INDEX ({name})"

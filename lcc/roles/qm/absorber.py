@@ -26,7 +26,7 @@ element is durable, in the order of the sets.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
@@ -36,6 +36,7 @@ from lcc.errors import Busy, StreamError, code
 from lcc.interfaces import IQueueStore
 from lcc.model import Absorbed, SetAnswer, SetHeader, SetPiece
 from lcc.protocols.flat import Flat
+from lcc.protocols.plain import PlainElements, Row
 from lcc.protocols.uns_qm import FROM_UNS, NOTICE_TAG, Damage, EndSet, Noted, Paused, Set
 from lcc.protocols.uns_qm import Absorbed as AbsorbedMessage
 from lcc.protocols.xmlfeed import Start
@@ -48,6 +49,8 @@ _log = Logger()
 
 _BAD_SET = code("bad-set")
 _LONGEST_TEXT = 500
+_TAKEN_AT_ONCE = 100
+"""Elements between two looks at how much memory they take."""
 _REFUSED_MAX = 1000
 """Refused sets that are remembered."""
 
@@ -118,15 +121,21 @@ class Absorber:
         :raises StreamError: the elements make no sense.
         """
         opened = self._open
-        for _name, attributes, _depth in elements:
+        name: Any
+        attributes: Any
+        for name, attributes, _depth in elements:
             if self._draining and opened is None:
                 break
-            if _name == NOTICE_TAG:
+            is_run = type(attributes) is list
+            if name == NOTICE_TAG or is_run:
                 if opened is None:
                     raise StreamError("unknown-message", "<u> outside a set")
-                self._element(opened, attributes)
+                if is_run:
+                    self._run(opened, name, attributes)
+                else:
+                    self._element(opened, attributes)
                 continue
-            message = FROM_UNS.read(_name, attributes)
+            message = FROM_UNS.read(name, attributes)
             if isinstance(message, Set):
                 opened = self._begin(message)
             elif isinstance(message, EndSet):
@@ -213,6 +222,18 @@ class Absorber:
 
     def _element(self, opened: OpenSet, attributes: dict[str, str]) -> None:
         opened.take(attributes)
+        self._cut_if_full(opened)
+
+    def _run(self, opened: OpenSet, spelling: PlainElements, rows: list[Row]) -> None:
+        """As :meth:`_element` for each of them."""
+        start = 0
+        while start < len(rows):
+            size = min(_TAKEN_AT_ONCE, self._settings.absorb_batch - len(opened.notices))
+            opened.take_run(spelling, rows[start : start + size])
+            start += size
+            self._cut_if_full(opened)
+
+    def _cut_if_full(self, opened: OpenSet) -> None:
         settings = self._settings
         if len(opened.notices) >= settings.absorb_batch or opened.notices_bytes >= settings.absorb_batch_bytes:
             self._cut(opened, False)

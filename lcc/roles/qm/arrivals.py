@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
+from functools import partial
+from itertools import chain
+from operator import attrgetter, itemgetter
 from sys import getsizeof
 
 import attrs
 
-from lcc.domain.keys import url_key
+from lcc.domain.keys import url_key, url_keys
 from lcc.errors import StreamError
-from lcc.model import KeyedNotice, SetHeader
-from lcc.protocols.uns_qm import Set, read_notice
+from lcc.model import KeyedNotice, SetHeader, UrlNotice
+from lcc.protocols.plain import PlainElements, Row
+from lcc.protocols.uns_qm import Set, read_notice, read_notices
 
 _ELEMENT_BYTES = 900
 """What an element takes besides its texts."""
+_ASCII_BYTES = getsizeof("")
+_keyed = partial(tuple.__new__, KeyedNotice)
+_url_and_type = itemgetter(UrlNotice._fields.index("curl"), UrlNotice._fields.index("mimetype"))
 _texts = attrgetter("curl", "furl", "burl", "mimetype", "subtype", "md5", "hours", "sent")
 
 
@@ -48,6 +54,17 @@ class OpenSet:
         self.notices.append(KeyedNotice(url_key(self.header.pid, notice.curl, notice.mimetype), notice))
         # One text of all: one look at its size, and at how many bytes each of its characters takes.
         self.notices_bytes += _ELEMENT_BYTES + getsizeof("".join(_texts(notice)))
+
+    def take_run(self, spelling: PlainElements, rows: list[Row]) -> None:
+        """Its next elements: as :meth:`take` for each, at once."""
+        self.count += len(rows)
+        if self.fault:
+            return
+        notices = read_notices(spelling, rows)
+        keys = url_keys(self.header.pid, map(_url_and_type, notices))
+        self.notices += map(_keyed, zip(keys, notices, strict=True))
+        # Plain values are ASCII: as many bytes as characters.
+        self.notices_bytes += (_ELEMENT_BYTES + _ASCII_BYTES) * len(rows) + len("".join(chain.from_iterable(rows)))
 
     def cut(self) -> tuple[tuple[KeyedNotice, ...], int]:
         """Take out what was not cut off yet: the elements, and what they take in memory."""

@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 from lcc.errors import StreamError
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import Hello
+from lcc.protocols.uns_qm import NOTICE_SPELLINGS
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.peer import Peer
 from lcc.roles.qm.absorber import Absorber
@@ -77,6 +78,8 @@ class Visitor(Peer):
 
     def peer_ready(self, hello: Hello) -> None:
         self._guest = self._host.welcome(self, hello)
+        if hello.role == "uns":
+            self.feed.spellings = NOTICE_SPELLINGS
 
     def elements_received(self, elements: list[Start]) -> Deferred[None] | None:
         assert self._guest is not None
