@@ -3,7 +3,9 @@
 Every port of the LCC and every link speaks through :class:`XmlStream`.  A conversation (in ``lcc/roles`` or
 ``lcc/provider``) is an :class:`IConversation`; it sees events and calls :meth:`XmlStream.send`.
 
-* All that is sent in one reactor turn goes out in one write: what costs is the write, not the message.
+* All that is sent in one reactor turn goes out in one write: what costs is the write, not the message.  The write
+  itself is made at once, as far as the socket takes it: by way of the reactor it would cost two changes of the poll
+  set and a turn.
 * ``events_received`` may return a Deferred: until it fires the transport is paused, so that a slow consumer
   (a database) slows its peer instead of filling the memory.
 * ``writable`` is false while the transport's buffer is full; ``stream_resumed`` tells when it has drained.  A peer
@@ -25,6 +27,7 @@ from twisted.internet.interfaces import (
     IReactorTime,
 )
 from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.tcp import Connection
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -82,6 +85,8 @@ class XmlStream(Protocol):
         self._discarded_bytes = 0
         self._finishing = False
         self._last_activity = 0.0
+        self._direct = False
+        """Its transport is a TCP or UNIX socket that takes bytes at once."""
 
     # The conversation's side.
 
@@ -135,6 +140,7 @@ class XmlStream(Protocol):
     def abort(self) -> None:
         """Drop the connection at once; nothing unsent is delivered."""
         self._discarding = True
+        self._direct = False
         if self.connected_stream:
             transport: Any = self.transport
             getattr(transport, "abortConnection", transport.loseConnection)()
@@ -156,6 +162,7 @@ class XmlStream(Protocol):
             except (OSError, AttributeError):
                 pass  # a UNIX socket
         transport.registerProducer(self, True)
+        self._direct = isinstance(transport, Connection)
         self._last_activity = self.clock.seconds()
         if self.limits.idle_timeout_seconds:
             self._idle_call = self.clock.callLater(self.limits.idle_timeout_seconds, self._check_idle)
@@ -285,8 +292,19 @@ class XmlStream(Protocol):
         if self._out:
             data = "".join(self._out).encode()
             self._out.clear()
-            assert self.transport is not None
-            self.transport.write(data)
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        transport: Any = self.transport
+        # At once only where nothing waits in its buffers: the order of the bytes has to stay.
+        if self._direct and not (transport.dataBuffer or transport._tempDataBuffer):
+            sent = transport.writeSomeData(data)
+            if sent == len(data):
+                return
+            # An exception instead of a number: the ordinary way meets it again, and ends the connection properly.
+            if isinstance(sent, int):
+                data = data[sent:]
+        transport.write(data)
 
     def _update_reading(self) -> None:
         if not self.connected_stream:
