@@ -65,8 +65,7 @@ class Fetched(NamedTuple):
     unchanged: bool = False
 
 
-@attrs.frozen
-class FetchResult:
+class FetchResult(NamedTuple):
     """How a fetch ended.
 
     :ivar code: 0: content was stored; else the error's code (:mod:`lcc.errors`).

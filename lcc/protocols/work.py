@@ -26,7 +26,7 @@ from lcc.protocols.flat import ID_MAX, Flat, Vocabulary
 from lcc.protocols.hello import Hello
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # half of the time to make one
 class Fetch(Flat):
     """A work order.
 
@@ -162,7 +162,7 @@ class Capacity(Flat):
     paused: str = ""
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)  # half of the time to make one
 class Done(Flat):
     """The end of a fetch; the fields are those of :class:`lcc.model.FetchResult`.
 

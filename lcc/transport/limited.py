@@ -20,8 +20,8 @@ from lcc.transport.shares import Shares, party_of
 _log = Logger()
 
 
-class _Limited(ProtocolWrapper):
-    """A connection.
+class Limited(ProtocolWrapper):
+    """A connection; what is written to it goes straight to its transport.
 
     :ivar party: who is at the other end.
     """
@@ -35,7 +35,7 @@ class _Limited(ProtocolWrapper):
 
 
 @implementer(IHalfCloseableProtocol)
-class _HalfCloseable(_Limited):
+class _HalfCloseable(Limited):
     """Passes on that the peer has said all it has to say; else it would be taken for the connection's end."""
 
     wrappedProtocol: Any
@@ -47,10 +47,10 @@ class _HalfCloseable(_Limited):
         self.wrappedProtocol.writeConnectionLost()
 
 
-def _wrap(factory: Any, protocol: IProtocol | None) -> _Limited | None:
+def _wrap(factory: Any, protocol: IProtocol | None) -> Limited | None:
     if protocol is None:  # refused
         return None
-    wrapper = _HalfCloseable if IHalfCloseableProtocol.providedBy(protocol) else _Limited
+    wrapper = _HalfCloseable if IHalfCloseableProtocol.providedBy(protocol) else Limited
     return wrapper(factory, protocol)
 
 
@@ -86,7 +86,7 @@ class LimitedFactory(WrappingFactory):
                     count=self._refused,
                 )
             return None
-        wrapper: Any = super().buildProtocol(addr)  # a _Limited, or None
+        wrapper: Any = super().buildProtocol(addr)  # a Limited, or None
         if wrapper is not None:
             wrapper.party = party
         return wrapper  # type: ignore[no-any-return]

@@ -34,6 +34,7 @@ from zope.interface import implementer
 
 from lcc.errors import StreamError
 from lcc.interfaces import IConversation, IFeed
+from lcc.transport.limited import Limited
 
 _log = Logger()
 
@@ -85,8 +86,8 @@ class XmlStream(Protocol):
         self._discarded_bytes = 0
         self._finishing = False
         self._last_activity = 0.0
-        self._direct = False
-        """Its transport is a TCP or UNIX socket that takes bytes at once."""
+        self._direct: Any = None
+        """The TCP or UNIX transport that takes bytes at once; None: there is none, or it must take no more."""
 
     # The conversation's side.
 
@@ -140,7 +141,7 @@ class XmlStream(Protocol):
     def abort(self) -> None:
         """Drop the connection at once; nothing unsent is delivered."""
         self._discarding = True
-        self._direct = False
+        self._direct = None
         if self.connected_stream:
             transport: Any = self.transport
             getattr(transport, "abortConnection", transport.loseConnection)()
@@ -162,7 +163,7 @@ class XmlStream(Protocol):
             except (OSError, AttributeError):
                 pass  # a UNIX socket
         transport.registerProducer(self, True)
-        self._direct = isinstance(transport, Connection)
+        self._direct = _direct_transport(transport)
         self._last_activity = self.clock.seconds()
         if self.limits.idle_timeout_seconds:
             self._idle_call = self.clock.callLater(self.limits.idle_timeout_seconds, self._check_idle)
@@ -296,9 +297,10 @@ class XmlStream(Protocol):
 
     def _write(self, data: bytes) -> None:
         transport: Any = self.transport
+        direct = self._direct
         # At once only where nothing waits in its buffers: the order of the bytes has to stay.
-        if self._direct and not (transport.dataBuffer or transport._tempDataBuffer):
-            sent = transport.writeSomeData(data)
+        if direct is not None and not (direct.dataBuffer or direct._tempDataBuffer):
+            sent = direct.writeSomeData(data)
             if sent == len(data):
                 return
             # An exception instead of a number: the ordinary way meets it again, and ends the connection properly.
@@ -340,3 +342,10 @@ class XmlStream(Protocol):
         setattr(self, name, None)
         if call is not None and call.active():
             call.cancel()
+
+
+def _direct_transport(transport: Any) -> Any:
+    """The socket's own transport; None: something is done to the bytes in between (TLS), or there is no socket."""
+    while isinstance(transport, Limited):
+        transport = transport.transport
+    return transport if isinstance(transport, Connection) else None
