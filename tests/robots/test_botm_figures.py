@@ -1,1 +1,0 @@
-"""What a BOT-M, and a robot, tell of themselves."""
