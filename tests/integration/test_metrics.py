@@ -150,6 +150,7 @@ def assert_counted(system: System, content_bytes: int) -> None:
     uns, qm, botm, bot = (scrapes[role] for role in ("uns", "qm", "botm", "bot"))
     assert uns.value("lcc_uns_urls_total", result="received") == PAGES
     assert uns.value("lcc_uns_sets_total", result="accepted") == 1
+    assert uns.value("lcc_uns_set_bytes_total") > 50 * PAGES
     assert uns.value("lcc_uns_logins_total", result="accepted") == 1
     assert (uns.value("lcc_uns_spool_sets"), uns.value("lcc_uns_spool_oldest_seconds")) == (0, 0)
     assert qm.value("lcc_qm_results_total", result="stored") == PAGES

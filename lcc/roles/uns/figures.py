@@ -18,6 +18,7 @@ REFUSED = counter("lcc_uns_connections_refused", "Connections that were turned a
 LOGINS = counter("lcc_uns_logins", "Logins of providers: accepted, rejected", "result")
 SETS = counter("lcc_uns_sets", "Sets: accepted, rejected, cut-off (the connection was lost)", "result")
 URLS = counter("lcc_uns_urls", "Elements of sets that came in: received, refused (with an error)", "result")
+SET_BYTES = counter("lcc_uns_set_bytes", "Elements of complete sets, as they are spooled")
 SETS_PASSED_ON = counter("lcc_uns_sets_passed_on", "Sets that the queue manager has answered")
 SETS_SECURED = counter(
     "lcc_uns_sets_secured", "Sets that were answered from the spool, because the QM was slow or away"
@@ -64,6 +65,7 @@ class UnsFigures:
             }
         )
         yield URLS.by({"received": counters.urls_received, "refused": counters.urls_refused})
+        yield SET_BYTES(counters.set_bytes)
         yield SETS_PASSED_ON(counters.sets_passed_on)
         yield SETS_SECURED(counters.sets_secured)
         yield SETS_REFUSED_LATE(counters.sets_refused_late)

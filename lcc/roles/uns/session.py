@@ -394,6 +394,7 @@ class Session:
             return
         arriving.writer = None
         uns.counters.urls_received += arriving.received
+        uns.counters.set_bytes += entry.body_bytes
         verdict: Verdict | None = await uns.forwarder.deliver(entry)
         if self._closed:
             return

@@ -24,6 +24,8 @@ class Counters:
     sets_cut_off: int = 0
     urls_received: int = 0
     urls_refused: int = 0
+    set_bytes: int = 0
+    """Of the elements of complete sets."""
     sets_passed_on: int = 0
     sets_secured: int = 0
     sets_refused_late: int = 0
