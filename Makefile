@@ -17,6 +17,7 @@
 #   make soak MINUTES=20    half the measured rate for so long, then ten times that; build/soak.svg, and a verdict
 #   make bench-curves    pages/s by robots and providers, intake by set size, depth of the queue; doc/performance/*.svg
 #   make bench-growth    the queue of ten million URLs, simulated, and what ten billion need; build/growth.md
+#   make bench-doc    puts what bench, soak and bench-growth have found into doc/
 #   make bench-X  runs benchmarks/X.py (ARGS="…" are passed on); bench-list: their names
 #   make clean    removes what the above made, the virtual environment included
 
@@ -143,6 +144,9 @@ soak: venv system
 # Adds to build/curves; some hours, ARGS="--max 100000" less than one.
 bench-curves: venv system
 	@PYTHONPATH=benchmarks $(PY) -m curves $(ARGS)
+
+bench-doc: venv
+	@PYTHONPATH=benchmarks $(PY) -m suite.document
 
 bench-growth: venv system
 	@PYTHONPATH=benchmarks $(PY) -m growth $(ARGS)

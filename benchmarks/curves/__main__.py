@@ -1,9 +1,9 @@
 """Runs the points that are not there yet, and draws the pictures from what is there.
 
-``PYTHONPATH=benchmarks python -m curves [--only WORD,…] [--max SIZE] [--fresh] [--draw]`` (``make bench-curves``).
-Points are kept in build/curves, whatever the commit (each tells its own): can be stopped, and goes on where it was.
-The pictures go to doc/performance, with a table of their points.  ``--max 1000000`` leaves out what is larger;
-everything takes some hours on two cores, the sizes up to 100,000 less than one.
+``PYTHONPATH=benchmarks python -m curves [--only WORD,…] [--max SIZE] [--runs N] [--fresh] [--draw]``
+(``make bench-curves``).  Points are kept in build/curves, whatever the commit (each tells its own): can be stopped,
+and goes on where it was.  The pictures go to doc/performance, with a table of their points.  ``--max 1000000`` leaves out
+what is larger; everything takes some hours on two cores, the sizes up to 100,000 less than one.
 """
 
 from __future__ import annotations
@@ -43,15 +43,16 @@ class Curves:
         self._benchmarks = benchmarks
         folder.mkdir(parents=True, exist_ok=True)
 
-    def measure(self, point: Point) -> None:
+    def measure(self, point: Point, runs: int = 0) -> None:
         """Run its benchmark.
 
+        :param runs: how often; 0: as often as the plan says.
         :raises subprocess.SubprocessError: it failed.
         """
         with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
             kept = Path(folder) / "rows.json"
             script = self._benchmarks / f"{point.script}.py"
-            command = [sys.executable, str(script), *point.arguments.split(), "--runs", str(point.runs)]
+            command = [sys.executable, str(script), *point.arguments.split(), "--runs", str(runs or point.runs)]
             subprocess.run([*command, "--json", str(kept)], check=True, stdout=sys.stderr, timeout=HOURS_MAX * 3600)
             found = json.loads(kept.read_text())
         found |= {"commit": commit(), "machine": machine(), "load": os.getloadavg()[0]}
@@ -76,7 +77,9 @@ class Curves:
         kept = [json.loads(self._path(point).read_text()) for point in self._points if self.done(point)]
         commits = sorted({each["commit"] for each in kept})
         machines = sorted({each["machine"] for each in kept})
-        return f"Commits {', '.join(commits)}; {'; '.join(machines)}." if kept else "Nothing is measured."
+        load = max((each["load"] for each in kept), default=0.0)
+        where = f"Commits {', '.join(commits)}; {'; '.join(machines)}; load of the machine up to {load:.0f}."
+        return where if kept else "Nothing is measured."
 
     def _path(self, point: Point) -> Path:
         return self._folder / f"{point.name}.json"
@@ -139,6 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--only", default="", help="points whose names contain one of these, by commas")
     parser.add_argument("--max", type=int, default=10_000_000, help="the largest size")
+    parser.add_argument("--runs", type=int, default=0, help="of each point, instead of what the plan says")
     parser.add_argument("--fresh", action="store_true", help="also what is there")
     parser.add_argument("--draw", action="store_true", help="measure nothing")
     parser.add_argument("--out", type=Path, default=PROJECT / "doc" / "performance")
@@ -152,7 +156,7 @@ def main() -> None:
             continue
         print(f"{point.name} …", file=sys.stderr)
         try:
-            curves.measure(point)
+            curves.measure(point, options.runs)
         except (subprocess.SubprocessError, OSError) as error:
             print(f"{point.name}: {error}", file=sys.stderr)
             failed.append(point.name)

@@ -7,7 +7,8 @@ many pages; four more tell of single pages, 20 a second, whose way to the cache 
 as much, far over what can be fetched: the limits of the queue and the spool, which are set low, are reached.  When
 they have ended the backlog has to drain; then half the rate again for a minute.
 
-Prints a verdict for each promise; exit code 1: one of them was not kept.  Writes build/soak.svg and build/soak.json.
+Prints a verdict for each promise; exit code 1: one of them was not kept.  Writes build/soak.svg, .md and
+.json.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ import time
 from pathlib import Path
 
 import attrs
-from common import nginx
+from common import nginx, table
 from lcc_site import EVER_NEW, LccSite
 from plot import draw
 from queue_fill import opened
+from suite.versions import commit, machine
 from whole_chain import database
 
 from soak.picture import spec
@@ -218,6 +220,9 @@ def report(soak: Soak, rate: float, plan: Plan, out: Path) -> None:
     (out / "soak.json").write_text(json.dumps(kept, indent=1))
     spans = [{"from": first / 60, "to": last / 60, "name": name} for first, last, name in soak.spans]
     draw(spec(soak.windows, spans, f"{plan.minutes:.3g} minutes at half of {rate:.0f} pages/s"), out / "soak.svg")
+    title = f"{plan.minutes:g} minutes at {rate / 2:.0f} pages/s, half of {rate:.0f} (commit {commit()}; {machine()})"
+    cells = [[each.what, "yes" if each.kept else "**no**", each.figures] for each in soak.findings]
+    (out / "soak.md").write_text(f"{title}:\n\n{table(['promise', 'kept', 'figures'], cells)}\n")
     for finding in soak.findings:
         print(finding.line())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from suite.document import PIECES, PROJECT, put
 from suite.plan import STEPS, Step
 from suite.results import Results, code_mark
 from suite.run import Suite
@@ -119,3 +120,17 @@ def test_names_of_steps_and_rows_are_unlike() -> None:
     rows = [row for step in STEPS for row in step.rows]
     assert len(set(names)) == len(names)
     assert len(set(rows)) == len(rows)
+
+
+def test_what_was_measured_comes_between_its_marks() -> None:
+    page = "a\n<!-- x: begin -->\nold\n<!-- x: end -->\nb\n<!-- y: begin -->\n<!-- y: end -->\n"
+    once = put(page, "x", "| new |\n")
+    assert once == page.replace("old\n", "\n| new |\n\n")
+    assert put(once, "x", "| new |\n") == once
+    with pytest.raises(ValueError, match="no marks for z"):
+        put(page, "z", "")
+
+
+def test_the_pages_have_the_marks() -> None:
+    for name, (_, page) in PIECES.items():
+        put((PROJECT / "doc" / page).read_text(), name, "")
