@@ -70,10 +70,13 @@ class Damage(Flat):
     """A set that its provider was told is accepted is lost.  Said again on each connection until it is noted.
 
     :ivar pid: 0: it is not known whose.
+    :ivar number: the number of this message, as if it were a set, so that both ends remember that it was answered: a
+        database that is put back from a backup has forgotten it.  0: none could be given out.
     """
 
     TAG = "damage"
     pid: int
+    number: int = 0
 
 
 @attrs.frozen
@@ -91,6 +94,7 @@ class Noted(Flat):
 
     TAG = "noted"
     pid: int
+    number: int = 0
 
 
 @attrs.frozen

@@ -196,6 +196,15 @@ class Spool:
         self.size_bytes -= entry.charged_bytes
         self._set_aside(entry.path, why)
 
+    def spare_number(self) -> int:
+        """A number of the current epoch that no set has; 0: the disk gives none."""
+        assert self._numbers is not None
+        try:
+            return self._numbers.next()
+        except OSError as error:
+            _log.error("No number can be given out: {fault}", fault=fault_text(self.folder, error))
+            return 0
+
     def acknowledged(self, number: int) -> None:
         """A queue manager has answered this number of the current epoch.  A hint only, so it is not synced."""
         if number <= self.acked:

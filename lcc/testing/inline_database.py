@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
 from lcc.storage.database import BlockingDatabase
+from lcc.storage.figures import DatabaseCounts
 from lcc.storage.migrations import MAIN
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ class InlineDatabase:
         # Tests end before the machine does.
         self._database.interact(lambda txn: None)
         self.dialect = self._database.dialect
+        self.counts = DatabaseCounts()
         if self.dialect.name == "sqlite":
             self._database._holder.connect().execute("PRAGMA synchronous=OFF")
         self.unavailable = False

@@ -279,6 +279,14 @@ def test_damage_is_noted(world: World, logged: list[Any]) -> None:
     assert (wanted(world, pid), wanted(world, other)) == ("cache-crash", "")
     uns.say(Damage(0))
     assert uns.others[-1] == Noted(0) and wanted(world, other) == "cache-crash"
+    uns.say(Damage(pid, 5))
+    assert uns.others[-1] == Noted(pid, 5)
+    # What the UNS remembers of it from now on, this database knows, and one from before would not.
+    before = epoch(world)
+    Uns(world, 5, 6).close()
+    assert epoch(world) == before
+    Uns(world, 6, 7).close()
+    assert epoch(world) != before
     uns.write(uns.set_text(1, pid, pages(1)).split("<end")[0] + Damage(pid).to_xml())
     assert uns.closed, "within a set it makes no sense"
 

@@ -40,7 +40,7 @@ class Qm(FakeQm):
                 assert all(taken.whole for taken in self.sets), "within a set"
                 self.damage.append(message.pid)
                 if self.note:
-                    self.say(Noted(message.pid))
+                    self.say(Noted(message.pid, message.number))
             else:
                 super().elements_received([element])
 
@@ -162,7 +162,9 @@ def test_it_is_said_until_it_is_noted(world: World, logged: list[Any]) -> None:
     world.restart()
     assert connect(world, make=Forgetful).damage == [8]
     world.lose_qm()
+    assert world.spool.acked < world.spool.numbers_upto - 1
     assert connect(world).damage == [8]
+    assert world.spool.acked == world.spool.numbers_upto - 1, "it remembers that this was answered"
     world.lose_qm()
     world.restart()
     assert connect(world).damage == []

@@ -77,6 +77,7 @@ class Absorber:
     """One connection of a UNS.
 
     :param name: the UNS's name.
+    :param epoch: that of its numbers.
     :param say: sends it a message.
     :param settings: how much is absorbed in one transaction, and may wait before the UNS is paused.
     :param leave: closes the connection in order.
@@ -85,6 +86,7 @@ class Absorber:
     def __init__(
         self,
         name: str,
+        epoch: str,
         say: Callable[[Flat], None],
         engine: Absorbing,
         store: IQueueStore,
@@ -93,6 +95,7 @@ class Absorber:
         leave: Callable[[], None],
     ) -> None:
         self.name = name
+        self._epoch = epoch
         self._say = say
         self._engine = engine
         self._store = store
@@ -246,7 +249,7 @@ class Absorber:
     def _damage(self, message: Damage) -> None:
         if self._open is not None:
             raise StreamError("unknown-message", f"<damage> within set {self._open.header.number}")
-        self._waiting.add(LostSet(message.pid))
+        self._waiting.add(LostSet(message.pid, message.number))
 
     def _end(self, message: EndSet) -> None:
         opened, self._open = self._open, None
@@ -278,7 +281,7 @@ class Absorber:
                 await self._refuse(first.header, first.text)
             elif isinstance(first, LostSet):
                 self._waiting.take()
-                await self._note_lost(first.pid)
+                await self._note_lost(first.pid, first.number)
             else:
                 settings = self._settings
                 await self._absorb(self._waiting.take_batch(settings.absorb_batch, settings.absorb_batch_bytes))
@@ -351,7 +354,7 @@ class Absorber:
     async def _want_full_set(self, pid: int) -> None:
         await self._patience.ask("asking for a full set", lambda: self._store.want_full_set(pid, "cache-crash"))
 
-    async def _note_lost(self, pid: int) -> None:
+    async def _note_lost(self, pid: int, number: int) -> None:
         _log.critical(
             "UNS {uns} has lost a set that was accepted, of provider {pid} (0: nobody knows whose): a full set is "
             "asked for",
@@ -363,6 +366,10 @@ class Absorber:
                 await self._want_full_set(pid)
             else:
                 await self._patience.ask("asking for full sets", lambda: self._store.want_full_sets("cache-crash"))
+            if number:
+                await self._patience.ask(
+                    "noting what was answered", lambda: self._store.settle_uns(self.name, self._epoch, number)
+                )
         except Busy as error:
             self._engine.fatal(error)
             return
@@ -372,7 +379,7 @@ class Absorber:
             _log.failure("Provider {pid} cannot be asked for a full set", pid=pid)
             return  # without an answer it is said again
         if not self._lost:
-            self._say(Noted(pid))
+            self._say(Noted(pid, number))
 
     def _answer(self, answer: SetAnswer) -> None:
         self._say(AbsorbedMessage(answer.epoch, answer.number, answer.code, answer.text[:_LONGEST_TEXT]))

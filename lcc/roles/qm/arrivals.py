@@ -104,6 +104,10 @@ class Refusal:
 
 @attrs.frozen
 class LostSet:
-    """A set of this provider was lost before it came here; 0: nobody knows whose."""
+    """A set of this provider was lost before it came here; 0: nobody knows whose.
+
+    :ivar number: that tells of it; 0: none.
+    """
 
     pid: int
+    number: int

@@ -260,6 +260,7 @@ class QmEngine:
             return self.let_in_machine(visitor, hello) if hello.machine else Central(self, visitor)
         absorber = Absorber(
             hello.name,
+            hello.epoch,
             visitor.say,
             self,
             self.store,

@@ -237,8 +237,10 @@ class Forwarder(Factory):
             self._spool.acknowledged(header.number)
         self._drop(delivery, Verdict(answer.code, answer.text))
 
-    def damage_noted(self, pid: int) -> None:
+    def damage_noted(self, pid: int, number: int) -> None:
         """The queue manager asks this provider for a full set."""
+        if number:
+            self._spool.acknowledged(number)
         self._spool.damage.noted(pid)
 
     def end_epoch(self, epoch: str) -> None:
@@ -352,7 +354,7 @@ class Forwarder(Factory):
         while self._peer is not None and self._peer.stream.writable:
             if self._file is None:
                 while self._untold:
-                    self._peer.say(Damage(self._untold.pop()))
+                    self._peer.say(Damage(self._untold.pop(), self._spool.spare_number()))
             if not self._unsent:
                 return
             if pieces >= _PIECES_A_TURN:

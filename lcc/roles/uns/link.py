@@ -25,7 +25,7 @@ class Passing(Protocol):
     def answered(self, answer: Absorbed) -> None:
         """The answer to the oldest set.  Raises StreamError."""
 
-    def damage_noted(self, pid: int) -> None:
+    def damage_noted(self, pid: int, number: int) -> None:
         """The queue manager asks this provider for a full set."""
 
     def end_epoch(self, epoch: str) -> None:
@@ -50,7 +50,7 @@ class QmPeer(Peer):
             if isinstance(message, Absorbed):
                 self._forwarder.answered(message)
             elif isinstance(message, Noted):
-                self._forwarder.damage_noted(message.pid)
+                self._forwarder.damage_noted(message.pid, message.number)
             elif isinstance(message, NewEpoch):
                 self._forwarder.end_epoch(message.epoch)
 
