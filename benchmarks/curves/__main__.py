@@ -2,8 +2,8 @@
 
 ``PYTHONPATH=benchmarks python -m curves [--only WORD,…] [--max SIZE] [--runs N] [--fresh] [--draw]``
 (``make bench-curves``).  Points are kept in build/curves, whatever the commit (each tells its own): can be stopped,
-and goes on where it was.  The pictures go to doc/performance, with a table of their points.  ``--max 1000000`` leaves out
-what is larger; everything takes some hours on two cores, the sizes up to 100,000 less than one.
+and goes on where it was.  The pictures go to doc/performance, with a table of their points.  ``--max 1000000``
+leaves out what is larger; everything takes some hours on two cores, the sizes up to 100,000 less than one.
 """
 
 from __future__ import annotations
