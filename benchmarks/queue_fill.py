@@ -56,10 +56,11 @@ def _fill_some(txn: Txn, sets: dict[int, int], each: int, root: str) -> None:
     rows = [(psetid, FETCH_NOW, pid, 0, 1, 0, 1, each, each, 1) for pid, psetid in sets.items()]
     txn.insert("qpsdb", SET_COLUMNS, rows)
     for pid, psetid in sets.items():
-        txn.insert("qdb", QUEUE_COLUMNS, sorted(_row(root, pid, psetid, seq) for seq in range(1, each + 1)))
+        txn.insert("qdb", QUEUE_COLUMNS, sorted(queue_row(root, pid, psetid, seq) for seq in range(1, each + 1)))
 
 
-def _row(root: str, pid: int, psetid: int, seq: int) -> tuple[Any, ...]:
+def queue_row(root: str, pid: int, psetid: int, seq: int) -> tuple[Any, ...]:
+    """A row of the queue, in the order of ``QUEUE_COLUMNS``."""
     curl = f"{root.format(pid=pid)}docs/part{seq % 10}/page{seq}.html"
     notice = UrlNotice(curl, mimetype="text/html", sent=f'["c","page{seq}.html"]')
     place = (url_key(pid, curl, "text/html"), pid, psetid, FETCH_NOW, seq, FETCH)

@@ -155,7 +155,7 @@ class Simulation:
         self._infos: dict[int, FetchInfo] = {}
         self.costs = {name: Cost() for name in ("absorb", "read ahead", "schedule", "record", "delete files")}
         self.hours: list[Hour] = []
-        _now(self._store.claim(BEGIN))
+        done_at_once(self._store.claim(BEGIN))
 
     def hour(self, fetching: bool = True) -> Hour:
         """The next hour.
@@ -168,7 +168,7 @@ class Simulation:
         fetched = self._fetch(self._capacity if fetching else 0, now)
         self._delete(now + HOUR)
         before = self.hours[-1].queued if self.hours else 0
-        queued = int(_now(self._store.queue_size()))
+        queued = int(done_at_once(self._store.queue_size()))
         assert before + told >= fetched + queued, "rows from nowhere"
         self.hours.append(Hour(told, fetched, queued))
         return self.hours[-1]
@@ -203,7 +203,7 @@ class Simulation:
         return KeyedNotice(url_key(pid, url, "text/html"), notice)
 
     def _absorb(self, pieces: list[SetPiece], count: int, now: int) -> None:
-        absorbed = self._counted("absorb", count, lambda: _now(self._store.absorb(pieces, now)))
+        absorbed = self._counted("absorb", count, lambda: done_at_once(self._store.absorb(pieces, now)))
         self._scheduler.touched(absorbed.touched)
         for pid, (psetid, seq) in absorbed.queued.items():
             self._scheduler.work_arrived(pid, psetid, seq, absorbed.priorities.get(pid, 0))
@@ -224,7 +224,7 @@ class Simulation:
             if len(results) >= self._settings.record_batch or (idle and results):
                 some, results = results, []
                 recorded = self._counted(
-                    "record", len(some), lambda some=some: _now(self._store.record(some, (), now))
+                    "record", len(some), lambda some=some: done_at_once(self._store.record(some, (), now))
                 )
                 scheduler.recorded([(each.key, each.generation) for each in some], recorded, now)
             elif idle and not cursors:
@@ -239,7 +239,7 @@ class Simulation:
         cursors = list(scheduler.wants_read_ahead(64))
         if cursors:
             unknown = [cursor.pid for cursor in cursors if cursor.pid not in self._infos]
-            read = self._counted("read ahead", 0, lambda: _now(self._store.read_ahead(cursors, unknown)))
+            read = self._counted("read ahead", 0, lambda: done_at_once(self._store.read_ahead(cursors, unknown)))
             self.costs["read ahead"].items += sum(len(ahead.rows) for ahead in read.aheads)
             self._infos |= {pid: fetch_info(provider) for pid, provider in read.providers.items()}
             known = {cursor.pid: self._infos[cursor.pid] for cursor in cursors}
@@ -275,12 +275,12 @@ class Simulation:
         after = 0
         while True:
             orders = self._counted(
-                "delete files", 0, lambda after=after: _now(self._store.deletes(1, after, 500, now))
+                "delete files", 0, lambda after=after: done_at_once(self._store.deletes(1, after, 500, now))
             )
             if not orders:
                 return
             ids = [order.id for order in orders]
-            self._counted("delete files", len(ids), lambda ids=ids: _now(self._store.deletes_done(ids)))
+            self._counted("delete files", len(ids), lambda ids=ids: done_at_once(self._store.deletes_done(ids)))
             after = ids[-1]
 
     def _counted(self, name: str, items: int, work: Callable[[], Any]) -> Any:
@@ -303,7 +303,7 @@ class Simulation:
         return cpu_seconds_of(self._daemon) if self._daemon else 0.0
 
 
-def _now(deferred: Deferred[Any]) -> Any:
+def done_at_once(deferred: Deferred[Any]) -> Any:
     """The result of what is done in the same call."""
     found: list[Any] = []
     deferred.addBoth(found.append)
