@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.endpoints import clientFromString
 from twisted.internet.error import CannotListenError, ConnectionRefusedError
 from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import deferLater
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.logger import capturedLogs, formatEvent
 from twisted.python.failure import Failure
+from twisted.python.systemd import ListenFDs
 
 from lcc.errors import Busy, ConfigError
 from lcc.transport.links import LockService, PortService, RetryPolicy, link_service
@@ -82,8 +85,6 @@ def test_a_port_closes_and_opens_again_over_a_stale_socket(tmp_path: Path) -> An
     assert (yield hear(f"unix:{path}")) == b"hello"
     # A process that was killed leaves its socket behind; the next one removes it.
     orphan = tmp_path / "or:ph=an.sock"
-    import socket
-
     left = socket.socket(socket.AF_UNIX)
     left.bind(str(orphan))
     left.close()
@@ -92,6 +93,31 @@ def test_a_port_closes_and_opens_again_over_a_stale_socket(tmp_path: Path) -> An
     other.startService()
     assert (yield hear(f"unix:{name}")) == b"hello"
     yield other.stopService()
+    yield port.stopService()
+
+
+@pytest_twisted.inlineCallbacks
+def test_a_port_that_systemd_has_opened_lets_wait_while_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    listening = socket.create_server(("127.0.0.1", 0))
+    number = listening.getsockname()[1]
+    # What Twisted reads of LISTEN_FDS when it is imported.
+    inherited = ListenFDs([listening.detach()], ["uns"])
+    monkeypatch.setattr("twisted.internet.endpoints._SystemdParser._sddaemon", inherited)
+    port = PortService(reactor, "systemd:domain=INET:name=uns", Factory.forProtocol(Greeter))
+    port.startService()
+    endpoint = f"tcp:127.0.0.1:{number}"
+    assert (yield hear(endpoint)) == b"hello"
+    for _ in range(2):
+        yield port.close_port()
+        yield port.close_port()
+        assert not port.is_open and port.is_closed_for_now
+        waiting = hear(endpoint)
+        yield deferLater(reactor, 0.2)
+        assert not waiting.called, "it is neither refused nor served"
+        port.open_port()
+        assert port.is_open and not port.is_closed_for_now
+        assert (yield waiting) == b"hello"
+    yield port.close_port()
     yield port.stopService()
 
 
