@@ -110,8 +110,11 @@ def drained_after(found: dict[str, Any]) -> tuple[int, float]:
     return seen, backlog / (CAPACITY * found["per_hour"] - mean) if told else 0.0
 
 
-def report(found: list[dict[str, Any]], model: str) -> str:
-    """Markdown."""
+def report(found: list[dict[str, Any]], model: str, measured: str) -> str:
+    """Markdown.
+
+    :param measured: with which commit.
+    """
     parts = []
     if found:
         heads = ["CPU µs a URL, queue manager and database", *(f"{each['urls']:,} URLs" for each in found)]
@@ -139,7 +142,7 @@ def report(found: list[dict[str, Any]], model: str) -> str:
             f"The backlog of {BREAK_HOURS} hours without robots was gone after {seen} hours; reckoned are"
             f" {reckoned:.1f}: backlog / (what the robots can do - what is told meanwhile)."
         )
-        parts.append(f"Commit {commit()}; {machine()}.")
+        parts.append(f"Commit {measured}; {machine()}.")
     return "\n\n".join([*parts, model]) + "\n"
 
 
@@ -175,6 +178,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=BUILD)
     options = parser.parse_args()
     found = []
+    measured = commit()
     model = modelled(options.figures)
     if not options.model:
         with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
@@ -188,7 +192,7 @@ def main() -> None:
                 found.append(simulate(place, options.sqlite, world, per_hour, hours))
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "growth.json").write_text(json.dumps(found, indent=1))
-    text = report(found, model)
+    text = report(found, model, measured)
     if not options.model:
         (options.out / "growth.md").write_text(text)
     print(text)

@@ -62,8 +62,8 @@ class Costs:
     uns_us: float = 15.0
     qm_unchanged_us: float = 20.0
     database_unchanged_us: float = 10.0
-    qm_us: float = 140.0
-    database_us: float = 100.0
+    qm_us: float = 200.0
+    database_us: float = 250.0
     botm_us: float = 75.0
     bot_us: float = 230.0
     row_bytes: float = 900.0
@@ -122,7 +122,12 @@ def needs(a: Assumptions, c: Costs) -> list[Need]:
         Need("fetches at once", flights, "", "pages x fetch_seconds"),
         Need("robots, processes", robots, "", "max(robots' cores, fetches at once / robot_fetches)"),
         Need("content on disk", content / 1e12, "TB", "urls x page_bytes"),
-        Need("machines with BOT-M, robots and content", machines, "", "max(content / disk_bytes, cores / cores)"),
+        Need(
+            "machines with BOT-M, robots and content",
+            machines,
+            "",
+            "max(content / disk_bytes, (BOT-M + robots) / cores)",
+        ),
         Need("content files of a machine", a.urls / machines / 1e6, "million", "urls / machines"),
         Need("files made (and removed) by a machine", pages / machines, "a second", "pages / machines"),
         Need("network, from the web", pages * a.wire_bytes * 8 / 1e9, "Gbit/s", "pages x wire_bytes x 8"),
