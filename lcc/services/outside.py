@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from twisted.application.service import IService
@@ -23,10 +23,12 @@ from lcc.config import BotConfig
 from lcc.fetchers.registry import build_fetchers
 from lcc.interfaces import IFetcher
 from lcc.metrics.supervisor import Supervisor, own_supervisor
-from lcc.storage.database import Database
 from lcc.storage.disk import DISK, Disk
 from lcc.storage.synced import boot_id
 from lcc.transport.links import LockService
+
+if TYPE_CHECKING:
+    from lcc.storage.database import Database
 
 
 @attrs.frozen
@@ -61,6 +63,13 @@ class Outside:
         return deferToThreadPool(self.reactor, self.reactor.getThreadPool(), function, *args)
 
 
+def _database(*arguments: Any, **more: Any) -> Database:
+    # Late: robots and BOT-Ms have none, and do without 2 MB.
+    from lcc.storage.database import Database
+
+    return Database(*arguments, **more)
+
+
 def real_outside(reactor: Any = None) -> Outside:
     """The machine that this process runs on.
 
@@ -77,7 +86,7 @@ def real_outside(reactor: Any = None) -> Outside:
         chance=random.Random(),
         token=lambda: secrets.token_hex(8),
         disk=DISK,
-        database=Database,
+        database=_database,
         lock=LockService,
         boot_id=boot_id,
         fetchers=build_fetchers,
