@@ -394,6 +394,9 @@ class IContentFolder(Interface):
     def attempt(file_id: int, attempt: int) -> str:
         """The name for this attempt to write this file, relative to the folder."""
 
+    def attempt_bytes(attempt: str) -> int:
+        """How long this attempt's file is by now; 0: there is none yet."""
+
     def accept(attempt: str, file_id: int) -> None:
         """The attempt is complete: it becomes the content file.  OSError when it is missing or cannot be moved."""
 

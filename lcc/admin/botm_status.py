@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from http.client import HTTPConnection, HTTPException
+from typing import Any
 from urllib.parse import urlsplit
 
 from attrs import frozen
@@ -17,6 +18,7 @@ from lcc.transport.wires import certificate_files
 
 TIMEOUT_SECONDS = 10.0
 STATUS_BYTES_MAX = 16 << 20
+_NO_BOTM = "what answers at the content port is no BOT-M"
 
 
 class NotAsked(Exception):
@@ -54,7 +56,29 @@ def ask_botm(config: Config) -> BotmStatus:
 
     :raises NotAsked: it does not run, or has no content port that this host reaches.
     """
-    connection = _connection(config)
+    said = status_of(_connection(config))
+    try:
+        return BotmStatus(
+            int(said["machine"]), bool(said["settled"]), frozenset(said["files"]), frozenset(said["attempts"])
+        )
+    except (ValueError, KeyError, TypeError):
+        raise NotAsked(_NO_BOTM) from None
+
+
+def ask_machine(config: Config, address: str) -> dict[str, Any]:
+    """What the BOT-M of a machine says of itself (:meth:`lcc.roles.botm.engine.BotMaster.status`).
+
+    :param address: where its content is read, as the queue manager has it; empty: that of this configuration.
+    :raises NotAsked: as before.
+    """
+    return status_of(_connection_to(config, address) if address else _connection(config))
+
+
+def status_of(connection: HTTPConnection) -> dict[str, Any]:
+    """Ask at a content port.
+
+    :raises NotAsked: nobody answers there, or no BOT-M.
+    """
     try:
         connection.request("GET", "/status")
         answer = connection.getresponse()
@@ -62,15 +86,27 @@ def ask_botm(config: Config) -> BotmStatus:
         if answer.status != 200:
             raise NotAsked(f"the BOT-M answers {answer.status}: {text[:200].decode('ascii', 'replace').strip()}")
         said = json.loads(text)
-        return BotmStatus(
-            int(said["machine"]), bool(said["settled"]), frozenset(said["files"]), frozenset(said["attempts"])
-        )
+        if not isinstance(said, dict):
+            raise NotAsked(_NO_BOTM)
+        return said
     except (OSError, HTTPException) as error:
         raise NotAsked(f"the BOT-M cannot be asked: {error or type(error).__name__}") from None
-    except (ValueError, KeyError, TypeError):
-        raise NotAsked("what answers at the content port is no BOT-M") from None
+    except ValueError:
+        raise NotAsked(_NO_BOTM) from None
     finally:
         connection.close()
+
+
+def _connection_to(config: Config, address: str) -> HTTPConnection:
+    path = unix_socket_path(address)
+    if path:
+        return _UnixConnection(path)
+    url = urlsplit(address)
+    if url.scheme == "https" and url.netloc:
+        return _by_certificate(config, url.netloc)
+    if url.scheme == "http" and url.netloc:
+        return HTTPConnection(url.netloc, timeout=TIMEOUT_SECONDS)
+    raise NotAsked(f"lcc-admin cannot ask at {address}")
 
 
 def _connection(config: Config) -> HTTPConnection:
@@ -94,7 +130,11 @@ def _tls_connection(config: Config, text: str) -> HTTPConnection:
     url = urlsplit(config.botm.content_url)
     if url.scheme != "https" or not url.netloc:
         raise NotAsked(f"[botm] content_listen is {text}, but content_url is no https://host:port")
+    return _by_certificate(config, url.netloc)
+
+
+def _by_certificate(config: Config, place: str) -> HTTPConnection:
     try:
-        return RoleConnection(url.netloc, certificate_files(config, "admin"), CONTENT_ROLES, TIMEOUT_SECONDS)
+        return RoleConnection(place, certificate_files(config, "admin"), CONTENT_ROLES, TIMEOUT_SECONDS)
     except OSError as error:
         raise NotAsked(f"the certificates of lcc-admin cannot be used: {error}") from None

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from lcc.admin.authority import PUBLIC, Authority, AuthorityError, host_name
-from lcc.admin.context import Failed
 from lcc.admin.output import Column, Listing, json_option
+from lcc.commands.failing import Failed
 from lcc.errors import ConfigError
 from lcc.transport.certificates import ROLES, hosts_of, read_certificates, roles_of
 
@@ -51,7 +51,7 @@ def _faults() -> Iterator[None]:
     try:
         yield
     except (AuthorityError, ConfigError) as error:
-        raise Failed(str(error)) from None
+        raise Failed(str(error), "lcc-admin certificates --help tells how an authority is made and used") from None
 
 
 def _host(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
@@ -142,7 +142,9 @@ def revoke_command(folder: Path, host: str, roles: tuple[str, ...]) -> None:
         authority = Authority(folder)
         paths = [path for path in authority.issued(host) if not roles or path.stem in roles]
         if not paths or {path.stem for path in paths} < set(roles):
-            raise Failed(f"{folder / host} has no such certificates")
+            raise Failed(
+                f"{folder / host} has no such certificates", "lcc-admin certificates show lists those that there are"
+            )
         authority.revoke(paths, _now())
     for path in paths:
         click.echo(f"Revoked {path}.")

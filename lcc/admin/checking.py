@@ -12,8 +12,9 @@ import click
 from twisted.internet.endpoints import clientFromString, serverFromString
 
 from lcc.admin.console import ALL, configured
-from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.context import SEE_CHECK, Admin, pass_admin
 from lcc.admin.values import scheme_fault
+from lcc.commands.failing import Failed
 from lcc.config import Config, examine_config, read_config, unix_socket_path
 from lcc.console.credentials import UnsafeFile, read_trusted
 from lcc.domain.hours import parse_hours
@@ -44,7 +45,7 @@ def check_command(admin: Admin) -> None:
         text, folder, source = read_config(admin.config_path)
         config, faults = examine_config(text, folder, source)
     except ConfigError as error:
-        raise Failed(str(error)) from None
+        raise Failed(str(error), SEE_CHECK) from None
     admin.config = config  # with defaults in place of what is wrong
     for kind in (_mimetypes, _timezone, _home, _endpoints, _consoles, _certificates, _fetchers):
         faults += kind(config)
@@ -217,7 +218,7 @@ def _database(admin: Admin) -> Iterator[str]:
         with admin.database() as database:
             providers = database.interact(list_providers)
     except Failed as error:
-        yield f"database.url: {error.message}"
+        yield f"database.url: {error.message}: {error.then}"
         return
     try:
         schemes = schemes_fetched(admin.config.bot.fetchers)

@@ -8,34 +8,59 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
-from lcc.admin.certificates import certificates_group
-from lcc.admin.checking import check_command
-from lcc.admin.configuration import config_command
-from lcc.admin.console import console_command, console_password_command
 from lcc.admin.context import Admin
-from lcc.admin.errors import errors_command
-from lcc.admin.fetch import fetch_command
-from lcc.admin.fsck import fsck_command
-from lcc.admin.initialise import init_command
-from lcc.admin.providers import provider_group
-from lcc.admin.queue import queue_command
-from lcc.admin.register import register_group
-from lcc.admin.repair import rebuild_command, retry_command
-from lcc.admin.show import show_command
-from lcc.admin.status import status_command
-from lcc.admin.urls import urls_command
-from lcc.admin.users import user_group
-from lcc.admin.web_users import web_user_group
-from lcc.admin.why import why_command
+from lcc.commands.examples import put_into_help
+
+COMMANDS = {
+    "init": "initialise:init_command",
+    "check": "checking:check_command",
+    "config": "configuration:config_command",
+    "completion": "completion:completion_command",
+    "manual": "manual:manual_command",
+    "certificates": "certificates:certificates_group",
+    "provider": "providers:provider_group",
+    "register": "register:register_group",
+    "user": "users:user_group",
+    "web-user": "web_users:web_user_group",
+    "urls": "urls:urls_command",
+    "show": "show:show_command",
+    "queue": "queue:queue_command",
+    "status": "status:status_command",
+    "top": "top:top_command",
+    "why": "why:why_command",
+    "explain": "explain:explain_command",
+    "errors": "errors:errors_command",
+    "fetch": "fetch:fetch_command",
+    "retry": "repair:retry_command",
+    "rebuild": "repair:rebuild_command",
+    "fsck": "fsck:fsck_command",
+    "console": "console:console_command",
+    "console-password": "console:console_password_command",
+}
+"""Command -> where it is, in this package.  Each is imported when it is asked for."""
 
 
 class Commands(click.Group):
     """All commands; a line, not a traceback, where the system does not let them do what they should."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        if cmd_name not in self.commands:
+            module, _, attribute = COMMANDS[cmd_name].partition(":")
+            command: click.Command = getattr(import_module(f"lcc.admin.{module}"), attribute)
+            put_into_help(command, f"lcc-admin {cmd_name}")
+            self.add_command(command)
+        return self.commands[cmd_name]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         umask = os.umask(0o077)  # whatever it makes is for this user alone
@@ -72,26 +97,4 @@ def main(context: click.Context, config_path: Path | None) -> None:
     context.obj = Admin(config_path)
 
 
-for _command in (
-    init_command,
-    check_command,
-    config_command,
-    certificates_group,
-    provider_group,
-    register_group,
-    user_group,
-    web_user_group,
-    urls_command,
-    show_command,
-    queue_command,
-    status_command,
-    why_command,
-    errors_command,
-    fetch_command,
-    retry_command,
-    rebuild_command,
-    fsck_command,
-    console_command,
-    console_password_command,
-):
-    main.add_command(_command)
+put_into_help(main, "lcc-admin")

@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
-from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.context import Admin, pass_admin
 from lcc.admin.values import password_file_option, read_password
+from lcc.commands.failing import Failed
 from lcc.config import Config, unix_socket_path
 from lcc.console.credentials import UnsafeFile, read_trusted, with_password
 from lcc.console.hostkey import ALIAS, known_hosts
@@ -39,19 +40,25 @@ def console_command(admin: Admin, role: str | None, command: str | None, user: s
     """
     consoles = configured(admin.config)
     if not consoles:
-        raise Failed("the configuration names no console: set [manhole] listen, or manhole in a role's table")
+        raise Failed(
+            "the configuration names no console",
+            "set [manhole] listen, or manhole in a role's table, and start the role anew",
+        )
     if role is None:
         if len(consoles) > 1:
             raise click.UsageError(f"which one: {', '.join(consoles)}?")
         role = next(iter(consoles))
     if role not in consoles:
-        raise Failed(f"the configuration names no console for {role}, only for {', '.join(consoles)}")
+        raise Failed(
+            f"the configuration names no console for {role}, only for {', '.join(consoles)}",
+            f"name one of these, or set manhole in [{role}]",
+        )
     program = shutil.which("ssh")
     if program is None:
-        raise Failed("there is no ssh (on Debian: the package openssh-client)")
+        raise Failed("there is no ssh", "install it (on Debian: the package openssh-client)")
     known = known_hosts(admin.config.under_home(admin.config.manhole.host_key))
     if not known.exists():
-        raise Failed(f"{known} does not exist: the console has not been started yet")
+        raise Failed(f"{known} does not exist: the console has not been started yet", "start the role")
     arguments = ["ssh", "-o", f"UserKnownHostsFile={known}", "-o", f"HostKeyAlias={ALIAS}"]
     arguments += ["-o", "StrictHostKeyChecking=yes", "-o", "GlobalKnownHostsFile=/dev/null"]
     arguments += ["-l", user or getpass.getuser()]
@@ -76,9 +83,11 @@ def console_password_command(admin: Admin, name: str, password_file: Any) -> Non
     try:
         text = with_password(read_trusted(path), name, password, generated=generated)
     except (UnsafeFile, ValueError) as error:
-        raise Failed(str(error)) from None
+        raise Failed(str(error), "mend that file, or its mode, and try again") from None
     if not path.parent.is_dir():
-        raise Failed(f"there is no folder {path.parent}: run lcc-admin init, or name the configuration with --config")
+        raise Failed(
+            f"there is no folder {path.parent}", "run lcc-admin init, or name the configuration with --config"
+        )
     write_durably(path, text.encode())
     click.echo(f"password: {password}" if generated else "password: as given")
 
@@ -98,5 +107,7 @@ def _place(endpoint: str) -> list[str]:
     port = re.search(r":(?:port=)?(\d+)", endpoint)
     address = re.search(r"interface=((?:\\.|[^\\:])*)", endpoint)
     if port is None or address is None:
-        raise Failed(f"ssh cannot be told how to get to {endpoint}")
+        raise Failed(
+            f"ssh cannot be told how to get to {endpoint}", "let it be unix:PATH, or tcp:PORT:interface=127.0.0.1"
+        )
     return ["-p", port[1], re.sub(r"\\(.)", r"\1", address[1])]

@@ -18,20 +18,19 @@ import attrs
 import click
 import pymysql
 
+from lcc.commands.failing import Failed
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError, StoreUnavailable
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.migrations import SchemaError
 
+SEE_PROVIDERS = "lcc-admin provider list shows who is registered"
+SEE_CHECK = "mend that in lcc.toml; lcc-admin config --defaults explains every setting"
+SEE_DATABASE = "see that it runs, and that [database] url in lcc.toml leads to it; lcc-admin check tries that"
+
 RETRIES = 3
 """A person is waiting: give up sooner than the roles do."""
-
-
-class Failed(click.ClickException):
-    """A command that cannot be done, said in a line."""
-
-    exit_code = 1
 
 
 class NoLongerKnown(Failed):
@@ -63,32 +62,35 @@ class Admin:
         try:
             return load_config(self.config_path)
         except ConfigError as error:
-            raise Failed(str(error)) from None
+            raise Failed(str(error), SEE_CHECK) from None
 
     def now(self) -> int:
         """Seconds since 1970."""
         return int(time.time())
 
     @contextmanager
-    def database(self, create: bool = False) -> Iterator[BlockingDatabase]:
+    def database(self, create: bool = False, *, patient: bool = True) -> Iterator[BlockingDatabase]:
         """The database, its tables brought up to date at first use.
 
         :param create: make its file, if it is one and there is none.
+        :param patient: False: give up at the first trouble.
         :raises Failed: when it cannot be reached or used.
         """
         if not create:
             self._must_be_there()
-        settings = attrs.evolve(self.config.database, retries=min(self.config.database.retries, RETRIES))
+        settings = attrs.evolve(
+            self.config.database, retries=min(self.config.database.retries, RETRIES if patient else 0)
+        )
         try:
             database = BlockingDatabase(settings.url, self.config.home, settings, random=Random())
         except (ConfigError, OSError) as error:
-            raise DatabaseFailed(f"the database cannot be used: {error}") from None
+            raise DatabaseFailed(f"the database cannot be used: {error}", SEE_DATABASE) from None
         try:
             yield database
         except SchemaError as error:
-            raise DatabaseFailed(f"the database cannot be used: {error}") from None
+            raise DatabaseFailed(f"the database cannot be used: {error}", SEE_DATABASE) from None
         except (StoreUnavailable, sqlite3.Error, pymysql.MySQLError) as error:
-            raise DatabaseFailed(f"the database cannot be reached: {error}") from None
+            raise DatabaseFailed(f"the database cannot be reached: {error}", SEE_DATABASE) from None
         finally:
             database.close()
 
@@ -98,11 +100,11 @@ class Admin:
             dialect = dialect_for(settings.url, self.config.home, settings)
             if isinstance(dialect, SqliteDialect) and not dialect.path.exists():
                 raise DatabaseFailed(
-                    f"there is no LCC here: the database {dialect.path} does not exist; "
-                    "run lcc-admin init, or name the configuration with --config"
+                    f"there is no LCC here: the database {dialect.path} does not exist",
+                    "run lcc-admin init, or name the configuration with --config",
                 )
         except (ConfigError, OSError) as error:
-            raise DatabaseFailed(f"the database cannot be used: {error}") from None
+            raise DatabaseFailed(f"the database cannot be used: {error}", SEE_DATABASE) from None
 
 
 pass_admin = click.make_pass_decorator(Admin)

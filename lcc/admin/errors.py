@@ -10,6 +10,7 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
+from lcc.admin.values import PID
 from lcc.errors import entry_for
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.inspect import kept_errors
@@ -32,7 +33,7 @@ code_option = click.option(
 
 
 @click.command("errors")
-@click.option("--provider", "pid", type=click.IntRange(1), help="Only this provider's.")
+@click.option("--provider", "pid", type=PID, help="Only this provider's.")
 @code_option
 @click.option("--limit", type=click.IntRange(1), help="At most so many rows.")
 @json_option

@@ -10,9 +10,10 @@ import click
 from twisted.internet.defer import CancelledError
 from twisted.internet.task import react
 
-from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.context import SEE_CHECK, SEE_PROVIDERS, Admin, pass_admin
 from lcc.admin.output import json_option
 from lcc.admin.values import PID
+from lcc.commands.failing import Failed
 from lcc.config import BotConfig
 from lcc.domain.urls import Roots, normalise, scheme_of, site_of
 from lcc.errors import ConfigError, FetchError, UrlError
@@ -103,7 +104,10 @@ def fetch_command(
         provider = _provider(admin, pid)
         roots, allow_private, insecure = " ".join(provider.roots), provider.allow_private, provider.insecure
         if not Roots(provider.roots).contains(url):
-            raise Failed(f"{url} lies outside the roots of provider {pid}: {roots}")
+            raise Failed(
+                f"{url} lies outside the roots of provider {pid}: {roots}",
+                "leave --provider out, or name another URL",
+            )
     order = FetchOrder(pid or 0, url, private=allow_private, insecure=insecure)
     account = _fetch(admin.config.bot, order, roots, _Kept(output))
     to_stderr = output is not None and output.name == "-"
@@ -119,7 +123,7 @@ def _provider(admin: Admin, pid: int) -> Provider:
     with admin.database() as database:
         provider: Provider | None = database.interact(get_provider, pid)
     if provider is None:
-        raise Failed(f"there is no provider {pid}")
+        raise Failed(f"there is no provider {pid}", SEE_PROVIDERS)
     return provider
 
 
@@ -128,7 +132,7 @@ def _fetch(settings: BotConfig, order: FetchOrder, roots: str, sink: MeasuringSi
     try:
         choose_plugins(settings.fetchers)
     except ConfigError as error:
-        raise Failed(str(error)) from None
+        raise Failed(str(error), SEE_CHECK) from None
 
     async def run(reactor: Any) -> None:
         fetchers = build_fetchers(reactor, settings)

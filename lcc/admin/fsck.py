@@ -25,9 +25,10 @@ import click
 from attrs import define, frozen
 
 from lcc.admin.botm_status import BotmStatus, NotAsked, ask_botm
-from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.repair import tell_when
+from lcc.commands.failing import Failed
 from lcc.config import Config
 from lcc.model import ContentRow
 from lcc.storage.content_check import (
@@ -232,12 +233,18 @@ def fsck_command(
     """
     config = admin.config
     if config.botm.serves == "botms":
-        raise Failed("this is the configuration of a central BOT-M: run fsck on the machines with content")
+        raise Failed("this is the configuration of a central BOT-M", "run fsck on the machines with content")
     folder = config.under_home(config.botm.content)
     if not folder.is_dir():
-        raise Failed(f"there is no content folder {folder}")
+        raise Failed(
+            f"there is no content folder {folder}",
+            "mount it, start the BOT-M, or name the configuration with --config",
+        )
     if not (folder / SYNCED).is_file():
-        raise Failed(f"{folder} has no file {SYNCED!r}: no BOT-M has ever used it, or it is not mounted")
+        raise Failed(
+            f"{folder} has no file {SYNCED!r}: no BOT-M has ever used it, or it is not mounted",
+            "mount it, start the BOT-M, or name the configuration with --config",
+        )
     number = machine or config.botm.machine
     _see_that_it_is_its(config, number, repair)
     pace = Pace(rate or config.botm.verify_bytes, time.monotonic, time.sleep)
@@ -263,7 +270,9 @@ def fsck_command(
                 if len(damaged) >= ORDER_FILES:
                     ordered += _order(database, check.machine, damaged)
         except OSError as error:
-            raise Failed(f"the content folder cannot be checked: {error}") from None
+            raise Failed(
+                f"the content folder cannot be checked: {error}", "run this as the user of the BOT-M"
+            ) from None
         finally:
             ordered += _order(database, check.machine, damaged)
         _summary(check, counts, repair, as_json)
@@ -284,11 +293,15 @@ def _see_that_it_is_its(config: Config, machine: int, repair: bool) -> None:
     except NotAsked as error:
         if repair and machine != config.botm.machine:
             raise Failed(
-                f"whether this is the folder of machine {machine} is not known, because {error}: nothing is repaired"
+                f"whether this is the folder of machine {machine} is not known, because {error}: nothing is repaired",
+                "start the BOT-M of this folder, and try again",
             ) from None
         return
     if owner != machine:
-        raise Failed(f"this is the content folder of machine {owner}, not of machine {machine}")
+        raise Failed(
+            f"this is the content folder of machine {owner}, not of machine {machine}",
+            "set [botm] machine to that, or leave --machine out",
+        )
 
 
 def _remove(path: Path) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from lcc.admin.configuration import read_sample
-from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.context import Admin, pass_admin
+from lcc.commands.failing import Failed
 from lcc.config import DEFAULT_FILE
 from lcc.storage.cache import database_epoch
 
@@ -31,7 +32,7 @@ def init_command(admin: Admin) -> None:
             home.mkdir(mode=0o700, parents=True)
             click.echo(f"Made the home folder {home}.")
     except OSError as error:
-        raise Failed(f"the home folder cannot be made: {error}") from None
+        raise Failed(f"the home folder cannot be made: {error}", "set home in lcc.toml to another one") from None
     with admin.database(create=True) as database:
         database.interact(database_epoch)  # the first use makes the tables, or brings them up to date
     click.echo("The database is ready.")
@@ -43,4 +44,6 @@ def _write_sample(path: Path) -> None:
         with path.open("xb") as file:
             file.write(sample)
     except OSError as error:
-        raise Failed(f"the configuration cannot be written: {error}") from None
+        raise Failed(
+            f"the configuration cannot be written: {error}", "go to a folder that you may write to, or use --config"
+        ) from None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.context import SEE_PROVIDERS, Admin, pass_admin
 from lcc.admin.output import Column, Listing, cell, json_option
 from lcc.admin.repair import tell_when
 from lcc.admin.values import (
@@ -25,6 +25,7 @@ from lcc.admin.values import (
     roots_callback,
     timezone_callback,
 )
+from lcc.commands.failing import Failed
 from lcc.model import Provider
 from lcc.monitor.live import delay_text
 from lcc.storage.inspect import delays_of
@@ -119,7 +120,7 @@ def add_command(admin: Admin, /, roots: tuple[str, ...], password_file: Any, as_
         try:
             pid = database.write(add_provider, provider)
         except ProviderExists as error:
-            raise Failed(str(error)) from None
+            raise Failed(str(error), SEE_PROVIDERS) from None
     if as_json:
         # One that was given is known; who prints it may have it logged.
         click.echo(json.dumps({"pid": pid, **({"password": password} if generated else {})}))
@@ -209,7 +210,7 @@ def set_command(
         try:
             database.write(change)
         except NoSuchProvider as error:
-            raise Failed(str(error)) from None
+            raise Failed(str(error), SEE_PROVIDERS) from None
     if password:
         click.echo(f"password: {password}")
 
@@ -225,7 +226,7 @@ def want_full_set_command(admin: Admin, pid: int, reason: str) -> None:
         raise click.BadParameter(f"must be printable text of 1 to {TEXT_CHARS} characters", param_hint="--reason")
     with admin.database() as database:
         if _existing(database.interact(get_provider, pid), pid).removed:
-            raise Failed(f"provider {pid} is being removed")
+            raise Failed(f"provider {pid} is being removed", "register it anew: lcc-admin provider add")
         database.write(add_order, WANT_FULL_SET, pid, 0, reason)
         click.echo(f"provider {pid} is asked for a full set at its next connection")
         tell_when(admin, database)
@@ -247,5 +248,5 @@ def remove_command(admin: Admin, pid: int, yes: bool) -> None:
 
 def _existing(provider: Provider | None, pid: int) -> Provider:
     if provider is None:
-        raise Failed(f"there is no provider {pid}")
+        raise Failed(f"there is no provider {pid}", SEE_PROVIDERS)
     return provider

@@ -16,9 +16,10 @@ import pymysql
 from twisted.internet.task import react
 from twisted.internet.threads import deferToThreadPool
 
-from lcc.admin.context import RETRIES, Admin, DatabaseFailed, Failed, pass_admin
+from lcc.admin.context import RETRIES, SEE_DATABASE, Admin, DatabaseFailed, pass_admin
 from lcc.admin.output import Column, Listing, json_option
-from lcc.admin.values import PID
+from lcc.admin.values import NUMBER, PID
+from lcc.commands.failing import Failed
 from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.fetchers.registry import build_fetchers
 from lcc.model import Progress, Proves, Registration
@@ -100,7 +101,7 @@ def ask_command(
 
 
 @register_group.command("check")
-@click.argument("number", type=PID)
+@click.argument("number", type=NUMBER)
 @json_option
 @pass_admin
 def check_registration_command(admin: Admin, number: int, as_json: bool) -> None:
@@ -109,7 +110,7 @@ def check_registration_command(admin: Admin, number: int, as_json: bool) -> None
 
 
 @register_group.command("approve")
-@click.argument("number", type=PID)
+@click.argument("number", type=NUMBER)
 @json_option
 @pass_admin
 def approve_command(admin: Admin, number: int, as_json: bool) -> None:
@@ -140,13 +141,17 @@ def list_command(admin: Admin, as_json: bool) -> None:
 
 
 @register_group.command("remove")
-@click.argument("number", type=PID)
+@click.argument("number", type=NUMBER)
 @pass_admin
 def remove_command(admin: Admin, number: int) -> None:
     """Forget a registration; a provider that came of it stays."""
     with admin.database() as database:
         if not database.write(remove_registration, number):
-            raise Failed(f"there is no registration {number}")
+            raise Failed(f"there is no registration {number}", "lcc-admin register list shows which there are")
+
+
+def _all_of(refused: RegistrationRefused) -> str:
+    return "\n".join([refused.text, *(f"{name}: {fault}" for name, fault in refused.faults.items())])
 
 
 def _tell(admin: Admin, registration: Registration, as_json: bool) -> None:
@@ -188,11 +193,13 @@ def _registering(admin: Admin, do: Callable[..., Awaitable[Any]], with_database:
         try:
             results.append(await (do(assembly.registrar, database) if with_database else do(assembly.registrar)))
         except NotProven as error:
-            results.append(Failed(f"the secret was not found: {error}"))
+            results.append(
+                Failed(f"the secret was not found: {error}", "put the file there, as it was shown, and try again")
+            )
         except RegistrationRefused as refused:
-            results.append(Failed("\n".join([refused.text, *(f"{name}: {f}" for name, f in refused.faults.items())])))
+            results.append(Failed(_all_of(refused), "change what is named, or what [rs] allows, and ask again"))
         except (StoreUnavailable, SchemaError, sqlite3.Error, pymysql.MySQLError) as error:
-            results.append(DatabaseFailed(f"the database cannot be reached: {error}"))
+            results.append(DatabaseFailed(f"the database cannot be reached: {error}", SEE_DATABASE))
         await assembly.close()
         await database.stop()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.context import SEE_PROVIDERS, Admin, pass_admin
 from lcc.admin.errors import code_option
+from lcc.commands.failing import Failed
 from lcc.monitor.live import read_live
 from lcc.monitor.why_words import counted
 from lcc.storage.database import BlockingDatabase
@@ -29,7 +30,7 @@ def retry_command(admin: Admin, pid: int | None, code: int | None) -> None:
     """
     with admin.database() as database:
         if pid is not None and database.interact(get_provider, pid) is None:
-            raise Failed(f"there is no provider {pid}")
+            raise Failed(f"there is no provider {pid}", SEE_PROVIDERS)
         found: Count = database.interact(count_errors, pid or 0, code or 0, COUNT_MAX)
         waiting: Count = database.interact(count_waiting, pid or 0, code or 0, COUNT_MAX)
         database.write(add_order, RETRY, pid or 0, code or 0)

@@ -13,8 +13,9 @@ from twisted.internet.interfaces import IConsumer
 from twisted.internet.task import react
 from zope.interface import implementer
 
-from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.context import Admin, pass_admin
 from lcc.admin.values import PID
+from lcc.commands.failing import Failed
 from lcc.config import Config
 from lcc.domain.keys import url_key
 from lcc.domain.mimetypes import normalise_mimetype
@@ -53,7 +54,7 @@ def show_command(
     if rows_only:
         return
     if row.fetched_fileid is None or row.fetched_machineid is None:
-        raise Failed("it has no content")
+        raise Failed("it has no content", f"lcc-admin why {url} tells what it waits for")
     if output is None and (as_json or (sys.stdout.isatty() and not row.mimetype.startswith("text/"))):
         return
     port = admin.config.cu.content.replace("{home}", str(admin.config.home))
@@ -66,7 +67,7 @@ def show_command(
         with Path(output).open("wb") as file:
             _copy(admin.config, port, row.fetched_machineid, row.fetched_fileid, file)
     except OSError as error:
-        raise Failed(f"{output}: {error.strerror or error}") from None
+        raise Failed(f"{output}: {error.strerror or error}", "name another file with --output") from None
 
 
 def _choose(admin: Admin, url: str, pid: int | None, mimetype: str | None) -> CachedUrl:
@@ -78,10 +79,10 @@ def _choose(admin: Admin, url: str, pid: int | None, mimetype: str | None) -> Ca
     with admin.database() as database:
         found = [row for row in _cached(database, name, pid) if wanted in (None, row.mimetype)]
     if not found:
-        raise Failed(f"{name} is not in the cache; lcc-admin why {name} tells more")
+        raise Failed(f"{name} is not in the cache", f"lcc-admin why {name} tells more")
     if len(found) > 1:
         choices = ", ".join(f"--provider {row.pid} --mimetype {row.mimetype}" for row in found)
-        raise Failed(f"it is there more than once; choose one of: {choices}")
+        raise Failed("it is there more than once", f"choose one of: {choices}")
     return found[0]
 
 
@@ -164,7 +165,7 @@ def _copy(config: Config, port: str, machine: int, file_id: int, file: BinaryIO)
         if ended.code:
             raise
     if failed:
-        raise Failed(failed[0])
+        raise Failed(failed[0], "see that its BOT-M runs there (lcc-admin status), and that [cu] content leads to it")
     if sink.error is not None:
         raise sink.error
     file.flush()

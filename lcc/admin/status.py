@@ -13,6 +13,7 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import cell
+from lcc.commands.watching import keep_showing, watch_option
 from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
 from lcc.model import Delay
@@ -29,16 +30,32 @@ LIMIT = 100_000
 
 
 @click.command("status")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object; with --watch, one a line.")
+@watch_option
 @pass_admin
-def status_command(admin: Admin, as_json: bool) -> None:
+def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> None:
     """Show how the whole LCC stands: the queue manager, the robots, the queue, who waits, what failed."""
+
+    def text() -> str:
+        live, answer = look(admin)
+        if as_json:
+            return json.dumps(answer)
+        return "\n".join(f"{name:<13} {line}".rstrip() for name, line in lines(answer, live))
+
+    if watch:
+        keep_showing(text, every, json_lines=as_json)
+    else:
+        click.echo(text())
+
+
+def look(admin: Admin) -> tuple[Live, dict[str, Any]]:
+    """What the queue manager says of itself, and all that ``--json`` shows."""
     now = admin.now()
     with admin.database() as database:
         live = read_live(database.interact(saved_state), now)
         figures = database.interact(overview, TOP, LIMIT)
         held, reasons = database.interact(delays, now, TOP)
-    answer = {
+    return live, {
         "time": now,
         "database": admin.config.database.url.partition(":")[0],
         "epoch": figures.epoch,
@@ -63,11 +80,6 @@ def status_command(admin: Admin, as_json: bool) -> None:
         "spool": spool(admin.config.under_home(admin.config.uns.spool), admin.config.uns.spool_reserve),
         "database_disk": database_disk(admin.config, DISK),
     }
-    if as_json:
-        click.echo(json.dumps(answer))
-        return
-    for name, text in lines(answer, live):
-        click.echo(f"{name:<13} {text}".rstrip())
 
 
 def spool(folder: Path, reserve_bytes: int) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ import click
 
 from lcc.admin.context import Admin, NoLongerKnown, pass_admin
 from lcc.admin.output import Column, Listing, json_option
+from lcc.admin.values import PID
 from lcc.model import CachedUrl
 from lcc.storage.content_names import content_path
 from lcc.users.choosing import asked_query, query_options
@@ -29,7 +30,7 @@ _COLUMNS = (
 
 
 @click.command("urls")
-@query_options()
+@query_options(complete={"provider": PID.shell_complete})
 @json_option
 @pass_admin
 def urls_command(admin: Admin, /, as_json: bool, **options: Any) -> None:
@@ -59,7 +60,7 @@ def urls_command(admin: Admin, /, as_json: bool, **options: Any) -> None:
         except TokenError as error:
             raise click.BadParameter(str(error), param_hint="--since") from None
         except StartAgain as error:
-            raise NoLongerKnown(f"start again with --since 0 and an empty copy: {error}") from None
+            raise NoLongerKnown(str(error), "start again with --since 0 and an empty copy") from None
     listing.end("no URL is cached" if token is None else "nothing has changed")
     if token is not None:
         click.echo(json.dumps({"next": str(token)}) if as_json else f"next: {token}")

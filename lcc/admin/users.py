@@ -6,9 +6,10 @@ import json
 
 import click
 
-from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
-from lcc.admin.values import PID
+from lcc.admin.values import NUMBER, PID
+from lcc.commands.failing import Failed
 from lcc.storage.content_users import (
     ContentUser,
     add_content_user,
@@ -78,10 +79,10 @@ def list_command(admin: Admin, as_json: bool) -> None:
 
 
 @user_group.command("remove")
-@click.argument("cuid", type=PID)
+@click.argument("cuid", type=NUMBER)
 @pass_admin
 def remove_command(admin: Admin, cuid: int) -> None:
     """Forget a content user: its token is good for nothing from now on."""
     with admin.database() as database:
         if not database.write(remove_content_user, cuid):
-            raise Failed(f"there is no content user {cuid}")
+            raise Failed(f"there is no content user {cuid}", "lcc-admin user list shows who there is")

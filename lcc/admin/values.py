@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from lcc.admin.context import Admin, Failed
+from lcc.admin.context import SEE_CHECK, Admin
+from lcc.commands.failing import Failed
 from lcc.domain.hours import parse_hours
 from lcc.domain.timezones import timezone_fault
 from lcc.domain.urls import normalise_root, scheme_of
 from lcc.domain.wishes import is_mail_address
 from lcc.errors import ConfigError, UrlError
 from lcc.fetchers.registry import schemes_fetched
-from lcc.storage.providers import PID_MAX
+from lcc.storage.providers import PID_MAX, list_providers
 
-PID = click.IntRange(1, PID_MAX)
-"""A provider's id."""
+IDS_SHOWN = 200
+
+
+class ProviderId(click.IntRange):
+    """A provider's id.  A shell that completes one is told which there are, if that is soon found out."""
+
+    def __init__(self) -> None:
+        super().__init__(1, PID_MAX)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The ids that begin so, each with its first root."""
+        admin = Admin(ctx.find_root().params.get("config_path"))
+        try:
+            with admin.database(patient=False) as database:
+                providers = database.interact(list_providers)
+        except Failed:
+            return []
+        found = (each for each in providers if str(each.pid).startswith(incomplete) and not each.removed)
+        return [CompletionItem(str(each.pid), help=" ".join(each.roots[:1])) for each in islice(found, IDS_SHOWN)]
+
+
+PID = ProviderId()
+NUMBER = click.IntRange(1, PID_MAX)
+"""The number of something else."""
 
 ROWS = click.IntRange(1, 2**63 - 1)
 """At most so many rows."""
@@ -54,7 +79,7 @@ def roots_callback(context: click.Context, _parameter: click.Parameter, values: 
         try:
             fault = scheme_fault(roots, schemes_fetched(admin.config.bot.fetchers))
         except ConfigError as error:
-            raise Failed(str(error)) from None
+            raise Failed(str(error), SEE_CHECK) from None
         if fault:
             raise click.BadParameter(fault)
     return roots
@@ -113,7 +138,10 @@ def read_password(file: Any) -> str:
     try:
         password = str(file.readline()).rstrip("\r\n")
     except UnicodeDecodeError:
-        raise Failed("the password file is not UTF-8") from None
+        raise Failed("the password file is not UTF-8", "write the password into it as UTF-8") from None
     if not password or not password.isprintable():
-        raise Failed("the first line of the password file must be a password: not empty, no control characters")
+        raise Failed(
+            "the first line of the password file is no password: it is empty, or has control characters",
+            "write one there, or leave the file out, so that one is generated",
+        )
     return password

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import password_file_option, read_password
+from lcc.commands.failing import Failed
 from lcc.storage.passwords import generate_password, hash_password
 from lcc.storage.web_users import NAME_CHARS, WebUser, list_web_users, remove_web_user, set_web_user
 
@@ -70,4 +71,4 @@ def remove_command(admin: Admin, name: str) -> None:
     """Let NAME no longer log in; who is logged in under it is logged out."""
     with admin.database() as database:
         if not database.write(remove_web_user, name):
-            raise Failed(f"there is no web user {name}")
+            raise Failed(f"there is no web user {name}", "lcc-admin web-user list shows who there is")

@@ -6,7 +6,9 @@ import json
 
 import click
 
-from lcc.admin.context import Admin, Failed, pass_admin
+from lcc.admin.context import SEE_PROVIDERS, Admin, pass_admin
+from lcc.admin.values import PID
+from lcc.commands.failing import Failed
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.monitor.why import explain
@@ -16,7 +18,7 @@ from lcc.storage.providers import NoSuchProvider
 
 @click.command("why")
 @click.argument("url")
-@click.option("--provider", "pid", type=click.IntRange(1), help="Only as this provider's.")
+@click.option("--provider", "pid", type=PID, help="Only as this provider's.")
 @click.option(
     "--fetch-url", is_flag=True, help="URL is what is fetched; reads all of the provider's rows to find its name."
 )
@@ -35,7 +37,7 @@ def why_command(admin: Admin, url: str, pid: int | None, fetch_url: bool, as_jso
         try:
             answer = database.interact(explain, admin.config, admin.now(), name, pid, fetch_url)
         except NoSuchProvider as error:
-            raise Failed(str(error)) from None
+            raise Failed(str(error), SEE_PROVIDERS) from None
     if as_json:
         click.echo(json.dumps(answer))
         return

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from lcc.commands.examples import put_into_help
 from lcc.export.indexing import COMMANDS as INDEXING
 from lcc.export.packages import COMMANDS as PACKAGES
 from lcc.export.source import Source
@@ -52,3 +53,5 @@ def main(
 
 for _command in (*PACKAGES, *INDEXING):
     main.add_command(_command)
+
+put_into_help(main, "lcc-export")

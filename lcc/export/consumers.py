@@ -12,11 +12,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol
 
+from lcc.commands.failing import Failed
 from lcc.export.files import replacing
-from lcc.export.source import Failed
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
+
+AGAIN = "mend it, and give the same command again: it goes on from the same place"
 
 
 class Sink(Protocol):
@@ -73,7 +75,7 @@ class Command:
                 preexec_fn=_die_with(os.getpid()),
             )
         except OSError as error:
-            raise Failed(f"the consumer cannot be started: {error}") from None
+            raise Failed(f"the consumer cannot be started: {error}", "look at the command behind --") from None
         return self._process
 
     def close(self) -> None:
@@ -87,13 +89,13 @@ class Command:
         code = process.wait()
         self._process = None
         if code:
-            raise Failed(f"the consumer failed ({_said(code)}); nothing has moved on")
+            raise Failed(f"the consumer failed ({_said(code)}); nothing has moved on", AGAIN)
 
     def _ended(self) -> None:
         assert self._process is not None
         code = self._process.wait()
         self._process = None
-        raise Failed(f"the consumer ended before it had all ({_said(code)}); nothing has moved on") from None
+        raise Failed(f"the consumer ended before it had all ({_said(code)}); nothing has moved on", AGAIN) from None
 
     def abort(self) -> None:
         process, self._process = self._process, None
@@ -120,7 +122,9 @@ class File:
 
     def open(self) -> Sink:
         if self._keep and self._path.exists():
-            raise Failed(f"{self._path} is still there: what it holds would be lost; use it and take it away first")
+            raise Failed(
+                f"{self._path} is still there: what it holds would be lost", "use it, and take it away first"
+            )
         with _as_failure():
             return _Disk(self._open.enter_context(replacing(self._path)))
 
@@ -179,7 +183,7 @@ def _as_failure() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Failed(str(error)) from None
+        raise Failed(str(error), "make room, or name another place, and give the same command again") from None
 
 
 def _output_ended() -> None:
@@ -187,7 +191,7 @@ def _output_ended() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
-    raise Failed("nobody reads the output any longer")
+    raise Failed("nobody reads the output any longer", AGAIN)
 
 
 def _said(code: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from lcc.commands.failing import Failed
 from lcc.export.consumers import Command, Consumer, File, Output
 from lcc.export.engines.htdig import HtDig
 from lcc.export.engines.mirror import Mirror, url_of
@@ -16,7 +17,7 @@ from lcc.export.engines.ndjson import NdJson
 from lcc.export.engines.omega import Omega
 from lcc.export.engines.swish_e import SwishE
 from lcc.export.run import Asked, Engine, export
-from lcc.export.source import Failed, Source, pass_source
+from lcc.export.source import Source, pass_source
 from lcc.export.state import State, StateError
 from lcc.users.choosing import asked_fields, query_options
 
@@ -199,7 +200,7 @@ def _run(source: Source, options: dict[str, Any], engine: Engine, form: dict[str
         finally:
             state.close()
     except (StateError, OSError) as error:
-        raise Failed(str(error)) from None
+        raise Failed(str(error), "make room, or name another state file with --since, and try again") from None
     if not outcome.told:
         click.echo("nothing has changed" if not outcome.full else "there is nothing to export", err=True)
     if outcome.held_over:

@@ -11,10 +11,11 @@ from typing import Any, BinaryIO
 
 import click
 
+from lcc.commands.failing import Failed
 from lcc.export.cdxj import write_index
 from lcc.export.endmark import EndMark, NotComplete
 from lcc.export.files import replacing
-from lcc.export.source import Failed, Source, Unreachable, pass_source
+from lcc.export.source import Source, Unreachable, pass_source
 from lcc.users.choosing import asked_fields, query_options
 
 Fields = dict[str, str | list[str]]
@@ -61,7 +62,7 @@ def _warc(source: Source, /, output: Path, as_json: bool, no_index: bool, **opti
         _export(source, "warc.gz", output, as_json, fields)
         return
     if find_spec("warcio") is None or find_spec("surt") is None:
-        raise Failed("the index needs warcio and surt: install lcc[warc], or say --no-index")
+        raise Failed("the index needs warcio and surt", "install lcc[warc], or say --no-index")
     _export(source, "warc.gz", output, as_json, fields, with_index=True)
 
 
@@ -89,12 +90,15 @@ def _export(
                     with replacing(_index_of(output)) as index:
                         write_index(file, output.name, index, output.parent)
     except NotComplete as error:
-        raise Unreachable(str(error)) from None
+        raise Unreachable(str(error), "give the same command again") from None
     except OSError as error:
-        raise Failed(f"{output}: {error.strerror or error}") from None
+        raise Failed(f"{output}: {error.strerror or error}", "name another file with --output") from None
     _tell(end, as_json, err=to_stdout)
     if end["missing"]:
-        raise Incomplete(f"{end['missing']} contents could not be had; the package says which, and why")
+        raise Incomplete(
+            f"{end['missing']} contents could not be had; the package says which, and why",
+            "when the machines that have them are back, give the same command again",
+        )
 
 
 def _fetch(source: Source, kind: str, fields: Fields, mark: EndMark, file: BinaryIO) -> dict[str, Any]:

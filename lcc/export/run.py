@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 import attrs
 
+from lcc.commands.failing import Failed
 from lcc.export.contents import Contents
 from lcc.export.pages import Page
-from lcc.export.source import Failed, NoLongerKnown
+from lcc.export.source import NoLongerKnown
 from lcc.export.state import MTIME_MAX, State
 from lcc.users.blocking import Cache, StartAgain
 
@@ -116,7 +117,9 @@ def export(cache: Cache, state: State, asked: Asked, engine: Engine) -> Outcome:
     token = None if asked.rebuild else state.get("token")
     before = state.get("asked")
     if before not in (None, asked.said()) and not asked.rebuild:
-        raise OtherSelection("the state file belongs to another selection or form; --rebuild begins anew")
+        raise OtherSelection(
+            "the state file belongs to another selection or form", "name another one, or begin anew with --rebuild"
+        )
     full = token is None
     _note(cache, state, asked, engine, token)
     contents = Contents(cache)
@@ -140,7 +143,7 @@ def _note(cache: Cache, state: State, asked: Asked, engine: Engine, token: str |
             wait = min(asked.wait_seconds, HELD_OVER_SECONDS) if state.any_pending() else asked.wait_seconds
             rows = cache.changes(token or "0", wait=wait, **asked.fields)
         except StartAgain as error:
-            raise NoLongerKnown(f"{error}; with --rebuild, all is exported anew") from None
+            raise NoLongerKnown(str(error), "with --rebuild, all is exported anew") from None
         now = int(time.time())
         for row in rows:
             name = engine.name_of(row)

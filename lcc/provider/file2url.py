@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 import click
 
+from lcc.commands.examples import put_into_help
 from lcc.provider.command import Fault, Notes, printable, run
 from lcc.provider.files import Describer, Listed, ListingFault, Skipped, found, split_names, under_docroot
 from lcc.provider.mimetable import MimeTable
@@ -137,6 +138,9 @@ def _write(listing: Iterator[Listed], describer: Describer, notes: Notes, errors
         sink.flush()
         raise Fault(f"{errors.counts['unreadable']:,} files cannot be read; the stream gets no end mark")
     sink.close()
+
+
+put_into_help(command, "file2url")
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from typing import Any
 
 import click
 
+from lcc.commands.examples import put_into_help
 from lcc.provider.command import BadInput, run
 from lcc.provider.hidden import hide_option
 from lcc.provider.spool import Spool, spool_stream
@@ -150,6 +151,9 @@ def _run(submitter: Submitter) -> None:
         raise SystemExit(await submitter.start(reactor))
 
     react(submit, ())
+
+
+put_into_help(command, "lcccp")
 
 
 def main() -> None:

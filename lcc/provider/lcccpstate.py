@@ -20,6 +20,7 @@ from pathlib import Path
 
 import click
 
+from lcc.commands.examples import put_into_help
 from lcc.provider.command import Fault, run
 from lcc.provider.site_diff import Difference, MassDelete, SiteFault, compare
 from lcc.provider.statefile import StateFault, StateFile, StateWriter
@@ -102,6 +103,9 @@ def _damaged(state: StateFile) -> str:
         f"{state.path} or {state.pending.name} is damaged; use --full to send everything and start a new state, "
         "or remove both files to send everything as changes"
     )
+
+
+put_into_help(command, "lcccpstate")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ cannot be used.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -24,6 +25,7 @@ def run(role: str, arguments: list[str]) -> None:
     :param arguments: what followed the script's name.
     :raises SystemExit: at the end, always with a code.
     """
+    complete(role)
     # Late, as it is heavy; by name, as its stubs do not export what twistd's own main function consists of.
     twistd: Any = import_module("twisted.scripts.twistd")
     options = twistd.ServerOptions()
@@ -40,6 +42,18 @@ def run(role: str, arguments: list[str]) -> None:
         print(f"{role}: {error}", file=sys.__stderr__)
         raise SystemExit(1) from None
     raise SystemExit(0)
+
+
+def complete(role: str) -> None:
+    """Answer a shell that wants to complete this role's command line (``lcc-admin completion``).
+
+    :raises SystemExit: it did.
+    """
+    how = os.environ.get(f"_{role.replace('-', '_').upper()}_COMPLETE")
+    if how:
+        from lcc.admin.completion import complete_role
+
+        raise SystemExit(complete_role(role, how))
 
 
 def lcc() -> None:

@@ -162,6 +162,17 @@ class ContentFolder:
         """The name for this attempt to write this file, relative to the folder."""
         return attempt_path(file_id, attempt)
 
+    def attempt_bytes(self, attempt: str) -> int:
+        """How long this attempt's file is by now; 0: there is none yet."""
+        try:
+            reader = self._disk.reader(f"{self._root}/{attempt}")
+        except OSError:
+            return 0
+        try:
+            return reader.size_bytes
+        finally:
+            reader.close()
+
     def accept(self, attempt: str, file_id: int) -> None:
         """The attempt is complete: it becomes the content file.
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from lcc.users.query import FIELDS, MULTIPLE, Query, QueryError, parse_query
 
 F = TypeVar("F", bound=Callable[..., Any])
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _METAVARS = {"since": "TOKEN", "provider": "N", "mimetype": "TYPE", "prefix": "URL", "subtype": "TEXT", "limit": "N"}
 
 
-def query_options(*names: str) -> Callable[[F], F]:
-    """Options for these fields of a question (all, if none is named); the command gets it as ``query``."""
+def query_options(*names: str, complete: Mapping[str, Complete] | None = None) -> Callable[[F], F]:
+    """Options for these fields of a question (all, if none is named); the command gets it as ``query``.
+
+    :param complete: by field, what tells a shell which values there are.
+    """
 
     def decorate(command: F) -> F:
         for name in reversed(names or tuple(FIELDS)):
@@ -24,6 +29,7 @@ def query_options(*names: str) -> Callable[[F], F]:
                 f"ask_{name}",
                 multiple=name in MULTIPLE,
                 metavar=_METAVARS.get(name, "TIME"),
+                shell_complete=(complete or {}).get(name),
                 help=f"{meaning[0].upper()}{meaning[1:]}.",
             )(command)
         return command

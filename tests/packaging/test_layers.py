@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MIDDLE = frozenset({"domain", "protocols", "storage", "fetchers", "transport"})
-UPPER = frozenset({"roles", "provider", "users", "console", "metrics", "monitor"})
+UPPER = frozenset({"roles", "provider", "users", "console", "commands", "metrics", "monitor"})
 GROUND = frozenset({"model", "errors", "config"})
 
 ALLOWED: dict[str, frozenset[str]] = {

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+from lcc.commands.failing import Failed
 from lcc.export.consumers import Command
 from lcc.export.contents import Document
 from lcc.export.pages import Page
 from lcc.export.run import Job
-from lcc.export.source import Failed
 
 SEGMENT_CHARS = 200
 """Of a name in the folder: file systems take 255 bytes."""
@@ -104,7 +104,7 @@ class Mirror:
                 self._sweep(job)
             os.sync()
         except OSError as error:
-            raise Failed(str(error)) from None
+            raise Failed(str(error), "make room, or name another folder, and give the same command again") from None
         if self._command_for is not None:
             command = self._command_for(job.mode)
             try:
@@ -119,7 +119,7 @@ class Mirror:
         mark = self._folder / MARK
         if not mark.exists():
             if any(self._folder.iterdir()):
-                raise Failed(f"{self._folder} is neither empty nor a mirror of an LCC")
+                raise Failed(f"{self._folder} is neither empty nor a mirror of an LCC", "name another folder")
             mark.write_text("lcc-export keeps this folder: what it did not write is removed.\n", encoding="ascii")
 
     def _write(self, name: str, document: Document) -> None:

@@ -45,6 +45,7 @@ Failures
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import nsmallest
 from math import inf
 from typing import Any
 
@@ -88,6 +89,7 @@ ROBOT_MARGIN_SECONDS = 2
 """A robot must have ended this long before the order's time is over."""
 SWEEP_SECONDS = 1.0
 ENDING_SECONDS = 0.5
+FETCHING_SHOWN = 200
 """A process that dies closes its connections one by one: that to here may be closed before those to sites."""
 _STORE_FAILED = CODES["store-failed"]
 _NO_ROOM = CODES["no-room"]
@@ -236,14 +238,18 @@ class BotMaster:
         return self.syncer.is_suspect(file_id)
 
     def status(self) -> dict[str, Any]:
-        """What is held here that no row of the database has to name yet, for ``lcc-admin fsck``.
+        """What is held here that no row of the database has to name yet, for ``lcc-admin fsck``; and what is being
+        fetched, for ``lcc-admin top``.
 
         ``files``: those of orders, and of results that are not recorded yet.  ``attempts``: those that may be being
         written.  ``settled``: a file that is in no row of the database, and not in ``files``, never will be in one.
+        ``fetching``: those that robots have had for longest; ``bytes`` is what they have stored so far.
         """
         orders = list(self._book)
         return {
             "machine": self.machine,
+            "waiting": sum(order.robot is None for order in orders),
+            "fetching": self._fetching(orders),
             "run": self._run,
             "settled": self.settled,
             "names_upto": self._content.names_upto,
@@ -251,6 +257,21 @@ class BotMaster:
             "files": sorted({order.file for order in orders if order.file} | self._results.files),
             "attempts": sorted(order.attempt for order in orders if order.attempt),
         }
+
+    def _fetching(self, orders: list[Order]) -> list[dict[str, Any]]:
+        now = self.clock_seconds()
+        oldest = nsmallest(FETCHING_SHOWN, (each for each in orders if each.robot), key=lambda each: each.given_at)
+        return [
+            {
+                "pid": order.fetch.pid,
+                "url": order.fetch.url,
+                "robot": order.robot.name,
+                "seconds": round(now - order.given_at, 1),
+                "bytes": self._content.attempt_bytes(order.attempt),
+                "attempt": order.attempts,
+            }
+            for order in oldest
+        ]
 
     def _safe_upto(self) -> int:
         return min([order.file for order in self._book if order.file], default=self._content.next_name)
@@ -516,6 +537,7 @@ class BotMaster:
         order.attempt = self._content.attempt(order.file, order.attempts)
         robot = self._pool.choose(fetch.pid)
         order.robot = robot
+        order.given_at = self.clock_seconds()
         robot.orders[fetch.id] = order
         robot.say(
             Fetch(

@@ -19,11 +19,23 @@ class Order:
     :ivar attempts: how often it was handed to a robot.
     :ivar attempt: name of the attempt that is, or may still be, written; empty: none.
     :ivar robot: who has it; None: it waits, or its robot is lost.
+    :ivar given_at: clock time when that robot got it.
     :ivar out: it was handed out and has not come back.
     :ivar dropped: it is not held any longer.
     """
 
-    __slots__ = ("attempt", "attempts", "dropped", "fetch", "file", "lease_end", "out", "robot", "start_by")
+    __slots__ = (
+        "attempt",
+        "attempts",
+        "dropped",
+        "fetch",
+        "file",
+        "given_at",
+        "lease_end",
+        "out",
+        "robot",
+        "start_by",
+    )
 
     def __init__(self, fetch: Fetch, lease_end: float, start_by: float = inf) -> None:
         self.fetch = fetch
@@ -33,6 +45,7 @@ class Order:
         self.attempts = 0
         self.attempt = ""
         self.robot: Any = None
+        self.given_at = 0.0
         self.out = False
         self.dropped = False
 

@@ -1,0 +1,85 @@
+"""All console scripts as click commands: what completion and manual pages are made of.
+
+The roles' options are Twisted's; they are read off and put into a click command that nobody runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+
+import click
+from twisted.python import usage
+from twisted.python.reflect import accumulateClassList
+
+ROLES = {
+    "lcc": ("everything", "All roles of an LCC in one process, in the foreground."),
+    "lcc-uns": ("uns", "The update notification server of an LCC: takes in what providers tell."),
+    "lcc-qm": ("qm", "The queue manager of an LCC: decides what is fetched when."),
+    "lcc-botm": ("botm", "The robot multiplexer of an LCC: hands out work, and keeps content files."),
+    "lcc-bot": ("bot", "The robot of an LCC: fetches."),
+    "lcc-cu": ("cu", "The content user API of an LCC: answers who reads the cache."),
+    "lcc-web": ("web", "The web monitor of an LCC: shows how all of it stands."),
+    "lcc-rs": ("rs", "The registration server of an LCC: where sites register by themselves."),
+}
+"""Role -> its module in ``lcc.services``, and what it is."""
+
+TOOLS = {
+    "lcc-admin": "lcc.admin.cli:main",
+    "lcc-export": "lcc.export.cli:main",
+    "file2url": "lcc.provider.file2url:command",
+    "lcccpstate": "lcc.provider.lcccpstate:command",
+    "lcccp": "lcc.provider.lcccp:command",
+}
+"""Tool -> its click command."""
+
+PROGRAMS = (*TOOLS, *ROLES)
+
+
+def program(name: str) -> click.Command:
+    """One of them.
+
+    :raises KeyError: there is no such program.
+    """
+    if name in ROLES:
+        return _role(name)
+    module, _, attribute = TOOLS[name].partition(":")
+    command: click.Command = getattr(import_module(module), attribute)
+    return command
+
+
+def commands_of(group: click.Group, context: click.Context | None = None) -> Iterator[tuple[str, click.Command]]:
+    """The commands in a group, in its order, with their names."""
+    context = context or click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield name, command
+
+
+def _role(name: str) -> click.Command:
+    module, text = ROLES[name]
+    options: type[usage.Options] = import_module(f"lcc.services.{module}").Options
+    found: list[click.Parameter] = []
+    for long, short, default, help_text, *_ in _gathered(options, "optParameters"):
+        kind = click.Path(dir_okay=False) if long == "config" else None
+        found.append(click.Option(_spelling(long, short), type=kind, default=default, help=_sentence(help_text)))
+    for long, short, help_text in _gathered(options, "optFlags"):
+        found.append(click.Option(_spelling(long, short), is_flag=True, help=_sentence(help_text)))
+    found.append(click.Option(["--version"], is_flag=True, help="Show the version and exit."))
+    return click.Command(name, params=found, help=f"{text}\n\nThe same as: twistd --nodaemon --pidfile= {name}")
+
+
+def _gathered(options: type[usage.Options], kind: str) -> list[list[str | None]]:
+    gathered: list[list[str | None]] = []
+    gather: Callable[..., None] = accumulateClassList
+    gather(options, kind, gathered)
+    return gathered
+
+
+def _spelling(long: str | None, short: str | None) -> list[str]:
+    return [f"--{long}", *([f"-{short}"] if short else [])]
+
+
+def _sentence(text: str | None) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""

@@ -1,0 +1,71 @@
+"""Showing something again and again: redrawn on a terminal, as plain blocks one after the other elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from lcc.commands.failing import Failed
+
+F = TypeVar("F", bound=Callable[..., Any])
+EVERY_SECONDS = 2.0
+
+every_option = click.option(
+    "--every",
+    type=click.FloatRange(0.1, 3600),
+    default=EVERY_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="Between two looks.",
+)
+
+
+def watch_option(command: F) -> F:
+    """``--watch`` and ``--every``; the command gets them as ``watch`` and ``every``."""
+    return click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")(every_option(command))
+
+
+def keep_showing(look: Callable[[], str], every_seconds: float, *, json_lines: bool = False) -> None:
+    """Show what this gives, until Ctrl-C.  A look that fails says so, and is tried again.
+
+    :param json_lines: each is a line, and nothing stands between them.
+    """
+    try:
+        if sys.stdout.isatty() and not json_lines:
+            _redraw(look, every_seconds)
+        while True:
+            try:
+                click.echo(look() if json_lines else f"{look()}\n")
+            except Failed as error:
+                click.echo(f"Error: {error.message}\nNext: {error.then}", err=True)
+            sys.stdout.flush()
+            time.sleep(every_seconds)
+    except KeyboardInterrupt:
+        return
+
+
+def _redraw(look: Callable[[], str], every_seconds: float) -> None:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(), screen=True, auto_refresh=False) as live:
+        while True:
+            try:
+                shown = look()
+            except Failed as error:
+                shown = f"Error: {error.message}\nNext: {error.then}"
+            clean = "".join(
+                char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in shown
+            )
+            live.update(Text(f"{clean}\n\n(every {every_seconds:g} s, Ctrl-C ends)", overflow="fold"), refresh=True)
+            time.sleep(every_seconds)
+
+
+def clean(text: str) -> str:
+    """Text that a terminal only shows: what is in it may come from strangers."""
+    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -1,0 +1,182 @@
+"""Completion, manual pages, errors that say what to do next, and what is shown again and again."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from lcc.admin.completion import SHELLS, script, variable
+from lcc.admin.manual import pages
+from lcc.admin.programs import PROGRAMS, program
+from lcc.commands.failing import Failed
+from lcc.commands.watching import clean
+from lcc.domain.advice import ADVICE, advice
+from lcc.errors import ERRORS, LccError
+
+from .conftest import Lcc
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def complete(words: str, folder: Path) -> list[str]:
+    """What bash is told of a command line whose last word is to be completed."""
+    name, count = words.split()[0], len(words.split()) - (not words.endswith(" "))
+    environment = dict(os.environ, COMP_WORDS=words, COMP_CWORD=str(count), **{variable(name): "bash_complete"})
+    done = subprocess.run(
+        [BIN / name], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stderr == ""
+    return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+
+def test_all_console_scripts_are_known() -> None:
+    metadata = configparser.ConfigParser()
+    metadata.read(ROOT / "setup.cfg")
+    lines = metadata["options.entry_points"]["console_scripts"].split("\n")
+    scripts = {line.split("=")[0].strip() for line in lines if line}
+    assert set(PROGRAMS) == scripts - {"lcc-htdig"}, "lcc-htdig is called by ht://Dig, by nobody else"
+    for name in PROGRAMS:
+        assert isinstance(program(name), click.Command)
+
+
+def test_commands_options_and_values_are_completed(tmp_path: Path) -> None:
+    assert complete("lcc-admin sta", tmp_path) == ["status"]
+    assert complete("lcc-admin provider se", tmp_path) == ["set"]
+    assert "--watch" in complete("lcc-admin status --w", tmp_path)
+    assert complete("lcc-admin explain dns", tmp_path) == ["dns-failed"]
+    assert complete("lcc-bot --li", tmp_path) == ["--listen"]
+    assert "--urlprefix" in complete("lcccp --", tmp_path)
+    assert complete("lcc-export swi", tmp_path) == ["swish-e", "swish++"]
+
+
+def test_providers_are_completed_where_there_is_a_database(lcc: Lcc) -> None:
+    for name in ("one", "two"):
+        lcc.admin("provider", "add", "--root", f"http://{name}.example.org/")
+    config = f"lcc-admin --config {lcc.config_path}"
+    assert complete(f"{config} provider show ", lcc.folder) == ["1", "2"]
+    assert complete(f"{config} urls --provider 2", lcc.folder) == ["2"]
+    lcc.config_path.write_text("surprise = 1\n")
+    assert complete(f"{config} provider show ", lcc.folder) == []
+
+
+@pytest.mark.parametrize("shell", sorted(SHELLS))
+def test_the_shells_take_the_script(shell: str, tmp_path: Path) -> None:
+    text = script(shell)
+    for name in PROGRAMS:
+        assert variable(name) in text
+    if shell == "bash":
+        names = "complete -p " + " ".join(PROGRAMS)
+        done = subprocess.run(["bash", "-c", f"{text}\n{names}"], capture_output=True, text=True, check=True)
+        assert len(done.stdout.splitlines()) == len(PROGRAMS) and done.stderr == ""
+
+
+def test_manual_pages_are_sound(tmp_path: Path) -> None:
+    made = dict(pages())
+    assert {"lcc-admin", "lcc-admin-provider-add", "lcccp", "lcc-qm", "lcc-export-tar.gz"} <= made.keys()
+    for name, text in made.items():
+        (tmp_path / f"{name}.1").write_text(text)
+    # All at once: roff's own faults and warnings go to stderr.
+    command = ["groff", "-ww", "-man", "-Tutf8", "-Kutf8", "-z", *sorted(map(str, tmp_path.glob("*.1")))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = subprocess.run(
+        ["groff", "-man", "-Tascii", "-P-c", tmp_path / "lcccp.1"], capture_output=True, text=True, check=True
+    ).stdout
+    for part in ("NAME", "SYNOPSIS", "OPTIONS", "EXAMPLES", "EXIT STATUS", "--pwd-file", "rejected by the LCC"):
+        assert part in shown, part
+
+
+def test_each_error_of_the_table_has_its_next_step() -> None:
+    assert ADVICE.keys() == ERRORS.keys()
+    for code in (*ERRORS, *range(200, 600)):
+        assert len(advice(code)) > 10
+
+
+def test_each_exception_of_ours_is_of_the_table() -> None:
+    """So that what its user is shown has a next step."""
+    kinds = [LccError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        assert advice(kind("bad-response").code)
+    assert len(kinds) >= 5
+
+
+def test_what_ends_a_command_says_what_to_do_next() -> None:
+    """The second argument is there by its type; here: it says something."""
+    found = 0
+    kinds = {"Failed", *(kind.__name__ for kind in Failed.__subclasses__())}
+    for path in [*ROOT.glob("lcc/admin/*.py"), *ROOT.glob("lcc/export/**/*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
+                found += 1
+                assert len(node.args) == 2, f"{path}:{node.lineno}"
+                if isinstance(node.args[1], ast.Constant):
+                    assert len(str(node.args[1].value)) > 8, f"{path}:{node.lineno}"
+    assert found > 50
+
+
+def test_a_next_step_is_shown(lcc: Lcc) -> None:
+    shown = lcc.admin("provider", "show", "7", code=1).stderr
+    assert shown == "Error: there is no provider 7\nNext: lcc-admin provider list shows who is registered\n"
+    told = lcc.admin("explain", "1408").stdout
+    assert "1408 mimetype-mismatch" in told and f"Next: {ADVICE[1408]}." in told
+    assert json.loads(lcc.admin("explain", "404", "--json").stdout)["next"] == advice(404)
+    lcc.admin("explain", "1999", code=2)
+
+
+def test_watching_in_a_pipe_gives_plain_blocks(lcc: Lcc) -> None:
+    command = [BIN / "lcc-admin", "--config", lcc.config_path, "status", "--watch", "--every", "0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        blocks = 0
+        while blocks < 3:
+            line = process.stdout.readline()
+            assert "\x1b" not in line
+            blocks += line.startswith("database ")
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait() == 0 and process.stderr.read() == ""
+
+
+def test_watching_on_a_terminal_redraws(lcc: Lcc) -> None:
+    end, slave = pty.openpty()
+    command = [BIN / "lcc-admin", "--config", lcc.config_path, "status", "--watch", "--every", "0.1"]
+    environment = dict(os.environ, TERM="xterm", COLUMNS="100", LINES="40")
+    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment) as process:
+        os.close(slave)
+        shown = b""
+        while shown.count(b"no queue manager") < 3:
+            shown += os.read(end, 65536)
+        process.send_signal(signal.SIGINT)
+        try:
+            while piece := os.read(end, 65536):
+                shown += piece
+        except OSError:
+            pass  # the other end is closed
+        assert process.wait() == 0
+    os.close(end)
+    # The alternate screen, left again; the cursor is back.
+    assert shown.count(b"\x1b[?1049h") == shown.count(b"\x1b[?1049l") == 1
+    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l") and b"Traceback" not in shown
+
+
+def test_a_terminal_obeys_nobody() -> None:
+    assert clean("one\ntwo\x1b[2J\x9b") == "one\ntwo\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}"
+
+
+def test_top_without_anybody(lcc: Lcc) -> None:
+    assert "no queue manager has run yet" in lcc.admin("top", "--once").stdout
+    answer = json.loads(lcc.admin("top", "--once", "--json").stdout)
+    assert answer["fetching"] == [] and answer["time"] <= time.time()

@@ -1,0 +1,77 @@
+"""The examples that commands show in their help, run in a world of their own; and that every command has some."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from lcc.admin.programs import PROGRAMS, ROLES, commands_of, program
+from lcc.commands.examples import EXAMPLES
+
+from .__main__ import command
+from .blocks import ROOT
+from .host import why_not
+
+INTERRUPTED = Path(__file__).with_name("interrupted.py")
+_ASK = f"""lcc-admin register ask --site http://www.example.org/new/ --contact me@example.org --json > asked
+mkdir -p /var/www/html/new
+{sys.executable} -c 'import json; print("{{file}} {{secret}}".format(**json.load(open("asked"))))' > asked.txt
+read file secret < asked.txt && echo $secret > /var/www/html/new/$file
+"""
+BEFORE = {
+    "lcc-admin provider remove": "lcc-admin provider add --root http://example.com/",
+    "lcc-admin register ask": _ASK,
+    "lcc-admin register approve": f"""sed -i 's/^\\[rs\\]/&\\napproval = true/' lcc.toml
+{_ASK}lcc-admin register check 3""",
+    "lcc-admin console": """ssh-keygen -q -t ed25519 -N '' -f key
+cat key.pub > lcc-home/manhole-keys && chmod 600 lcc-home/manhole-keys
+eval "$(ssh-agent -s)" && ssh-add key
+printf '[manhole]\\nlisten = "unix:{home}/console.sock"\\n' >> lcc.toml
+kill $(cat lcc.pid) && while [ -e lcc.pid ]; do sleep 0.1; done
+twistd --pidfile=lcc.pid lcc
+until lcc-admin console lcc 'est()'; do sleep 0.1; done""",
+}
+"""What has to be there for the examples of a command."""
+FOR_EVER = ("lcc-admin status --watch", "lcc-admin top")
+"""These end with Ctrl-C."""
+
+
+def paths(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        for name, inner in commands_of(command):
+            yield from paths(inner, f"{path} {name}")
+
+
+ALL = {path: each for name in PROGRAMS if name not in ROLES for path, each in paths(program(name), name)}
+
+
+def test_every_command_has_examples() -> None:
+    assert EXAMPLES.keys() == ALL.keys()
+
+
+def test_help_shows_them() -> None:
+    for path, each in ALL.items():
+        text = each.get_help(click.Context(each, info_name=path))
+        assert "Examples:" in text and EXAMPLES[path][0][1] in text, path
+        for line in text.splitlines():
+            assert len(line) <= 120, line
+
+
+def test_they_run(tmp_path: Path) -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+    page = tmp_path / "examples.md"
+    lines = []
+    for path, examples in EXAMPLES.items():
+        lines += [BEFORE[path]] if path in BEFORE else []
+        for example, _ in examples:
+            lines.append(f"{sys.executable} {INTERRUPTED} {example}" if example in FOR_EVER else example)
+    page.write_text("<!-- world an LCC at work -->\n```sh\n" + "\n".join(lines) + "\n```\n")
+    done = subprocess.run(command(page, []), cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
