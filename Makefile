@@ -11,6 +11,7 @@
 #   make hostile-sockets    5,000 hostile sockets at every port of an LCC, while honest peers are served
 #   make check    lint, format, types, news fragment, and the documentation
 #   make doc      the documentation, build/doc/index.html
+#   make man      manual pages, build/man
 #   make wheel    dist/lcc-*.whl
 #   make bench    LCC and peers in turn, one table in build/bench.md; can be stopped, and goes on where it was
 #   make bench-quick    the same in five minutes, with small sizes
@@ -32,7 +33,7 @@ JOBS ?= 2
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test test-long proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test check doc demo
+.PHONY: help run-venv venv system test test-long proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test check doc man demo
 .PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak wheel clean
 
 help:
@@ -156,6 +157,10 @@ bench-list:
 
 bench-%: venv system
 	@$(PY) benchmarks/$(subst -,_,$*).py $(ARGS)
+
+man: run-venv
+	@$(VENV)/bin/lcc-admin manual build/man/man1
+	@echo "man --manpath=build/man lcc-admin"
 
 wheel: venv
 	@$(PY) -m build --wheel --no-isolation --outdir dist .

@@ -195,7 +195,7 @@ def test_as_a_process(lcc: Lcc) -> None:
     command = [str(Path(sys.executable).parent / "lcc-admin"), "--config", str(lcc.config_path)]
     done = subprocess.run([*command, "provider", "show", "1"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "Error: there is no provider 1\n"
+    assert done.stderr.startswith("Error: there is no provider 1\nNext: ")
     lcc.put([{"key": key} for key in range(2000)])
     read, write = os.pipe()
     with subprocess.Popen([*command, "urls"], stdout=write, stderr=subprocess.PIPE, text=True) as process:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
+from . import warm
 from .host import HOME, namespaces, set_up
 from .player import Player
 from .shell import Shell
@@ -36,7 +38,7 @@ def inside(page: Path, tell: bool) -> int:
     began = time.monotonic()
     set_up()
     os.chdir(HOME)
-    shell = Shell(HOME, environment())
+    shell = Shell(HOME, environment(warm.start(Path(tempfile.mkdtemp(dir="/var/run")))))
     player = Player(shell, tell)
     try:
         player.page(page)

@@ -5,7 +5,7 @@ A comment (``<!-- … -->``) on the lines just before a block is for who plays t
 * ``not run: REASON`` -- it cannot be run here.  These are counted.
 * ``run by PATH`` -- that test does all of this, with what it needs.
 * ``file NAME`` -- its text is written to that file first; ``more of NAME``: at its end.
-* ``until COMMAND`` -- that command is tried until it succeeds, before the block is run.
+* ``do COMMAND`` -- that command is run before; ``until COMMAND``: and this one is tried until it succeeds.
 * ``world NAME`` -- anywhere in a page: what is there before its first command (:mod:`tests.documents.worlds`).
 """
 
@@ -20,9 +20,11 @@ from attrs import field, frozen
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "doc").glob("*.md"))]
 
-_FENCE = re.compile(r"((?:^ *<!--.*?-->\n\s*?)*)^( *)```([\w+-]+)([^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"((?:^ *<!--(?:(?!-->).)*-->\n)*)^( *)```([\w+-]+)([^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL
+)
 _COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
-_MARK = re.compile(r"(not run:|run by|file|more of|until)\s+(.*)", re.DOTALL)
+_MARK = re.compile(r"(not run:|run by|file|more of|do|until)\s+(.*)", re.DOTALL)
 COMMANDS = frozenset({"sh", "console"})
 """Kinds of blocks that are commands."""
 
@@ -33,7 +35,7 @@ class Block:
     :ivar kind: the language that its fence names.
     :ivar more: what else stands behind that.
     :ivar line: of its fence in the page, from 1.
-    :ivar marks: what comments before it say: name and text.
+    :ivar marks: what comments before it say: name and texts.
     """
 
     page: Path
@@ -41,7 +43,7 @@ class Block:
     kind: str
     more: str
     text: str
-    marks: dict[str, str] = field(factory=dict)
+    marks: dict[str, list[str]] = field(factory=dict)
 
     def __str__(self) -> str:
         return f"{self.page.name}:{self.line}"
@@ -49,7 +51,7 @@ class Block:
     @property
     def left_out(self) -> str:
         """Why who plays the page leaves it out; empty: it is run."""
-        return self.marks.get("not run:", "") or self.marks.get("run by", "")
+        return " ".join(self.marks.get("not run:", []) + self.marks.get("run by", []))
 
 
 def blocks_of(page: Path, *kinds: str) -> list[Block]:
@@ -68,7 +70,9 @@ def _blocks(page: Path, text: str, kinds: tuple[str, ...]) -> Iterator[Block]:
         before, indent, kind, more, body = found.groups()
         if kinds and kind not in kinds:
             continue
-        marks = dict(pair for comment in _COMMENT.findall(before) if (pair := _mark(comment)))
+        marks: dict[str, list[str]] = {}
+        for name, said in filter(None, map(_mark, _COMMENT.findall(before))):
+            marks.setdefault(name, []).append(said)
         line = text.count("\n", 0, found.start(2)) + 1
         body = re.sub(rf"^{indent}", "", body, flags=re.MULTILINE)
         yield Block(page, line, kind, more.strip(), body, marks)

@@ -45,12 +45,14 @@ class Player:
             if block.left_out:
                 return
             for mark, how in (("file", "w"), ("more of", "a")):
-                if name := block.marks.get(mark):
+                for name in block.marks.get(mark, []):
                     with (self._shell.folder / name).open(how, encoding="utf-8") as file:
                         file.write(block.text)
             if block.kind not in COMMANDS:
                 return
-            if condition := block.marks.get("until"):
+            for command in block.marks.get("do", []):
+                self._succeed(command)
+            for condition in block.marks.get("until", []):
                 self._shell.until(condition)
             if block.kind == "sh":
                 for command in commands(block.text):

@@ -28,9 +28,10 @@ def test_it_does_what_it_says(page: Path) -> None:
 def test_what_is_left_out_has_a_reason() -> None:
     for page in PAGES:
         for block in blocks_of(page):
-            if test := block.marks.get("run by"):
+            for test in block.marks.get("run by", []):
                 assert page.name in (ROOT / test).read_text(encoding="utf-8"), f"{block}: not in {test}"
-            assert len(block.marks.get("not run:", "a long reason")) > 10, block
+            for reason in block.marks.get("not run:", []):
+                assert len(reason) >= 8, block
 
 
 def test_what_is_shown_is_compared() -> None:

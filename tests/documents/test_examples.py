@@ -16,6 +16,7 @@ from lcc.commands.examples import EXAMPLES
 from .__main__ import command
 from .blocks import ROOT
 from .host import why_not
+from .worlds import BIN
 
 INTERRUPTED = Path(__file__).with_name("interrupted.py")
 _ASK = f"""lcc-admin register ask --site http://www.example.org/new/ --contact me@example.org --json > asked
@@ -71,7 +72,7 @@ def test_they_run(tmp_path: Path) -> None:
     for path, examples in EXAMPLES.items():
         lines += [BEFORE[path]] if path in BEFORE else []
         for example, _ in examples:
-            lines.append(f"{sys.executable} {INTERRUPTED} {example}" if example in FOR_EVER else example)
+            lines.append(f"{sys.executable} {INTERRUPTED} {BIN}/{example}" if example in FOR_EVER else example)
     page.write_text("<!-- world an LCC at work -->\n```sh\n" + "\n".join(lines) + "\n```\n")
     done = subprocess.run(command(page, []), cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +13,22 @@ from .shell import Shell
 BIN = Path(sys.executable).parent
 SITE = Path("/var/www/html")
 _WEB_SERVER = f"{sys.executable} -m http.server --bind {ADDRESS} --directory {SITE} 80 >/var/log/web.log 2>&1 &"
-_PAGES = {"index.html": "All is wonderful", "docs/index.html": "The manual", "docs/page.html": "More of it"}
+_PAGES = {
+    "index.html": "All is wonderful",
+    "page.html": "A page",
+    "docs/index.html": "The manual",
+    "docs/page.html": "More of it",
+}
 
 
-def environment() -> dict[str, str]:
-    """Of a person who has installed the LCC."""
+def environment(programs: Path) -> dict[str, str]:
+    """Of a person who has installed the LCC.
+
+    :param programs: a folder to look into first.
+    """
     return {
         "HOME": str(HOME),
-        "PATH": f"{BIN}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "PATH": f"{programs}:{BIN}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         "LANG": "C.UTF-8",
         "COLUMNS": "120",
         **{name: value for name, value in os.environ.items() if name in ("TMPDIR",)},
@@ -68,8 +75,3 @@ WORLDS: dict[str, Callable[[Shell], None]] = {
     "a site": a_site,
     "an LCC at work": an_lcc,
 }
-
-
-def quoted(path: Path) -> str:
-    """For a shell."""
-    return shlex.quote(str(path))
