@@ -29,11 +29,13 @@ from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.repair import tell_when
 from lcc.commands.failing import Failed
+from lcc.commands.progress import is_watched, progress
 from lcc.config import Config
 from lcc.model import ContentRow
 from lcc.storage.content_check import (
     Leaf,
     attempts,
+    count_rows,
     known_of,
     leaves,
     names_of_urls,
@@ -106,6 +108,7 @@ class Check:
     :ivar quick: content is not read.
     :ivar ask: asks the BOT-M.
     :ivar files, rows: looked at.
+    :ivar looked: is told of each row.
     :ivar trouble: why the BOT-M could not be asked, or its answer does not help; empty: all is well.
     """
 
@@ -118,6 +121,7 @@ class Check:
     files: int = 0
     rows: int = 0
     trouble: str = ""
+    looked: Callable[[int], None] = lambda _: None
 
     def run(self) -> Iterator[Finding]:
         """Everything that is found."""
@@ -188,9 +192,10 @@ class Check:
     def _rows(self, first: int, upto: int) -> Iterator[Finding]:
         while first < upto:
             page: list[ContentRow] = self.database.interact(page_of_rows, self.machine, first, upto, PAGE_ROWS)
-            self.rows += len(page)
             faults = {}
             for row in page:
+                self.rows += 1
+                self.looked(1)
                 fault = fault_of(self.folder, row.file, row.size_bytes, "" if self.quick else row.md5, self.pace)
                 if fault:
                     faults[row.file] = fault
@@ -255,7 +260,7 @@ def fsck_command(
         check = Check(folder, number, database, lambda: ask_botm(config), pace, quick)
         damaged: list[int] = []
         try:
-            for finding in check.run():
+            for finding in _watched(check):
                 counts[finding.kind] = counts.get(finding.kind, 0) + 1
                 done = ""
                 if repair and finding.kind in REMOVABLE:
@@ -281,6 +286,13 @@ def fsck_command(
             tell_when(admin, database)
     if left:
         raise SystemExit(Failed.exit_code)
+
+
+def _watched(check: Check) -> Iterator[Finding]:
+    """What is found, and for a person who watches how far it has come."""
+    total = check.database.interact(count_rows, check.machine) if is_watched() else None
+    with progress("checking", total) as check.looked:
+        yield from check.run()
 
 
 def _see_that_it_is_its(config: Config, machine: int, repair: bool) -> None:

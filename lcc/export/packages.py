@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import click
 
 from lcc.commands.failing import Failed
+from lcc.commands.progress import progress
 from lcc.export.cdxj import write_index
 from lcc.export.endmark import EndMark, NotComplete
 from lcc.export.files import replacing
@@ -102,10 +103,11 @@ def _export(
 
 
 def _fetch(source: Source, kind: str, fields: Fields, mark: EndMark, file: BinaryIO) -> dict[str, Any]:
-    with source.cache() as cache:
+    with source.cache() as cache, progress("receiving", in_bytes=True) as more:
         for piece in cache.package(kind, **fields).pieces():
             mark.take(piece)
             file.write(piece)
+            more(len(piece))
     return mark.read()
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import attrs
 
 from lcc.commands.failing import Failed
+from lcc.commands.progress import progress
 from lcc.export.contents import Contents
 from lcc.export.pages import Page
 from lcc.export.source import NoLongerKnown
@@ -125,7 +126,8 @@ def export(cache: Cache, state: State, asked: Asked, engine: Engine) -> Outcome:
     contents = Contents(cache)
     told = state.any_pending()
     if told:
-        engine.hand_over(Job(state, contents, full))
+        with progress("handing over", state.count_pending()) as state.told:
+            engine.hand_over(Job(state, contents, full))
     if told or not full:
         # A consumer that was never told anything has nothing yet that changes could be added to.
         with state.changing():
@@ -145,7 +147,7 @@ def _note(cache: Cache, state: State, asked: Asked, engine: Engine, token: str |
         except StartAgain as error:
             raise NoLongerKnown(str(error), "with --rebuild, all is exported anew") from None
         now = int(time.time())
-        for row in rows:
+        for row in _counted(rows):
             name = engine.name_of(row)
             if row["state"] == CACHED and engine.wants(row):
                 state.put(name, Page.of(row))
@@ -154,3 +156,10 @@ def _note(cache: Cache, state: State, asked: Asked, engine: Engine, token: str |
             if engine.dated:
                 state.stamp(name, max(0, min(row["mtime"] or row["fetched_time"] or 0, now, MTIME_MAX)))
         state.keep("next", rows.token)
+
+
+def _counted(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    with progress("asking what has changed") as more:
+        for row in rows:
+            yield row
+            more(1)

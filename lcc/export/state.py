@@ -8,7 +8,7 @@ same over again.  One process at a time uses it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class State:
 
     def __init__(self, path: Path | None) -> None:
         self._name = "the temporary state" if path is None else str(path)
+        self.told: Callable[[int], None] = lambda _: None
         with self._said():
             self._db = sqlite3.connect("" if path is None else path, isolation_level=None, timeout=0)
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -124,9 +125,14 @@ class State:
                 ).fetchall()
             for _, name in rows:
                 yield name
+                self.told(1)
             if not rows:
                 return
             after = rows[-1][0]
+
+    def count_pending(self) -> int:
+        """How many names there are to tell of."""
+        return int(self._db.execute("SELECT COUNT(*) FROM pending").fetchone()[0])
 
     def any_pending(self) -> bool:
         """Whether there is a name to tell of."""

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 import click
 
 from lcc.commands.examples import put_into_help
+from lcc.commands.progress import progress
 from lcc.provider.command import Fault, Notes, printable, run
 from lcc.provider.files import Describer, Listed, ListingFault, Skipped, found, split_names, under_docroot
 from lcc.provider.mimetable import MimeTable
@@ -113,10 +114,17 @@ def _must_exist(files: tuple[str, ...], docroot: str) -> None:
         raise Fault(f"{printable(missing[0])} does not exist{more}; the stream gets no end mark")
 
 
+def _counted(listing: Iterator[Listed]) -> Iterator[Listed]:
+    with progress("reading files") as more:
+        for file in listing:
+            yield file
+            more(1)
+
+
 def _write(listing: Iterator[Listed], describer: Describer, notes: Notes, errors: Notes) -> None:
     sink = StreamWriter(sys.stdout.buffer, Header("file2url"))
     try:
-        for file in listing:
+        for file in _counted(listing):
             try:
                 sink.write(describer.describe(file))
             except Skipped as skipped:

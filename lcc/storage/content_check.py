@@ -130,6 +130,11 @@ def page_of_rows(txn: Txn, machine: int, first: int, upto: int, limit: int) -> l
     return content_rows(txn, machine, first - 1, upto, limit)
 
 
+def count_rows(txn: Txn, machine: int) -> int:
+    """How many rows of the cache have their file on this machine."""
+    return int(txn.value("SELECT COUNT(*) FROM lccurl WHERE fetched_machineid = ?", [machine]))
+
+
 def names_of_urls(txn: Txn, keys: Iterable[bytes]) -> dict[bytes, tuple[int, str]]:
     """Provider and conceptual URL of these keys."""
     sql = "SELECT urlkey, pid, curl FROM lccurl WHERE urlkey IN ({in})"

@@ -182,3 +182,28 @@ def test_top_without_anybody(lcc: Lcc) -> None:
     assert "no queue manager has run yet" in lcc.admin("top", "--once").stdout
     answer = json.loads(lcc.admin("top", "--once", "--json").stdout)
     assert answer["fetching"] == [] and answer["time"] <= time.time()
+
+
+def test_who_watches_sees_how_far_it_has_come(tmp_path: Path) -> None:
+    """On standard error and on a terminal only: what goes into a pipe is what it always was."""
+    for number in range(40):
+        (tmp_path / f"{number}.html").write_text("x")
+    command = [BIN / "file2url", "--find", tmp_path, "-name", "*.html"]
+    end, slave = pty.openpty()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=slave, env=dict(os.environ, TERM="xterm")
+    ) as process:
+        os.close(slave)
+        assert process.stdout is not None
+        watched = process.stdout.read()
+        seen = b""
+        try:
+            while piece := os.read(end, 65536):
+                seen += piece
+        except OSError:
+            pass  # the other end is closed
+        assert process.wait() == 0
+    os.close(end)
+    assert b"reading files" in seen and b"\x1b[?25h" in seen
+    plain = subprocess.run(command, capture_output=True, check=True)
+    assert plain.stderr == b"" and sorted(plain.stdout.splitlines()) == sorted(watched.splitlines())

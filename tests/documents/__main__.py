@@ -43,7 +43,7 @@ def inside(page: Path, tell: bool) -> int:
     try:
         player.page(page)
     except AssertionError as error:
-        print(error)
+        print(error, flush=True)
         return 1
     print(f"{page.name}: {player.played} commands, {time.monotonic() - began:.1f} s")
     return 0

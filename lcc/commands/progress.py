@@ -1,0 +1,59 @@
+"""How far something long has come, for a person who watches: a line on standard error, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+REDRAW_SECONDS = 0.2
+
+
+def is_watched() -> bool:
+    """Whether somebody would see it."""
+    return sys.stderr.isatty()
+
+
+@contextmanager
+def progress(what: str, total: int | None = None, *, in_bytes: bool = False) -> Iterator[Callable[[int], None]]:
+    """Gives a function that is told of each few more.
+
+    :param total: of how many; None: that is not known, and so neither when it will end.
+    """
+    if not is_watched():
+        yield _ignore
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    count = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    left = TimeElapsedColumn() if total is None else TimeRemainingColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), count, left)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(what, total=total)
+    done = 0
+    next_time = 0.0
+
+    def more(number: int) -> None:
+        nonlocal done, next_time
+        done += number
+        now = time.monotonic()
+        if now >= next_time:
+            next_time = now + REDRAW_SECONDS
+            bar.update(task, completed=done)
+
+    with bar:
+        yield more
+
+
+def _ignore(_: int) -> None:
+    """Nobody watches."""
