@@ -1,4 +1,5 @@
-"""Every command that the documentation shows exists, with the options that it is shown with."""
+"""Commands of the documentation that are not played (``tests/documents``) exist, with the options that are shown;
+each configuration is one; each link leads somewhere."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ import pytest
 
 from lcc.config import parse_config
 from lcc.export.cli import main as export
+from tests.documents.blocks import PAGES, blocks_of
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "doc").glob("*.md"))]
 OURS = frozenset(
     {
         "file2url",
@@ -43,14 +44,13 @@ GROUPS = {"lcc-admin": {"provider", "user", "certificates", "register", "web-use
 
 def blocks(kind: str) -> Iterator[str]:
     """The fenced blocks of this kind in all pages."""
-    for page in PAGES:
-        yield from re.findall(rf"^```{kind}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return (block.text for page in PAGES for block in blocks_of(page, kind))
 
 
 def commands() -> Iterator[tuple[str, ...]]:
-    """Each command of each pipeline in the shell blocks."""
-    for block in blocks("sh"):
-        for line in block.replace("\\\n", " ").replace("|\n", "| ").splitlines():
+    """Each command of each pipeline in the shell blocks that are left out by who plays the page."""
+    for block in (block for page in PAGES for block in blocks_of(page, "sh") if block.left_out):
+        for line in block.text.replace("\\\n", " ").replace("|\n", "| ").splitlines():
             if line.strip() and not line.lstrip().startswith("#"):
                 for command in re.split(r"\||&&|;", line.replace("…", "")):
                     yield tuple(shlex.split(command.split(">")[0]))
@@ -68,7 +68,7 @@ def help_of(command: tuple[str, ...]) -> str:
 
 def test_there_are_commands() -> None:
     names = {command[0] for command in COMMANDS}
-    assert {"make", "twistd", "lcc-admin", "file2url", "lcccpstate", "lcccp"} <= names
+    assert {"make", "twistd", "lcc-admin", "lcccpstate", "lcccp"} <= names
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme.index("make demo") < readme.index("make test") < readme.index("make wheel")
 
