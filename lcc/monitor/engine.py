@@ -1,10 +1,9 @@
 """The web monitor's engine: reads the figures by the clock, judges them, and tells the pages that follow.
 
 Owns: figures in memory, and a file with the samples of the plots.  Strategy: what the queue manager says of itself is
-read every few seconds (one row); queue, errors and cache are summed up less often, in a question of its own that takes
-a twentieth of the time at most.
-However many pages are open, the database is asked no more often.  Failures: a database that is away is told on the
-pages, with figures as old as they are.
+read every few seconds (one row); queue, errors and cache are summed up less often, in a question of its own that is
+asked a twentieth of the time at most.  However many pages are open, the database is asked no more often.  Failures: a
+database that is away is told on the pages, with figures as old as they are.
 """
 
 from __future__ import annotations
