@@ -172,7 +172,8 @@ class Monitor:
 
     async def _summarise(self) -> None:
         begun = self.clock.seconds()
-        self.summary = await self.database.interact(summarise, self.now(), self.settings.rows_max)
+        summary = await self.database.interact(summarise, self.now(), self.settings.rows_max)
+        self.summary = summary.after(self.summary)
         took = self.clock.seconds() - begun
         self._summary_due = begun + max(self.settings.overview_interval, SHARE * took)
         self.counters.summaries += 1
