@@ -7,6 +7,7 @@ A spec is ``{"title": …, "panels": [{"title", "x", "y", "xlog", "ylog", "lines
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,11 @@ def draw(spec: dict[str, Any], picture: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
         path = Path(folder) / "spec.json"
         path.write_text(json.dumps(spec))
-        subprocess.run([str(peer_python()), __file__, str(path), str(picture)], check=True)
+        drawn = Path(folder) / picture.name
+        subprocess.run([str(peer_python()), __file__, str(path), str(drawn)], check=True)
+        # A picture is there as a whole, or as it was.
+        shutil.copy(drawn, picture.with_suffix(".part"))
+        picture.with_suffix(".part").replace(picture)
 
 
 def main(spec: dict[str, Any], picture: str) -> None:

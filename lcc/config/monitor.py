@@ -42,6 +42,10 @@ class WebConfig:
     rows_max: int = setting(
         20_000, "rows that are looked at to group errors, or to find URLs; beyond, counts say so", minimum=100
     )
+    samples: str = setting(
+        "web-samples.json",
+        "file that keeps the samples of the plots (a day of them) over a restart, relative to home; empty: none",
+    )
     session_max: float = setting(
         7 * 86400.0, "who has logged in has to do so again after this long", unit="seconds", minimum=60
     )

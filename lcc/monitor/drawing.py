@@ -42,13 +42,13 @@ def plot(
     """Values over a span of time, one for each equal part of it.
 
     :param start, end: seconds since 1970.
-    :param unit: such as ``B/s``.
+    :param unit: of bytes, such as ``B/s``; empty: numbers.
     :param now: the latest value; None: it is not known.
     """
     known = [value for value in values if value is not None]
     top = nice(max(known, default=0.0))
     line, area = _paths(values, top)
-    ticks = tuple(f"{short(top * share)}{unit and ' ' + unit}" if share else "0" for share in (1, 0.5, 0))
+    ticks = tuple(_with_unit(top * share, unit) if share else "0" for share in (1, 0.5, 0))
     form = slice(11, 16)
     times = tuple(utc(start + (end - start) * share)[form] for share in (0, 0.5, 1))
     return Plot(title, line, area, ticks, times, _words(values, known, start, end, unit, now))
@@ -64,12 +64,15 @@ def _words(
 ) -> str:
     if not known:
         return "nothing is known yet"
-    unit = f" {unit}" if unit else ""
     most = max(known)
     at = start + (end - start) * (list(values).index(most) + 0.5) / len(values)
     mean = sum(known) / len(known)
-    latest = "not known now" if now is None else f"now {short(now)}{unit}"
-    return f"{latest}; mean {short(mean)}{unit}; most {short(most)}{unit}, at {utc(at)[11:16]}"
+    latest = "not known now" if now is None else f"now {_with_unit(now, unit)}"
+    return f"{latest}; mean {_with_unit(mean, unit)}; most {_with_unit(most, unit)}, at {utc(at)[11:16]}"
+
+
+def _with_unit(value: float, unit: str) -> str:
+    return f"{size(value)}{unit.removeprefix('B')}" if unit.startswith("B") else short(value)
 
 
 def _paths(values: Sequence[float | None], top: float) -> tuple[str, str]:

@@ -1,9 +1,9 @@
 """The web monitor's engine: reads the figures by the clock, judges them, and tells the pages that follow.
 
-Owns: figures in memory.  Strategy: what the queue manager says of itself is read every few seconds (one row); queue,
-errors and cache are summed up less often, in a question of its own that takes a twentieth of the time at most.
-However many pages are open, the database is asked no more often.  Failures: a database that is away is told on the
-pages, with figures as old as they are.
+Owns: figures in memory, and a file with the samples of the plots.  Strategy: what the queue manager says of itself is
+read every few seconds (one row); queue, errors and cache are summed up less often, in a question of its own that is
+asked a twentieth of the time at most.  However many pages are open, the database is asked no more often.  Failures: a
+database that is away is told on the pages, with figures as old as they are.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lcc.config import Config
 from lcc.errors import StoreUnavailable
 from lcc.monitor.accounts import Accounts
 from lcc.monitor.live import Live, read_live
+from lcc.monitor.memory import Memory
 from lcc.monitor.overview import Summary, summarise
 from lcc.monitor.samples import Samples
 from lcc.monitor.verdict import Known, Level, Trouble, Troubles, judge, sentence
@@ -49,6 +50,7 @@ class Monitor:
     """
     :param now: seconds since 1970.
     :param disk_trouble: why the disk of a SQLite file is as good as full; empty: it is not.
+    :param memory: keeps the samples over a restart.
     :param token: gives 16 hexadecimal digits that nobody can guess.
     :param in_thread: calls a function that takes long.
     :ivar looks: how often the figures were read: the number of what is shown.
@@ -61,6 +63,7 @@ class Monitor:
         clock: Any,
         now: Callable[[], float],
         disk_trouble: Callable[[], str],
+        memory: Memory,
         token: Callable[[], str],
         in_thread: Callable[..., Deferred[Any]],
     ) -> None:
@@ -78,6 +81,7 @@ class Monitor:
         self.accounts = Accounts(self.settings, clock, self._find, token, in_thread)
         self.followers: set[Callable[[], None]] = set()
         self._disk_trouble = disk_trouble
+        self._memory = memory
         self._known = Troubles()
         self._summary_due = 0.0
         self._work: Deferred[None] | None = None
@@ -104,14 +108,16 @@ class Monitor:
 
     def start(self) -> None:
         """Look by the clock from now on."""
+        self._memory.load(self.samples)
         self._work = Deferred.fromCoroutine(self._run())
         self._work.addErrback(self._failed)
 
-    def stop(self) -> None:
-        """No longer."""
+    def stop(self) -> Deferred[None]:
+        """No longer; fires when the samples are kept."""
         if self._work is not None:
             self._work.cancel()
         self.accounts.stop()
+        return self._memory.close(self.samples)
 
     def soon(self) -> None:
         """Look again at once: something was ordered."""
@@ -160,12 +166,14 @@ class Monitor:
             self.database_trouble = "an internal error, see the log of lcc-web"
             self.counters.looks_failed += 1
         self._judge()
+        self._memory.save(self.samples, self.clock.seconds())
         for follower in list(self.followers):
             follower()
 
     async def _summarise(self) -> None:
         begun = self.clock.seconds()
-        self.summary = await self.database.interact(summarise, self.now(), self.settings.rows_max)
+        summary = await self.database.interact(summarise, self.now(), self.settings.rows_max)
+        self.summary = summary.after(self.summary)
         took = self.clock.seconds() - begun
         self._summary_due = begun + max(self.settings.overview_interval, SHARE * took)
         self.counters.summaries += 1

@@ -27,6 +27,7 @@ class Summary:
     :ivar busiest: the providers of ``figures.busiest``.
     :ivar delays: that last longest; ``delayed``: reason -> providers.
     :ivar registrations: that wait for the operator.
+    :ivar changes_rate: changes of the cache per second since the one before; None: there is none.
     """
 
     time: float
@@ -36,6 +37,14 @@ class Summary:
     delays: tuple[Delay, ...]
     delayed: dict[str, int]
     registrations: int
+    changes_rate: float | None = None
+
+    def after(self, before: Summary | None) -> Summary:
+        """The same, with what has happened since the one before."""
+        if before is None or self.time <= before.time or self.figures.epoch != before.figures.epoch:
+            return self
+        grown = max(0, self.figures.change - before.figures.change)
+        return attrs.evolve(self, changes_rate=grown / (self.time - before.time))
 
 
 def summarise(txn: Txn, now: float, rows_max: int) -> Summary:

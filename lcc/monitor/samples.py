@@ -1,7 +1,4 @@
-"""Figures over time: what the queue manager has counted, as rates, in rings of bounded length.
-
-They are kept in memory: after a restart of the monitor the plots begin anew.
-"""
+"""Figures over time: what the queue manager has counted, as rates, in rings of bounded length."""
 
 from __future__ import annotations
 
@@ -78,6 +75,39 @@ class Samples:
             points = [point for point in self._day if point.time < first]
             return [point for point in (*points, *self._recent) if point.time > time]
         return [point for point in self._recent if point.time > time]
+
+    def kept(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        names = [*COUNTED, *LEVELS]
+        rings = {"recent": self._recent, "day": self._day}
+        return {
+            "names": names,
+            **{
+                ring: [
+                    [point.time, round(point.seconds, 3), *(round(point.values[name], 3) for name in names)]
+                    for point in points
+                ]
+                for ring, points in rings.items()
+            },
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """What :meth:`kept` gave in another run, of this program or of an older one.
+
+        :raises ValueError, TypeError, KeyError, AttributeError: it did not.
+        """
+        zeros = dict.fromkeys((*COUNTED, *LEVELS), 0.0)
+        rings = []
+        for ring in ("recent", "day"):
+            points = []
+            for time, seconds, *values in kept[ring]:
+                if not seconds > 0:
+                    raise ValueError(f"{seconds} seconds")
+                found = {name: float(value) for name, value in zip(kept["names"], values, strict=True)}
+                points.append(Point(float(time), float(seconds), {name: found.get(name, 0.0) for name in zeros}))
+            rings.append(sorted(points, key=lambda point: point.time))
+        self._recent.extend(rings[0])
+        self._day.extend(rings[1])
 
 
 def _counts(state: Mapping[str, Any]) -> Mapping[str, int]:

@@ -254,7 +254,7 @@ def _of_others(known: Known) -> Iterator[Trouble]:
                 "sites",
                 Level.NOTE,
                 f"{number(sites, 'site')} cannot be reached",
-                "They are tried again by themselves, ever less often.",
+                "What cannot be reached is tried again by itself, ever less often.",
             )
     for reason, count in known.wanted.items():
         yield Trouble(

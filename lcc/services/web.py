@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 from twisted.application.service import MultiService, Service
+from twisted.internet.defer import Deferred
 
 from lcc.config import Config
 from lcc.errors import ConfigError
@@ -11,6 +12,7 @@ from lcc.monitor.desk import WebDesk
 from lcc.monitor.disks import database_disk
 from lcc.monitor.engine import Monitor
 from lcc.monitor.figures import WebFigures
+from lcc.monitor.memory import Memory
 from lcc.monitor.web.site import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.manhole import add_console
@@ -42,9 +44,9 @@ class _Watching(Service):
         super().startService()
         self._monitor.start()
 
-    def stopService(self) -> None:
+    def stopService(self) -> Deferred[None]:
         super().stopService()
-        self._monitor.stop()
+        return self._monitor.stop()
 
 
 def build(config: Config, outside: Outside) -> RoleService:
@@ -81,6 +83,7 @@ def build(config: Config, outside: Outside) -> RoleService:
         reactor,
         outside.now,
         lambda: database_disk(config, outside.disk),
+        Memory(config.under_home(settings.samples) if settings.samples else None, outside.disk, outside.in_thread),
         outside.token,
         outside.in_thread,
     )

@@ -16,10 +16,10 @@ TRANSACTIONS = histogram(
 )
 RETRIES = counter(
     "lcc_database_retries",
-    "Attempts at transactions that failed, by why: again (deadlock, lock), lost (connection), full (disk)",
+    "Attempts at transactions that failed, by why: again (deadlock, lock), lost (connection), full (disk), slow",
     *("role", "reason"),
 )
-REASONS = ("again", "lost", "full")
+REASONS = ("again", "lost", "full", "slow")
 
 
 class DatabaseCounts:

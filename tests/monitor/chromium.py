@@ -11,14 +11,23 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 PATIENCE_SECONDS = 60.0
-LETTERS = {"\r": "Enter", "\t": "Tab"}
+_START = """
+import fcntl, os, sys
+here = [fcntl.fcntl(int(text), fcntl.F_DUPFD, 10) for text in sys.argv[1:3]]
+os.dup2(here[0], 3)
+os.dup2(here[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""It reads what it is asked from 3, and answers to 4."""
 
 
 class BrowserFailed(Exception):
@@ -45,9 +54,8 @@ class Chromium:
             *(["--no-sandbox"] if os.geteuid() == 0 else []),
             "about:blank",
         ]
-        shell = f'exec "$0" "$@" 3<&{to_it} 4>&{from_it}'
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", shell, program, *arguments],
+            [sys.executable, "-I", "-c", _START, str(to_it), str(from_it), program, *arguments],
             pass_fds=(to_it, from_it),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -63,9 +71,15 @@ class Chromium:
         self._events: list[dict[str, Any]] = []
         self._changed = threading.Condition()
         self.complaints: list[str] = []
-        self.expected: tuple[str, ...] = ()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+        try:
+            self._open()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _open(self) -> None:
         target = self._call("Target.createTarget", url="about:blank", session="")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True, session="")["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network", "DOM"):
@@ -73,15 +87,11 @@ class Chromium:
 
     def stop(self) -> None:
         """End it, with all of its processes."""
-        try:
-            self._call("Browser.close", session="")
-            self._process.wait(10)
-        except (BrowserFailed, OSError, subprocess.TimeoutExpired):
-            pass
-        try:
+        with suppress(BrowserFailed, OSError, subprocess.TimeoutExpired):
+            self._call("Browser.close", session="", patience_seconds=5)
+            self._process.wait(5)
+        with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)  # its own group: it was started as a session leader
-        except ProcessLookupError:
-            pass
         self._process.wait()
         self._out.close()
         self._reader.join(10)
@@ -193,7 +203,13 @@ class Chromium:
             ):
                 raise BrowserFailed(f"no {name}")
 
-    def _call(self, method: str, session: str | None = None, **parameters: Any) -> Any:
+    def _call(
+        self,
+        method: str,
+        session: str | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+        **parameters: Any,
+    ) -> Any:
         self._number += 1
         number = self._number
         message: dict[str, Any] = {"id": number, "method": method, "params": parameters}
@@ -201,7 +217,7 @@ class Chromium:
             message["sessionId"] = self._session
         self._out.write(json.dumps(message).encode() + b"\0")
         with self._changed:
-            if not self._changed.wait_for(lambda: number in self._answers, PATIENCE_SECONDS):
+            if not self._changed.wait_for(lambda: number in self._answers, patience_seconds):
                 raise BrowserFailed(f"{method} was not answered")
             answer = self._answers.pop(number)
         if "error" in answer:

@@ -13,6 +13,7 @@ from lcc.monitor.live import Live, read_live
 from lcc.roles.qm.state import MACHINES_SHOWN, ORDERS_SHOWN, SAVE_SECONDS
 from lcc.storage.queue_state import saved_state
 from tests.conftest import LoggedErrors
+from tests.monitor.kit import STATE
 
 from .kit import NOW, FakeBotm, FakeUns, World, page, pages
 
@@ -52,6 +53,11 @@ def test_it_says_what_goes_on(world: World) -> None:
     order = now.fetching(bytes.fromhex(fetch.key))
     assert order is not None and order["machine"] == 3 and order["lease_left"] > 0
     assert now.fetching(bytes(20)) is None
+    # What the tests of the web monitor take for such a state has all that one has.
+    assert {name: set(state[name]) for name in ("counts", "results")} == {
+        name: set(STATE[name]) for name in ("counts", "results")
+    }
+    assert set(state) - {"time"} == set(STATE) and set(state["machines"][0]) == set(STATE["machines"][0])
     botm.finish_all(rounds=20)
     world.advance(SAVE_SECONDS)
     state = live(world).state

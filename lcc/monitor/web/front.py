@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from twisted.web.server import NOT_DONE_YET, Request
 
 from lcc.config import Config
-from lcc.domain.wording import duration, utc
+from lcc.domain.wording import duration, number, utc
 from lcc.errors import StoreUnavailable, entry_for
 from lcc.monitor.accounts import Session
 from lcc.monitor.drawing import short, size
@@ -29,6 +29,7 @@ from lcc.transport.http_server import BodyRequest, text_header
 _log = Logger()
 
 STALE = "This form was open for too long, or was not sent from this site: please send it again."
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?", re.ASCII).fullmatch
 _SECRET = re.compile(r"[0-9a-f]{32}", re.ASCII).fullmatch
 
 
@@ -65,14 +66,14 @@ class Front:
 
         Else a page of somebody whose name was made to lead here could read what is shown (DNS rebinding).
         """
-        text = text_header(request, "host") or ""
-        host = urlsplit(f"//{text}").hostname if re.fullmatch(r"[\w.:\[\]%-]+", text, re.ASCII) else None
+        match = _HOST(text_header(request, "host") or "")
+        host = "" if match is None else (match[1] or match[2]).lower()
         if not host:
             return False
         if host in self._hosts:
             return True
         try:
-            ip_address(host.partition("%")[0])  # an address is no name that could be made to lead elsewhere
+            ip_address(host)  # an address is no name that could be made to lead elsewhere
         except ValueError:
             return False
         return True
@@ -217,9 +218,10 @@ def _templates(monitor: Monitor) -> Environment:
         size=size,
         utc=lambda time: f"{utc(time)} UTC",
         ago=ago,
-        until=lambda time: f"in {duration(time - monitor.now())}",
+        until=lambda time: f"in {duration(time - monitor.now())}" if time > monitor.now() else "now",
         duration=duration,
         number=lambda value: f"{value:,}",
+        count=number,
         url=lambda text: quote(text, safe=""),
         delay=lambda delay: delay_text(delay, monitor.now()),
     )
