@@ -99,11 +99,9 @@ def _port_figures(ports: Sequence[PortService]) -> Iterator[Reading]:
     limited = [(port.setting, port.factory) for port in ports if isinstance(port.factory, LimitedFactory)]
     yield PORT_CONNECTIONS.by((name, factory.connections) for name, factory in limited)
     yield PORT_REFUSED.by((name, factory.refused) for name, factory in limited)
-    sites = [
-        (name, factory.wrappedFactory.counts)
-        for name, factory in limited
-        if isinstance(factory.wrappedFactory, GuardedSite)
-    ]
+    # Those of GuardedSite, which is not imported here: a process without any HTTP port does without twisted.web.
+    inner = [(name, factory.wrappedFactory) for name, factory in limited]
+    sites = [(name, factory.counts) for name, factory in inner if hasattr(factory, "counts")]
     yield HTTP_ANSWERS.by(
         ((name, status), count) for name, counts in sites for status, count in counts.by_status.items()
     )

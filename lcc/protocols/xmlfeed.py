@@ -47,7 +47,7 @@ _BOM = b"\xef\xbb\xbf"
 # Between two tries at plain elements expat gets so many bytes, and twice as many each time that they come to little.
 _STRETCH_BYTES = 128
 _STRETCH_BYTES_MAX = 65536
-_FEW = 8
+_FEW = 2
 
 
 @attrs.frozen
