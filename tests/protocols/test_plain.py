@@ -17,7 +17,7 @@ SPELLINGS = (
     PlainElements("u", [Plain("c", WORD, "'")]),
     PlainElements("v", [Plain("c", WORD, "'")]),
 )
-LIMITS = FeedLimits(document_bytes=3000, token_bytes=200, depth=3, value_chars=12, text_chars=20, name_count=12)
+LIMITS = FeedLimits(document_bytes=600, token_bytes=200, depth=3, value_chars=12, text_chars=20, name_count=12)
 
 
 def flat(events: list[Event]) -> list[Event]:
@@ -66,7 +66,7 @@ DOCUMENTS = {
     "lines": "<r><u/>\n" + f"{ONE}\n" * 10 + f"{ONE} {ONE}\r\n\r{ONE}\n  \n" * 3 + "</r>",
     "a fault behind lines": "<r><u/>\n" + f"{ONE}\n" * 10 + f"\r{ONE}  <oops></r>",
     "a fault in the same line": "<r><u/>" + f"{ONE}" * 10 + "<oops></r>",
-    "two spellings": "<r><u/><v c=''/>" + f"{ONE}<u c='x'/><v c=''/>" * 20 + "</r>",
+    "two spellings": "<r><u/><v c=''/>" + f"{ONE}<u c='x'/><v c=''/>" * 8 + "</r>",
     "others between": f"<r><u/>{ONE * 3}<note><u c='a'/></note>{ONE}<u c='a' m='&lt;'/>{ONE * 3}</r>",
     "deeper": f"<r><u/><s>{ONE}{ONE}</s>{ONE}</r>",
     "in a comment": f"<r><u/>{ONE}<!-- {ONE}{ONE} -->{ONE}</r>",
@@ -78,7 +78,7 @@ DOCUMENTS = {
     "text": f"<r><u/>{'t' * 15}{ONE}{'t' * 15}{ONE}{'t' * 15}</r>",
     "too much text": f"<r><u/>{'t' * 15}{'t' * 15}{ONE}</r>",
     "a document behind": f"<r><u/>{ONE * 3}</r>{ONE}<r>{ONE}</r>",
-    "too long": f"<r><u/>{ONE * 200}</r>",
+    "too long": f"<r><u/>{ONE * 30}</r>",
     "duplicates": f"<r><u/>{ONE}<u c='a' c='b'/>{ONE}</r>",
     "no UTF-8": f"<r><u/>{ONE}<u c='\udcff'/>{ONE}</r>",
     "umlauts": f"<r><u/>{ONE}<u c='ä'/>{ONE}<u c='a' m='b'/>ä{ONE}</r>",
