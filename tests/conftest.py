@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +62,14 @@ def logged_errors() -> Iterator[LoggedErrors]:
     if errors.events:
         texts = "\n\n".join(describe(event) for event in errors.events)
         pytest.fail(f"errors were logged:\n{texts}", pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """A role that a test builds in its own process sets one, for all that this process makes from then on."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="session")

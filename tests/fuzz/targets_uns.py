@@ -17,6 +17,7 @@ from lcc.protocols.cp_uns_server import init_rejected, set_accepted, set_rejecte
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import Absorbed, NewEpoch, Noted, Ping
 from lcc.provider.client import ProviderConversation, Request, Submission, Unreachable, provider_stream
+from lcc.roles.uns import plain
 from tests.fuzz.line import Line
 from tests.fuzz.target import HOSTILE, Target, check
 from tests.provider.scripted_uns import welcome
@@ -61,7 +62,7 @@ class Providers(Target):
     @classmethod
     def seeds(cls) -> list[bytes]:
         login = init(HOSTILE_PID, PASSWORD)
-        plain = f'<init xmlns="http://www.lococa.org/1.0"><provider id="7" passwd="{PASSWORD}"/></init>'
+        unprefixed = f'<init xmlns="http://www.lococa.org/1.0"><provider id="7" passwd="{PASSWORD}"/></init>'
         full = url("a", 'm="text/html" md5="0123456789abcdef0123456789abcdef" len="12" mtime="2024-01-02T03:04:05Z"')
         more = url(
             "b?x=1&amp;y=2", 'mimetype="text/plain" s="lang: en" hours="0-8,22-6" ifabsent="yes" outside="drop"'
@@ -75,7 +76,7 @@ class Providers(Target):
                 login + partial("a", "b", "c"),
                 '<?xml version="1.0" encoding="UTF-8"?>\n<!-- x -->\n' + login + mixed,
                 login + partial("a") + partial("b") + partial("c"),
-                plain + bare,
+                unprefixed + bare,
                 login + partial(*map(str, range(60)), kind="full"),
                 login,
                 init(HOSTILE_PID, "wrong"),
@@ -84,6 +85,7 @@ class Providers(Target):
         ]
 
     def __init__(self, home: Path) -> None:
+        plain.LONG_SET = 1  # short sets reach the way of plain elements, too
         self.world = _World(home, failed_logins=50)
         self.clock = self.world.clock
         stored = StoredError(1, 404, "not found", "http://site.example/x", '["c","x"]', 0)

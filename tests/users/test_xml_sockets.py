@@ -53,7 +53,7 @@ def xml_port(api: Api) -> PortService:
 
 
 def connections(api: Api) -> int:
-    factory: Any = xml_port(api)._factory
+    factory: Any = xml_port(api).factory
     return len(factory.protocols)
 
 
