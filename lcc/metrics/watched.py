@@ -94,7 +94,6 @@ def _ports_open(role: Watched) -> Iterator[Condition]:
 def _port_figures(ports: Sequence[PortService]) -> Iterator[Reading]:
     yield PORT_OPEN.by((port.setting, port.is_open) for port in ports)
     # Late: twisted.web is 2 MB that a robot without metrics has no use for.
-    from lcc.transport.http_server import GuardedSite
 
     limited = [(port.setting, port.factory) for port in ports if isinstance(port.factory, LimitedFactory)]
     yield PORT_CONNECTIONS.by((name, factory.connections) for name, factory in limited)
