@@ -26,7 +26,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from cache_fill import change_some, fill_cache, put_files
-from common import cpu_seconds_of, make_pages, nginx, spread, table
+from common import cpu_seconds_of, make_pages, nginx, scratch, spread, table
 
 from lcc.storage.content import AttemptFolder, ContentFolder
 from lcc.storage.durable import DurableCounter
@@ -295,8 +294,7 @@ def main(options: argparse.Namespace) -> None:
     """Measure the parts that are asked for and print their tables."""
     parts = set(options.parts.split(","))
     with ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lcc-bench-")))
-        work.chmod(0o755)
+        work = stack.enter_context(scratch())
         server = None if options.sqlite else stack.enter_context(PrivateMariaDb(durable=True))
         sites = {}
         if parts & {"rows", "since", "stalled"}:

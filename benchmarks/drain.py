@@ -14,12 +14,11 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from common import cpu_seconds_of_children, nginx, peer_python
+from common import cpu_seconds_of_children, nginx, peer_python, scratch
 from lcc_site import EVER_NEW, LccSite
 from queue_fill import fill, note_chores_done
 from rows import Row, add_options, give
@@ -99,20 +98,19 @@ def main() -> None:
     options = parser.parse_args()
     ours: list[dict[str, Any]] = []
     theirs: list[dict[str, float]] = []
-    with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
-        work = Path(folder)
-        work.chmod(0o755)
-        with nginx(work, work / "nginx", EVER_NEW) as port, database(work, options.sqlite) as fresh_url:
-            web = f"http://127.0.0.1:{port}/"
-            for run in range(options.runs):
-                found = run_lcc(
-                    work / f"lcc{run}", fresh_url(), web, options.providers, options.pages, options.robots
-                )
-                ours.append(found)
-                if not options.no_peer:
-                    place = work / f"peer{run}"
-                    theirs.append(run_scrapy(place, web, options.providers, options.peer_pages, options.robots))
-                print(f"run {run + 1}: {ours[-1]} {theirs[-1:]}", file=sys.stderr)
+    with (
+        scratch() as work,
+        nginx(work, work / "nginx", EVER_NEW) as port,
+        database(work, options.sqlite) as fresh_url,
+    ):
+        web = f"http://127.0.0.1:{port}/"
+        for run in range(options.runs):
+            found = run_lcc(work / f"lcc{run}", fresh_url(), web, options.providers, options.pages, options.robots)
+            ours.append(found)
+            if not options.no_peer:
+                place = work / f"peer{run}"
+                theirs.append(run_scrapy(place, web, options.providers, options.peer_pages, options.robots))
+            print(f"run {run + 1}: {ours[-1]} {theirs[-1:]}", file=sys.stderr)
     what = f"{options.providers:,} providers, {options.robots} robots, {'SQLite' if options.sqlite else 'MariaDB'}"
     peer = "" if options.no_peer else f"Scrapy, {options.robots} processes"
     give(

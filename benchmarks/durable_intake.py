@@ -21,14 +21,13 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from cache_fill import ROWS_AT_ONCE, cache_row
-from common import cpu_seconds_of, free_port, peak_memory_bytes, table
+from common import cpu_seconds_of, free_port, peak_memory_bytes, scratch, table
 from intake_provider import page, told
 from queue_fill import note_chores_done, opened
 from rows import Row, add_options, at_least, give
@@ -169,7 +168,7 @@ def main() -> None:
     options = parser.parse_args()
     rounds = []
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lcc-bench-")))
+        folder = stack.enter_context(scratch())
         server = None if options.sqlite else stack.enter_context(PrivateMariaDb(durable=True))
         for number in range(options.runs):
             url = f"sqlite:intake{number}.db" if server is None else server.new_database()

@@ -7,8 +7,8 @@ fetch at a time, all guards on, that writes each body to a file of its own and h
     python benchmarks/fetch_speed.py [--files 20000] [--size 10240] [--runs 5] [--folder DIR] [--profile]
                                      [--peers curl,aiohttp,scrapy]
 
-Needs ``nginx`` and ``curl``.  Each run writes into a fresh folder; nothing is left behind.
-Creating files on ext4 is slow for a while after a mass delete: wait between two runs, or use ``--folder /dev/shm``.
+Needs ``nginx`` and ``curl``.  Each run writes into a fresh folder; nothing is left behind.  ``--folder /dev/shm``
+leaves the disk out of it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ import os
 import pstats
 import random
 import resource
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from common import scratch
 from peers import AIOHTTP, CURL, SCRAPY, run_aiohttp, run_curl, run_scrapy
 from rows import Row, add_options, at_least, give
 from zope.interface import implementer
@@ -190,16 +189,12 @@ def main() -> None:
         base, folder = options.client
         client(base, folder, options.files, options.profile)
         return
-    root = Path(tempfile.mkdtemp(prefix="lcc-fetch-speed-", dir=options.folder))
-    try:
-        with web_server(root, options.files, options.size) as base:
-            if options.profile:
-                (root / "lcc").mkdir()
-                run_lcc(base, root / "lcc", options.files, True)
-                return
-            figures = in_turn(base, root, options)
-    finally:
-        shutil.rmtree(root)
+    with scratch(options.folder) as root, web_server(root, options.files, options.size) as base:
+        if options.profile:
+            (root / "lcc").mkdir()
+            run_lcc(base, root / "lcc", options.files, True)
+            return
+        figures = in_turn(base, root, options)
     give(options, rows(figures, options))
 
 

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import cpu_seconds_of, free_port, peak_memory_bytes, table
+from common import cpu_seconds_of, free_port, peak_memory_bytes, scratch, table
 
 from lcc.domain.keys import url_key
 from lcc.protocols.cp_uns_client import init
@@ -264,8 +264,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--urls", type=int, default=1_000_000)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
-        watch = run(Path(folder), options.urls)
+    with scratch() as folder:
+        watch = run(folder, options.urls)
     rows = [
         [
             phase,

@@ -13,13 +13,12 @@ from __future__ import annotations
 import argparse
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import cpu_seconds_of
+from common import cpu_seconds_of, scratch
 from lcc_site import PASSWORD, LccSite
 from rows import Row, add_options, give
 
@@ -130,11 +129,11 @@ def main() -> None:
     options = parser.parse_args()
     runs: list[dict[str, Any]] = []
     with (
-        tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder,
+        scratch() as folder,
         PrivateMariaDb(durable=True, log_mib=1024) as server,
     ):
         for number in range(options.runs):
-            runs.append(run(Path(folder) / f"lcc{number}", server, server.new_database(), options.urls))
+            runs.append(run(folder / f"lcc{number}", server, server.new_database(), options.urls))
             print(f"run {number + 1}: {runs[-1]}", file=sys.stderr)
     note, peer = f"sets of {options.urls:,} URLs", "LOAD DATA"
 

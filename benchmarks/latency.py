@@ -10,10 +10,9 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from common import nginx
+from common import nginx, scratch
 from lcc_site import EVER_NEW, LccSite
 from rows import Row, add_options, at_most, give
 from whole_chain import database
@@ -47,19 +46,20 @@ def main() -> None:
     add_options(parser)
     options = parser.parse_args()
     runs = []
-    with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
-        work = Path(folder)
-        work.chmod(0o755)
-        with nginx(work, work / "nginx", EVER_NEW) as port, database(work, options.sqlite) as fresh_url:
-            site = LccSite(work / "lcc", fresh_url())
-            site.add_providers({1: f"http://127.0.0.1:{port}/p1/"})
-            try:
-                site.start()
-                probed(site, work / "log", WARM_UP)
-                for _ in range(options.runs):
-                    runs.append(probed(site, work / "log", options.urls))
-            finally:
-                site.stop()
+    with (
+        scratch() as work,
+        nginx(work, work / "nginx", EVER_NEW) as port,
+        database(work, options.sqlite) as fresh_url,
+    ):
+        site = LccSite(work / "lcc", fresh_url())
+        site.add_providers({1: f"http://127.0.0.1:{port}/p1/"})
+        try:
+            site.start()
+            probed(site, work / "log", WARM_UP)
+            for _ in range(options.runs):
+                runs.append(probed(site, work / "log", options.urls))
+        finally:
+            site.stop()
     on = "SQLite" if options.sqlite else "MariaDB"
     whole = [[told + fetched for told, fetched in run] for run in runs]
     after = [[fetched for _, fetched in run] for run in runs]

@@ -13,14 +13,13 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from hashlib import md5
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from common import cpu_seconds_of, cpu_seconds_of_children, make_pages, peak_memory_bytes
+from common import cpu_seconds_of, cpu_seconds_of_children, make_pages, peak_memory_bytes, scratch
 from rows import Row, add_options, give
 
 from lcc.config import DatabaseConfig
@@ -120,10 +119,10 @@ def main() -> None:
     parser.add_argument("--file-bytes", type=int, default=10_240)
     add_options(parser)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        home = Path(temporary)
+    with scratch() as temporary:
+        home = temporary
         fill(home, options.files, options.file_bytes)
-        output = Path(temporary) / "out"
+        output = temporary / "out"
         output.mkdir()
         server = Server(home)
         results: dict[str, list[dict[str, Any]]] = {}

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from pathlib import Path
 from random import Random
 
+from common import scratch
 from growth.simulation import done_at_once
 from queue_fill import queue_row
 from rows import Row, add_options, at_least, give
@@ -113,12 +113,12 @@ def main() -> None:
     options = parser.parse_args()
     runs = []
     with (
-        tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder,
+        scratch() as folder,
         PrivateMariaDb(durable=True, log_mib=1024) as server,
     ):
-        run(server, Path(folder), options.batch * 5, options.batch)  # warms up
+        run(server, folder, options.batch * 5, options.batch)  # warms up
         for _ in range(options.runs):
-            runs.append(run(server, Path(folder), options.rows, options.batch))
+            runs.append(run(server, folder, options.rows, options.batch))
             print(" ".join(f"{name} {rate:.0f}/s" for name, rate in runs[-1].items()), file=sys.stderr)
     note, loaded = f"{options.rows:,} rows, {options.batch} a transaction", [each["load"] for each in runs]
     give(

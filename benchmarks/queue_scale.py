@@ -19,13 +19,12 @@ import argparse
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from common import cpu_seconds_of, peak_memory_bytes, table
+from common import cpu_seconds_of, peak_memory_bytes, scratch, table
 from queue_fill import fill, note_chores_done
 from rows import Row, add_options, at_most, give
 from twisted.internet import reactor
@@ -201,8 +200,7 @@ class Site:
 async def main(_reactor: Any, options: argparse.Namespace) -> None:
     """Measure both sizes in turn and print the ratio."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lcc-bench-")))
-        folder.chmod(0o755)
+        folder = stack.enter_context(scratch())
         sites = []
         for name in ("small", "large"):
             server = None if options.sqlite else stack.enter_context(PrivateMariaDb(durable=True))

@@ -12,14 +12,13 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from common import cpu_seconds_of, spread, table
+from common import cpu_seconds_of, scratch, spread, table
 from rows import Row, add_options, give
 
 HOST = "127.0.0.1"
@@ -128,12 +127,12 @@ def main() -> None:
         return
     from lcc.admin.authority import Authority
 
-    with tempfile.TemporaryDirectory() as temporary:
+    with scratch() as temporary:
         now = datetime.now(UTC)
-        authority = Authority.create(Path(temporary) / "ca", "bench", 10, now)
+        authority = Authority.create(temporary / "ca", "bench", 10, now)
         for role in ("public", "qm", "uns"):
             authority.add([HOST], role, 5, now)
-        folder = Path(temporary) / "ca" / HOST
+        folder = temporary / "ca" / HOST
         server = subprocess.Popen(
             [sys.executable, __file__, "--serve", str(folder)], stdout=subprocess.PIPE, text=True
         )

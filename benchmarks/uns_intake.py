@@ -13,14 +13,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from common import peak_memory_bytes
+from common import peak_memory_bytes, scratch
 from rows import Row, add_options, at_least, at_most, give
 
 PIECE_BYTES = 65536
@@ -145,12 +144,12 @@ def main() -> None:
         print(json.dumps({**result, "peak_mb": peak_memory_bytes(os.getpid()) / 1e6}))
         return
     results: dict[str, list[dict[str, Any]]] = {"expat": [], "uns": []}
-    with tempfile.TemporaryDirectory() as temporary:
-        path = Path(temporary) / "set.xml"
+    with scratch() as temporary:
+        path = temporary / "set.xml"
         write_set(path, options.urls, options.odd)
         for number in range(options.runs):
             for kind, found in results.items():
-                found.append(run(kind, path, Path(temporary) / f"spool{number}"))
+                found.append(run(kind, path, temporary / f"spool{number}"))
                 assert found[-1]["urls"] == options.urls, found[-1]
     rates = {kind: [result["urls"] / result["seconds"] for result in found] for kind, found in results.items()}
     odd = f", {options.odd:.0%} not plain" if options.odd else ""

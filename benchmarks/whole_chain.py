@@ -14,7 +14,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from common import (
     make_pages,
     nginx,
     peak_memory_bytes,
+    scratch,
     spread,
     table,
 )
@@ -138,9 +138,7 @@ def main() -> None:
     pages = options.pages // options.providers
     chain: list[dict[str, Any]] = []
     peers: dict[str, list[dict[str, float]]] = {"curl": [], "Scrapy": []}
-    with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
-        work = Path(folder)
-        work.chmod(0o755)
+    with scratch() as work:
         make_pages(work / "www", options.providers, pages)
         with nginx(work / "www", work / "nginx") as site, database(work, options.sqlite) as fresh_url:
             urls = [

@@ -14,12 +14,11 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from common import table
+from common import scratch, table
 from plot import draw
 from rows import Row, loaded, shown
 from suite.versions import commit, machine
@@ -49,8 +48,8 @@ class Curves:
         :param runs: how often; 0: as often as the plan says.
         :raises subprocess.SubprocessError: it failed.
         """
-        with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
-            kept = Path(folder) / "rows.json"
+        with scratch() as folder:
+            kept = folder / "rows.json"
             script = self._benchmarks / f"{point.script}.py"
             command = [sys.executable, str(script), *point.arguments.split(), "--runs", str(runs or point.runs)]
             subprocess.run([*command, "--json", str(kept)], check=True, stdout=sys.stderr, timeout=HOURS_MAX * 3600)

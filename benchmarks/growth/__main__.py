@@ -17,7 +17,6 @@ import json
 import math
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from random import Random
 from typing import Any
 
 import attrs
-from common import table
+from common import scratch, table
 from suite.versions import commit, machine
 
 from growth.model import Assumptions, Costs, needs
@@ -181,14 +180,14 @@ def main() -> None:
     measured = commit()
     model = modelled(options.figures)
     if not options.model:
-        with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
+        with scratch() as folder:
             urls, small = options.urls, options.urls // SMALLER
             providers = max(10, urls // URLS_OF_A_PROVIDER)
             per_hour = urls * changes_per_day() / HOURS
             hours = max(2 * HOURS, math.ceil(options.changes / per_hour))
             often = (ChangeClass(100, small / (per_hour * HOURS)),)
             for world in (World(small, providers, often), World(urls, providers)):
-                place = Path(folder) / str(world.urls)
+                place = folder / str(world.urls)
                 found.append(simulate(place, options.sqlite, world, per_hour, hours))
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "growth.json").write_text(json.dumps(found, indent=1))

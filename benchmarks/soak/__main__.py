@@ -17,12 +17,11 @@ import argparse
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import attrs
-from common import nginx, table
+from common import nginx, scratch, table
 from lcc_site import EVER_NEW, LccSite
 from plot import draw
 from queue_fill import opened
@@ -189,21 +188,22 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=BUILD, help="folder for the picture and the figures")
     options = parser.parse_args()
     plan = Plan.slice(options.slice) if options.slice else Plan(options.minutes)
-    with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
-        work = Path(folder)
-        work.chmod(0o755)
-        with nginx(work, work / "nginx", EVER_NEW) as port, database(work, options.sqlite) as fresh_url:
-            web = f"http://127.0.0.1:{port}/"
-            rate = options.rate or measured_rate(work / "measured", fresh_url(), web, plan.pages)
-            print(f"measured: {rate:.0f} pages/s", file=sys.stderr)
-            site = LccSite(work / "lcc", fresh_url(), plan.settings(rate))
-            site.add_providers({pid: f"{web}p{pid}/" for pid in range(1, PROVIDERS + PROBES + 1)})
-            try:
-                site.start()
-                soak = Soak(site, web, work, plan, rate)
-                soak.run()
-            finally:
-                site.stop()
+    with (
+        scratch() as work,
+        nginx(work, work / "nginx", EVER_NEW) as port,
+        database(work, options.sqlite) as fresh_url,
+    ):
+        web = f"http://127.0.0.1:{port}/"
+        rate = options.rate or measured_rate(work / "measured", fresh_url(), web, plan.pages)
+        print(f"measured: {rate:.0f} pages/s", file=sys.stderr)
+        site = LccSite(work / "lcc", fresh_url(), plan.settings(rate))
+        site.add_providers({pid: f"{web}p{pid}/" for pid in range(1, PROVIDERS + PROBES + 1)})
+        try:
+            site.start()
+            soak = Soak(site, web, work, plan, rate)
+            soak.run()
+        finally:
+            site.stop()
     report(soak, rate, plan, options.out)
     sys.exit(0 if all(finding.kept for finding in soak.findings) else 1)
 

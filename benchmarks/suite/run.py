@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import table
+from common import scratch, table
 from rows import HEADS, loaded
 
 from suite.plan import Step
@@ -102,8 +101,8 @@ class Suite:
         load = os.getloadavg()[0]
         begun = time.monotonic()
         print(f"{step.name}: {script.name} {' '.join(arguments)} …", file=sys.stderr)
-        with tempfile.TemporaryDirectory(prefix="lcc-bench-") as folder:
-            kept = Path(folder) / "rows.json"
+        with scratch() as folder:
+            kept = folder / "rows.json"
             command = [sys.executable, str(script), *arguments, "--json", str(kept)]
             subprocess.run(command, check=True, stdout=sys.stderr, timeout=STEP_SECONDS_MAX)
             rows = loaded(kept.read_text())

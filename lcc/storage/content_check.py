@@ -77,8 +77,13 @@ def _leaf(path: Path, name: str, strays: list[str]) -> Leaf:
 def attempts(folder: Path, strays: list[str]) -> list[str]:
     """The attempts that are there, as they are named in orders (parameters as of :func:`leaves`)."""
     found: list[str] = []
-    for name in _names(folder / ATTEMPTS):
-        (found if is_attempt(name) else strays).append(f"{ATTEMPTS}/{name}")
+    for lower in _names(folder / ATTEMPTS):
+        path = f"{ATTEMPTS}/{lower}"
+        if not _LOWER.fullmatch(lower) or not (folder / path).is_dir():
+            strays.append(path)
+            continue
+        for name in _names(folder / path):
+            (found if is_attempt(f"{path}/{name}") else strays).append(f"{path}/{name}")
     return found
 
 

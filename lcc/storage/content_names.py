@@ -6,9 +6,10 @@ import re
 
 ATTEMPTS = "attempts"
 FOLDER_FILES = 1024
-"""Content files in one folder."""
+"""Content files in one folder; attempts of as many files have a folder together, too."""
+ATTEMPT_FOLDERS = 1024
 
-_ATTEMPT = re.compile(r"([0-9a-f]{12,16})\.([0-9]{1,9})", re.ASCII)
+_ATTEMPT = re.compile(rf"{ATTEMPTS}/[0-9a-f]{{3}}/([0-9a-f]{{12,16}})\.([0-9]{{1,9}})", re.ASCII)
 _FILE = re.compile(r"([0-9a-f]{7,11})/([0-9a-f]{3})/([0-9a-f]{12,16})", re.ASCII)
 
 
@@ -19,7 +20,7 @@ def content_path(file_id: int) -> str:
 
 def attempt_path(file_id: int, attempt: int) -> str:
     """Path of the file that this attempt writes."""
-    return f"{ATTEMPTS}/{file_id:012x}.{attempt}"
+    return f"{ATTEMPTS}/{file_id // FOLDER_FILES % ATTEMPT_FOLDERS:03x}/{file_id:012x}.{attempt}"
 
 
 def file_of_path(path: str) -> int | None:
@@ -31,6 +32,7 @@ def file_of_path(path: str) -> int | None:
     return file_id if content_path(file_id) == path else None
 
 
-def is_attempt(name: str) -> bool:
-    """Whether a file in the folder of attempts has a name that one has."""
-    return _ATTEMPT.fullmatch(name) is not None
+def is_attempt(path: str) -> bool:
+    """Whether this is the path of an attempt, and it is where it belongs."""
+    match = _ATTEMPT.fullmatch(path)
+    return match is not None and attempt_path(int(match[1], 16), int(match[2])) == path

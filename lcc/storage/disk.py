@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 from collections.abc import Iterator
+from fcntl import ioctl
 from os import PathLike
 from typing import BinaryIO
 
@@ -46,6 +48,13 @@ class FileReader:
     def close(self) -> None:
         """Close it; it must not be read any longer."""
         os.close(self._descriptor)
+
+
+_FLAGS = struct.Struct("l")
+_GET_FLAGS = 2 << 30 | _FLAGS.size << 16 | ord("f") << 8 | 1
+_SET_FLAGS = 1 << 30 | _FLAGS.size << 16 | ord("f") << 8 | 2
+_TOP_OF_FOLDERS = 0x00020000
+"""Linux, FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_TOPDIR_FL: ioctl_iflags(2)."""
 
 
 @attrs.frozen
@@ -92,6 +101,26 @@ class Disk:
             for entry in entries:
                 if entry.is_file(follow_symlinks=False):
                     yield entry.name, entry.stat(follow_symlinks=False).st_size
+
+    def folders(self, folder: AnyPath) -> list[str]:
+        """The names of the folders in a folder, sorted; symbolic links are none."""
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+
+    def spread(self, folder: AnyPath) -> bool:
+        """Ask that folders made in this one from now on lie far from each other (ext4: ``chattr +T``).
+
+        :returns: False: the file system knows nothing of it, and does as it likes.
+        """
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            (flags,) = _FLAGS.unpack(ioctl(descriptor, _GET_FLAGS, _FLAGS.pack(0)))
+            ioctl(descriptor, _SET_FLAGS, _FLAGS.pack(flags | _TOP_OF_FOLDERS))
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
 
     def space(self, folder: AnyPath) -> Space:
         """What the file system with this folder has left."""

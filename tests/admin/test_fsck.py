@@ -58,6 +58,7 @@ class Machine:
 
     def attempt(self, name: str) -> Path:
         path = self.folder / "attempts" / name
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"part")
         return path
 
@@ -120,7 +121,7 @@ def test_each_fault_is_found_where_it_is(machine: Machine) -> None:
         folder.rmdir()  # a gap: rows without any folder
     machine.write(3, b"nobody's")
     machine.write(9999, b"nobody's")
-    machine.attempt("00000000000b.1")
+    machine.attempt("000/00000000000b.1")
     expected = [
         ("leftover", None),
         ("length", 2),
@@ -138,7 +139,15 @@ def test_each_fault_is_found_where_it_is(machine: Machine) -> None:
 
 def test_what_does_not_belong_there_is_named(machine: Machine) -> None:
     machine.fill(5)
-    for name in ("README", "zzz/000/x", "0000000/README", "0000000/000/5", "attempts/x", "0000000/001/000000000007"):
+    for name in (
+        "README",
+        "zzz/000/x",
+        "0000000/README",
+        "0000000/000/5",
+        "attempts/x",
+        "attempts/001/000000000008.1",
+        "0000000/001/000000000007",
+    ):
         path = machine.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -151,6 +160,7 @@ def test_what_does_not_belong_there_is_named(machine: Machine) -> None:
         "0000000/001/000000000007",
         "0000000/README",
         "README",
+        "attempts/001/000000000008.1",
         "attempts/x",
         "zzz",
     ]
@@ -170,8 +180,8 @@ def test_a_counter_that_has_gone_back(machine: Machine) -> None:
 def test_a_result_that_is_not_recorded_yet(machine: Machine) -> None:
     machine.write(7, b"new")
     machine.held.add(7)
-    machine.attempt("000000000008.1")
-    machine.attempts.add("attempts/000000000008.1")
+    machine.attempt("000/000000000008.1")
+    machine.attempts.add("attempts/000/000000000008.1")
     assert machine.kinds() == []
 
 
@@ -261,7 +271,7 @@ def test_content_that_goes_while_other_content_is_read(machine: Machine) -> None
 
 def test_without_the_botms_word_nothing_is_an_orphan(machine: Machine) -> None:
     machine.write(7, b"x")
-    machine.attempt("00000000000b.1")
+    machine.attempt("000/00000000000b.1")
     machine.settled = False
     check = machine.check()
     assert [each.kind for each in check.run()] == ["leftover", "undecided"]
@@ -321,7 +331,7 @@ def test_it_repairs_what_can_be_repaired(machine: Machine, command: Command, mon
         (machine.folder / content_path(file)).unlink()
     machine.write(4, b"CONTENT 4")
     machine.write(5, b"")
-    orphan, leftover = machine.write(50, b"x"), machine.attempt("00000000000b.1")
+    orphan, leftover = machine.write(50, b"x"), machine.attempt("000/00000000000b.1")
     found = command.json(code=1)
     assert [row["kind"] for row in found[:-1]] == ["leftover", *["missing"] * 3, "hash", "length", "orphan"]
     assert {row["done"] for row in found[:-1]} == {""} and orphan.exists() and leftover.exists()

@@ -217,7 +217,7 @@ class OrdersAtBot(_World):
         self.world = World()
         self.clock = self.world.clock
         self._number = 100
-        (home / ATTEMPTS).mkdir()
+        (home / ATTEMPTS / "000").mkdir(parents=True)
         self.fetcher = ScriptedFetcher()
         fetchers = {"http": self.fetcher, "https": self.fetcher}
         self.robot = Robot("bot", 4, self.clock, fetchers, AttemptFolder(home).sink, "b1")
@@ -386,7 +386,7 @@ class Typed(_World):
         self.world = World()
         self.clock = self.world.clock
         self.fetcher = ScriptedFetcher()
-        (home / ATTEMPTS).mkdir()
+        (home / ATTEMPTS / "000").mkdir(parents=True)
         self._sinks = AttemptFolder(home)
         self.robot = ListeningRobot(self.clock, {"http": self.fetcher}, self._sink)
         self.factory = TypistFactory(self.robot)

@@ -24,7 +24,7 @@ class Bench(World):
 
     def __init__(self, path: Path, concurrency: int = 4, disk: Disk | None = None) -> None:
         super().__init__()
-        (path / ATTEMPTS).mkdir()
+        (path / ATTEMPTS / "000").mkdir(parents=True)
         self.path = path
         self.fetcher = ScriptedFetcher()
         fetchers = {"http": self.fetcher, "https": self.fetcher}
@@ -53,7 +53,7 @@ class Bench(World):
         self.settle()
 
     def files(self) -> list[str]:
-        return sorted(file.name for file in (self.path / ATTEMPTS).iterdir())
+        return sorted(path.name for path in (self.path / ATTEMPTS).rglob("*") if path.is_file())
 
     @property
     def urls(self) -> list[str]:

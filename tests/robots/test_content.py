@@ -3,6 +3,8 @@
 import errno
 import hashlib
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ IDS = st.integers(0, 2**47)
 def open_folder(path: Path, disk: Disk | None = None, block: int = 10) -> ContentFolder:
     folder = ContentFolder(path, lambda file: DurableCounter(file, block), disk or Disk())
     folder.open()
+    (path / ATTEMPTS / "000").mkdir(exist_ok=True)
     return folder
 
 
@@ -108,17 +111,37 @@ def test_a_missing_attempt_is_an_error(tmp_path: Path) -> None:
         "",
         "counter",
         "attempts/../counter",
-        "../attempts/000000000001.1",
-        "attempts/000000000001",
-        "attempts/000000000001.1/x",
-        "attempts/000000000001.1\n",
-        "/attempts/000000000001.1",
-        "attempts/00000000000g.1",
+        "../attempts/000/000000000001.1",
+        "attempts/000/000000000001",
+        "attempts/000/000000000001.1/x",
+        "attempts/000/000000000001.1\n",
+        "/attempts/000/000000000001.1",
+        "attempts/000/00000000000g.1",
+        "attempts/000000000001.1",
+        "attempts/001/000000000001.1",
+        "attempts/000/000000000400.1",
+        "attempts/000/000000000001.01",
     ],
 )
 def test_a_robot_writes_nothing_but_attempts(tmp_path: Path, name: str) -> None:
     with pytest.raises(OSError, match="names no attempt"):
         AttemptFolder(tmp_path).sink(name)
+
+
+def test_attempts_take_turns_in_folders_a_thousand_at_a_time(tmp_path: Path) -> None:
+    folder = open_folder(tmp_path)
+    folders = {folder.attempt(number, 1).rpartition("/")[0] for number in range(0, 1 << 21, 256)}
+    assert len(folders) == 1024
+    assert folder.attempt(0, 1).rpartition("/")[0] == folder.attempt(1023, 1).rpartition("/")[0] == "attempts/000"
+    assert folder.attempt(1024, 1) == "attempts/001/000000000400.1"
+
+
+def test_folders_of_attempts_are_spread_where_the_file_system_can(tmp_path: Path) -> None:
+    open_folder(tmp_path)
+    if shutil.which("lsattr") is None or not Disk().spread(tmp_path):
+        pytest.skip("no lsattr, or a file system without such flags")
+    shown = subprocess.run(["lsattr", "-d", tmp_path / ATTEMPTS], capture_output=True, text=True, check=True).stdout
+    assert "T" in shown.split()[0]
 
 
 def test_an_attempt_never_follows_a_link_and_never_overwrites(tmp_path: Path) -> None:

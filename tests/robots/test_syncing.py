@@ -192,11 +192,11 @@ def test_a_folder_that_was_lost_gives_new_names_only(bench: Bench, logged_errors
     bot, _ = bench.bot(1)
     bench.say(qm, Names(5000), fetch_order(1))
     (fetch,) = bot.of(Fetch)
-    assert fetch.attempt == "attempts/000000001388.1"
+    assert fetch.attempt == "attempts/004/000000001388.1"
     assert (bench.path / "counter").read_text() == "5100\n"
     assert logged_errors.flush("lcc-admin fsck --repair")
     # It is behind what it has given out by now: nothing happens.
     bench.say(qm, Names(50), fetch_order(2))
     logged_errors.flush("lcc-admin fsck --repair")
     bench.finish(bot, fetch)
-    assert bot.of(Fetch)[1].attempt == "attempts/000000001389.1"
+    assert bot.of(Fetch)[1].attempt == "attempts/004/000000001389.1"

@@ -8,6 +8,7 @@ import pytest
 
 from lcc.errors import CODES
 from lcc.protocols.work import Done, Fetch
+from lcc.storage.content_names import attempt_path
 
 from .bench import Bench
 from .test_bot import Bench as RobotBench
@@ -22,7 +23,7 @@ def conditional(number: int, **more: Any) -> Fetch:
 
 
 def order(bench: RobotBench, fetch: Fetch) -> None:
-    bench.botm.say(attrs.evolve(fetch, attempt="attempts/000000000001.1"))
+    bench.botm.say(attrs.evolve(fetch, attempt=attempt_path(1, 1)))
     bench.settle()
 
 

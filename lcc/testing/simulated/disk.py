@@ -306,6 +306,16 @@ class SimulatedDisk(Disk):
             if posixpath.dirname(path) == where:
                 yield posixpath.basename(path), len(file.data)
 
+    def folders(self, folder: AnyPath) -> list[str]:
+        where = self._path(folder)
+        if where not in self._folders:
+            raise _fault(errno.ENOENT, where)
+        found = (path for path in self._folders if path != where and posixpath.dirname(path) == where)
+        return sorted(posixpath.basename(path) for path in found)
+
+    def spread(self, folder: AnyPath) -> bool:
+        return False
+
     def space(self, folder: AnyPath) -> Space:
         if self._path(folder) not in self._folders:
             raise _fault(errno.ENOENT, self._path(folder))
