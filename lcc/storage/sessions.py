@@ -51,6 +51,8 @@ class SessionStore:
         return DeferredList(ends).addCallback(lambda _: None)
 
     def open_session(self, pid: int, ip: str, now: int) -> Deferred[Session]:
+        if self.main is self.database:
+            return self.database.write(lambda txn: count_session(txn, pid, ip, now, newest_absorbed(txn, pid)))
         newest = self.main.interact(newest_absorbed, pid)
         return newest.addCallback(lambda least: self.database.write(count_session, pid, ip, now, least))
 

@@ -251,9 +251,15 @@ class Session:
         uns.throttle.passed(init.pid, now, self.place.party)
         if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")
-        session = await uns.ask(uns.sessions.open_session(provider.pid, self._address, uns.now()))
         full_sets = uns.full_sets.view(provider.pid)
-        status = await uns.ask(uns.providers.status(provider.pid, uns.settings.errors_shown))
+        counting = uns.ask(uns.sessions.open_session(provider.pid, self._address, uns.now()))
+        reading = uns.ask(uns.providers.status(provider.pid, uns.settings.errors_shown))
+        try:
+            session = await counting
+        except BaseException:
+            reading.addErrback(lambda _: None)
+            raise
+        status = await reading
         if self._closed:
             return
         if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
