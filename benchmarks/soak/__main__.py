@@ -2,10 +2,10 @@
 
 ``PYTHONPATH=benchmarks python -m soak --minutes 20 [--sqlite]`` (``make soak MINUTES=20``; --slice 30 is one of
 seconds, for a test).  Every role is a process of its own; nginx answers each fetch with another page.  First the
-rate is measured: some thousand pages, told at once.  Then 32 providers tell, each of them once a second, of half as
-many pages; four more tell of single pages, 20 a second, whose way to the cache is timed.  Then all tell ten times
-as much, far over what can be fetched: the limits of the queue and the spool, which are set low, are reached.  When
-they have ended the backlog has to drain; then half the rate again for a minute.
+rate is measured: some thousand pages, told at once, and again when they have changed.  Then 32 providers tell, each
+of them once a second, of half as many pages; four more tell of single pages, 20 a second, whose way to the cache is
+timed.  Then all tell ten times as much, far over what can be fetched: the limits of the queue and the spool, which
+are set low, are reached.  When they have ended the backlog has to drain; then half the rate again for a minute.
 
 Prints a verdict for each promise; exit code 1: one of them was not kept.  Writes build/soak.svg, .md and
 .json.
@@ -160,22 +160,30 @@ class Soak:
 
 
 def measured_rate(folder: Path, database_url: str | None, web: str, pages: int) -> float:
-    """Pages a second that this machine does, on an LCC of its own."""
-    site = LccSite(folder, database_url)
+    """Pages a second that this machine does, on an LCC of its own: all of them once, then all of them changed, which
+    counts.  A page that is replaced costs more than a new one: its old file is to be removed."""
+    site = LccSite(folder, database_url, {"qm": {"delete_grace": 1}})
     site.add_providers({pid: f"{web}p{pid}/" for pid in range(1, PROVIDERS + 1)})
     try:
         site.start()
-        begun = time.monotonic()
-        load = [sys.executable, HERE / "load.py", str(site.port), web, str(PROVIDERS), str(pages), "1", str(pages)]
-        subprocess.run([*load, folder / "sent"], check=True)
-        total = sum(each.count for each in read_sent(folder / "sent") if each.code == 0)
-        while site.changes() < total:
-            if time.monotonic() - begun > 600:
-                raise SystemExit(f"only {site.changes()} of {total} pages in 600 s")
-            time.sleep(0.05)
-        return total / (time.monotonic() - begun)
+        _fetched_in(site, folder / "sent-new", web, pages)
+        seconds, fetched = _fetched_in(site, folder / "sent-changed", web, pages)
+        return fetched / seconds
     finally:
         site.stop()
+
+
+def _fetched_in(site: LccSite, sent: Path, web: str, pages: int) -> tuple[float, int]:
+    """Tell of so many pages at once; the seconds until all are fetched, and how many they are."""
+    begun, before = time.monotonic(), site.changes()
+    load = [sys.executable, HERE / "load.py", str(site.port), web, str(PROVIDERS), str(pages), "1", str(pages)]
+    subprocess.run([*load, sent], check=True)
+    total = sum(each.count for each in read_sent(sent) if each.code == 0)
+    while site.changes() < before + total:
+        if time.monotonic() - begun > 600:
+            raise SystemExit(f"only {site.changes() - before} of {total} pages in 600 s")
+        time.sleep(0.05)
+    return time.monotonic() - begun, total
 
 
 def main() -> None:
