@@ -26,6 +26,8 @@ from lcc.storage.queue_state import saved_state
 from lcc.storage.spool import spool_room
 
 TOP = 5
+ROBOTS = 8
+"""Of a machine."""
 LIMIT = 100_000
 
 
@@ -153,6 +155,7 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
         if machine["connected"] and machine.get("trouble"):
             robots = "no room for content"
         yield "BOT-M", f"{_who(machine)}: {stands}, {robots}, {number(machine['orders'], 'order')} out"
+        yield from _robots(machine)
         if machine["connected"] and machine.get("trouble"):
             yield "", machine["trouble"]
         if machine.get("paused"):
@@ -168,6 +171,16 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
     rates = state["rates"]
     if rates:
         yield "rates", f"{rates['results_recorded']:g} fetches/s, {rates['sets_answered']:g} sets/s"
+
+
+def _robots(machine: dict[str, Any]) -> Lines:
+    robots = machine.get("robots", ())
+    for each in robots[:ROBOTS]:
+        paused = ", PAUSED" if each["paused"] else ""
+        yield "", f"robot {each['name']}: {each['busy']} of {each['capacity']:,} fetches{paused}"
+    further = machine.get("robots_count", 0) - len(robots[:ROBOTS])
+    if robots and further > 0:
+        yield "", f"and {number(further, 'more robot')}"
 
 
 def _who(machine: dict[str, Any]) -> str:

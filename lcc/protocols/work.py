@@ -12,6 +12,7 @@ The lower end connects to the upper one.  Each end opens one root element whose 
           <intact …/>       files up to this one were verified (to BOT-Ms)
     up    <running …/>* <ready/>    once, first: what is still being fetched from before
           <capacity …/>     how many fetches may be outstanding, whenever it changes
+          <robots …/>       which robots there are and how busy, for people (from BOT-Ms)
           <done …/>         how a fetch ended
           <deleted …/>      the file of this delete order is gone
           <checked …/>      whether a file is as it must be
@@ -19,11 +20,36 @@ The lower end connects to the upper one.  Each end opens one root element whose 
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import attrs
 
 from lcc.errors import StreamError
-from lcc.protocols.flat import ID_MAX, Flat, Vocabulary
+from lcc.protocols.flat import ID_MAX, NUMBER_MAX, Flat, Vocabulary
 from lcc.protocols.hello import Hello
+
+ROBOTS_TOLD = 100
+"""Robots that one message names."""
+ROBOT_CHARS = 100
+"""Of a robot's name there."""
+
+
+class Robot(NamedTuple):
+    """A robot, as its BOT-M tells of it.
+
+    :ivar capacity: fetches at once; 0 while it is paused.
+    :ivar busy: fetches that it has.
+    """
+
+    name: str
+    capacity: int
+    busy: int
+    paused: bool
+
+
+_ROBOT = (str, int, int, bool)
 
 
 @attrs.frozen(slots=False)  # half of the time to make one
@@ -162,6 +188,47 @@ class Capacity(Flat):
     paused: str = ""
 
 
+@attrs.frozen
+class Robots(Flat):
+    """Which robots are connected to a BOT-M, and how busy they are, for people; told at most every few seconds.
+
+    :ivar count: all that there are.
+    :ivar told: the first :data:`ROBOTS_TOLD` of them, by name: JSON, a list of ``[name, fetches at once, fetches that
+        it has, paused]``.
+    """
+
+    TAG = "robots"
+    count: int
+    told: str
+
+    @classmethod
+    def telling(cls, robots: Iterable[Robot]) -> Robots:
+        """The message that says this."""
+        listed = sorted(robots)
+        return cls(len(listed), json.dumps(listed[:ROBOTS_TOLD], separators=(",", ":"), ensure_ascii=False))
+
+    @property
+    def robots(self) -> tuple[Robot, ...]:
+        """What it says.
+
+        :raises StreamError: that makes no sense.
+        """
+        try:
+            listed = json.loads(self.told)
+            found = [Robot(*each) for each in listed]
+            if (
+                type(listed) is not list
+                or len(found) > ROBOTS_TOLD
+                or any(tuple(map(type, each)) != _ROBOT for each in found)
+            ):
+                raise ValueError
+            if any(max(abs(each.capacity), abs(each.busy)) > NUMBER_MAX for each in found):
+                raise ValueError
+        except (ValueError, TypeError, RecursionError):
+            raise StreamError("syntax", f"<{self.TAG}> with told={self.told[:80]!r}") from None
+        return tuple(Robot(each.name[:ROBOT_CHARS], *each[1:]) for each in found)
+
+
 @attrs.frozen(slots=False)  # half of the time to make one
 class Done(Flat):
     """The end of a fetch; the fields are those of :class:`lcc.model.FetchResult`.
@@ -251,7 +318,7 @@ class Drop(Flat):
 
 
 DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Names, Settled, Verify, Intact, Drop, Ping)
-UP = Vocabulary(Running, Ready, Capacity, Done, Deleted, Checked, MachineHello, Gone, Ping)
+UP = Vocabulary(Running, Ready, Capacity, Robots, Done, Deleted, Checked, MachineHello, Gone, Ping)
 
 
 def addressed(message: Flat, machine: int) -> str:

@@ -32,6 +32,11 @@ STATE: dict[str, Any] = IDLE | {
             "ready": True,
             "capacity": 8,
             "orders": 3,
+            "robots_count": 20,
+            "robots": [
+                {"name": f"bot{number}", "capacity": 2, "busy": number % 2, "paused": number == 2}
+                for number in range(10)
+            ],
         }
     ],
     "orders_out": 3,

@@ -37,6 +37,8 @@ MACHINE = {
     "trouble": "",
     "paused": "",
     "orders": 3,
+    "robots_count": 1,
+    "robots": [{"name": "bot", "capacity": 32, "busy": 3, "paused": False}],
 }
 STATE: dict[str, Any] = {
     "run": 1,

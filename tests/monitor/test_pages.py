@@ -129,6 +129,31 @@ async def test_machines(watch: Watch) -> None:
     assert "The BOT-M of machine 2 is away" in reply.text("sentence")
 
 
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_robots_and_how_busy_they_are(watch: Watch) -> None:
+    robots = [
+        {"name": f"{CANARY}{number}", "capacity": 4, "busy": number, "paused": number == 2} for number in range(4)
+    ]
+    many = [{"name": f"many{number}", "capacity": 1, "busy": 0, "paused": False} for number in range(40)]
+    machine = STATE["machines"][0]
+    watch.says(
+        machines=[
+            machine | {"robots": robots, "robots_count": 4},
+            machine | {"machine": 2, "robots": many, "robots_count": 90},
+        ]
+    )
+    await watch.look()
+    browser = await watch.visitor()
+    first, machines = await browser.get("/"), await browser.get("/machines")
+    for reply in (first, machines):
+        page = check_page(reply)
+        rows = [" ".join("".join(row.itertext()).split()) for row in page.xpath("//tr[contains(@class, 'robot')]")]
+        assert rows[:3] == [f"1 {CANARY}{number} robot{', paused' * (number == 2)} 4 {number}" for number in range(3)]
+    assert "many4" in words(first) and "many5" not in words(first) and "and 85 more robots" in words(first)
+    assert "many39" in words(machines) and "and 50 more robots" in words(machines)
+
+
 @pytest_twisted.ensureDeferred
 async def test_providers_by_pages(watch: Watch) -> None:
     for number in range(120):
@@ -274,6 +299,24 @@ async def test_trying_again_at_a_provider(watch: Watch) -> None:
     gone = {"form": "", "pid": "99", "code": "0"}
     seal = reply.page.xpath("//input[@name='form']/@value")[0]
     check_page(await browser.post("/retry", gone | {"form": seal}), 404)
+
+
+@pytest_twisted.ensureDeferred
+async def test_numbers_that_are_too_great(watch: Watch) -> None:
+    browser = await watch.visitor()
+    seal = (await browser.get("/")).page.xpath("//input[@name='form']/@value")[0]
+    for great in (str(1 << 31), "9" * 18, "9" * 3900):
+        for path in (
+            *("/provider/", "/provider/1?order=", "/errors?pid=", "/errors?code=", "/errors?order="),
+            *("/providers?after=", "/providers?before=", "/errors?code=404&after=1-", "/url?url=http://a/&pid="),
+            *("/search?q=", "/search?q=http://site/*&pid="),
+        ):
+            check_page(await browser.get(path + great), 404)
+        for field in ("pid", "code"):
+            fields = {"form": seal, "pid": "0", "code": "0", field: great}
+            check_page(await browser.post("/retry", fields), 404)
+        check_page(await browser.get("/?refresh=" + great))
+    assert watch.database.query("SELECT COUNT(*) FROM orders") == [(0,)]
 
 
 @sqlite_only

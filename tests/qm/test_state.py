@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, fail
 
-from lcc.errors import Busy, StoreUnavailable
+from lcc.errors import Busy, StoreUnavailable, StreamError
 from lcc.monitor.live import Live, read_live
+from lcc.protocols.work import ROBOTS_TOLD, Robot, Robots
 from lcc.roles.qm.state import MACHINES_SHOWN, ORDERS_SHOWN, SAVE_SECONDS
 from lcc.storage.queue_state import saved_state
 from tests.conftest import LoggedErrors
@@ -46,6 +47,8 @@ def test_it_says_what_goes_on(world: World) -> None:
             "trouble": "",
             "paused": "",
             "orders": 1,
+            "robots_count": 0,
+            "robots": [],
         }
     ]
     assert (state["unses"], state["overload"], state["providers_active"]) == (["uns-7"], "", 1)
@@ -67,6 +70,32 @@ def test_it_says_what_goes_on(world: World) -> None:
     world.advance(SAVE_SECONDS)
     machine = live(world).state["machines"][0]
     assert (machine["connected"], machine["ready"], machine["orders"]) == (False, False, 1)
+
+
+def test_it_tells_of_robots(world: World) -> None:
+    one, two = FakeBotm(world, machine=1), FakeBotm(world, machine=2)
+    many = [Robot(f"a{number:03}", 4, 1, False) for number in range(ROBOTS_TOLD + 30)]
+    one.say(Robots.telling(many))
+    two.say(Robots.telling([Robot("b", 0, 0, True), Robot("a", 2, 1, False)]))
+    world.advance(SAVE_SECONDS)
+    machines = live(world).state["machines"]
+    assert [len(each["robots"]) for each in machines] == [ROBOTS_TOLD, 2]
+    assert [each["robots_count"] for each in machines] == [ROBOTS_TOLD + 30, 2]
+    assert machines[1]["robots"] == [
+        {"name": "a", "capacity": 2, "busy": 1, "paused": False},
+        {"name": "b", "capacity": 0, "busy": 0, "paused": True},
+    ]
+    two.close()
+    world.advance(SAVE_SECONDS)
+    assert [each["robots_count"] for each in live(world).state["machines"]] == [ROBOTS_TOLD + 30, 0]
+
+
+@pytest.mark.parametrize(
+    "told", ["", "{}", "[1]", '["ab"]', '[["a",1,1]]', '[["a",1,"1",false]]', '[["a",true,1,false]]']
+)
+def test_what_is_told_of_robots_and_makes_no_sense(told: str) -> None:
+    with pytest.raises(StreamError):
+        assert Robots(1, told).robots
 
 
 def test_it_is_taken_for_dead_when_it_is(world: World) -> None:

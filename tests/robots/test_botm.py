@@ -10,6 +10,8 @@ from lcc.protocols.work import (
     Fetch,
     Ready,
     RecordedUpto,
+    Robot,
+    Robots,
     Running,
 )
 from lcc.storage.content_names import content_path
@@ -24,7 +26,7 @@ def test_a_fetch_from_order_to_result(bench: Bench) -> None:
     assert (qm.peer_hello.role, qm.peer_hello.machine, qm.peer_hello.run) == ("botm", 7, "m1")
     assert bench.hellos == 1
     bot, _ = bench.bot()
-    assert qm.heard == [Ready(), Capacity(4)]
+    assert qm.heard == [Ready(), Capacity(4), Robots.telling([Robot("bot-b1", 4, 0, False)])]
     bench.say(qm, fetch_order(1))
     (fetch,) = bot.of(Fetch)
     assert fetch.url == "http://site1.example/1"
@@ -152,7 +154,7 @@ def test_results_are_sent_again_until_they_are_recorded(bench: Bench) -> None:
     bench.finish(bot, fetches[2])
     again, _ = bench.qm()
     kinds = [type(message) for message in again.heard]
-    assert kinds == [Done, Done, Running, Ready]
+    assert kinds == [Done, Done, Running, Ready, Robots]
     assert [(result.number, result.id) for result in again.of(Done)] == [(2, "q1-2"), (3, "q1-3")]
     assert [running.id for running in again.of(Running)] == ["q1-4"]
     assert again.of(Running)[0].lease_seconds == 270

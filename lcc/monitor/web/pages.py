@@ -8,6 +8,7 @@ from lcc.monitor.drawing import Plot, plot
 from lcc.monitor.engine import Monitor
 from lcc.monitor.samples import binned
 from lcc.monitor.web.front import MonitorPage
+from lcc.protocols.work import ROBOTS_TOLD
 from lcc.transport.http_pages import read_query
 from lcc.transport.http_server import BodyRequest
 
@@ -20,6 +21,9 @@ PLOTS = (
     ("URLs in the queue", "queue_rows", ""),
 )
 REFRESH_MIN_SECONDS = 5
+REFRESH_DIGITS = 4
+ROBOTS_SHOWN = 5
+"""Of each machine on the first page; that of the machines has all that are known."""
 
 
 class OverviewPage(MonitorPage):
@@ -29,20 +33,26 @@ class OverviewPage(MonitorPage):
         query = read_query(request)
         span = query.get("span", "hour")
         span = span if span in SPANS else "hour"
-        refresh = query.get("refresh", "")
         live = self.monitor.live
         self.front.page(
             request,
             "overview",
             "Overview",
             span=span,
-            refresh=max(REFRESH_MIN_SECONDS, int(refresh)) if refresh.isascii() and refresh.isdigit() else 0,
+            refresh=_refresh(query.get("refresh", "")),
             plots=plots(self.monitor, SPANS[span]),
             live=live,
             state={} if live is None else live.state,
             rates=self.monitor.samples.now(self.monitor.now()),
+            robots_shown=ROBOTS_SHOWN,
             summary=self.monitor.summary,
         )
+
+
+def _refresh(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= REFRESH_DIGITS):
+        return 0
+    return max(REFRESH_MIN_SECONDS, int(text))
 
 
 class MachinesPage(MonitorPage):
@@ -51,7 +61,7 @@ class MachinesPage(MonitorPage):
     async def get(self, request: BodyRequest) -> None:
         live = self.monitor.live
         state: dict[str, Any] = {} if live is None else live.state
-        self.front.page(request, "machines", "Machines and robots", live=live, state=state)
+        self.front.page(request, "machines", "Machines and robots", live=live, state=state, robots_shown=ROBOTS_TOLD)
 
 
 def plots(monitor: Monitor, span_seconds: int) -> list[Plot]:

@@ -26,7 +26,7 @@ from lcc.storage.provider_pages import (
     these_providers,
     urls_beginning,
 )
-from lcc.storage.providers import get_provider, provider_status
+from lcc.storage.providers import PID_MAX, get_provider, provider_status
 from lcc.storage.queue_state import saved_state
 from lcc.storage.transactions import Txn
 from lcc.transport.http_pages import read_query
@@ -110,7 +110,7 @@ class SearchPage(MonitorPage):
         if len(text) > SEARCH_CHARS:
             raise HttpError(400, f"At most {SEARCH_CHARS} characters can be searched for.")
         if text.isascii() and text.isdigit():
-            self.front.redirect(request, f"/provider/{int(text)}")
+            self.front.redirect(request, f"/provider/{number(text)}")
             return
         fault = ""
         found = _Found()
@@ -259,6 +259,8 @@ def number(text: str) -> int:
 
     :raises HttpError: it is none.
     """
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
         raise HttpError(404, "There is nothing here: a number is needed.")
+    if int(text) > PID_MAX:
+        raise HttpError(404, "There is nothing here: the number is too great.")
     return int(text)

@@ -77,6 +77,7 @@ from lcc.roles.botm.counts import Counts
 from lcc.roles.botm.orders import Order, OrderBook
 from lcc.roles.botm.results import Results
 from lcc.roles.botm.robots import Pool, RobotFactory, RobotPeer
+from lcc.roles.botm.roster import Roster
 from lcc.roles.botm.stores import Stores
 from lcc.roles.botm.syncer import InThread, Syncer
 from lcc.roles.botm.uplink import UpLink, UpLinkFactory
@@ -126,6 +127,7 @@ class BotMaster:
         self._book = OrderBook()
         self._results = Results()
         self._pool = Pool()
+        self._roster = Roster(clock, lambda: self._pool.robots)
         self._held_back: dict[str, list[Order]] = {}
         self._ending: set[IDelayedCall] = set()
         self._robot_factory = self._make_robot_factory()
@@ -155,6 +157,7 @@ class BotMaster:
     def stop(self) -> Deferred[None]:
         """End all timers and the robots' connections; fires when the content is safely on the disk."""
         self._stores.stop()
+        self._roster.disconnected()
         for call in (self._sweep_call, *self._ending):
             if call is not None and call.active():
                 call.cancel()
@@ -317,6 +320,7 @@ class BotMaster:
         self._told_capacity = Capacity(link.hello.capacity)
         self._tell_capacity()
         link.say(Ready())
+        self._roster.connected(link)
         _log.info(
             "Connected to {peer}: {results} results, {orders} orders from before",
             peer=link.describe(),
@@ -351,6 +355,7 @@ class BotMaster:
         """The queue manager is gone; fetching goes on."""
         if link is self._link:
             self._link = None
+            self._roster.disconnected()
             self.syncer.disconnected()
             _log.info("Lost {peer}; {orders} orders are held", peer=link.describe(), orders=len(self._book))
 
@@ -416,6 +421,7 @@ class BotMaster:
         self._pool.add(robot)
         _log.info("{peer} is ready for {count} fetches", peer=robot.describe(), count=robot.capacity)
         self._tell_capacity()
+        self._roster.tell()
 
     def robot_changed(self, robot: RobotPeer) -> None:
         """A robot's capacity has changed."""
@@ -494,6 +500,7 @@ class BotMaster:
         elif orders:
             self._held_back.setdefault(robot.run, []).extend(orders)
         self._tell_capacity()
+        self._roster.tell()
         self._hand_out()
 
     # Inside.

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 
 from lcc.errors import StreamError
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import UP, Capacity, Checked, Deleted, Done, Ready, Running
+from lcc.protocols.work import UP, Capacity, Checked, Deleted, Done, Ready, Robots, Running
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.qm.deleter import Deleter
 from lcc.roles.qm.dispatcher import Dispatcher
@@ -71,6 +71,8 @@ class Botm:
                     machine.capacity = max(0, message.fetches)
                     machine.trouble = message.trouble
                     machine.paused = message.paused[:PAUSED_CHARS]
+                elif isinstance(message, Robots):
+                    machine.robots, machine.robots_count = message.robots, max(0, message.count)
                 elif isinstance(message, Running):
                     engine.dispatcher.running(machine, message, engine.clock_seconds())
                 elif isinstance(message, Ready):

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from lcc.errors import StreamError
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import MachineHello, RecordedUpto
+from lcc.protocols.work import MachineHello, RecordedUpto, Robot
 
 _log = Logger()
 
@@ -74,6 +74,7 @@ class Machine:
     :ivar capacity: fetches that its robots do at once.
     :ivar trouble: why it can store nothing at present, as it says; empty: it can.
     :ivar paused: what an operator has paused there, in words; empty: nothing.
+    :ivar robots: those there, the first ones if they are many, for people; ``robots_count``: all.
     :ivar orders: those that are out there.
     :ivar given: how many orders it ever got.
     :ivar reported: ids that it says are running, until it is ready.
@@ -97,7 +98,7 @@ class Machine:
             "orders",
             "ready",
         ),
-        *("paused", "recorded", "reported", "run", "settled", "suspect", "trouble", "via"),
+        *("paused", "recorded", "reported", "robots", "robots_count", "run", "settled", "suspect", "trouble", "via"),
     )
 
     def __init__(self, number: int) -> None:
@@ -113,6 +114,8 @@ class Machine:
         self.capacity = 0
         self.trouble = ""
         self.paused = ""
+        self.robots: tuple[Robot, ...] = ()
+        self.robots_count = 0
         self.orders: dict[str, Order] = {}
         self.given = 0
         self.reported: set[str] = set()
@@ -148,12 +151,14 @@ class Machine:
         self.capacity = max(0, hello.capacity)
         self.trouble = ""
         self.paused = ""
+        self.robots, self.robots_count = (), 0
         self.reported.clear()
 
     def disconnected(self, line: Line) -> None:
         """This connection is gone."""
         if self.line is line:
             self.line = None
+            self.robots, self.robots_count = (), 0
             self.ready = self.granted = False
 
     def is_new(self, number: int) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from heapq import nsmallest
+from itertools import islice
 from typing import Any, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -34,6 +35,7 @@ _log = Logger()
 SAVE_SECONDS = 5.0
 MACHINES_SHOWN = 100
 ORDERS_SHOWN = 100
+ROBOTS_SHOWN = 200
 UNSES_SHOWN = 100
 WITHHELD_SHOWN = 1000
 TROUBLE_CHARS = 500
@@ -92,7 +94,7 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
         "orders_most": most,
         "orders_free": free,
         "orders_out": dispatcher.orders_out,
-        "machines": [_machine(machine) for machine in machines[:MACHINES_SHOWN]],
+        "machines": _machines(machines),
         "centrals": [
             {"name": central.name, "machines": central.machine_count}
             for central in sorted(engine.centrals, key=lambda central: central.name)[:MACHINES_SHOWN]
@@ -145,6 +147,15 @@ def _withheld(scheduler: Scheduler) -> dict[str, Any]:
     }
 
 
+def _machines(machines: Iterable[Machine]) -> list[dict[str, Any]]:
+    shown, left = [], ROBOTS_SHOWN
+    for machine in islice(machines, MACHINES_SHOWN):
+        robots = machine.robots[:left]
+        left -= len(robots)
+        shown.append(_machine(machine) | {"robots": [robot._asdict() for robot in robots]})
+    return shown
+
+
 def _machine(machine: Machine) -> dict[str, Any]:
     return {
         "machine": machine.number,
@@ -157,6 +168,7 @@ def _machine(machine: Machine) -> dict[str, Any]:
         "trouble": machine.trouble[:TROUBLE_CHARS],
         "paused": machine.paused,
         "orders": len(machine.orders),
+        "robots_count": machine.robots_count,
     }
 
 
