@@ -3,6 +3,7 @@
 #   make demo     a whole LCC at work, in a temporary folder; needs no privileges
 #   make test     the tests; sets up the virtual environment and, where needed, the programs of MariaDB, nginx, vsftpd and search engines
 #   make test-long    the slow tests on both databases, and in more rounds
+#   make galera   what the tests of storage and of nodes, and random kills, find on a Galera cluster of three nodes
 #   make proof-tree   20,000 pages through a central BOT-M, three machines and nine robots, one of which is killed each second
 #   make cuts     every wire cut after every byte of a conversation; can be stopped, and goes on where it was
 #   make kill-test    kills processes of an LCC at work, and its database server, until KILLS=… are reached in all its runs
@@ -33,7 +34,7 @@ JOBS ?= 2
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test test-long proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test check doc man demo
+.PHONY: help run-venv venv system test test-long galera proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test check doc man demo
 .PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak wheel clean
 
 help:
@@ -83,7 +84,11 @@ test: venv system
 
 # What takes long, in full: the slow tests on both databases, random kills and clocks in more rounds.
 test-long: venv system
-	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PYTEST) $(ARGS) tests/integration tests/engines tests/reliability tests/strings tests/cuts tests/benchmarks tests/qm/test_random_clocks.py
+	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PYTEST) $(ARGS) tests/integration tests/engines tests/galera tests/reliability tests/strings tests/cuts tests/benchmarks tests/qm/test_random_clocks.py
+
+# One cluster for all: one process.
+galera: venv system
+	@LCC_LONG=1 LCC_BACKENDS=galera $(PY) -m pytest $(ARGS) tests/galera tests/storage tests/reliability/test_kills.py -k "not sqlite and not [mariadb]"
 
 proof-tree: venv system
 	@LCC_TREE_PAGES=20000 $(PY) -m pytest -s tests/integration/test_tree.py $(ARGS)

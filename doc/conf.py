@@ -16,7 +16,7 @@ author = "the LCC's authors"
 copyright = "GPL-3.0-or-later"
 release = version = version_of("lcc")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "lcc_docstrings"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "lcc_docstrings", "lcc_commands"]
 source_suffix = {".md": "markdown"}
 root_doc = "index"
 exclude_patterns = ["conf.py"]

@@ -10,8 +10,10 @@ import attrs
 import pytest
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
-from lcc.testing.mariadb import PrivateMariaDb
+from lcc.testing.galera import PORTS, PrivateGalera, galera_library
+from lcc.testing.mariadb import MariaDbMissing, PrivateMariaDb
 from tests.long import LONG
+from tests.ports import free_port
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -79,11 +81,27 @@ def mariadb() -> Iterator[PrivateMariaDb]:
         yield server
 
 
+def need_galera() -> None:
+    """Skip where its library is not installed."""
+    try:
+        galera_library()
+    except MariaDbMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def galera() -> Iterator[PrivateGalera]:
+    """A private Galera cluster; skips where its library is not installed."""
+    need_galera()
+    with PrivateGalera([free_port() for _ in range(PORTS)]) as cluster:
+        yield cluster
+
+
 @attrs.frozen
 class Backend:
     """An empty database.
 
-    :ivar kind: ``sqlite`` or ``mariadb``.
+    :ivar kind: ``sqlite``, ``mariadb`` or ``galera``.
     :ivar url: as for ``database.url``.
     :ivar home: an empty folder.
     """
@@ -93,13 +111,16 @@ class Backend:
     home: Path
 
 
-@pytest.fixture(params=["sqlite", "mariadb"])
+BACKENDS = os.environ.get("LCC_BACKENDS", "sqlite mariadb").split()
+
+
+@pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     """An empty database, on each backend in turn."""
     if request.param == "sqlite":
         yield Backend("sqlite", "sqlite:lcc.db", tmp_path)
         return
-    server: PrivateMariaDb = request.getfixturevalue("mariadb")
+    server: PrivateMariaDb | PrivateGalera = request.getfixturevalue(request.param)
     url = server.new_database()
-    yield Backend("mariadb", url, tmp_path)
+    yield Backend(request.param, url, tmp_path)
     server.drop_database(url)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
+from lcc.config.mysql_url import parse_mysql_url
 from lcc.config.whole import Config
 
 _UNIX = re.compile(r"unix:(?:(?:address|path)=)?((?:\\.|[^\\:])*)")
@@ -42,13 +42,13 @@ def is_local_host(host: str) -> bool:
         return False
 
 
-def mysql_host(url: str) -> str:
-    """The host that a ``mysql:`` URL reaches over TCP; empty: none, or the URL cannot be understood."""
+def mysql_hosts(url: str) -> list[str]:
+    """The hosts that a ``mysql:`` URL reaches over TCP; none, too, where the URL cannot be understood."""
     try:
-        parts = urlsplit(url)
-        return "" if parts.scheme != "mysql" or "unix_socket=" in parts.query else parts.hostname or ""
+        parsed = parse_mysql_url(url)
     except ValueError:
-        return ""
+        return []
+    return [] if parsed.unix_socket else [host for host, _ in parsed.servers]
 
 
 def content_address(config: Config) -> str:

@@ -13,7 +13,8 @@ class DatabaseConfig:
 
     url: str = setting(
         "sqlite:lcc.db",
-        "sqlite:FILE (relative to home) or mysql://user:password@host:port/name, also with ?unix_socket=PATH",
+        "sqlite:FILE (relative to home) or mysql://user:password@host:port/name, also with ?unix_socket=PATH; of a "
+        "Galera cluster host:port,host:port,host:port",
         secret=True,
     )
     tls_authority: str = setting(

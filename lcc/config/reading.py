@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import attrs
 
-from lcc.config.endpoints import endpoint_fault, is_local_endpoint, is_local_host, mysql_host
+from lcc.config.endpoints import endpoint_fault, is_local_endpoint, is_local_host, mysql_hosts
 from lcc.config.whole import Config
 from lcc.errors import ConfigError
 
@@ -129,12 +129,13 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
 
 def _database_wire_faults(config: Config) -> list[str]:
     settings = config.database
-    host = mysql_host(settings.url)
-    if not host or is_local_host(host) or settings.tls_authority or config.tls.insecure:
+    if settings.tls_authority or config.tls.insecure:
         return []
     return [
         f"database.url: the database server {host} is on another machine, and who is in between can pose as it: name "
         "the authority of its certificate, database.tls_authority; or say insecure = true in [tls]"
+        for host in mysql_hosts(settings.url)
+        if not is_local_host(host)
     ]
 
 

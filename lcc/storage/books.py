@@ -75,6 +75,7 @@ class Stats:
             self.wantfullset = reason[:_REASON_CHARS]
 
 
+_CHANGE_FENCE = "UPDATE counters SET value = value + 1 WHERE name = 'fence'"
 _values: Callable[[Stats], tuple[Any, ...]] = attrgetter(*_STATS)
 _NO_STATS = _values(Stats())
 
@@ -97,6 +98,9 @@ class Books:
         self.txn = txn
         self._now = now
         self.settings = QmConfig() if settings is None else settings
+        if txn.dialect.certifies:
+            # A lock says nothing to other nodes.  A claim changes this row, too, so that only one of the two commits.
+            txn.execute(_CHANGE_FENCE)
         rows = txn.query(f"SELECT name, value FROM counters{txn.for_update}")
         self._counters: dict[str, int] = dict(rows)
         self._counters_before = dict(self._counters)
@@ -219,7 +223,7 @@ class Books:
 
 def claim_run(txn: Txn) -> int:
     """Begin a new run: the writes of all older ones fail from now on."""
-    txn.execute("UPDATE counters SET value = value + 1 WHERE name = 'qm_run'")
+    txn.execute("UPDATE counters SET value = value + 1 WHERE name IN ('qm_run', 'fence')")
     return int(txn.value("SELECT value FROM counters WHERE name = 'qm_run'"))
 
 

@@ -17,9 +17,9 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from lcc.config import DatabaseConfig, is_local_host
+from lcc.config.mysql_url import FORM, parse_mysql_url
 from lcc.errors import ConfigError
 from lcc.storage.database_tls import database_tls
 from lcc.storage.literals import literals, row_literals
@@ -63,6 +63,12 @@ class Dialect(ABC):
 
     def __repr__(self) -> str:
         return f"<{self.name} {self._shown}>"
+
+    @property
+    def certifies(self) -> bool:
+        """Whether locks hold at one node of a cluster only: what another node has committed is found out at COMMIT,
+        and only where both transactions have changed the same row."""
+        return False
 
     @abstractmethod
     def opened(self, connection: Any) -> None:
@@ -213,7 +219,7 @@ class MysqlDialect(Dialect):
     """
 
     name = "mysql"
-    driver = "pymysql"
+    driver = "lcc.storage.mysql_servers"
     values_max = 900  # MariaDB puts lists of 1000 and more into a temporary table
     for_update = " FOR UPDATE"
 
@@ -243,46 +249,52 @@ class MysqlDialect(Dialect):
         "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     )
+    _CAUSAL = "SET SESSION wsrep_sync_wait = 7"
+    """A transaction begins when its node has all that was committed at any other before: who reads (1), changes or
+    deletes (2) or inserts (4)."""
 
     def __init__(self, url: str, home: Path, settings: DatabaseConfig) -> None:
-        fault = "database.url: must be mysql://user:password@host:port/name[?unix_socket=PATH]"
+        # Only who has such a database needs its driver.
+        from lcc.storage.mysql_servers import Servers
+
         try:
-            parts = urlsplit(url)
-            port = parts.port or 3306
-            options = parse_qs(parts.query, strict_parsing=bool(parts.query))
+            parsed = parse_mysql_url(url)
         except ValueError:
-            raise ConfigError([fault]) from None
-        name = unquote(parts.path.lstrip("/"))
-        if not name or parts.scheme != "mysql" or set(options) - {"unix_socket"}:
-            raise ConfigError([fault])
+            raise ConfigError([f"database.url: must be {FORM}"]) from None
+        self._servers = Servers(parsed.servers)
         arguments: dict[str, Any] = {
-            "host": parts.hostname or "localhost",
-            "port": port,
-            "user": unquote(parts.username or ""),
-            "password": unquote(parts.password or ""),
-            "database": name,
+            "servers": self._servers,
+            "user": parsed.user,
+            "password": parsed.password,
+            "database": parsed.name,
             "charset": "utf8mb4",
             "autocommit": False,
             "connect_timeout": settings.connect_timeout,
             "read_timeout": settings.query_timeout,
             "write_timeout": settings.query_timeout,
         }
-        shown = f"{arguments['host']}:{port}/{name}"
-        if "unix_socket" in options:
-            arguments["unix_socket"] = options["unix_socket"][0]
-            shown = f"{arguments['unix_socket']}/{name}"
+        shown = f"{','.join(f'{host}:{port}' for host, port in parsed.servers)}/{parsed.name}"
+        if parsed.unix_socket:
+            arguments["unix_socket"] = parsed.unix_socket
+            shown = f"{parsed.unix_socket}/{parsed.name}"
             arguments["ssl_disabled"] = True
         elif settings.tls_authority:
             arguments["ssl"] = database_tls(home, settings)
             shown = f"tls:{shown}"
         else:
-            arguments["ssl_disabled"] = is_local_host(arguments["host"])
+            arguments["ssl_disabled"] = all(is_local_host(host) for host, _ in parsed.servers)
         super().__init__(arguments, shown)
+
+    @property
+    def certifies(self) -> bool:
+        return self._servers.galera
 
     def opened(self, connection: Any) -> None:
         with connection.cursor() as cursor:
             for statement in self._SESSION:
                 cursor.execute(statement)
+            if self._servers.galera:
+                cursor.execute(self._CAUSAL)
             if self.read_seconds:
                 kind, unit = ("max_statement_time", 1) if "MariaDB" in connection.get_server_info() else _MYSQL_LIMIT
                 cursor.execute(f"SET SESSION {kind} = {math.ceil(self.read_seconds * unit)}")

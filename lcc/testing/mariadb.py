@@ -38,6 +38,7 @@ class PrivateMariaDb:
     :param log_mib: size of its redo log, which is there from the start.
     :param port: it listens on 127.0.0.1, too; 0: it does not.
     :param tls: PEM files for that port: the server's key, its certificate, and the authority of its clients.
+    :ivar folder: everything that it keeps is there; ``data`` of it in a folder below.
     :raises MariaDbMissing: it is not installed, or does not start; the text says what to do.
     """
 
@@ -62,7 +63,7 @@ class PrivateMariaDb:
         self._port = port
         self._tls = tls
         self.socket = self.folder / "sock"
-        self._data = self.folder / "data"
+        self.data = self.folder / "data"
         self._log = self.folder / "log"
         self._databases = 0
 
@@ -81,7 +82,12 @@ class PrivateMariaDb:
 
     def start(self) -> None:
         """Make the data folder and start the server; returns when it answers."""
-        data = self._data
+        self.install()
+        self.start_again()
+
+    def install(self) -> None:
+        """Make the data folder."""
+        data = self.data
         data.mkdir(mode=0o700)
         if os.getuid() == 0:
             os.chown(self.folder, _NOBODY, _NOBODY)
@@ -105,13 +111,12 @@ class PrivateMariaDb:
             )
             if made.returncode:
                 raise MariaDbMissing(f"mariadb-install-db failed:\n{_tail(self._log)}")
-        self.start_again()
 
     def start_again(self) -> None:
         """Start the server on what :meth:`kill` has left; returns when it answers."""
         self.launch()
         deadline = time.monotonic() + _START_SECONDS
-        while not self.listens():
+        while not self.serves():
             assert self._process is not None
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise MariaDbMissing(f"mariadbd does not start:\n{_tail(self._log)}")
@@ -120,25 +125,29 @@ class PrivateMariaDb:
 
     def launch(self) -> None:
         """Start the server on what :meth:`kill` has left, without waiting for it."""
-        data = self._data
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                [
-                    *_unprivileged(),
-                    *(self._server, "--no-defaults", f"--datadir={data}", f"--tmpdir={data}"),
-                    f"--socket={self.socket}",
-                    *self._network(),
-                    *("--skip-name-resolve", f"--pid-file={data}/pid"),
-                    *("--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin"),
-                    *("--transaction-isolation=READ-COMMITTED", "--innodb-buffer-pool-size=256M"),
-                    *(f"--innodb-log-file-size={self._log_mib}M", "--performance-schema=OFF"),
-                    f"--innodb-flush-log-at-trx-commit={1 if self._durable else 0}",
-                ],
+                self.command(),
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
+
+    def command(self) -> list[str]:
+        """What starts the server."""
+        data = self.data
+        return [
+            *_unprivileged(),
+            *(self._server, "--no-defaults", f"--datadir={data}", f"--tmpdir={data}"),
+            f"--socket={self.socket}",
+            *self._network(),
+            *("--skip-name-resolve", f"--pid-file={data}/pid"),
+            *("--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin"),
+            *("--transaction-isolation=READ-COMMITTED", "--innodb-buffer-pool-size=256M"),
+            *(f"--innodb-log-file-size={self._log_mib}M", "--performance-schema=OFF"),
+            f"--innodb-flush-log-at-trx-commit={1 if self._durable else 0}",
+        ]
 
     def _network(self) -> list[str]:
         if not self._port:
@@ -147,6 +156,10 @@ class PrivateMariaDb:
         if self._tls is None:
             return [*arguments, "--skip-ssl"]
         return arguments + [f"--ssl-{name}={self.folder / name}" for name in _TLS_FILES]
+
+    def serves(self) -> bool:
+        """Whether it can be worked with."""
+        return self.listens()
 
     def listens(self) -> bool:
         """Whether it takes connections."""
@@ -168,6 +181,11 @@ class PrivateMariaDb:
 
     def stop(self) -> None:
         """End the server and remove everything."""
+        self.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end(self) -> None:
+        """End the server in order; the data stay."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGTERM)
@@ -176,7 +194,6 @@ class PrivateMariaDb:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def execute(self, sql: str) -> list[tuple[object, ...]]:
         """Run a statement as the administrator; its rows."""

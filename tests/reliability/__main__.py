@@ -25,7 +25,7 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=60, help="kills of one run")
     parser.add_argument("--rounds", type=int, default=2, help="times in a run when it is left alone, and judged")
     parser.add_argument("--results", type=Path, default=Path("build/kill-test.jsonl"))
-    parser.add_argument("--backend", choices=BACKENDS, help="only this one")
+    parser.add_argument("--backend", choices=(*BACKENDS, "galera"), help="only this one")
     parser.add_argument("--seed", type=int, help="one run with this seed, reported but not added to the file")
     parser.add_argument("--table", action="store_true", help="only show what was reached")
     options = parser.parse_args()

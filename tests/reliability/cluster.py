@@ -16,6 +16,7 @@ from lcc.storage.database import BlockingDatabase
 from lcc.storage.passwords import generate_password, hash_password
 from lcc.storage.providers import add_provider
 from lcc.storage.transactions import Txn
+from lcc.testing.galera import PrivateGalera
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.integration.tree import Tree
 from tests.ports import free_port
@@ -68,14 +69,25 @@ class Registered:
 class Cluster(Tree):
     """:class:`Tree` with more UNSes and a content user server, its home folders, its memory.
 
-    :param server: the database server, killed as well; None: SQLite.
+    :param server: the database server, or cluster of them, killed as well; None: SQLite.
+    :ivar databases: its processes.
     :ivar peaks_kb: role -> the most memory that a process of it had (VmHWM).
     """
 
     def __init__(
-        self, folder: Path, server: PrivateMariaDb | None, *, unses: int = 2, machines: int = 2, robots: int = 2
+        self,
+        folder: Path,
+        server: PrivateMariaDb | PrivateGalera | None,
+        *,
+        unses: int = 2,
+        machines: int = 2,
+        robots: int = 2,
     ) -> None:
-        self.server = server
+        self.databases: dict[str, PrivateMariaDb] = {}
+        if isinstance(server, PrivateGalera):
+            self.databases = {f"{DATABASE} {node.name}": node for node in server.nodes}
+        elif server is not None:
+            self.databases = {DATABASE: server}
         self.peaks_kb: dict[str, int] = {}
         url = server.new_database() if server is not None else None
         super().__init__(folder, None, url, machines, robots, SETTINGS)
@@ -94,16 +106,14 @@ class Cluster(Tree):
 
     def start(self, *names: str) -> None:
         for name in names:
-            if name == DATABASE:
-                assert self.server is not None
-                self.server.launch()
+            if name in self.databases:
+                self.databases[name].launch()
             else:
                 super().start(name)
 
     def kill(self, name: str) -> None:
-        if name == DATABASE:
-            assert self.server is not None
-            self.server.kill()
+        if name in self.databases:
+            self.databases[name].kill()
         else:
             self.note_memory(name)
             super().kill(name)
@@ -117,18 +127,21 @@ class Cluster(Tree):
         self.still.discard(name)
 
     def _signal(self, name: str, number: signal.Signals) -> None:
-        process = self.processes[name] if name != DATABASE else self.server and self.server.process
+        process = self.databases[name].process if name in self.databases else self.processes[name]
         assert process
         process.send_signal(number)
 
     def role(self, name: str) -> str:
         """Of a process."""
-        return name.rstrip("abcdef").rstrip("0123456789") if name not in ("central", DATABASE) else name
+        if name in self.databases:
+            return DATABASE
+        return name.rstrip("abcdef").rstrip("0123456789") if name != "central" else name
 
     def is_up(self, name: str) -> bool:
         """Whether this process has been started and has not ended."""
-        if name == DATABASE:
-            return self.server is not None and self.server.process is not None and self.server.process.poll() is None
+        if name in self.databases:
+            process = self.databases[name].process
+            return process is not None and process.poll() is None
         return name in self.processes and self.processes[name].poll() is None
 
     def note_memory(self, name: str) -> None:

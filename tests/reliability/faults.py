@@ -9,7 +9,7 @@ from random import Random
 
 import attrs
 
-from .cluster import DATABASE, LEASE_SECONDS, Cluster
+from .cluster import LEASE_SECONDS, Cluster
 
 SEVERAL, EVERYTHING = 0.12, 0.02
 """Shares of the faults in which several processes are killed at once, and all of them."""
@@ -50,7 +50,7 @@ class Faults:
         self._random = random
         self._still_share = still_share
         self._follower = follower
-        self._victims = [*cluster.configs, *([DATABASE] if cluster.server is not None else [])]
+        self._victims = [*cluster.configs, *cluster.databases]
         self._due: list[tuple[float, str, str, float]] = []
         self.done: list[Fault] = []
         self.kills: Counter[str] = Counter()

@@ -19,12 +19,13 @@ import attrs
 
 from lcc.errors import StoreUnavailable
 from lcc.storage.content_names import content_path
+from lcc.testing.galera import PORTS, PrivateGalera
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.integration.followers import Follower
 from tests.integration.system import wait_for
 from tests.ports import free_port
 
-from .cluster import DATABASE, Cluster, Registered
+from .cluster import Cluster, Registered
 from .evidence import Evidence, Row, gather, waiting
 from .faults import Faults
 from .journal import Journal
@@ -43,6 +44,10 @@ DAMAGES: dict[str, Callable[[Path, bytes], Any]] = {
     "hash": lambda path, data: path.write_bytes(data[:-1] + b"!"),
 }
 """What may have happened to a content file, as ``lcc-admin fsck`` calls it."""
+SERVERS: dict[str, Callable[[], PrivateMariaDb | PrivateGalera]] = {
+    "mariadb": lambda: PrivateMariaDb(durable=True),
+    "galera": lambda: PrivateGalera([free_port() for _ in range(PORTS)], durable=True),
+}
 ROOT = Path(__file__).parents[2]
 
 
@@ -50,7 +55,7 @@ ROOT = Path(__file__).parents[2]
 class Plan:
     """What a run is to be.
 
-    :ivar backend: ``sqlite`` or ``mariadb``.
+    :ivar backend: ``sqlite``, ``mariadb`` or ``galera``.
     :ivar kills: ``kill -9`` of roles and of the database server.
     :ivar rounds: how often it is left alone until it is at rest, and judged.
     :ivar providers: how many.
@@ -141,7 +146,7 @@ class World:
 class Run:
     """See :func:`run`."""
 
-    def __init__(self, plan: Plan, folder: Path, server: PrivateMariaDb | None, tell: Any) -> None:
+    def __init__(self, plan: Plan, folder: Path, server: PrivateMariaDb | PrivateGalera | None, tell: Any) -> None:
         self.plan = plan
         self.folder = folder
         self._tell = tell
@@ -334,7 +339,7 @@ class Run:
     def close(self) -> None:
         """End all processes."""
         for name in list(self.cluster.still):
-            if name != DATABASE:
+            if name not in self.cluster.databases:
                 self.cluster.go_on(name)
         self.database.close()
         try:
@@ -373,7 +378,7 @@ def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
     """
     began = time.monotonic()
     with _kept_if_broken() as folder, ExitStack() as stack:
-        server = stack.enter_context(PrivateMariaDb(durable=True)) if plan.backend == "mariadb" else None
+        server = stack.enter_context(SERVERS[plan.backend]()) if plan.backend in SERVERS else None
         this = Run(plan, folder, server, tell)
         stack.callback(this.close)
         try:
@@ -382,9 +387,9 @@ def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
             tell(f"seed {plan.seed} on {plan.backend}: kept in {folder}")
             if isinstance(error, Broken):
                 error.report = _report(this, began, len(error.violations), {})
-            if server is not None:
-                server.kill()
-                shutil.copytree(server.folder, folder / "mariadb", ignore=shutil.ignore_patterns("sock"))
+            for number, (_, each) in enumerate(this.cluster.databases.items()):
+                each.kill()
+                shutil.copytree(each.folder, folder / f"mariadb{number}", ignore=shutil.ignore_patterns("sock"))
             raise
         return _report(this, began, 0, figures(case))
 

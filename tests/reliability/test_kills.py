@@ -1,4 +1,4 @@
-"""A small slice of ``make kill-test``; LCC_LONG=1 does it on MariaDB as well."""
+"""A small slice of ``make kill-test``; LCC_LONG=1 does it on MariaDB and on a Galera cluster as well."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import time
 
 import pytest
 
+from tests.conftest import need_galera
 from tests.long import LONG
 
 from .run import Plan, run
 
-BACKENDS = ("sqlite", "mariadb") if LONG else ("sqlite",)
+BACKENDS = ("sqlite", "mariadb", "galera") if LONG else ("sqlite",)
 SEED = int(os.environ.get("LCC_KILL_SEED", "0")) or time.time_ns() % 100_000
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_random_kills(backend: str) -> None:
+    if backend == "galera":
+        need_galera()
     print(f"LCC_KILL_SEED={SEED}")
     plan = Plan(
         SEED,

@@ -202,11 +202,11 @@ CREATE TABLE IF NOT EXISTS machines (
 
 -- Counters of the queue manager.
 CREATE TABLE IF NOT EXISTS counters (
-    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- change, psetid, file_order, batch, behind, qm_run, forgotten, queued
+    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- change, psetid, file_order, batch, behind, qm_run, forgotten, queued, fence
     value BIGINT NOT NULL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 INSERT IGNORE INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('behind', 0),
-    ('qm_run', 0), ('forgotten', 0), ('queued', 0);
+    ('qm_run', 0), ('forgotten', 0), ('queued', 0), ('fence', 0);
 
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE IF NOT EXISTS orders (

@@ -202,11 +202,11 @@ CREATE TABLE machines (
 
 -- Counters of the queue manager.
 CREATE TABLE counters (
-    name TEXT NOT NULL PRIMARY KEY,             -- change, psetid, file_order, batch, behind, qm_run, forgotten, queued
+    name TEXT NOT NULL PRIMARY KEY,             -- change, psetid, file_order, batch, behind, qm_run, forgotten, queued, fence
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO counters (name, value) VALUES ('change', 0), ('psetid', 0), ('file_order', 0), ('batch', 0), ('behind', 0),
-    ('qm_run', 0), ('forgotten', 0), ('queued', 0);
+    ('qm_run', 0), ('forgotten', 0), ('queued', 0), ('fence', 0);
 
 -- What lcc-admin orders from the queue manager.
 CREATE TABLE orders (

@@ -1,0 +1,25 @@
+"""The cluster, all of its nodes up before each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lcc.testing.galera import NODES, GaleraNode, PrivateGalera
+from tests.integration.system import wait_for
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def cluster(galera: PrivateGalera) -> Iterator[PrivateGalera]:
+    for node in galera.nodes:
+        if node.process is None:
+            node.start_again()
+    wait_for("all are together", lambda: all(_is_together(node) for node in galera.nodes))
+    yield galera
+
+
+def _is_together(node: GaleraNode) -> bool:
+    return node.status("wsrep_cluster_size") == str(NODES) and node.serves()
