@@ -6,8 +6,6 @@ One module for each group of commands; the exit codes are in :mod:`lcc.admin.con
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import click
 
 from lcc.admin.context import Admin
 from lcc.commands.examples import put_into_help
+from lcc.commands.failing import ToolGroup
 
 COMMANDS = {
     "init": "initialise:init_command",
@@ -46,8 +45,8 @@ COMMANDS = {
 """Command -> where it is, in this package.  Each is imported when it is asked for."""
 
 
-class Commands(click.Group):
-    """All commands; a line, not a traceback, where the system does not let them do what they should."""
+class Commands(ToolGroup):
+    """All commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -66,14 +65,6 @@ class Commands(click.Group):
         umask = os.umask(0o077)  # whatever it makes is for this user alone
         try:
             return super().main(*args, **kwargs)
-        except OSError as error:
-            click.echo(f"Error: {error}", err=True)
-            with suppress(OSError, ValueError):
-                # What is left of the output must not be tried again at the interpreter's end.
-                null = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(null, sys.stdout.fileno())
-                os.close(null)
-            sys.exit(1)
         finally:
             os.umask(umask)
 

@@ -26,6 +26,7 @@ from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.migrations import SchemaError
 
 SEE_PROVIDERS = "lcc-admin provider list shows who is registered"
+NAME_ONE = "name a file that is there, or make this one: lcc-admin"
 SEE_CHECK = "mend that in lcc.toml; lcc-admin config --defaults explains every setting"
 SEE_DATABASE = "see that it runs, and that [database] url in lcc.toml leads to it; lcc-admin check tries that"
 
@@ -62,7 +63,9 @@ class Admin:
         try:
             return load_config(self.config_path)
         except ConfigError as error:
-            raise Failed(str(error), SEE_CHECK) from None
+            path = self.config_path
+            missing = path is not None and not path.exists()
+            raise Failed(str(error), f"{NAME_ONE} --config {path} init" if missing else SEE_CHECK) from None
 
     def now(self) -> int:
         """Seconds since 1970."""

@@ -32,7 +32,8 @@ class ErrorCode(click.ParamType[int]):
             return value
         if value in CODES:
             return CODES[value]
-        if not (value.isascii() and value.isdigit() and (100 <= int(value) <= 599 or int(value) in ERRORS)):
+        is_number = value.isascii() and value.isdigit() and len(value) <= 9
+        if not (is_number and (100 <= int(value) <= 599 or int(value) in ERRORS)):
             self.fail(f"{value!r} is neither an HTTP status nor a code; doc/queue.md and doc/protocol.md list them")
         return int(value)
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from lcc.admin.context import SEE_CHECK, Admin
+from lcc.admin.context import SEE_CHECK, SEE_PROVIDERS, Admin
 from lcc.commands.failing import Failed
 from lcc.domain.hours import parse_hours
 from lcc.domain.timezones import timezone_fault
@@ -27,6 +27,13 @@ class ProviderId(click.IntRange):
 
     def __init__(self) -> None:
         super().__init__(1, PID_MAX)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Say what is wanted; click's words are about ranges."""
+        if isinstance(value, str) and not (value.isascii() and value.isdigit() and 1 <= len(value) <= 10):
+            self.fail(f"{value!r} is no provider's id, which is a number; {SEE_PROVIDERS}", param, ctx)
+        number: int = super().convert(value, param, ctx)
+        return number
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The ids that begin so, each with its first root."""

@@ -59,10 +59,8 @@ def _redraw(look: Callable[[], str], every_seconds: float) -> None:
                 shown = look()
             except Failed as error:
                 shown = f"Error: {error.message}\nNext: {error.then}"
-            clean = "".join(
-                char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in shown
-            )
-            live.update(Text(f"{clean}\n\n(every {every_seconds:g} s, Ctrl-C ends)", overflow="fold"), refresh=True)
+            shown = f"{clean(shown)}\n\n(every {every_seconds:g} s, Ctrl-C ends)"
+            live.update(Text(shown, overflow="fold"), refresh=True)
             time.sleep(every_seconds)
 
 

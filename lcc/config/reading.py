@@ -46,7 +46,9 @@ def read_config(path: Path | None) -> tuple[str, Path, Path | None]:
             return "", Path.cwd(), None
     try:
         return path.read_text(encoding="utf-8"), path.absolute().parent, path
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror or error}"]) from None
+    except UnicodeDecodeError as error:
         raise ConfigError([f"{path}: {error}"]) from None
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from lcc.commands.examples import put_into_help
+from lcc.commands.failing import ToolGroup
 from lcc.export.indexing import COMMANDS as INDEXING
 from lcc.export.packages import COMMANDS as PACKAGES
 from lcc.export.source import Source
@@ -18,7 +19,7 @@ from lcc.export.source import Source
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=ToolGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "-c",
     "--config",

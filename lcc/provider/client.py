@@ -55,11 +55,13 @@ class Unreachable(Exception):
 
     :ivar uncertain: the whole set was sent before; it may have been accepted.
     :ivar silent: there was a connection, and nothing that could be understood came over it.
+    :ivar connected: there was a connection.
     """
 
-    def __init__(self, text: str, uncertain: bool = False, silent: bool = False) -> None:
+    def __init__(self, text: str, uncertain: bool = False, silent: bool = False, *, connected: bool = False) -> None:
         self.uncertain = uncertain
         self.silent = silent
+        self.connected = connected
         super().__init__(text)
 
 
@@ -202,7 +204,7 @@ class ProviderConversation:
         if self._outcome is None:
             how = "was closed" if reason.check(ConnectionDone) else f"was lost ({reason.getErrorMessage()})"
             self._outcome = Unreachable(
-                f"the connection {how} before the answer", self._end_sent, self._welcome is None
+                f"the connection {how} before the answer", self._end_sent, self._welcome is None, connected=True
             )
         self._tell()
 
@@ -291,7 +293,7 @@ class ProviderConversation:
 
     def _fail(self, text: str, silent: bool = False) -> None:
         if self._outcome is None:
-            self._end_with(Unreachable(text, self._end_sent, silent))
+            self._end_with(Unreachable(text, self._end_sent, silent, connected=True))
             self._stream.abort()
 
     def _end_with(self, outcome: Submission | Exception) -> None:

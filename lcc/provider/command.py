@@ -10,23 +10,36 @@ from typing import IO, Any
 
 import click
 
+from lcc.commands.failing import SEE_SYSTEM, Failed, Trouble, system_words
+
 _program = "lcc"
 
 
-class Fault(click.ClickException):
-    """Something that the user must know; the command ends with exit code 1."""
-
-    exit_code = 1
+class Fault(Failed):
+    """The command ends with exit code 1."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the message, headed by the command's name: in a pipe of three it matters who speaks."""
+        """Print it, headed by the command's name: in a pipe of three it matters who speaks."""
         click.echo(f"{_program}: {self.format_message()}", file=file, err=True)
+        click.echo(f"{_program}: next: {self.then}", file=file, err=True)
 
 
 class BadInput(Fault):
     """What was given cannot be used, and nothing was sent; exit code 2, as for wrong options."""
 
     exit_code = 2
+
+
+def next_step(error: Trouble | OSError) -> str:
+    """What to do about what has come up from below."""
+    if isinstance(error, Trouble):
+        return error.then
+    return SEE_SYSTEM
+
+
+def in_words(error: Trouble | OSError) -> str:
+    """What has come up from below, without the system's numbers."""
+    return printable(system_words(error) if isinstance(error, OSError) else str(error))
 
 
 def run(command: click.Command, name: str) -> None:

@@ -21,7 +21,7 @@ import click
 
 from lcc.commands.examples import put_into_help
 from lcc.commands.progress import progress
-from lcc.provider.command import Fault, Notes, printable, run
+from lcc.provider.command import Fault, Notes, in_words, next_step, printable, run
 from lcc.provider.files import Describer, Listed, ListingFault, Skipped, found, split_names, under_docroot
 from lcc.provider.mimetable import MimeTable
 from lcc.provider.stream_format import Header, StreamWriter
@@ -101,6 +101,8 @@ def command(
         listing = found(os.fsencode(find[0]), [os.fsencode(argument) for argument in find[1:]])
     else:
         _must_exist(files, docroot or "")
+        if not files and sys.stdin.isatty():
+            click.echo("file2url: reading names of files from the terminal, end with Ctrl-D", err=True)
         names = map(os.fsencode, files) if files else split_names(sys.stdin.buffer, b"\0" if null else b"\n")
         listing = under_docroot(names, os.fsencode(docroot or ""))
     _write(listing, describer, Notes("file2url", quiet=quiet), Notes("file2url"))
@@ -111,7 +113,10 @@ def _must_exist(files: tuple[str, ...], docroot: str) -> None:
     missing = [name for name in files if not os.path.lexists(os.path.join(docroot, name))]  # noqa: PTH118
     if missing:
         more = f" (nor do {len(missing) - 1:,} more)" if len(missing) > 1 else ""
-        raise Fault(f"{printable(missing[0])} does not exist{more}; the stream gets no end mark")
+        raise Fault(
+            f"{printable(missing[0])} does not exist{more}; the stream gets no end mark",
+            "name files that are there, relative to --docroot; what is gone lcccpstate notices by itself",
+        )
 
 
 def _counted(listing: Iterator[Listed]) -> Iterator[Listed]:
@@ -136,7 +141,7 @@ def _write(listing: Iterator[Listed], describer: Describer, notes: Notes, errors
                 errors.add("unreadable", f"{os.fsdecode(file.path)}: {error.strerror}")
     except ListingFault as fault:
         sink.flush()
-        raise Fault(f"{printable(str(fault))}; the stream gets no end mark") from None
+        raise Fault(f"{in_words(fault)}; the stream gets no end mark", next_step(fault)) from None
     notes.finish(
         untyped="of unknown type (--default-mimetype tells them all the same)",
         vanished="that are not there any more",
@@ -144,7 +149,10 @@ def _write(listing: Iterator[Listed], describer: Describer, notes: Notes, errors
     errors.finish(unreadable="that cannot be read")
     if errors.counts:
         sink.flush()
-        raise Fault(f"{errors.counts['unreadable']:,} files cannot be read; the stream gets no end mark")
+        raise Fault(
+            f"{errors.counts['unreadable']:,} files cannot be read; the stream gets no end mark",
+            "make them readable for this user, or leave them out; what is not told counts as deleted",
+        )
     sink.close()
 
 

@@ -16,6 +16,7 @@ from urllib.parse import quote_from_bytes
 
 import attrs
 
+from lcc.commands.failing import Trouble
 from lcc.provider.mimetable import MimeTable
 
 _READ_BYTES = 262_144
@@ -40,8 +41,10 @@ _FIND_GLOBALS = {
 _FIND_OUTPUT = {b"-print", b"-print0", b"-printf", b"-ls"}
 
 
-class ListingFault(Exception):
+class ListingFault(Trouble):
     """The list of files cannot be made, or is not complete."""
+
+    usually = "see that the folder is there and may be read, and what find has said; then run all of it again"
 
 
 class Skipped(Exception):
@@ -83,7 +86,9 @@ def find_command(docroot: bytes, arguments: Sequence[bytes]) -> list[bytes]:
         del rest[:take]
     for argument in rest:
         if argument in _FIND_OUTPUT:
-            raise ListingFault(f"{argument.decode()} cannot be used: file2url prints the files itself")
+            raise ListingFault(
+                f"{argument.decode()} cannot be used: file2url prints the files itself", "leave it out"
+            )
     start = b"./" + docroot if docroot.startswith(b"-") else docroot
     expression = [b"(", *rest, b")"] if rest else []
     # -H: a docroot that is a symbolic link is that which it leads to.
@@ -103,7 +108,9 @@ def found(docroot: bytes, arguments: Sequence[bytes]) -> Iterator[Listed]:
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     except OSError as error:
-        raise ListingFault(f"find cannot be run: {error.strerror}") from None
+        raise ListingFault(
+            f"find cannot be run: {error.strerror}", "install findutils, or name the files on standard input"
+        ) from None
     assert process.stdout is not None
     with process:
         try:
@@ -125,7 +132,10 @@ def split_names(source: IO[bytes], separator: bytes) -> Iterator[bytes]:
         *names, held = (held + data).split(separator)
         yield from filter(None, names)
         if len(held) > 65_536:
-            raise ListingFault("a file name of more than 65,536 bytes")
+            raise ListingFault(
+                "a file name of more than 65,536 bytes",
+                "write one name on each line, or end each with NUL and use -0",
+            )
     if held:
         yield held
 
@@ -143,7 +153,10 @@ def under_docroot(names: Iterable[bytes], docroot: bytes) -> Iterator[Listed]:
             continue
         inside = base if base.endswith(b"/") else base + b"/"
         if not path.startswith(inside):
-            raise ListingFault(f"{os.fsdecode(name)} is not inside the docroot {os.fsdecode(base)}")
+            raise ListingFault(
+                f"{os.fsdecode(name)} is not inside the docroot {os.fsdecode(base)}",
+                "say with --docroot where the site begins, or leave the file out",
+            )
         yield Listed(path, path[len(inside) :])
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import click
 
 from lcc.commands.examples import put_into_help
-from lcc.provider.command import BadInput, run
+from lcc.provider.command import BadInput, in_words, next_step, run
 from lcc.provider.hidden import hide_option
 from lcc.provider.spool import Spool, spool_stream
 from lcc.provider.statefile import StateBusy, StateFile
@@ -129,7 +129,7 @@ def _spooled(full: bool, allow_mass_delete: bool, no_end_mark: bool) -> Spool:
     try:
         return spool_stream(sys.stdin.buffer, full, allow_mass_delete, not no_end_mark)
     except (StreamFault, OSError) as fault:
-        raise BadInput(f"{fault}; nothing was sent") from None
+        raise BadInput(f"{in_words(fault)}; nothing was sent", next_step(fault)) from None
 
 
 def _claim(stack: ExitStack, state: StateFile, token: str) -> None:
@@ -138,9 +138,12 @@ def _claim(stack: ExitStack, state: StateFile, token: str) -> None:
         stack.enter_context(state.locked())
         current = state.pending_token()
     except (StateBusy, OSError) as fault:
-        raise BadInput(f"{fault}; nothing was sent") from None
+        raise BadInput(f"{in_words(fault)}; nothing was sent", next_step(fault)) from None
     if current != token:
-        raise BadInput(f"another run of lcccpstate has changed {state.pending} since; nothing was sent")
+        raise BadInput(
+            f"another run of lcccpstate has changed {state.pending} since; nothing was sent",
+            "run the whole pipeline again; let one run end before the next begins",
+        )
 
 
 def _run(submitter: Submitter) -> None:

@@ -21,9 +21,9 @@ from pathlib import Path
 import click
 
 from lcc.commands.examples import put_into_help
-from lcc.provider.command import Fault, run
-from lcc.provider.site_diff import Difference, MassDelete, SiteFault, compare
-from lcc.provider.statefile import StateFault, StateFile, StateWriter
+from lcc.provider.command import Fault, in_words, next_step, run
+from lcc.provider.site_diff import Difference, SiteFault, compare
+from lcc.provider.statefile import StateDamaged, StateFault, StateFile, StateWriter
 from lcc.provider.stream_format import Header, StreamFault, StreamReader, StreamWriter, read_elements
 
 
@@ -40,6 +40,8 @@ def command(statefile: Path, full: bool, allow_mass_delete: bool, no_end_mark: b
 
     Meant to stand between file2url and lcccp, which puts the new state in place when the LCC has accepted.
     """
+    if sys.stdin.isatty():
+        click.echo("lcccpstate: reading <url> containers from the terminal, end with Ctrl-D", err=True)
     state = StateFile(statefile)
     try:
         with state.locked():
@@ -47,11 +49,11 @@ def command(statefile: Path, full: bool, allow_mass_delete: bool, no_end_mark: b
         # Outside of the lock: lcccp takes it as soon as it has seen the end mark.
         sink.close()
     except (StateFault, SiteFault, StreamFault) as fault:
-        raise Fault(f"{fault}; nothing is sent") from None
+        raise Fault(f"{in_words(fault)}; nothing is sent", next_step(fault)) from None
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        raise Fault(f"{error}; nothing is sent") from None
+        raise Fault(f"{in_words(error)}; nothing is sent", next_step(error)) from None
 
 
 class _Sink(StreamWriter):
@@ -75,7 +77,7 @@ def _filter(state: StateFile, full: bool, allow_mass_delete: bool, require_end: 
         settled = state.settle(token)
     except StateFault:
         if not full:
-            raise StateFault(_damaged(state)) from None
+            raise StateDamaged(f"{state.path} or {state.pending.name} is damaged") from None
         settled = False
     if settled and not quiet:
         click.echo("lcccpstate: the last submission's answer is not known: its changes are sent again", err=True)
@@ -86,9 +88,6 @@ def _filter(state: StateFile, full: bool, allow_mass_delete: bool, require_end: 
         site = read_elements(sys.stdin.buffer, reader)
         difference = compare(state, site, writer, sink.write, full=full, allow_mass_delete=allow_mass_delete)
         writer.close()
-    except MassDelete as fault:
-        writer.abandon()
-        raise SiteFault(f"{fault}; if that is right, use --allow-mass-delete") from None
     except BaseException:
         writer.abandon()
         raise
@@ -96,13 +95,6 @@ def _filter(state: StateFile, full: bool, allow_mass_delete: bool, require_end: 
         click.echo(f"lcccpstate: {difference.repeated:,} URLs were named more than once; the first counts", err=True)
     sink.difference = difference
     return sink
-
-
-def _damaged(state: StateFile) -> str:
-    return (
-        f"{state.path} or {state.pending.name} is damaged; use --full to send everything and start a new state, "
-        "or remove both files to send everything as changes"
-    )
 
 
 put_into_help(command, "lcccpstate")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from urllib.parse import urlsplit
 
 import attrs
 
+from lcc.domain.advice import advice
 from lcc.errors import code as code_of
 from lcc.protocols.cp_uns import InitAccepted, UrlFault
 from lcc.provider.command import printable
@@ -130,6 +132,20 @@ def prefix_hints(faults: Iterable[UrlFault], urlprefix: str) -> list[str]:
     elif not urlsplit(urlprefix).path:
         return [f"hint: --urlprefix is put before each name as it is; did you mean {urlprefix}/ with a slash?"]
     return []
+
+
+CODES_ADVISED = 5
+"""So many kinds of errors are explained at once."""
+
+
+def what_to_do(faults: Iterable[UrlFault], most: int) -> Iterator[str]:
+    """The next step for each kind of error among those that are shown, the first few kinds.
+
+    :param most: so many are shown.
+    """
+    codes = dict.fromkeys(fault.code for fault in islice(faults, most))
+    for code in islice(codes, CODES_ADVISED):
+        yield f"next, for {code}: {advice(code)}"
 
 
 def fault_lines(faults: Sequence[UrlFault], total: int, most: int) -> Iterable[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
+from lcc.commands.failing import Trouble
 from lcc.provider.statefile import StateDamaged, StateEntry, StateFile, StateWriter, entry_of, url_key
 from lcc.provider.stream_format import is_deletion
 
@@ -18,12 +19,16 @@ MASS_DELETE_MINIMUM = 10
 _SEEN = "seen"
 
 
-class SiteFault(Exception):
+class SiteFault(Trouble):
     """The elements do not describe a site that could be sent."""
+
+    usually = "let file2url write the containers, or give each of them a conceptual URL"
 
 
 class MassDelete(SiteFault):
     """More than half of the site would be deleted, or all of a small one."""
+
+    usually = "see that all of the site was named; if that is right, use --allow-mass-delete"
 
 
 @attrs.frozen

@@ -71,7 +71,8 @@ def spool_stream(source: IO[bytes], full: bool, allow_mass_delete: bool, require
         if header is None:
             if full and elements == deletions and not allow_mass_delete:
                 raise StreamFault(
-                    "an empty full set deletes the whole site; if that is right, use --allow-mass-delete"
+                    "an empty full set deletes the whole site",
+                    "see that all of the site was named; if that is right, use --allow-mass-delete",
                 )
             return Spool(file, Plan(elements, deletions, size, None, full), None, "")
         plan = Plan(elements, deletions, size, reader.ends[0].added, header.full)
@@ -90,10 +91,10 @@ def _state_header(reader: StreamReader, full: bool) -> Header | None:
     for header in reader.headers:
         if header.tool == "lcccpstate":
             if len(reader.headers) > 1 or len(reader.ends) > 1:
-                raise StreamFault("the output of lcccpstate is joined with other streams; join them before it")
+                raise StreamFault("the output of lcccpstate is joined with other streams", "join them before it")
             if full and not header.full:
                 raise StreamFault(
-                    "--full with only the changes of a site would delete the rest; use lcccpstate --full"
+                    "--full with only the changes of a site would delete the rest", "use lcccpstate --full"
                 )
             return header
     return None

@@ -26,6 +26,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+from lcc.commands.failing import Trouble
 from lcc.provider.stream_format import LONG_NAMES, named
 
 UNSURE = "?"
@@ -33,16 +34,25 @@ _MAGIC = "lcc-state 1 "
 _DIGEST_BYTES = 12
 
 
-class StateFault(Exception):
+class StateFault(Trouble):
     """The state file cannot be used."""
+
+    usually = "use --full to send everything and start a new state"
 
 
 class StateBusy(StateFault):
     """Another run is at work on this state file."""
 
+    usually = "wait until it has ended; if it hangs, end it, and nothing is lost"
+
 
 class StateDamaged(StateFault):
     """The state file is cut off or not a state file at all."""
+
+    usually = (
+        "see that --statefile names the right file; then use --full to send everything and start a new state, or "
+        "remove it and what stands beside it (.pending) to send everything as changes"
+    )
 
 
 class StateEntry(NamedTuple):

@@ -28,6 +28,7 @@ from xml.parsers import expat
 
 import attrs
 
+from lcc.commands.failing import Trouble
 from lcc.protocols.xmltext import attributes as write_attributes
 
 VERSION = "1"
@@ -41,12 +42,16 @@ LONG_NAMES = {"curl": "c", "furl": "f", "burl": "b", "mimetype": "m", "subtype":
 """The attributes that have two spellings, long -> short."""
 
 
-class StreamFault(Exception):
+class StreamFault(Trouble):
     """The stream cannot be used; nothing of it may be sent.  The text says where and why."""
+
+    usually = "let file2url write the containers, or compare what wrote them with the provider's guide"
 
 
 class StreamCut(StreamFault):
     """The stream is well-formed, but incomplete: the tool that wrote it died, or it bears no end mark."""
+
+    usually = "see what the program before this one said, mend that, and run all of it again"
 
 
 @attrs.frozen
@@ -191,8 +196,8 @@ class StreamReader:
             raise StreamCut("the input has no end mark: the program that wrote it did not come to its end")
         if self._require_end and (self._since_end or not self.ends):
             raise StreamCut(
-                "the input has no end mark (did the program before this one fail?); "
-                "for a hand-made stream use --no-end-mark"
+                "the input has no end mark (did the program before this one fail?)",
+                f"{StreamCut.usually}; for a hand-made stream use --no-end-mark",
             )
 
     def _where(self) -> str:

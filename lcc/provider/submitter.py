@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import attrs
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 
+from lcc.domain.advice import advice
 from lcc.errors import ConfigError
 from lcc.errors import code as code_of
 from lcc.protocols.cp_uns import InitAccepted
@@ -23,6 +25,7 @@ from lcc.provider.report import (
     quota_warnings,
     wanted_reason,
     welcome_lines,
+    what_to_do,
 )
 from lcc.provider.spool import Spool
 from lcc.provider.statefile import StateFile
@@ -33,6 +36,10 @@ _COME_AGAIN = frozenset(
     {code_of("throttled"), code_of("try-later"), code_of("internal"), code_of("too-many-connections")}
 )
 _AGAIN = "hint: what has failed is sent again when it changes, or all of the site with lcccpstate --full"
+_WHERE = "name it as HOST:PORT, such as lcc.example.org:9000, or as an endpoint such as unix:PATH"
+_AUTHORITY = "name a PEM file with the authority's certificate, as the operator gave it to you"
+_NO_CONNECTION = "see that --uns is right, and that the UNS runs and can be reached from here; then start again"
+_NO_ANSWER = "run all of it again; if that goes on, ask the operator: the log of the UNS says more"
 _RETRY_SECONDS = (2.0, 4.0, 8.0, 16.0, 30.0)
 
 
@@ -89,6 +96,7 @@ class Submitter:
             endpoint = uns_endpoint(reactor, self._orders.uns, self._orders.tls, self._orders.ca_file)
         except (ValueError, ConfigError) as error:
             self._complain(f"--ca-file: {error}" if isinstance(error, ConfigError) else f"--uns: {error}")
+            self._next(_AUTHORITY if isinstance(error, ConfigError) else _WHERE)
             self._discard()
             return USAGE
         for attempt in range(self._orders.retries + 1):
@@ -96,6 +104,7 @@ class Submitter:
                 submission = await self._attempt(reactor, endpoint)
             except ValueError as error:
                 self._complain(str(error))
+                self._next("run all of it again; lcccp --help has the options")
                 self._discard()
                 return USAGE
             except Unreachable as failure:
@@ -103,6 +112,8 @@ class Submitter:
                 self._complain(f"{self._orders.uns}: {printable(str(failure))}")
                 if failure.silent and not self._orders.tls:
                     self._hint(["hint: a port that speaks TLS wants --tls"])
+                if attempt == self._orders.retries and not self._interrupted:
+                    self._next(_NO_ANSWER if failure.connected else _NO_CONNECTION)
             else:
                 if submission.accepted or submission.code not in _COME_AGAIN or attempt == self._orders.retries:
                     return self._answered(submission)
@@ -153,6 +164,7 @@ class Submitter:
             self._complain(f"{counted(welcome.error_count, 'error', 'errors')} of earlier fetches:")
             for line in fault_lines(welcome.errors, welcome.error_count, orders.show_errors):
                 self._complain(line, bare=True)
+            self._hint(what_to_do(welcome.errors, orders.show_errors))
         self._note_wanted(welcome)
         if spool is None:
             for line in welcome_lines(welcome):
@@ -181,6 +193,7 @@ class Submitter:
     def _answered(self, submission: Submission) -> int:
         if not submission.accepted:
             self._complain(f"rejected by the LCC: {submission.code} {printable(submission.text)}")
+            self._next(advice(submission.code))
             if submission.code == code_of("bad-prefix"):
                 self._hint(prefix_hints((), self._orders.urlprefix))
             if not self._may_be_accepted:
@@ -195,6 +208,7 @@ class Submitter:
             self._complain(f"{counted(submission.fault_count, 'URL was', 'URLs were')} refused:")
             for line in fault_lines(submission.faults, submission.fault_count, self._orders.show_errors):
                 self._complain(line, bare=True)
+            self._hint(what_to_do(submission.faults, self._orders.show_errors))
             self._hint(prefix_hints(submission.faults, self._orders.urlprefix))
         self._hint([_AGAIN] if failed else [])
         plan = self._spool.plan
@@ -225,7 +239,11 @@ class Submitter:
         if not self._orders.quiet:
             say(f"lcccp: {text}")
 
-    def _hint(self, lines: list[str]) -> None:
+    def _next(self, step: str) -> None:
+        """Said after what has ended it, also to who wants it quiet."""
+        self._complain(f"next: {step}")
+
+    def _hint(self, lines: Iterable[str]) -> None:
         if not self._orders.quiet:
             for line in lines:
                 self._complain(line)

@@ -119,7 +119,8 @@ def test_what_ends_a_command_says_what_to_do_next() -> None:
     """The second argument is there by its type; here: it says something."""
     found = 0
     kinds = {"Failed", *(kind.__name__ for kind in Failed.__subclasses__())}
-    for path in [*ROOT.glob("lcc/admin/*.py"), *ROOT.glob("lcc/export/**/*.py")]:
+    of_room = {"admin": kinds, "export": kinds, "provider": {"Fault", "BadInput"}}
+    for path, kinds in [(each, of_room[room]) for room in of_room for each in ROOT.glob(f"lcc/{room}/**/*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
                 found += 1
@@ -135,7 +136,63 @@ def test_a_next_step_is_shown(lcc: Lcc) -> None:
     told = lcc.admin("explain", "1408").stdout
     assert "1408 mimetype-mismatch" in told and f"Next: {ADVICE[1408]}." in told
     assert json.loads(lcc.admin("explain", "404", "--json").stdout)["next"] == advice(404)
-    lcc.admin("explain", "1999", code=2)
+    for wrong in ("1999", "9" * 5000, "no-such-name"):
+        assert "neither an HTTP status nor a code" in lcc.admin("explain", wrong, code=2).stderr
+    assert "lcc-admin provider list" in lcc.admin("provider", "show", "x", code=2).stderr
+
+
+def shown_by(words: list[str], folder: Path, text: str = "") -> tuple[int, list[str]]:
+    """The exit code of a program, and the lines that it shows on standard error."""
+    done = subprocess.run(
+        [BIN / words[0], *words[1:]], cwd=folder, input=text, capture_output=True, text=True, timeout=120, check=False
+    )
+    return done.returncode, done.stderr.splitlines()
+
+
+LCCCP = ["lcccp", "--uns=127.0.0.1:1", "--pid=1", "--pwd-file=password"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "code", "wrong", "then"),
+    [
+        (["file2url", "--find", "nowhere"], "", 1, "nowhere does not exist", "see that the folder is there"),
+        (["file2url", "nothing.html"], "", 1, "nothing.html does not exist", "name files that are there"),
+        (["file2url"], "../x", 1, "not inside the docroot", "say with --docroot"),
+        (["lcccpstate", "--statefile=no/state"], "", 1, "no/state.lock: No such file", "that you may write to it"),
+        (["lcccpstate", "--statefile=s"], "<url c='a'/>", 1, "has no end mark", "use --no-end-mark"),
+        (["lcccpstate", "--statefile=password", "--no-end-mark"], "", 1, "is not a state file", "--statefile names"),
+        (["lcccpstate", "--statefile=s", "--no-end-mark"], "<url/>", 1, "no conceptual URL", "let file2url write"),
+        (LCCCP, "hello", 2, "'hello' is no <url", "let file2url write"),
+        ([*LCCCP, "--full", "--no-end-mark"], "", 2, "deletes the whole site", "--allow-mass-delete"),
+        ([*LCCCP, "--check"], "", 4, "no connection", "see that --uns is right"),
+        ([*LCCCP, "--check", "--uns=no:such:thing"], "", 2, "neither HOST:PORT nor an endpoint", "name it as HOST:PORT"),
+        (["lcc-admin", "--config", "no.toml", "status"], "", 1, "no.toml: No such file", "--config no.toml init"),
+        (["lcc-admin", "status"], "", 4, "there is no LCC here", "lcc-admin init"),
+    ],
+)
+def test_tools_say_what_is_wrong_and_what_to_do(
+    words: list[str], text: str, code: int, wrong: str, then: str, tmp_path: Path
+) -> None:
+    (tmp_path / "password").write_text("secret\n")
+    ended, lines = shown_by(words, tmp_path, text)
+    assert ended == code
+    assert any(wrong in line for line in lines), lines
+    speaker = "Next: " if words[0] == "lcc-admin" else f"{words[0]}: next: "
+    assert [line for line in lines if then in line and line.startswith(speaker)], lines
+
+
+@pytest.mark.parametrize("words", [["lcc-admin", "config", "--defaults"], ["lcc-export", "--help"]])
+def test_an_output_that_takes_nothing(words: list[str], tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [BIN / words[0], *words[1:]], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert lines[0] == "Error: the output cannot be written: No space left on device" and lines[1].startswith(
+        "Next: "
+    )
+    assert len(lines) == 2
 
 
 def test_watching_in_a_pipe_gives_plain_blocks(lcc: Lcc) -> None:

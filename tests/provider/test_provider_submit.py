@@ -65,6 +65,9 @@ def test_url_errors(capsys: pytest.CaptureFixture[str]) -> Any:
     assert "404 http://site/lost.html: Not Found" in said.err
     assert "and 39 more" in said.err
     assert said.err.count("lcccpstate --full") == 1
+    # What can be done about each kind of error, once.
+    assert said.err.count("lcccp: next, for 1204: compare it with your roots") == 1
+    assert said.err.count("lcccp: next, for 404: if it is gone, tell its deletion") == 1
     assert "secret" not in said.err + said.out
 
 
