@@ -1,6 +1,6 @@
 """What is made of the code itself, so that it is always as the code is: all commands, and all errors.
 
-* ``{commands}`` describes all console scripts and their commands, from what their ``--help`` and manual pages are made of.
+* ``{commands}`` describes all console scripts and their commands, made of what their ``--help`` and manual pages are.
 * ``{errors}`` is a table of all errors, from what ``lcc-admin explain`` tells.
 """
 

@@ -165,7 +165,7 @@ LCCCP = ["lcccp", "--uns=127.0.0.1:1", "--pid=1", "--pwd-file=password"]
         (LCCCP, "hello", 2, "'hello' is no <url", "let file2url write"),
         ([*LCCCP, "--full", "--no-end-mark"], "", 2, "deletes the whole site", "--allow-mass-delete"),
         ([*LCCCP, "--check"], "", 4, "no connection", "see that --uns is right"),
-        ([*LCCCP, "--check", "--uns=no:such:thing"], "", 2, "neither HOST:PORT nor an endpoint", "name it as HOST:PORT"),
+        ([*LCCCP, "--check", "--uns=no:such:thing"], "", 2, "neither HOST:PORT", "name it as HOST:PORT"),
         (["lcc-admin", "--config", "no.toml", "status"], "", 1, "no.toml: No such file", "--config no.toml init"),
         (["lcc-admin", "status"], "", 4, "there is no LCC here", "lcc-admin init"),
     ],
