@@ -42,9 +42,15 @@ class WebConfig:
     rows_max: int = setting(
         20_000, "rows that are looked at to group errors, or to find URLs; beyond, counts say so", minimum=100
     )
+    watch: tuple[str, ...] = setting(
+        (),
+        "metrics ports of other processes, which are asked how they are, such as http://127.0.0.1:9112, "
+        "https://10.0.0.2:9113 or unix:{home}/cu-metrics.sock; those that the queue manager knows are watched anyway",
+    )
     samples: str = setting(
         "web-samples.json",
-        "file that keeps the samples of the plots (a day of them) over a restart, relative to home; empty: none",
+        "file that keeps the samples of the plots (a day of them), and who was ever connected, over a restart, "
+        "relative to home; empty: none",
     )
     session_max: float = setting(
         7 * 86400.0, "who has logged in has to do so again after this long", unit="seconds", minimum=60

@@ -1,9 +1,9 @@
 """The web monitor's engine: reads the figures by the clock, judges them, and tells the pages that follow.
 
-Owns: figures in memory, and a file with the samples of the plots.  Strategy: what the queue manager says of itself is
-read every few seconds (one row); queue, errors and cache are summed up less often, in a question of its own that is
-asked a twentieth of the time at most.  However many pages are open, the database is asked no more often.  Failures: a
-database that is away is told on the pages, with figures as old as they are.
+Owns: figures in memory, and a file with the samples of the plots and with who was ever there.  Strategy: what the
+queue manager says of itself is read every few seconds (one row); queue, errors and cache are summed up less often, in
+a question of its own that is asked a twentieth of the time at most.  However many pages are open, the database is
+asked no more often.  Failures: a database that is away is told on the pages, with figures as old as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
@@ -20,8 +20,10 @@ from lcc.config import Config
 from lcc.errors import StoreUnavailable
 from lcc.monitor.accounts import Accounts
 from lcc.monitor.live import Live, read_live
+from lcc.monitor.members import Members
 from lcc.monitor.memory import Memory
 from lcc.monitor.overview import Summary, summarise
+from lcc.monitor.processes import Processes
 from lcc.monitor.samples import Samples
 from lcc.monitor.verdict import Known, Level, Trouble, Troubles, judge, sentence
 from lcc.storage.database import Database
@@ -50,7 +52,8 @@ class Monitor:
     """
     :param now: seconds since 1970.
     :param disk_trouble: why the disk of a SQLite file is as good as full; empty: it is not.
-    :param memory: keeps the samples over a restart.
+    :param keep: makes what keeps these over a restart.
+    :param processes: asked how they are.
     :param token: gives 16 hexadecimal digits that nobody can guess.
     :param in_thread: calls a function that takes long.
     :ivar looks: how often the figures were read: the number of what is shown.
@@ -63,7 +66,8 @@ class Monitor:
         clock: Any,
         now: Callable[[], float],
         disk_trouble: Callable[[], str],
-        memory: Memory,
+        keep: Callable[[Samples, Members], Memory],
+        processes: Processes,
         token: Callable[[], str],
         in_thread: Callable[..., Deferred[Any]],
     ) -> None:
@@ -73,6 +77,8 @@ class Monitor:
         self.now = now
         self.clock = clock
         self.samples = Samples()
+        self.members = Members()
+        self.processes = processes
         self.live: Live | None = None
         self.summary: Summary | None = None
         self.troubles: tuple[Trouble, ...] = ()
@@ -81,7 +87,7 @@ class Monitor:
         self.accounts = Accounts(self.settings, clock, self._find, token, in_thread)
         self.followers: set[Callable[[], None]] = set()
         self._disk_trouble = disk_trouble
-        self._memory = memory
+        self._memory = keep(self.samples, self.members)
         self._known = Troubles()
         self._summary_due = 0.0
         self._work: Deferred[None] | None = None
@@ -108,7 +114,7 @@ class Monitor:
 
     def start(self) -> None:
         """Look by the clock from now on."""
-        self._memory.load(self.samples)
+        self._memory.load()
         self._work = Deferred.fromCoroutine(self._run())
         self._work.addErrback(self._failed)
 
@@ -117,7 +123,7 @@ class Monitor:
         if self._work is not None:
             self._work.cancel()
         self.accounts.stop()
-        return self._memory.close(self.samples)
+        return gatherResults([self._memory.close(), self.processes.stop()]).addCallback(lambda _: None)
 
     def soon(self) -> None:
         """Look again at once: something was ordered."""
@@ -147,11 +153,13 @@ class Monitor:
 
     async def look(self) -> None:
         """Read the figures once."""
+        self.processes.ask()
         try:
             text, users = await self.database.interact(_read)
             self.accounts.check(users)
             self.live = read_live(text, int(self.now()))
             self.samples.add(self.live.state)
+            self.members.update(self.live)
             if self.clock.seconds() >= self._summary_due:
                 await self._summarise()
             self.database_trouble = ""
@@ -166,7 +174,7 @@ class Monitor:
             self.database_trouble = "an internal error, see the log of lcc-web"
             self.counters.looks_failed += 1
         self._judge()
-        self._memory.save(self.samples, self.clock.seconds())
+        self._memory.save(self.clock.seconds())
         for follower in list(self.followers):
             follower()
 
@@ -190,8 +198,17 @@ class Monitor:
             disk=self._disk_trouble(),
             waiting=0 if summary is None else summary.registrations,
             wanted={} if summary is None else summary.figures.wanted,
+            away=self.members.away(now),
+            taken_away=self.members.machines_taken_away,
+            processes=self.processes.standings,
         )
         self.troubles = self._known.update(judge(known), now)
+
+    def taken_away(self, kind: str, name: str) -> bool:
+        """Somebody who is missed was taken away for good; False: nobody of this name is missed."""
+        found = self.members.forget(kind, name)
+        self._judge()
+        return found
 
     def _find(self, name: str) -> Deferred[WebUser | None]:
         return self.database.interact(get_web_user, name)

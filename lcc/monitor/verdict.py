@@ -13,6 +13,8 @@ import attrs
 from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
 from lcc.monitor.live import Live
+from lcc.monitor.members import MACHINE, ROBOT, UNS, Away
+from lcc.monitor.processes import Standing
 from lcc.monitor.samples import Point
 from lcc.storage.failures import Failures
 
@@ -22,6 +24,25 @@ FAILING_RESULTS = 20
 """… if there were so many of them …"""
 FAILING_SHARE = 0.5
 """… and more than this share of them failed."""
+_STAGES = {
+    "qm": "queue",
+    "qm-database": "queue",
+    "paused": "queue",
+    "overload": "uns",
+    "no-uns": "uns",
+    "uns": "uns",
+    "uns-paused": "uns",
+    "no-botm": "robots",
+    "no-robot": "robots",
+    "away": "robots",
+    "machine": "robots",
+    "robots": "robots",
+    "failing": "robots",
+    "stuck": "robots",
+}
+"""Of the way from the sources to the content users, by the keys of troubles, or what they begin with."""
+_STAGE_OF_ROLE = {"rs": "providers", "uns": "uns", "qm": "queue", "botm": "robots", "bot": "robots", "cu": "users"}
+ROBOTS_NAMED = 3
 STUCK_SECONDS = 900.0
 """Orders are out, and nothing has come back for this long."""
 
@@ -45,6 +66,8 @@ class Trouble:
     :ivar remedy: what to do, a sentence.
     :ivar since: seconds since 1970; None: not known.
     :ivar seen: since the monitor has seen it; it may be older.
+    :ivar stage: where it is on the way from the sources to the content users; empty: everywhere, or not on that way.
+    :ivar missed: (kind, name) of who is away, and may have been taken away for good; None: nobody.
     """
 
     key: str
@@ -53,6 +76,8 @@ class Trouble:
     remedy: str
     since: float | None = None
     seen: bool = False
+    stage: str = ""
+    missed: tuple[str, str] | None = None
 
 
 @attrs.frozen
@@ -67,6 +92,9 @@ class Known:
     :ivar disk: why the disk of a SQLite file is as good as full; empty: it is not.
     :ivar waiting: registrations that wait for the operator.
     :ivar wanted: reason -> providers that are asked for a full set.
+    :ivar away: who was connected to the queue manager and is not.
+    :ivar taken_away: machines that are away for good.
+    :ivar processes: how those are that are asked.
     """
 
     now: float
@@ -77,6 +105,9 @@ class Known:
     disk: str = ""
     waiting: int = 0
     wanted: dict[str, int] = attrs.field(factory=dict)
+    away: tuple[Away, ...] = ()
+    taken_away: frozenset[str] = frozenset()
+    processes: tuple[Standing, ...] = ()
 
 
 def judge(known: Known) -> list[Trouble]:
@@ -86,12 +117,19 @@ def judge(known: Known) -> list[Trouble]:
         live = known.live
         if live.alive:
             found += _of_intake(live)
-            found += _of_robots(live)
+            found += _of_robots(known, live)
+            found += _of_away(known, live)
             found += _of_results(known, live)
         else:
             found.append(_dead(live))
+    found += _of_processes(known.processes)
     found += _of_others(known)
-    return sorted(found, key=lambda trouble: -trouble.level)
+    placed = [attrs.evolve(each, stage=each.stage or _stage(each.key)) for each in found]
+    return sorted(placed, key=lambda trouble: -trouble.level)
+
+
+def _stage(key: str) -> str:
+    return _STAGES.get(key) or _STAGES.get(key.partition("-")[0], "")
 
 
 def _of_database(known: Known) -> Iterator[Trouble]:
@@ -168,8 +206,9 @@ def _of_intake(live: Live) -> Iterator[Trouble]:
         )
 
 
-def _of_robots(live: Live) -> Iterator[Trouble]:
+def _of_robots(known: Known, live: Live) -> Iterator[Trouble]:
     state = live.state
+    since = {each.name: each.since for each in known.away if each.kind == MACHINE}
     machines = state.get("machines", ())
     if not any(machine["connected"] for machine in machines):
         yield Trouble(
@@ -190,12 +229,16 @@ def _of_robots(live: Live) -> Iterator[Trouble]:
             )
     for each in machines:
         name = f"machine {each['machine']}"
+        if not each["connected"] and str(each["machine"]) in known.taken_away:
+            continue
         if not each["connected"]:
             yield Trouble(
                 f"away-{each['machine']}",
                 Level.WARNING,
                 f"The BOT-M of {name} is away",
-                "If that machine is gone for good, nothing is to be done but lcc-admin fsck; else start it again.",
+                AWAY_MACHINE,
+                since.get(str(each["machine"])),
+                missed=(MACHINE, str(each["machine"])),
             )
         elif each.get("trouble"):
             yield Trouble(
@@ -210,6 +253,86 @@ def _of_robots(live: Live) -> Iterator[Trouble]:
                 Level.WARNING,
                 f"An operator has paused {name} ({each['paused']})",
                 "resume() at the console there ends that.",
+                stage="robots",
+            )
+
+
+AWAY_MACHINE = (
+    "Start it again (systemctl start lcc-role@botm there): until then nobody can read the content that it has."
+)
+
+
+def _of_away(known: Known, live: Live) -> Iterator[Trouble]:
+    shown = {str(each["machine"]) for each in live.state.get("machines", ())}
+    robots: dict[str, list[Away]] = {}
+    for each in known.away:
+        missed = (each.kind, each.name)
+        if each.kind == UNS and live.state.get("unses"):
+            yield Trouble(
+                f"uns-{each.name}",
+                Level.WARNING,
+                f"UNS {each.name} is away: what providers tell there does not arrive",
+                "Start it again (systemctl start lcc-role@uns there), or see in its log why it cannot reach the queue"
+                " manager.",
+                each.since,
+                stage="uns",
+                missed=missed,
+            )
+        elif each.kind == MACHINE and shown and each.name not in shown:
+            what = f"The BOT-M of machine {each.name} is away"
+            yield Trouble(f"away-{each.name}", Level.WARNING, what, AWAY_MACHINE, each.since, missed=missed)
+        elif each.kind == ROBOT and live.state["capacity"]:
+            robots.setdefault(each.name.partition(" ")[0], []).append(each)
+    for machine, away in robots.items():
+        yield _robots_away(machine, away)
+
+
+def _robots_away(machine: str, away: list[Away]) -> Trouble:
+    names = [each.name.partition(" ")[2] for each in away]
+    who = ", ".join(names[:ROBOTS_NAMED])
+    if len(names) > ROBOTS_NAMED:
+        who += f" and {number(len(names) - ROBOTS_NAMED, 'more robot')}"
+    return Trouble(
+        f"robots-{machine}",
+        Level.WARNING,
+        f"Robot {who} of machine {machine} is away"
+        if len(names) == 1
+        else f"Robots {who} of machine {machine} are away",
+        "The others do their work; start them again, or see in their logs why they have ended."
+        if len(names) > 1
+        else "The others do its work; start it again, or see in its log why it has ended.",
+        min(each.since for each in away),
+        missed=(ROBOT, machine),
+    )
+
+
+def _of_processes(processes: tuple[Standing, ...]) -> Iterator[Trouble]:
+    for each in processes:
+        if not each.is_trouble:
+            continue
+        key = f"process-{each.address}"
+        stage = _STAGE_OF_ROLE.get(each.roles[0], "") if len(each.roles) == 1 else ""
+        if each.silent:
+            units = "".join(f" lcc-role@{role}" for role in each.roles)
+            units = f" (systemctl start{units})" if units else ""
+            yield Trouble(
+                key,
+                Level.BAD,
+                f"{each.name} does not answer: {each.silent}",
+                f"Start it{units}, or see its log; [web] watch in lcc.toml says who is asked.",
+                each.since,
+                stage=stage,
+            )
+        else:
+            fault = each.faults[0]
+            more = f" (and {number(len(each.faults) - 1, 'more fault')})" if len(each.faults) > 1 else ""
+            yield Trouble(
+                key,
+                Level.WARNING,
+                f"{fault.role} at {each.address} is not ready: {fault.text}{more}",
+                f"{fault.remedy[:1].upper()}{fault.remedy[1:]}.",
+                each.since,
+                stage=stage,
             )
 
 

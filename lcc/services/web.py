@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import attrs
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
@@ -13,15 +15,20 @@ from lcc.monitor.disks import database_disk
 from lcc.monitor.engine import Monitor
 from lcc.monitor.figures import WebFigures
 from lcc.monitor.memory import Memory
+from lcc.monitor.processes import TIMEOUT_SECONDS, Processes
 from lcc.monitor.web.site import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
 from lcc.services.watching import watched
 from lcc.storage.database import DatabaseService
+from lcc.transport.certificates import Credentials
+from lcc.transport.http_client import HttpClient, is_address
 from lcc.transport.links import PortService
-from lcc.transport.wires import endpoint, leaves_machine
+from lcc.transport.tls import ClientTls
+from lcc.transport.wires import certificate_files, endpoint, leaves_machine
 
+_LOCAL = re.compile(r"http://(?:127\.[0-9.]+|localhost|\[::1\])(?::\d+)?", re.ASCII).fullmatch
 RETRIES = 1
 """A database that is away is told at once."""
 STATEMENT_SECONDS = 5.0
@@ -83,7 +90,10 @@ def build(config: Config, outside: Outside) -> RoleService:
         reactor,
         outside.now,
         lambda: database_disk(config, outside.disk),
-        Memory(config.under_home(settings.samples) if settings.samples else None, outside.disk, outside.in_thread),
+        lambda *parts: Memory(
+            config.under_home(settings.samples) if settings.samples else None, outside.disk, outside.in_thread, *parts
+        ),
+        _processes(config, outside),
         outside.token,
         outside.in_thread,
     )
@@ -100,6 +110,30 @@ def build(config: Config, outside: Outside) -> RoleService:
         service.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services
+
+
+def _processes(config: Config, outside: Outside) -> Processes:
+    """
+    :raises ConfigError: an address is none, or would be asked over a network without TLS.
+    """
+    faults = []
+    addresses = [text.replace("{home}", str(config.home)).rstrip("/") for text in config.web.watch]
+    for address in addresses:
+        if not is_address(address):
+            faults.append(f"web.watch: {address!r} is none of http://host:port, https://host:port and unix:/path")
+        elif address.startswith("http:") and not config.tls.insecure and not _LOCAL(address):
+            faults.append(
+                f"web.watch: {address!r} is on another machine: what it says could be forged; make it https://…, or "
+                "say insecure = true in [tls]"
+            )
+    if faults:
+        raise ConfigError(faults)
+    tls = None
+    if any(address.startswith("https:") for address in addresses):
+        credentials = Credentials(certificate_files(config, "metrics"), outside.now)
+        tls = ClientTls(credentials, frozenset(["metrics"]))
+    http = HttpClient(outside.reactor, max(1, len(addresses)), TIMEOUT_SECONDS, tls=tls)
+    return Processes(addresses, http, outside.now)
 
 
 def makeService(options: Options, outside: Outside | None = None) -> MultiService:

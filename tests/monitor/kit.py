@@ -58,6 +58,7 @@ STATE: dict[str, Any] = {
     "centrals": [],
     "machines_connected": 1,
     "unses": ["uns"],
+    "unses_connected": 1,
     "unses_paused": [],
     "absorb_waiting": 0,
     "providers_waiting": 0,

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.logger import Logger
+
 from lcc.monitor.drawing import Plot, plot
 from lcc.monitor.engine import Monitor
 from lcc.monitor.samples import binned
 from lcc.monitor.web.front import MonitorPage
 from lcc.protocols.work import ROBOTS_TOLD
 from lcc.transport.http_pages import read_query
+from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import BodyRequest
+
+_log = Logger()
 
 SPANS = {"hour": 3600, "day": 86400}
 PARTS = 180
@@ -61,7 +66,35 @@ class MachinesPage(MonitorPage):
     async def get(self, request: BodyRequest) -> None:
         live = self.monitor.live
         state: dict[str, Any] = {} if live is None else live.state
-        self.front.page(request, "machines", "Machines and robots", live=live, state=state, robots_shown=ROBOTS_TOLD)
+        self.front.page(
+            request,
+            "machines",
+            "Machines and robots",
+            live=live,
+            state=state,
+            robots_shown=ROBOTS_TOLD,
+            processes=self.monitor.processes.standings,
+        )
+
+
+class TakenAwayPage(MonitorPage):
+    """``/taken-away``: nobody waits any longer for somebody who is missed."""
+
+    methods = (b"POST",)
+
+    async def post(self, request: BodyRequest) -> None:
+        fields = self.sent(request)
+        kind, name = fields.get("kind", ""), fields.get("name", "")
+        if not self.monitor.taken_away(kind, name):
+            raise HttpError(404, "Nobody of this name is missed.")
+        session = self.front.session(request)
+        _log.info(
+            "{user!r} said at the web monitor: {kind} {name!r} was taken away",
+            user="?" if session is None else session.user.name,
+            kind=kind,
+            name=name,
+        )
+        self.front.redirect(request, "/")
 
 
 def plots(monitor: Monitor, span_seconds: int) -> list[Plot]:

@@ -13,7 +13,7 @@ from lcc.monitor.web.errors import ErrorsPage, RetryPage, UrlPage
 from lcc.monitor.web.front import Front, MonitorPage, NoPage
 from lcc.monitor.web.live import LivePage
 from lcc.monitor.web.login import LoginPage, LogoutPage
-from lcc.monitor.web.pages import MachinesPage, OverviewPage
+from lcc.monitor.web.pages import MachinesPage, OverviewPage, TakenAwayPage
 from lcc.monitor.web.providers import ProviderPage, ProvidersPage, SearchPage
 from lcc.transport.http_replies import reply
 from lcc.transport.http_security import FormGuard, set_page_headers
@@ -69,6 +69,7 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
     pages: dict[str, Resource] = {
         "": OverviewPage(front),
         "machines": MachinesPage(front),
+        "taken-away": TakenAwayPage(front),
         "providers": ProvidersPage(front),
         "provider": ProviderPage(front),
         "search": SearchPage(front),

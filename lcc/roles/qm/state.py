@@ -101,6 +101,7 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "machines_connected": len(connected),
         "unses": sorted({absorber.name for absorber in absorbers})[:UNSES_SHOWN],
+        "unses_connected": len({absorber.name for absorber in absorbers}),
         "unses_paused": sorted({absorber.name for absorber in absorbers if absorber.paused})[:UNSES_SHOWN],
         "absorb_waiting": sum(absorber.waiting_count for absorber in absorbers),
         "providers_waiting": len(scheduler.turns),
