@@ -23,6 +23,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "doc").glob("*.md"))]
 _FENCE = re.compile(
     r"((?:^ *<!--(?:(?!-->).)*-->\n)*)^( *)```([\w+-]+)([^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL
 )
+_ANY_FENCE = re.compile(r"^( *)```([^\s`]*)[^\n`]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
 _MARK = re.compile(r"(not run:|run by|file|more of|do|until)\s+(.*)", re.DOTALL)
 COMMANDS = frozenset({"sh", "console"})
@@ -57,6 +58,12 @@ class Block:
 def blocks_of(page: Path, *kinds: str) -> list[Block]:
     """All blocks of a page, or those of these kinds."""
     return list(_blocks(page, page.read_text(encoding="utf-8"), kinds))
+
+
+def fences_of(page: Path) -> list[tuple[int, str, str]]:
+    """Line, language (empty: none is named) and text of all fenced blocks."""
+    text = page.read_text(encoding="utf-8")
+    return [(text.count("\n", 0, found.start()) + 1, found[2], found[3]) for found in _ANY_FENCE.finditer(text)]
 
 
 def world_of(page: Path) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from .__main__ import command
-from .blocks import PAGES, ROOT, blocks_of, world_of
+from .blocks import COMMANDS, PAGES, ROOT, blocks_of, fences_of, world_of
 from .comparing import alike
 from .host import why_not
 from .player import steps
@@ -32,6 +33,32 @@ def test_what_is_left_out_has_a_reason() -> None:
                 assert page.name in (ROOT / test).read_text(encoding="utf-8"), f"{block}: not in {test}"
             for reason in block.marks.get("not run:", []):
                 assert len(reason) >= 8, block
+
+
+NO_COMMANDS = frozenset({"toml", "xml", "python", "json", "yaml", "ini", "shell", "sql", "text", ""})
+"""Languages of blocks that are no commands: ``shell`` is the text of a script."""
+DIRECTIVE = re.compile(r"\{[\w:-]+\}")
+PROMPT = re.compile(r"^\s*\$ ", re.MULTILINE)
+INDENTED = re.compile(r"(?:\n\n|\A)(?: {4}|\t)(?:\$ |lcc|twistd|curl|file2url)")
+"""A block of Markdown that is set off by spaces: it would be shown as commands, and no player would see it."""
+
+
+def test_no_command_is_left_out() -> None:
+    """Each block of commands is played, or says by whom or why not."""
+    for page in PAGES:
+        blocks = {block.line: block for block in blocks_of(page)}
+        for line, kind, text in fences_of(page):
+            where = f"{page.name}:{line}"
+            assert kind in COMMANDS | NO_COMMANDS or DIRECTIVE.fullmatch(kind), f"{where}: what is {kind!r}?"
+            block = blocks.get(line)
+            if kind in COMMANDS:
+                assert block is not None, f"{where}: no player sees it"
+                assert world_of(page) or block.left_out, f"{where}: nobody plays it, and it does not say why"
+            elif PROMPT.search(text):
+                assert block is not None and block.left_out, f"{where}: commands, and nobody plays them"
+        assert not INDENTED.search(page.read_text(encoding="utf-8")), (
+            f"{page.name}: let commands be in a fenced block"
+        )
 
 
 def test_what_is_shown_is_compared() -> None:

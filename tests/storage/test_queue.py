@@ -303,7 +303,9 @@ def test_millions_of_queued_urls_that_a_full_set_does_not_name_are_not_told_one_
 def test_replay_at_every_prefix_changes_nothing(queue: Queue) -> None:
     def state() -> object:
         tables = ("qdb", "qpsdb", "lccurl", "fsmdb", "setspos", "counters", "pstats", "urlerrs")
-        return [sorted(queue.database.query(f"SELECT * FROM {table}"), key=repr) for table in tables]
+        found = [sorted(queue.database.query(f"SELECT * FROM {table}"), key=repr) for table in tables]
+        # On a cluster each transaction says that it was there.
+        return [[row for row in rows if row[0] != "fence"] for rows in found]
 
     queue.send(1, *[notice(name, "1") for name in "abcdef"])
     queue.fetch_all()
