@@ -18,6 +18,7 @@ from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
 from lcc.services.watching import watched
 from lcc.storage.database import DatabaseService
+from lcc.storage.probe import DatabaseProbe
 from lcc.storage.queue import QueueStore
 from lcc.storage.survey import survey
 from lcc.transport.limited import LimitedFactory
@@ -59,7 +60,8 @@ def build(config: Config, outside: Outside) -> RoleService:
     def look() -> Deferred[Survey]:
         return database.interact(survey, int(outside.now()), watch.providers_shown, LAG_SECONDS)
 
-    figures = QmFigures(engine, database.counts, Surveyor(look, reactor, watch.survey_interval))
+    surveyor, probe = Surveyor(look, reactor, watch.survey_interval), DatabaseProbe(database.interact, reactor)
+    figures = QmFigures(engine, database.counts, surveyor, probe)
     services = RoleService("qm", QmDesk(engine), figures)
 
     def limited(for_uns: bool, what: str) -> LimitedFactory:

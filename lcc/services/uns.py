@@ -14,6 +14,7 @@ from lcc.services.manhole import add_console
 from lcc.services.outside import Outside, real_outside
 from lcc.services.watching import watched
 from lcc.storage.database import DatabaseService
+from lcc.storage.probe import DatabaseProbe
 from lcc.storage.providers import ProviderReader
 from lcc.storage.sessions import SessionStore, open_session_store
 from lcc.storage.spool import Spool
@@ -68,7 +69,8 @@ def build(config: Config, outside: Outside) -> RoleService:
         policy.good_hello,
         config.slots,
     )
-    services = RoleService("uns", UnsDesk(uns), UnsFigures(uns, database.counts))
+    probe = DatabaseProbe(database.interact, reactor)
+    services = RoleService("uns", UnsDesk(uns), UnsFigures(uns, database.counts, probe))
     for service in (
         HomeService(config.home, outside.disk),
         outside.lock(config.home / "uns.lock"),

@@ -37,7 +37,7 @@ class Servers:
         for number in [*range(begin, len(self.addresses)), *range(begin)]:
             host, port = self.addresses[number]
             try:
-                connection = self._serving(pymysql.connect(host=host, port=port, **arguments))
+                connection = self._greeted(host, port, arguments)
             except (OSError, pymysql.err.Error) as error:
                 if len(self.addresses) == 1:
                     raise
@@ -46,6 +46,19 @@ class Servers:
                 self._current = number
                 return connection
         raise pymysql.err.OperationalError(CR.CR_CONN_HOST_ERROR, "; ".join(reasons))
+
+    def _greeted(self, host: str, port: int, arguments: dict[str, Any]) -> Any:
+        """A connection; the whole greeting has the time that there is to connect.
+
+        A server that hangs, or whose machine does, still has its kernel take connections; PyMySQL would wait for its
+        first word as long as for the longest statement.
+        """
+        seconds = arguments["connect_timeout"]
+        limits = {"read_timeout": seconds, "write_timeout": seconds}
+        connection = self._serving(pymysql.connect(host=host, port=port, **{**arguments, **limits}))
+        connection._read_timeout = arguments["read_timeout"]  # there is no public way
+        connection._write_timeout = arguments["write_timeout"]
+        return connection
 
     def _serving(self, connection: Any) -> Any:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from lcc.roles.qm.figures import MACHINES_SHOWN, STUCK_SECONDS, QmFigures
 from lcc.roles.qm.machines import Machine
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
 from lcc.storage.figures import DatabaseCounts
+from lcc.storage.probe import LATE_SECONDS, PROBE_SECONDS, DatabaseProbe
 from lcc.storage.survey import survey
 from tests.conftest import LoggedErrors
 
@@ -33,7 +35,26 @@ def told(world: World) -> QmFigures:
     surveyor = Surveyor(look, world.clock, 15.0)
     surveyor.start()
     surveyor.stop()
-    return QmFigures(world.engine, DatabaseCounts(), surveyor)
+    return QmFigures(world.engine, DatabaseCounts(), surveyor, asked(world.database.interact, world))
+
+
+def asked(interact: Callable[..., Deferred[Any]], world: World) -> DatabaseProbe:
+    """A probe that has begun to ask."""
+    probe = DatabaseProbe(interact, world.clock)
+    probe.start()
+    _asking.append(probe)
+    return probe
+
+
+_asking: list[DatabaseProbe] = []
+
+
+@pytest.fixture(autouse=True)
+def probes_stopped(world: World) -> Iterator[None]:
+    """Before the world ends."""
+    yield
+    while _asking:
+        _asking.pop().stop()
 
 
 def series(figures: QmFigures) -> dict[tuple[str, ...], float | Buckets]:
@@ -122,3 +143,19 @@ def test_why_it_cannot_do_its_work(
     (condition,) = failing(figures)
     assert condition.name == "ticking" and condition.alive
     assert logged_errors.flush("planted")
+
+
+def test_a_database_that_hangs_is_told(world: World) -> None:
+    """What it was asked fails only when the time for a statement is over, which is minutes."""
+    answers = True
+
+    def ask(function: Any) -> Deferred[Any]:
+        return world.database.interact(function) if answers else Deferred()
+
+    surveyor = Surveyor(lambda: Deferred(), world.clock, 15.0)
+    figures = QmFigures(world.engine, DatabaseCounts(), surveyor, asked(ask, world))
+    assert not failing(figures)
+    answers = False
+    world.advance(PROBE_SECONDS + LATE_SECONDS + 2)
+    (condition,) = failing(figures)
+    assert condition.name == "database" and "has not answered" in condition.fault and not condition.alive

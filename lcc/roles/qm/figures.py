@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import attrs
 from zope.interface import implementer
 
 from lcc.interfaces import IRoleFigures
@@ -15,6 +16,7 @@ from lcc.roles.qm.engine import TICK_SECONDS, QmEngine
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
 from lcc.roles.qm.turns import PRIORITIES
 from lcc.storage.figures import DatabaseCounts
+from lcc.storage.probe import DatabaseProbe
 
 MACHINES_SHOWN = 100
 """With series of their own."""
@@ -97,13 +99,15 @@ class QmFigures:
     """Reads them out of the engine; those that need a look at the whole queue were read in the background.
 
     :param database: what is counted of its database.
+    :param probe: whether that answers: what a hanging one was asked may wait for minutes.
     """
 
-    def __init__(self, engine: QmEngine, database: DatabaseCounts, surveyor: Surveyor) -> None:
+    def __init__(self, engine: QmEngine, database: DatabaseCounts, surveyor: Surveyor, probe: DatabaseProbe) -> None:
         self._engine = engine
         self._database = database
         self._surveyor = surveyor
-        self.background: Sequence[Any] = (surveyor,)
+        self._probe = probe
+        self.background: Sequence[Any] = (surveyor, probe)
 
     def figures(self) -> Iterator[Reading]:
         """As :class:`lcc.interfaces.IRoleFigures` says."""
@@ -116,12 +120,8 @@ class QmFigures:
     def conditions(self) -> Iterator[Condition]:
         """As :class:`lcc.interfaces.IRoleFigures` says."""
         engine = self._engine
-        trouble = engine.patience.trouble
-        yield Condition(
-            "database",
-            f"waits for the database: {trouble}" if trouble else "",
-            "see that the database server runs, and what [database] url says (lcc-admin check)",
-        )
+        asked, trouble = self._probe.condition(), engine.patience.trouble
+        yield attrs.evolve(asked, fault=f"waits for the database: {trouble}") if trouble else asked
         yield Condition(
             "claimed",
             "" if engine.started else "it has not claimed the database, or still loads the queue",

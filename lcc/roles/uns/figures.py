@@ -11,6 +11,7 @@ from lcc.interfaces import IRoleFigures
 from lcc.model.figures import Condition, Reading, counter, gauge
 from lcc.roles.uns.engine import Uns
 from lcc.storage.figures import DatabaseCounts
+from lcc.storage.probe import DatabaseProbe
 
 CONNECTIONS = gauge("lcc_uns_connections_open", "Connections of providers now")
 CONNECTED = counter("lcc_uns_connections", "Connections of providers that were taken")
@@ -41,13 +42,14 @@ class UnsFigures:
     """Reads them out of the engine.
 
     :param database: what is counted of its database.
+    :param probe: whether that answers: without it nobody can log in.
     """
 
-    background: Sequence[Any] = ()
-
-    def __init__(self, engine: Uns, database: DatabaseCounts) -> None:
+    def __init__(self, engine: Uns, database: DatabaseCounts, probe: DatabaseProbe) -> None:
         self._engine = engine
         self._database = database
+        self._probe = probe
+        self.background: Sequence[Any] = (probe,)
 
     def figures(self) -> Iterator[Reading]:
         """As :class:`lcc.interfaces.IRoleFigures` says."""
@@ -84,6 +86,7 @@ class UnsFigures:
         """As :class:`lcc.interfaces.IRoleFigures` says.  A queue manager that is away is none: sets are answered from
         the spool."""
         uns = self._engine
+        yield self._probe.condition()
         yield Condition(
             "spool",
             uns.spool.no_room() if uns.started else "the spool is not open yet",
