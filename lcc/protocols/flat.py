@@ -11,18 +11,21 @@ the writer and the reader from its fields:
 Unknown attributes are ignored, so that a newer peer may say more.
 
 Several messages are written and read for each page that is fetched.  So the writer and the reader of a class are
-compiled from its fields once, as attrs compiles its ``__init__``: a third of the time of a loop over the fields.
+compiled from its fields once, as attrs compiles its ``__init__``: a third of the time of a loop over the fields.  The
+messages that come most often are read without expat, where nothing in them is escaped (:class:`FlatElements`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NoReturn, Self, get_type_hints
 
 import attrs
 
 from lcc.errors import StreamError
-from lcc.protocols.xmltext import quoted
+from lcc.protocols.plain import Plain, PlainElements, Row
+from lcc.protocols.xmlfeed import Run, Start
+from lcc.protocols.xmltext import is_plain, quoted, quoted_plain
 
 NUMBER_MAX = 2**62
 """The greatest number that is read; the least is the same with a minus."""
@@ -65,15 +68,25 @@ def _safe_digits(largest: int) -> int:
     return len(str(largest)) - 1
 
 
-# How a value is written, and how its text is read.  Digits alone, not too many, need no closer look: most numbers.
-_DIGITS = "int(text) if len(text) <= {digits} and text.isdigit() and text.isascii() else {careful}"
+# How a value is written.
 _WRITTEN: dict[type, str] = {int: '"{value}"', str: "{_quoted(value)}", bool: "{_YES if value else _NO}"}
+# The same of a text of which is known that nothing in it has to be escaped but quotes.
+_WRITTEN_PLAIN = "{_QUOTE + value + _QUOTE if _QUOTE not in value else _quoted_plain(value)}"
+# How its text is read.  Digits alone, not too many, need no closer look: most numbers.
+_DIGITS = "int(text) if len(text) <= {digits} and text.isdigit() and text.isascii() else {careful}"
 _READ: dict[type, str] = {
     int: _DIGITS.format(digits=_safe_digits(NUMBER_MAX), careful="_read(_TAG, {wire!r}, text, read_number)"),
     str: "text",
     bool: "_read(_TAG, {wire!r}, text, _read_bool)",
 }
 _READ_ID = _DIGITS.format(digits=_safe_digits(ID_MAX), careful="_read(_TAG, {wire!r}, text, _read_id)")
+# Values that need no closer look at all: their pattern (with the quotes), and how what it has found is read.
+_PLAIN: dict[type, tuple[str, str]] = {
+    int: (f'"[0-9]{{1,{_safe_digits(NUMBER_MAX)}}}"', "int({text}[1:-1])"),
+    str: (r'"[ !#-%\'-;=?-~]{0,8192}+"|\'[ !"#-%(-;=?-~]{0,8192}+\'', "{text}[1:-1]"),
+    bool: ('"yes"|"no"', "{text} == _YES"),
+}
+_PLAIN_ID = f'"[0-9]{{1,{_safe_digits(ID_MAX)}}}"'
 
 
 def _read(tag: str, wire: str, text: str, reader: Callable[[str], Any]) -> Any:
@@ -99,16 +112,18 @@ class _Field:
 
     @property
     def variable(self) -> str:
-        """In the reader: none of its other names begins so."""
+        """In the readers and the writer: none of their other names begins so."""
         return f"of_{self.name}"
 
-    def writing(self) -> list[str]:
+    def writing(self, *, plain: bool) -> list[str]:
         """Lines that put it behind ``text``."""
+        value = self.variable if plain and self.kind is str else f"self.{self.name}"
+        written = _WRITTEN_PLAIN if plain and self.kind is str else _WRITTEN[self.kind]
         tests = ["value is not None"] if self.optional else []
         if self.default is not attrs.NOTHING and self.default is not None:
             tests.append(f"value != {self.default!r}")
-        line = f"text += f' {self.wire}={_WRITTEN[self.kind]}'"
-        return [f"value = self.{self.name}", f"if {' and '.join(tests)}: {line}" if tests else line]
+        line = f"text += f' {self.wire}={written}'"
+        return [f"value = {value}", f"if {' and '.join(tests)}: {line}" if tests else line]
 
     def reading(self) -> list[str]:
         """Lines that put it into :attr:`variable`."""
@@ -118,19 +133,51 @@ class _Field:
             absent = f"_missing(_TAG, {self.wire!r})"
         return [f"text = get({self.wire!r})", f"if text is None: {absent}", f"else: {self.variable} = {value}"]
 
+    @property
+    def plain(self) -> Plain:
+        """How it is spelled where it needs no closer look; the value has its quotes."""
+        values = _PLAIN_ID if self.name in IDS else _PLAIN[self.kind][0]
+        return Plain(self.wire, values, "", self.default is not attrs.NOTHING)
 
-def _compile(fields: list[_Field], tag: str) -> tuple[Callable[[Any], str], Callable[[Any, dict[str, str]], Any]]:
-    """The writer and the reader of a class with these fields."""
+    def reading_plain(self) -> str:
+        """What it is, once such a value is in :attr:`variable`."""
+        value = _PLAIN[self.kind][1].format(text=self.variable)
+        return value if self.default is attrs.NOTHING else f"{value} if {self.variable} else {self.default!r}"
+
+
+def _compile(fields: list[_Field], tag: str) -> dict[str, Any]:
+    """The writer and the readers of a class with these fields."""
+    texts = [field for field in fields if field.kind is str and not field.optional]
     write = ["def write(self):", f"    text = {f'<{tag}'!r}"]
     read = ["def read(cls, attributes):", "    get = attributes.get"]
     for field in fields:
-        write += [f"    {line}" for line in field.writing()]
+        write += [f"    {line}" for line in field.writing(plain=False)]
         read += [f"    {line}" for line in field.reading()]
     write.append("    return text + '/>'")
     read.append(f"    return cls({', '.join(field.variable for field in fields)})")
-    names = {**globals(), "_quoted": quoted, "_TAG": tag, "_YES": '"yes"', "_NO": '"no"'}
+    if len(texts) > 1 and len(texts) == sum(field.kind is str for field in fields):
+        write += ["", "def write_plain(self):", *(f"    {each.variable} = self.{each.name}" for each in texts)]
+        write.append(f"    if not _is_plain({' + '.join(each.variable for each in texts)}): return write(self)")
+        write.append(f"    text = {f'<{tag}'!r}")
+        write += [f"    {line}" for field in fields for line in field.writing(plain=True)]
+        write.append("    return text + '/>'")
+    else:
+        write.append("write_plain = write")
+    made = f"cls({', '.join(field.reading_plain() for field in fields)})"
+    row = ", ".join([*(field.variable for field in fields), "_"])
+    read += ["", "def read_plain(cls, rows):", f"    return [{made} for {row} in rows]"]
+    names = {
+        **globals(),
+        "_quoted": quoted,
+        "_quoted_plain": quoted_plain,
+        "_is_plain": is_plain,
+        "_TAG": tag,
+        "_YES": '"yes"',
+        "_NO": '"no"',
+        "_QUOTE": '"',
+    }
     exec("\n".join(write + read), names)  # made of names and defaults of our own classes, nothing else
-    return names["write"], names["read"]
+    return names
 
 
 @attrs.frozen
@@ -140,6 +187,8 @@ class Flat:
     TAG: ClassVar[str] = ""
     _write: ClassVar[Callable[[Any], str]]
     _reader: ClassVar[Callable[[Any, dict[str, str]], Any]]
+    _reader_of_plain: ClassVar[Callable[[Any, list[Row]], list[Any]]]
+    _plain: ClassVar[Sequence[Plain]]
     _prepared: ClassVar[type | None] = None
 
     @classmethod
@@ -152,9 +201,11 @@ class Flat:
             kind = next(each for each in kinds if each is not type(None))
             wire = field.metadata.get("wire", field.name)
             fields.append(_Field(field.name, wire, kind, type(None) in kinds, field.default))
-        write, read = _compile(fields, cls.TAG)
-        cls._write = write
-        cls._reader = staticmethod(read)
+        compiled = _compile(fields, cls.TAG)
+        cls._write = compiled["write_plain"]
+        cls._reader = staticmethod(compiled["read"])
+        cls._reader_of_plain = staticmethod(compiled["read_plain"])
+        cls._plain = [field.plain for field in fields]
         cls._prepared = cls
 
     def to_xml(self) -> str:
@@ -176,11 +227,36 @@ class Flat:
         return message
 
 
-class Vocabulary:
-    """The messages of one direction of one wire, by tag."""
+class FlatElements(PlainElements):
+    """Messages of one class as they are usually spelled: as they are written here, and nothing in them escaped.
 
-    def __init__(self, *kinds: type[Flat]) -> None:
+    They are read by a regular expression (:mod:`lcc.protocols.plain`): a third of the time that expat takes.
+    """
+
+    def __init__(self, kind: type[Flat]) -> None:
+        if kind._prepared is not kind:
+            kind._prepare()
+        super().__init__(kind.TAG, kind._plain)
+        self._kind = kind
+
+    def attributes(self, row: Row) -> dict[str, str]:
+        return {name: value[1:-1] for name, value in zip(self.names, row, strict=False) if value}
+
+    def messages(self, rows: list[Row]) -> list[Flat]:
+        """What these elements say."""
+        return self._kind._reader_of_plain(self._kind, rows)
+
+
+class Vocabulary:
+    """The messages of one direction of one wire, by tag.
+
+    :param often: those of them that come for each page.
+    """
+
+    def __init__(self, *kinds: type[Flat], often: Iterable[type[Flat]] = ()) -> None:
         self._kinds = {kind.TAG: kind for kind in kinds}
+        self.spellings = tuple(FlatElements(kind) for kind in often)
+        """For a feed whose elements are read with :meth:`messages`."""
 
     def read(self, tag: str, attributes: dict[str, str]) -> Flat:
         """The message of this tag and these attributes.
@@ -191,3 +267,15 @@ class Vocabulary:
         if kind is None:
             raise StreamError("unknown-message", f"<{tag[:80]}>")
         return kind.from_attributes(attributes)
+
+    def messages(self, elements: Iterable[Start | Run]) -> Iterator[Flat]:
+        """What these elements say, one after the other.
+
+        :raises StreamError: as :meth:`read`, where such an element comes.
+        """
+        for element in elements:
+            if isinstance(element, Run):
+                assert isinstance(element.spelling, FlatElements)
+                yield from element.spelling.messages(element.rows)
+            else:
+                yield self.read(element.name, element.attributes)

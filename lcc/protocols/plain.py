@@ -22,12 +22,24 @@ Row = tuple[str, ...]
 
 
 class Plain(NamedTuple):
-    """One attribute: its name, the pattern of its values (no groups; nothing but ASCII, no ``<``, ``&`` only as
-    ``&amp;``, and not the quote), and the quote around them."""
+    """One attribute.
+
+    :ivar values: the pattern of its values: no groups; nothing but ASCII, no ``<``, ``&`` only as ``&amp;``, and not
+        the quote.
+    :ivar quote: around them; empty: they stand in the pattern with their quotes.
+    :ivar optional: it may be absent; then its value is empty.
+    """
 
     name: str
     values: str
     quote: str = '"'
+    optional: bool = False
+
+    @property
+    def spelled(self) -> str:
+        """The pattern of the attribute, with a group for the value."""
+        pattern = f" {self.name}={self.quote}({self.values}){self.quote}"
+        return f"(?:{pattern})?+" if self.optional else pattern
 
 
 class PlainElements:
@@ -40,7 +52,7 @@ class PlainElements:
     def __init__(self, tag: str, attributes: Sequence[Plain]) -> None:
         self.tag = tag
         self.names = tuple(attribute.name for attribute in attributes)
-        spelled = "".join(f" {name}={quote}({values}){quote}" for name, values, quote in attributes)
+        spelled = "".join(attribute.spelled for attribute in attributes)
         # What follows the run is its last match: so there is nothing between two elements, and the run is one call.
         self._find = re.compile(rf"[ \t\r\n]*+<{tag}{spelled}/>|(.+)", re.DOTALL | re.ASCII).findall
         self._first = re.compile(rf"[ \t\r\n]*+<{tag}{spelled}/>", re.ASCII).match

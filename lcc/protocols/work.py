@@ -317,8 +317,8 @@ class Drop(Flat):
     machine: int
 
 
-DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Names, Settled, Verify, Intact, Drop, Ping)
-UP = Vocabulary(Running, Ready, Capacity, Robots, Done, Deleted, Checked, MachineHello, Gone, Ping)
+DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Names, Settled, Verify, Intact, Drop, Ping, often=[Fetch])
+UP = Vocabulary(Running, Ready, Capacity, Robots, Done, Deleted, Checked, MachineHello, Gone, Ping, often=[Done])
 
 
 def addressed(message: Flat, machine: int) -> str:

@@ -165,6 +165,8 @@ class XmlFeed:
         self._fed = 0
         self._skipped = 0
         self._skipped_lines = 0
+        self._skipped_in_line = 0
+        self._skipped_columns = 0
         self._stretch = _STRETCH_BYTES
         self._read_again = 0
         self._outside = bytearray()
@@ -315,13 +317,21 @@ class XmlFeed:
     def _skip(self, elements: str) -> None:
         """Let expat stand where it would if it had read these elements: in the same line and column."""
         line = max(elements.rfind("\n"), elements.rfind("\r")) + 1
-        lines = elements.count("\n") + elements.count("\r") - elements.count("\r\n")
-        in_their_place = ("\n" if line else "") + " " * (len(elements) - line)
-        self._skipped += len(elements) - len(in_their_place)
-        self._skipped_lines += max(0, lines - 1)
-        self._parse_with_current(in_their_place.encode())
-        self._texts.clear()  # their tags would have ended the text before them
-        self._text_chars = 0
+        if line:
+            lines = elements.count("\n") + elements.count("\r") - elements.count("\r\n")
+            in_their_place = "\n" + " " * (len(elements) - line)
+            self._skipped += len(elements) - len(in_their_place)
+            self._skipped_lines += lines - 1
+            self._parse_with_current(in_their_place.encode())
+        else:
+            self._skipped += len(elements)
+            here = self._parser.CurrentLineNumber
+            if here != self._skipped_in_line:
+                self._skipped_in_line, self._skipped_columns = here, 0
+            self._skipped_columns += len(elements)
+        if self._texts:
+            self._texts.clear()  # their tags would have ended the text before them
+            self._text_chars = 0
 
     def _parse_with_current(self, piece: bytes) -> bytes | None:
         """Feed one piece.  Gives None, or the bytes that a new parser must begin with."""
@@ -374,8 +384,10 @@ class XmlFeed:
         self._end_offset = index
 
     def _syntax_error(self, error: expat.ExpatError) -> StreamError:
-        line = error.lineno + self._skipped_lines
-        return StreamError("syntax", f"line {line}, column {error.offset}: {expat.ErrorString(error.code)}")
+        line, column = error.lineno + self._skipped_lines, error.offset
+        if error.lineno == self._skipped_in_line:
+            column += self._skipped_columns
+        return StreamError("syntax", f"line {line}, column {column}: {expat.ErrorString(error.code)}")
 
     def _failure(self, error: StreamError) -> StreamError:
         self.salvaged, self._events = self._events, []

@@ -20,6 +20,14 @@ _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _needs_care = re.compile('[\x00-\x1f&<>"\ufffe\uffff\ud800-\udfff]').search
 
 
+_PLAIN = bytes(code for code in range(0x20, 0x7F) if code not in b"&<>")
+
+
+def is_plain(text: str) -> bool:
+    """Nothing in it has to be escaped but quotes.  (Says no to some texts of which that is true, too.)"""
+    return text.isascii() and not text.encode("ascii").translate(None, _PLAIN)
+
+
 def _replace(match: re.Match[str]) -> str:
     return _REPLACEMENTS[match.group()]
 
@@ -50,6 +58,11 @@ def quoted(text: str) -> str:
     if '"' in text and "'" not in text and not _needs_care(text.replace('"', "")):
         return f"'{text}'"
     return f'"{escape(text)}"'
+
+
+def quoted_plain(text: str) -> str:
+    """:func:`quoted` of a text that :func:`is_plain`."""
+    return f"'{text}'" if "'" not in text else quoted(text)
 
 
 def escape_json(text: str) -> str:

@@ -59,6 +59,7 @@ class Peer:
     def build_stream(self) -> XmlStream:
         """The Twisted protocol for this peer."""
         self.feed = XmlFeed(INTERNAL_LIMITS)
+        self.feed.spellings = self.vocabulary.spellings
         return XmlStream(self, self.clock, self.feed, StreamLimits(idle_timeout_seconds=IDLE_SECONDS))
 
     # For the role.
@@ -136,9 +137,9 @@ class Peer:
 
     def elements_received(self, elements: list[Start]) -> Deferred[Any] | None:
         """Elements arrived; by default read into messages.  Among them are runs of plain elements
-        (:class:`lcc.protocols.xmlfeed.Run`) where ``feed`` was told of spellings."""
-        read = self.vocabulary.read
-        return self.messages_received([read(element.name, element.attributes) for element in elements])
+        (:class:`lcc.protocols.xmlfeed.Run`) where ``feed`` was told of spellings: by default those of the
+        vocabulary."""
+        return self.messages_received(list(self.vocabulary.messages(elements)))
 
     def stream_failed(self, error: StreamError) -> None:
         _log.warn("Dropping {peer}: {error}", peer=self.describe(), error=str(error))

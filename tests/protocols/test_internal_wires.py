@@ -15,7 +15,7 @@ from lcc.protocols import hello, uns_qm, work
 from lcc.protocols.flat import ID_MAX, IDS, NUMBER_MAX, Flat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
 from lcc.protocols.uns_qm import NOTICE_TAG, read_notice, write_notice
-from lcc.protocols.xmlfeed import NAMESPACE, Start, XmlFeed
+from lcc.protocols.xmlfeed import NAMESPACE, End, Run, Start, XmlFeed
 
 MESSAGES = [
     kind
@@ -54,6 +54,83 @@ def test_every_message_is_read_as_it_was_written(data: st.DataObject) -> None:
         knowing = [vocabulary for vocabulary in vocabularies if vocabulary._kinds.get(kind.TAG) is kind]
         assert knowing
         assert knowing[0].read(start.name, start.attributes) == message
+
+
+ODD = st.one_of(TEXTS, st.text("ab \"'&<>\t\n\r\x7fä", max_size=6))
+OFTEN = [work.Fetch, work.Done]
+
+
+def drawn(data: st.DataObject, kind: type[Flat]) -> Flat:
+    hints = get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for field in attrs.fields(kind):
+        usual = ODD if hints[field.name] is str else VALUES[hints[field.name]]
+        value = st.integers(0, ID_MAX) if field.name in IDS else usual
+        if field.default is not attrs.NOTHING:
+            value = st.one_of(st.just(field.default), value)
+        values[field.name] = data.draw(value)
+    return kind(**values)
+
+
+def outcome(pieces: list[bytes], vocabulary: Vocabulary, *, plain: bool) -> tuple[list[Flat], str, int]:
+    """The messages of a stream, what is wrong with it, and how many of them were read without expat."""
+    feed = XmlFeed(INTERNAL_LIMITS)
+    feed.receive(f'<l:stream xmlns:l="{NAMESPACE}"><fetch/><done/>'.encode())
+    if plain:
+        feed.spellings = vocabulary.spellings
+    found: list[Flat] = []
+    runs = 0
+    try:
+        for piece in pieces:
+            events = feed.receive(piece)
+            runs += sum(len(event.rows) for event in events if isinstance(event, Run))
+            found += vocabulary.messages([event for event in events if not isinstance(event, End)])
+    except StreamError as error:
+        return found, str(error), runs
+    return found, "", runs
+
+
+@given(st.data())
+def test_plain_messages_are_read_without_expat_and_say_the_same(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(OFTEN))
+    vocabulary = Vocabulary(*OFTEN, often=OFTEN)
+    messages = [drawn(data, kind) for _ in range(data.draw(st.integers(1, 3)))]
+    text = "".join(message.to_xml() for message in messages)
+    assert outcome([text.encode()], vocabulary, plain=True)[:2] == (messages, "")
+    # And where somebody else has spelled it, or something is wrong.
+    at = data.draw(st.integers(0, len(text)))
+    gone = data.draw(st.integers(0, 2))
+    put = data.draw(
+        st.sampled_from(["", " ", "\n", '"', "'", "&", "&amp;", "<", ">", "/>", "x", "9", "-", "ä", "\0", ' x="y"'])
+    )
+    odd = (text[:at] + put + text[at + gone :] + text).encode()
+    cut = data.draw(st.integers(0, len(odd)))
+    pieces = [odd[:cut], odd[cut:]]
+    assert outcome(pieces, vocabulary, plain=True)[:2] == outcome(pieces, vocabulary, plain=False)[:2]
+
+
+def test_most_messages_are_plain() -> None:
+    fetch = work.Fetch(
+        "a1", 7, "0f" * 20, 1, "http://example.org/a?b=c;d", "http://example.org/", 300, "text/html", True
+    )
+    headers = '["Server","x","ETag","\\"5-7\\""]'
+    done = work.Done(
+        1, "a1", 7, "0f" * 20, 1, 0, 200, etag='"5-7"', headers=headers, modified=0, machine=1, file=2**40
+    )
+    again = work.Fetch("a2", 8, "0f" * 20, 2, "http://example.org/", "", 1, stored="3", etag='W/"x"', modified=9)
+    vocabulary = Vocabulary(*OFTEN, often=OFTEN)
+    for messages in ([fetch, again, again], [done, done]):
+        text = "".join(message.to_xml() for message in messages)
+        assert outcome([text.encode()], vocabulary, plain=True) == (messages, "", len(messages))
+
+
+@pytest.mark.parametrize("odd", ["9" * 19, "-1", "٣", "1_0", " 1"])
+def test_numbers_that_need_a_closer_look_get_it(odd: str) -> None:
+    text = f'<done number="{odd}" id="a" pid="1" key="k" generation="1" code="0"/>'
+    vocabulary = Vocabulary(*OFTEN, often=OFTEN)
+    found = outcome([text.encode()], vocabulary, plain=True)
+    assert found == outcome([text.encode()], vocabulary, plain=False)
+    assert found[2] == 0
 
 
 @attrs.frozen

@@ -16,7 +16,7 @@ from lcc.protocols.work import Fetch, Ping, Ready
 from lcc.roles.peer import Peer
 from lcc.transport.stream import XmlStream
 
-FROM_MASTER = Vocabulary(Fetch, Ping)
+FROM_MASTER = Vocabulary(Fetch, Ping, often=[Fetch])
 
 
 class Fetching(Protocol):

@@ -23,7 +23,7 @@ from lcc.transport.stream import XmlStream
 
 _log = Logger()
 
-FROM_ROBOT = Vocabulary(Ready, Capacity, Done, Ping)
+FROM_ROBOT = Vocabulary(Ready, Capacity, Done, Ping, often=[Done])
 CAPACITY_MAX = 4096
 """What one robot may say of itself."""
 AFFINITY_MAX = 20_000

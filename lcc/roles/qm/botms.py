@@ -58,8 +58,7 @@ class Botm:
         """
         engine, machine = self._engine, self._machine
         try:
-            for name, attributes, _depth in elements:
-                message = UP.read(name, attributes)
+            for message in UP.messages(elements):
                 kind = type(message)
                 if kind is Done:
                     engine.dispatcher.done(machine, message)  # type: ignore[arg-type]  # compared by identity

@@ -13,6 +13,7 @@ from lcc.errors import StreamError
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import NOTICE_SPELLINGS
+from lcc.protocols.work import UP
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.peer import Peer
 from lcc.roles.qm.absorber import Absorber
@@ -80,6 +81,8 @@ class Visitor(Peer):
         self._guest = self._host.welcome(self, hello)
         if hello.role == "uns":
             self.feed.spellings = NOTICE_SPELLINGS
+        elif hello.machine:
+            self.feed.spellings = UP.spellings
 
     def elements_received(self, elements: list[Start]) -> Deferred[None] | None:
         assert self._guest is not None
