@@ -76,6 +76,7 @@ class Delay(NamedTuple):
         failures is none: it is forgotten.
     :ivar owed_time: when what it has fetched is paid for; 0: it is.  It may wait longer, for another reason.
     :ivar rate: bytes per second, that ``owed_time`` was reckoned with.
+    :ivar since_time: of the first of those failures; 0: there is none.
     """
 
     pid: int
@@ -85,6 +86,7 @@ class Delay(NamedTuple):
     failures: int = 0
     owed_time: float = 0.0
     rate: int = 0
+    since_time: float = 0.0
 
 
 class SlotPage(NamedTuple):

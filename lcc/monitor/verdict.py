@@ -378,6 +378,7 @@ def _of_others(known: Known) -> Iterator[Trouble]:
                 Level.NOTE,
                 f"{number(sites, 'site')} cannot be reached",
                 "What cannot be reached is tried again by itself, ever less often.",
+                min((group.since for group in known.failures.groups if group.sites and group.since), default=None),
             )
     for reason, count in known.wanted.items():
         yield Trouble(

@@ -18,8 +18,9 @@ class FailureGroup:
     :ivar kept: fetches that failed for good, and are kept for their providers.
     :ivar waiting: URLs that are tried again.
     :ivar sites: providers whose site cannot be reached at present.
-    :ivar since: when the first of the fetches failed, seconds since 1970; None: none did.
-    :ivar last: when the last of them did.
+    :ivar since: when the first of the fetches failed, or the first of the sites was away; seconds since 1970; None: not
+        known.
+    :ivar last: when the last of the fetches did; None: none has.
     :ivar next_try: when the first of what is tried again is; None: nothing is.
     """
 
@@ -59,8 +60,10 @@ def failures(txn: Txn, now: float, limit: int, pid: int = 0) -> Failures:
         group |= {"waiting": count, "next_try": retry_time(slot)}
         if since:  # a row that was told anew has none
             group |= {"since": min(since, group.get("since", since)), "last": max(last, group.get("last", last))}
-    for code, count, until in _sites(txn, now, pid):
+    for code, count, until, since in _sites(txn, now, pid):
         group = found.setdefault(code, {})
+        if since:
+            group["since"] = min(int(since), group.get("since", int(since)))
         group |= {"sites": count, "next_try": min(until, group.get("next_try", until))}
     groups = [FailureGroup(code, **values) for code, values in found.items()]
     groups.sort(key=lambda group: (-group.sites, -(group.kept + group.waiting), group.code))
@@ -92,7 +95,7 @@ def _waiting(txn: Txn, limit: int, pid: int) -> list[tuple[Any, ...]]:
 def _sites(txn: Txn, now: float, pid: int) -> list[tuple[Any, ...]]:
     only, values = ("pid = ?", [pid]) if pid else ("pid > 0", [])
     return txn.query(
-        f"SELECT code, COUNT(*), MIN(until_time) FROM pdelays WHERE {only} AND until_time > ? AND code > 0"
+        f"SELECT code, COUNT(*), MIN(until_time), MIN(since_time) FROM pdelays WHERE {only} AND until_time > ? AND code > 0"
         " GROUP BY code",
         [*values, int(now)],
     )

@@ -182,13 +182,17 @@ async def test_a_provider(watch: Watch) -> None:
     queue.send(1, notice("a"), notice("b"), now=LONG_AGO)
     fail_one(watch, "broken", 404, CANARY)
     now = int(watch.outside.now())
-    watch.database.now(write_delays, [Delay(pid, now + 500.0, "site-error", 1302, 3)])
+    watch.database.now(write_delays, [Delay(pid, now + 500.0, "site-error", 1302, 3, since_time=20.5)])
     browser = await watch.visitor()
     reply = await browser.get(f"/provider/{pid}")
     check_page(reply)
     text = words(reply)
     assert f"Contact {CANARY}" in text and "the connection was refused" in text and "3 in a row" in text
     assert "Asia/Tokyo" in text
+    assert "1970-01-01 00:00:20 UTC" in reply.text("failed")  # since when the site is away
+    await watch.look()
+    first = await browser.get("/")
+    assert "1 site cannot be reached since 1970-01-01 00:00:20 UTC" in words(first)
     mine = await browser.get(f"/provider/{queue.pid}")
     check_page(mine)
     assert "http://site/a" in mine.text("queue") and "404" in mine.text("failed") and CANARY in mine.text("failed")

@@ -21,6 +21,7 @@ from lcc.storage.database import Database
 from lcc.storage.inspect import kept_errors
 from lcc.storage.order_rows import is_open
 from lcc.storage.providers import _write
+from lcc.storage.queue_slots import DELAY_COLUMNS
 from lcc.storage.transactions import Txn
 from tests.conftest import Backend
 from tests.storage.kit import DirectDatabase, Queue, notice
@@ -46,8 +47,8 @@ def many(backend: Backend) -> Queue:
         txn.insert("pidb", names, rows)
         txn.insert("proots", ["pid", "position", "root"], [(row[0], 0, f"http://site{row[0]}/") for row in rows])
         txn.insert("pstats", ["pid", "nurlproc"], [(row[0], row[0] % 7) for row in rows])
-        delays = [(row[0], NOW + 1e9, "hours", 0, 0, 0.0, 0) for row in rows[::10]]
-        txn.insert("pdelays", ["pid", "until_time", "reason", "code", "failures", "owed_time", "rate"], delays)
+        delays = [(row[0], NOW + 1e9, "hours", 0, 0, 0.0, 0, 0.0) for row in rows[::10]]
+        txn.insert("pdelays", DELAY_COLUMNS, delays)
 
     queue.database.now(fill)
     queue.send(1, *[notice(f"{number}") for number in range(2000)], now=NOW)

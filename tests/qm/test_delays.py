@@ -57,13 +57,33 @@ def test_what_is_worth_saving() -> None:
     subject.site_error(3, DNS, NOW)
     assert subject.urgent
     owing = Delay(2, NOW + 50, BANDWIDTH, owed_time=NOW + 50, rate=100)
-    assert subject.to_save(NOW) == [owing, Delay(3, NOW + 10, SITE_ERROR, DNS, 1)]
+    assert subject.to_save(NOW) == [owing, Delay(3, NOW + 10, SITE_ERROR, DNS, 1, since_time=NOW)]
     assert subject.to_save(NOW) == [] and not subject.urgent
     subject.release(NOW + 20)
-    assert subject.to_save(NOW + 20) == [Delay(3, 0.0, "", DNS, 1)]
+    assert subject.to_save(NOW + 20) == [Delay(3, 0.0, "", DNS, 1, since_time=NOW)]
     subject.release(NOW + 50)
     subject.reached(3)
     assert subject.to_save(NOW + 50) == [Delay(2, 0.0, ""), Delay(3, 0.0, "")]
+
+
+def test_since_when_a_site_is_away() -> None:
+    subject = delays()
+    for later in (0, 100, 300):
+        subject.site_error(1, DNS, NOW + later)
+        subject.release(NOW + later + 90)
+    (saved,) = subject.to_save(NOW + 400)
+    assert (saved.failures, saved.since_time) == (3, NOW)
+    again = delays()
+    again.load([saved], 86400.0, NOW + 500)
+    again.site_error(1, DNS, NOW + 600)
+    assert again.to_save(NOW + 600)[0].since_time == NOW
+    again.reached(1)
+    again.release(NOW + 1500)
+    again.site_error(1, DNS, NOW + 2000)
+    assert again.to_save(NOW + 2000)[0].since_time == NOW + 2000
+    again.try_again(0, 0, NOW + 2100)
+    again.site_error(1, DNS, NOW + 2200)
+    assert again.to_save(NOW + 2200)[0].since_time == NOW + 2200
 
 
 def test_what_was_not_saved_is_saved_again() -> None:

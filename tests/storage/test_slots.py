@@ -120,7 +120,7 @@ def test_delays_are_saved(queue: Queue) -> None:
     store = queue.store
     rows = [
         Delay(0, 1_700_000_000.25, "bandwidth"),
-        Delay(3, 1_700_000_100.5, "site-error", 1301, 4),
+        Delay(3, 1_700_000_100.5, "site-error", 1301, 4, since_time=1_699_990_000.5),
         Delay(4, 0.0, "", 1302, 2),
         Delay(5, 1_700_000_200.0, "hours"),
     ]

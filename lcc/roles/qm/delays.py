@@ -57,10 +57,11 @@ class Delayed:
     :ivar retry: when its site is tried again; 0: nothing is known against it.
     :ivar code: the error that ``retry`` is for.
     :ivar failures: in a row.
+    :ivar since: when the first of them was; 0: there is none.
     :ivar until: the latest of the three while it waits; 0: it does not.
     """
 
-    __slots__ = ("code", "failures", "hours", "owed", "rate", "retry", "until")
+    __slots__ = ("code", "failures", "hours", "owed", "rate", "retry", "since", "until")
 
     def __init__(self) -> None:
         self.owed = 0.0
@@ -69,7 +70,13 @@ class Delayed:
         self.retry = 0.0
         self.code = 0
         self.failures = 0
+        self.since = 0.0
         self.until = 0.0
+
+    def forgive(self) -> None:
+        """Nothing is known against its site."""
+        self.failures = self.code = 0
+        self.since = 0.0
 
     @property
     def reason(self) -> str:
@@ -169,6 +176,7 @@ class Delays:
         record = self._record(pid)
         if record.retry <= now:
             record.failures += 1
+            record.since = record.since or now
             longest = self._initial * 2.0 ** min(record.failures - 1, 60)
             delay = min(longest, self._maximum) * (1 - 0.25 * self._random())
             record.retry, record.code = now + delay, code
@@ -179,7 +187,7 @@ class Delays:
         """A fetch has reached its site."""
         record = self._records.get(pid)
         if record is not None and record.failures:
-            record.failures = record.code = 0
+            record.forgive()
             self._tidy(pid, record)
 
     # Delays end.
@@ -214,14 +222,14 @@ class Delays:
             record = self._records.get(key)
             if record is not None and record.failures and code in (0, record.code):
                 record.retry = 0.0
-                record.failures = record.code = 0
+                record.forgive()
                 self._settle(key, record, now)
 
     def discard(self, pid: int) -> None:
         """Forget it."""
         record = self._records.get(pid)
         if record is not None:
-            record.failures = 0
+            record.forgive()
             self._end(pid, record)
 
     # A restart.
@@ -237,6 +245,7 @@ class Delays:
             record = self._record(delay.pid)
             self._saved.add(delay.pid)
             record.failures, record.code = delay.failures, delay.code
+            record.since = min(delay.since_time, now)
             until = min(delay.until_time, now + longest.get(delay.reason, 0.0))
             if delay.reason == SITE_ERROR:
                 record.retry = until
@@ -255,7 +264,9 @@ class Delays:
             record = self._records.get(pid)
             if record is not None and (record.until - now > _SAVED_SECONDS or record.failures):
                 owed, rate = (record.owed, record.rate or 0) if record.owed > now else (0.0, 0)
-                rows.append(Delay(pid, record.until, record.reason, record.code, record.failures, owed, rate))
+                rows.append(
+                    Delay(pid, record.until, record.reason, record.code, record.failures, owed, rate, record.since)
+                )
                 self._saved.add(pid)
             elif pid in self._saved:
                 rows.append(Delay(pid, 0.0, ""))
@@ -312,6 +323,7 @@ class Delays:
         for record in self._records.values():
             record.owed = max(0.0, record.owed - seconds)
             record.retry = max(0.0, record.retry - seconds)
+            record.since = max(0.0, record.since - seconds)
             if record.hours:
                 record.hours = now  # they are looked at again
             if record.until:

@@ -117,7 +117,8 @@ CREATE TABLE IF NOT EXISTS pdelays (
     code INT NOT NULL,                          -- the error, for site-error
     failures INT NOT NULL,                      -- errors of its site in a row
     owed_time DOUBLE NOT NULL,                  -- when what was fetched is paid for; 0: it is
-    rate BIGINT NOT NULL                        -- bytes per second, that owed_time was reckoned with
+    rate BIGINT NOT NULL,                       -- bytes per second, that owed_time was reckoned with
+    since_time DOUBLE NOT NULL                  -- of the first of its failures; 0: there is none
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- Time slots that began up to this time are opened.  One row.

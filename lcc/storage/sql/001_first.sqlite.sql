@@ -117,7 +117,8 @@ CREATE TABLE pdelays (
     code INTEGER NOT NULL,                      -- the error, for site-error
     failures INTEGER NOT NULL,                  -- errors of its site in a row
     owed_time DOUBLE NOT NULL,                  -- when what was fetched is paid for; 0: it is
-    rate INTEGER NOT NULL                       -- bytes per second, that owed_time was reckoned with
+    rate INTEGER NOT NULL,                      -- bytes per second, that owed_time was reckoned with
+    since_time DOUBLE NOT NULL                  -- of the first of its failures; 0: there is none
 );
 
 -- Time slots that began up to this time are opened.  One row.
