@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from lcc.model import FETCH_NOW, retry_time
+from lcc.storage.rows import CACHED
 from lcc.storage.transactions import Txn
 
 
@@ -15,11 +16,11 @@ class FailureGroup:
     """All that failed with one code.
 
     :ivar code: :mod:`lcc.errors`.
-    :ivar kept: fetches that failed for good, and are kept for their providers.
+    :ivar kept: URLs that failed for good, and nothing has come of them since.
     :ivar waiting: URLs that are tried again.
     :ivar sites: providers whose site cannot be reached at present.
-    :ivar since: when the first of the fetches failed, or the first of the sites was away; seconds since 1970; None: not
-        known.
+    :ivar since: when the first of the fetches failed, or the first of the sites was away, seconds since 1970; None:
+        not known.
     :ivar last: when the last of the fetches did; None: none has.
     :ivar next_try: when the first of what is tried again is; None: nothing is.
     """
@@ -52,7 +53,7 @@ def failures(txn: Txn, now: float, limit: int, pid: int = 0) -> Failures:
     :param pid: only this provider's; 0: all.
     """
     found: dict[int, dict[str, Any]] = {}
-    kept, waiting = _kept(txn, limit, pid), _waiting(txn, limit, pid)
+    (kept, more), waiting = _kept(txn, limit, pid), _waiting(txn, limit, pid)
     for code, count, since, last in kept:
         found[code] = {"kept": count, "since": since, "last": last}
     for code, count, since, last, slot in waiting:
@@ -67,17 +68,25 @@ def failures(txn: Txn, now: float, limit: int, pid: int = 0) -> Failures:
         group |= {"sites": count, "next_try": min(until, group.get("next_try", until))}
     groups = [FailureGroup(code, **values) for code, values in found.items()]
     groups.sort(key=lambda group: (-group.sites, -(group.kept + group.waiting), group.code))
-    counted = [sum(row[1] for row in rows) for rows in (kept, waiting)]
-    return Failures(tuple(groups), max(counted) >= limit)
+    return Failures(tuple(groups), more or sum(row[1] for row in waiting) >= limit)
 
 
-def _kept(txn: Txn, limit: int, pid: int) -> list[tuple[Any, ...]]:
+def _kept(txn: Txn, limit: int, pid: int) -> tuple[list[tuple[Any, ...]], bool]:
+    # An error is kept until its provider was told, also when the URL was tried again and is well.  As for "try again"
+    # (lcc.storage.queue_retry): what was fetched later, or deleted later, has nothing more to do with it.
     where, values = (" WHERE pid = ?", [pid]) if pid else ("", [])
-    return txn.query(
-        f"SELECT code, COUNT(*), MIN(time), MAX(time) FROM (SELECT code, time FROM urlerrs{where} LIMIT ?) AS kept"
-        " GROUP BY code",
-        [*values, limit],
+    rows = txn.query(
+        "SELECT code, COUNT(DISTINCT named) + COUNT(unnamed), MIN(time), MAX(time) FROM (SELECT kept.code AS code,"
+        " kept.time AS time, CASE WHEN kept.urlkey <> ? THEN kept.urlkey END AS named,"
+        " CASE WHEN kept.urlkey = ? THEN 1 END AS unnamed"
+        f" FROM (SELECT code, time, urlkey, generation FROM urlerrs{where} LIMIT ?) AS kept"
+        " LEFT JOIN lccurl c ON c.urlkey = kept.urlkey WHERE c.urlkey IS NULL"
+        " OR (c.state = ? AND c.generation <= kept.generation)"
+        " OR (c.state <> ? AND COALESCE(c.confirmed_time, 0) <= kept.time)) AS standing GROUP BY code",
+        [b"", b"", *values, limit, CACHED, CACHED],
     )
+    seen = txn.value(f"SELECT COUNT(*) FROM (SELECT 1 FROM urlerrs{where} LIMIT ?) AS some", [*values, limit], 0)
+    return rows, int(seen) >= limit
 
 
 def _waiting(txn: Txn, limit: int, pid: int) -> list[tuple[Any, ...]]:
@@ -95,7 +104,7 @@ def _waiting(txn: Txn, limit: int, pid: int) -> list[tuple[Any, ...]]:
 def _sites(txn: Txn, now: float, pid: int) -> list[tuple[Any, ...]]:
     only, values = ("pid = ?", [pid]) if pid else ("pid > 0", [])
     return txn.query(
-        f"SELECT code, COUNT(*), MIN(until_time), MIN(since_time) FROM pdelays WHERE {only} AND until_time > ? AND code > 0"
-        " GROUP BY code",
+        "SELECT code, COUNT(*), MIN(until_time), MIN(since_time) FROM pdelays"
+        f" WHERE {only} AND until_time > ? AND code > 0 GROUP BY code",
         [*values, int(now)],
     )

@@ -10,7 +10,7 @@ import pytest
 import pytest_twisted
 
 from lcc.model import Delay, Provider
-from lcc.storage.order_rows import RETRY
+from lcc.storage.order_rows import RETRY, add_order
 from lcc.storage.providers import add_provider
 from lcc.storage.queue_slots import write_delays
 from tests.rs.kit import Browser, Reply
@@ -289,6 +289,33 @@ async def test_errors_and_trying_again(watch: Watch) -> None:
     watch.database.now(lambda txn: txn.execute("DELETE FROM orders"))  # as the queue manager does, when it is done
     told = await browser.get(done.headers["location"])
     assert "is carried out" in told.text("ordered")
+
+
+@pytest_twisted.ensureDeferred
+async def test_what_is_well_again_is_no_error_any_longer(watch: Watch) -> None:
+    queue = watch.queue
+
+    def try_again() -> None:
+        watch.database.now(add_order, RETRY, 0, 404)
+        queue.carry_out()
+
+    for path in ("a", "b", "c"):
+        fail_one(watch, path)
+    for _ in range(2):  # tried again, and it fails again: that is one URL
+        try_again()
+        queue.record(*[queue.failed(row, 404) for row in queue.rows()], now=60)
+    await watch.look()
+    browser = await watch.visitor()
+    assert "404 Not Found 3 " in " ".join((await browser.get("/errors")).text("groups").split())
+    try_again()
+    rows = queue.rows()
+    queue.record(queue.fetched(rows[0]), queue.failed(rows[1], 404), queue.fetched(rows[2]), now=70)
+    await watch.look()
+    assert "404 Not Found 1 " in " ".join((await browser.get("/errors")).text("groups").split())
+    try_again()
+    queue.record(queue.fetched(queue.rows()[0]), now=80)
+    await watch.look()
+    assert "Nothing has failed that is kept" in (await browser.get("/errors")).text("groups")
 
 
 @pytest_twisted.ensureDeferred
