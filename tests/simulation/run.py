@@ -7,6 +7,7 @@ import gc
 import attrs
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
+from lcc.roles.uns import plain as uns_plain
 from lcc.testing.simulated.timeline import EPOCH, Timeline
 
 from .faults import Fault, heal, plan, schedule
@@ -15,6 +16,8 @@ from .system import System
 
 TROUBLE_SECONDS = 60.0
 DRAIN_SECONDS = 600.0
+PLAIN = "p"
+"""At the end of a seed: sites tell of pages in plain elements, and the UNS takes all sets as if they were long."""
 
 
 @attrs.define
@@ -49,6 +52,7 @@ class Failures:
 def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
     """Run one world to its end.
 
+    :param seed: a number; :data:`PLAIN` may follow.
     :param faults: None: those that the seed decides.
     """
     failures = Failures()
@@ -56,12 +60,16 @@ def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
     collecting = gc.isenabled()
     gc.disable()  # it would decide when what is lost is noticed
     timeline = Timeline(seed)
-    system = System(timeline)
+    plain = seed.endswith(PLAIN)
+    long_set = uns_plain.LONG_SET
+    uns_plain.LONG_SET = 1 if plain else long_set
+    system = System(timeline, plain)
     try:
         return _run(seed, timeline, system, faults, failures)
     finally:
         globalLogPublisher.removeObserver(failures)
         system.close()
+        uns_plain.LONG_SET = long_set
         if collecting:
             gc.enable()
 

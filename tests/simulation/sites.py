@@ -47,6 +47,10 @@ def identity(path: str) -> tuple[str, str]:
     return path, "text/html"
 
 
+PLAIN_PAGES = 5
+"""Sites that tell in plain elements have so many times as many pages: runs of them begin after the first segment."""
+
+
 @attrs.define
 class SiteFaults:
     """How likely a request ends as …
@@ -73,12 +77,14 @@ class Site:
     :ivar told_last: path -> number of the connection on which it was last told in a set that was accepted, and when.
     """
 
-    def __init__(self, timeline: Timeline, number: int, address: str) -> None:
+    def __init__(self, timeline: Timeline, number: int, address: str, plain: bool = False) -> None:
         self.timeline = timeline
+        self.plain = plain
         self.pid = number
         self.password = f"password-of-{number}"
         self.address = address
-        self.root = f"http://{address}/"
+        self.name = f"site{number}.example" if plain else address
+        self.root = f"http://{self.name}/"
         self.chance = timeline.random(f"site {number}")
         self.pages: dict[str, Page] = {}
         self.broken: set[str] = set()
@@ -103,7 +109,7 @@ class Site:
         self.hours = ""
         self.bandwidth_bytes: int | None = None
         self._versions = 0
-        for index in range(self.chance.randint(2, 9)):
+        for index in range(self.chance.randint(2, 9) * (PLAIN_PAGES if plain else 1)):
             self.change(f"p{index}.html")
         if self.chance.random() < 0.4:
             self.broken.add(f"{BROKEN}.html")
@@ -167,8 +173,11 @@ class Site:
             if other in self.pages or self.chance.random() < 0.3:
                 return {"c": name, "m": mimetype, "f": ""}
             return {"c": name, "op": "delete"}  # all views
-        # Attributes that nobody knows are passed over; these make sets that do not fit on the way at once.
-        told = {"c": name, "m": mimetype, "x": "x" * 300}
+        # Attributes that nobody knows are passed over; these make sets that do not fit on the way at once, and
+        # elements that are not plain (lcc.roles.uns.plain).
+        told = {"c": name, "m": mimetype}
+        if not self.plain:
+            told["x"] = "x" * 300
         if name != path:
             told["f"] = path
         if hours := self.hours_of(path):

@@ -119,12 +119,14 @@ class WatchedFetcher:
 class System:
     """One LCC and its world.
 
+    :param plain: sites tell of their pages in plain elements.
     :ivar roles: name -> how to start it: machine, service module, configuration.
     :ivar restarting: processes that end by themselves, or are killed, are started again.
     """
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, plain: bool = False) -> None:
         self.timeline = timeline
+        self.plain = plain
         chance = timeline.random("system")
         self.network = Network(timeline)
         self.database = DatabaseServer(timeline, self.network, DATABASE)
@@ -194,7 +196,8 @@ class System:
         self.fetch_begins(order)
 
     def _add_site(self, number: int) -> None:
-        site = Site(self.timeline, number, f"10.1.0.{number}")
+        site = Site(self.timeline, number, f"10.1.0.{number}", self.plain)
+        self.network.names[site.name] = (site.address,)
         chance = site.chance
         if chance.random() < 0.3:
             first = chance.randrange(24)
