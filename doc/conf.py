@@ -20,6 +20,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "lcc_docstrings", "lcc_comman
 source_suffix = {".md": "markdown"}
 root_doc = "index"
 exclude_patterns = ["conf.py"]
+# "--since" is an option, and no dash.
+smartquotes = False
 nitpicky = True
 # Types of other projects; and those of our own that are no interface to anybody.
 nitpick_ignore_regex = [
