@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -18,13 +18,14 @@ import attrs
 from lcc.config import QmConfig
 from lcc.errors import Busy, entry_for
 from lcc.model import UrlNotice
-from lcc.storage.transactions import Txn
+from lcc.storage.transactions import Question, Txn
 
 _STATS = (
     *("files_used", "space_used", "nurlproc", "errseq", "errcleared", "maxconnseq"),
     *("fullconnseq", "fullsets_used", "fullsets_since", "wantfullset", "wantid"),
     *("last_set_time", "last_full_time", "files_pending", "space_pending"),
 )
+_SELECT_STATS = f"SELECT pid, {', '.join(_STATS)} FROM pstats WHERE pid IN ({{in}})"
 _NURLPROC = _STATS.index("nurlproc")
 _ERRORS = ("pid", "number", "code", "message", "url", "sent", "time", "urlkey", "connseq", "generation", "notice")
 _AGES = ("old-files", "expired-files")
@@ -91,23 +92,37 @@ class Books:
 
     :param run: of the queue manager that writes.
     :param now: needed where files are deleted or errors are kept; so are the settings.
+    :param questions: asked together with those of the books; their rows stand in ``answers``.
+    :param pids: providers whose statistics are read at once.
     :raises Busy: a newer one has claimed the database.
     """
 
-    def __init__(self, txn: Txn, run: int, now: int = 0, settings: QmConfig | None = None) -> None:
+    def __init__(
+        self,
+        txn: Txn,
+        run: int,
+        now: int = 0,
+        settings: QmConfig | None = None,
+        questions: Sequence[Question] = (),
+        pids: Iterable[int] = (),
+    ) -> None:
         self.txn = txn
         self._now = now
         self.settings = QmConfig() if settings is None else settings
         if txn.dialect.certifies:
             # A lock says nothing to other nodes.  A claim changes this row, too, so that only one of the two commits.
             txn.execute(_CHANGE_FENCE)
-        rows = txn.query(f"SELECT name, value FROM counters{txn.for_update}")
+        wanted = sorted(set(pids))
+        # The first one locks what all others are to be read under.
+        counters = Question(f"SELECT name, value FROM counters{txn.for_update}")
+        rows, stats, *self.answers = txn.query_several([counters, Question(_SELECT_STATS, wanted), *questions])
         self._counters: dict[str, int] = dict(rows)
         self._counters_before = dict(self._counters)
         if self._counters["qm_run"] != run:
             raise Busy(f"a newer queue manager (run {self._counters['qm_run']}) has claimed the database")
         self._stats: dict[int, Stats] = {}
         self._stats_before: dict[int, tuple[Any, ...]] = {}
+        self._add_stats(wanted, stats)
         self._files: list[tuple[int, int, int, int]] = []
         self._errors: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
 
@@ -119,9 +134,11 @@ class Books:
     def load_stats(self, pids: Iterable[int]) -> None:
         """Read the statistics of these providers at once."""
         missing = sorted(set(pids) - self._stats.keys())
-        sql = f"SELECT pid, {', '.join(_STATS)} FROM pstats WHERE pid IN ({{in}})"
-        found = {row[0]: row[1:] for row in self.txn.query_in(sql, missing)}
-        for pid in missing:
+        self._add_stats(missing, self.txn.query_in(_SELECT_STATS, missing))
+
+    def _add_stats(self, pids: Iterable[int], rows: Iterable[tuple[Any, ...]]) -> None:
+        found = {row[0]: row[1:] for row in rows}
+        for pid in pids:
             self._stats[pid] = Stats(*found[pid]) if pid in found else Stats()
             self._stats_before[pid] = found.get(pid, ())
 

@@ -106,8 +106,8 @@ class Database:
         if self._writer is None:
             _make_folder(self.dialect)
             self._closing.clear()
-            self._writer = self._pool(1)
-            self._readers = self._pool(READERS_MAX)
+            self._writer = self._pool(1, self.dialect.writer_arguments)
+            self._readers = self._pool(READERS_MAX, self.dialect.connect_arguments)
 
     def stop(self) -> Deferred[None]:
         """End: no new interactions, those begun are waited for (but not retried); no thread is left then."""
@@ -167,14 +167,14 @@ class Database:
 
         return result.addBoth(ended)
 
-    def _pool(self, threads: int) -> adbapi.ConnectionPool:
+    def _pool(self, threads: int, arguments: dict[str, Any]) -> adbapi.ConnectionPool:
         return adbapi.ConnectionPool(
             self.dialect.driver,
             cp_reactor=self._reactor,
             cp_min=1,
             cp_max=threads,
             cp_openfun=self.dialect.opened,
-            **self.dialect.connect_arguments,
+            **arguments,
         )
 
 

@@ -22,6 +22,7 @@ from lcc.config import DatabaseConfig, is_local_host
 from lcc.config.mysql_url import FORM, parse_mysql_url
 from lcc.errors import ConfigError
 from lcc.storage.database_tls import database_tls
+from lcc.storage.joining import JoiningCursor
 from lcc.storage.literals import literals, row_literals
 
 
@@ -74,9 +75,26 @@ class Dialect(ABC):
     def opened(self, connection: Any) -> None:
         """Set a new connection up."""
 
+    @property
+    def writer_arguments(self) -> dict[str, Any]:
+        """As :attr:`connect_arguments`, for the connection that the writes of a role go through."""
+        return self.connect_arguments
+
     @abstractmethod
     def begin(self, connection: Any, write: bool) -> None:
         """Begin a transaction."""
+
+    def cursor(self, connection: Any, whole: bool) -> Any:
+        """For the statements of a transaction.
+
+        :param whole: it is ended by :meth:`finish`, so that what is written may be sent as late as then.
+        """
+        return connection.cursor()
+
+    def finish(self, connection: Any, cursor: Any) -> None:
+        """Send what is not sent yet, and make the transaction durable."""
+        cursor.close()
+        self.commit(connection)
 
     @abstractmethod
     def commit(self, connection: Any) -> None:
@@ -99,12 +117,22 @@ class Dialect(ABC):
         return "make room on the disk of the database"
 
     @abstractmethod
+    def query(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
+        """Run one SELECT."""
+
+    @abstractmethod
     def execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
-        """Run one statement."""
+        """Run one statement that gives no rows; where a cursor says so, later, but before all that follow."""
 
     @abstractmethod
     def query_each(self, cursor: Any, sql: str, each: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         """The rows of this SELECT for each of these lists of parameters, all together, in any order."""
+
+    @abstractmethod
+    def query_several(
+        self, cursor: Any, questions: Sequence[tuple[str, Sequence[Any]]]
+    ) -> list[Sequence[tuple[Any, ...]]]:
+        """The rows of each of these SELECTs, asked one after the other."""
 
     @abstractmethod
     def write_rows(self, cursor: Any, head: str, tail: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -182,6 +210,9 @@ class SqliteDialect(Dialect):
     def remedy(self) -> str:
         return f"make room on the disk of {self.path.parent}"
 
+    def query(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
+        cursor.execute(sql, parameters)
+
     def execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
         cursor.execute(sql, parameters)
 
@@ -190,6 +221,11 @@ class SqliteDialect(Dialect):
         for parameters in each:
             rows += cursor.execute(sql, parameters).fetchall()
         return rows
+
+    def query_several(
+        self, cursor: Any, questions: Sequence[tuple[str, Sequence[Any]]]
+    ) -> list[Sequence[tuple[Any, ...]]]:
+        return [cursor.execute(sql, parameters).fetchall() for sql, parameters in questions]
 
     def write_rows(self, cursor: Any, head: str, tail: str, rows: Sequence[Sequence[Any]]) -> None:
         # In one transaction a prepared statement, bound again for each row, beats a long VALUES list.
@@ -207,6 +243,10 @@ class SqliteDialect(Dialect):
 @lru_cache(maxsize=1024)
 def _percent_style(sql: str) -> str:
     return sql.replace("%", "%%").replace("?", "%s")
+
+
+def _with_literals(sql: str, parameters: Sequence[Any]) -> str:
+    return _percent_style(sql) % tuple(literals(parameters)) if parameters else sql
 
 
 _MYSQL_LIMIT = ("max_execution_time", 1000)
@@ -299,6 +339,19 @@ class MysqlDialect(Dialect):
                 kind, unit = ("max_statement_time", 1) if "MariaDB" in connection.get_server_info() else _MYSQL_LIMIT
                 cursor.execute(f"SET SESSION {kind} = {math.ceil(self.read_seconds * unit)}")
 
+    @property
+    def writer_arguments(self) -> dict[str, Any]:
+        from pymysql.constants import CLIENT
+
+        return {**self.connect_arguments, "client_flag": CLIENT.MULTI_STATEMENTS}
+
+    def cursor(self, connection: Any, whole: bool) -> Any:
+        return JoiningCursor(connection, whole)
+
+    def finish(self, connection: Any, cursor: Any) -> None:
+        cursor.commit()
+        cursor.close()
+
     def begin(self, connection: Any, write: bool) -> None:
         """The first statement begins it; who may not write says so."""
         if self.read_seconds and not write:
@@ -339,11 +392,11 @@ class MysqlDialect(Dialect):
             return f"{error.args[1]} ({error.args[0]})"  # without the parentheses and quotes of a tuple
         return super().reason(error)
 
+    def query(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
+        cursor.query(_with_literals(sql, parameters))
+
     def execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
-        if parameters:
-            cursor.execute(_percent_style(sql) % tuple(literals(parameters)))
-        else:
-            cursor.execute(sql)
+        cursor.write(_with_literals(sql, parameters))
 
     def query_each(self, cursor: Any, sql: str, each: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         # A round trip costs more than a walk along an index.
@@ -352,9 +405,17 @@ class MysqlDialect(Dialect):
         for start in range(0, len(each), self.SELECTS_MAX):
             some = each[start : start + self.SELECTS_MAX]
             selects = [select % tuple(literals(values)) for values in some]
-            cursor.execute(" UNION ALL ".join(selects))
+            cursor.query(" UNION ALL ".join(selects))
             rows += cursor.fetchall()
         return rows
+
+    def query_several(
+        self, cursor: Any, questions: Sequence[tuple[str, Sequence[Any]]]
+    ) -> list[Sequence[tuple[Any, ...]]]:
+        found: list[Sequence[tuple[Any, ...]]] = cursor.query_several(
+            [_with_literals(sql, parameters) for sql, parameters in questions]
+        )
+        return found
 
     def write_rows(self, cursor: Any, head: str, tail: str, rows: Sequence[Sequence[Any]]) -> None:
         for start in range(0, len(rows), self.ROWS_MAX):
@@ -364,10 +425,10 @@ class MysqlDialect(Dialect):
                 parts.append(part)
                 size += len(part)
                 if size > self.STATEMENT_CHARS_MAX:
-                    cursor.execute(f"{head} VALUES {','.join(parts)} {tail}")
+                    cursor.write(f"{head} VALUES {','.join(parts)} {tail}")
                     parts, size = [], 0
             if parts:
-                cursor.execute(f"{head} VALUES {','.join(parts)} {tail}")
+                cursor.write(f"{head} VALUES {','.join(parts)} {tail}")
 
     def by_index(self, name: str) -> str:
         return f"FORCE INDEX ({name})"

@@ -24,6 +24,11 @@ def views_range(key: bytes) -> tuple[bytes, bytes]:
     return page + _ALL_VIEWS, page + b"\xff\xff\xff\xff"
 
 
+def provider_of(key: bytes) -> int:
+    """The provider that the key belongs to."""
+    return int.from_bytes(key[:4], "big")
+
+
 def provider_range(pid: int) -> tuple[bytes, bytes]:
     """The first and the last key that a URL of this provider can have."""
     prefix = pid.to_bytes(4, "big")

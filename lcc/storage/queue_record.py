@@ -7,7 +7,7 @@ content came last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import attrs
@@ -29,6 +29,7 @@ from lcc.model import (
     retry_time,
 )
 from lcc.storage.books import Books
+from lcc.storage.keyranges import provider_of
 from lcc.storage.overlay import TOMBSTONE_UPDATED
 from lcc.storage.queue_batch import registered_providers
 from lcc.storage.queue_slots import move_rows, write_delays
@@ -43,13 +44,16 @@ from lcc.storage.rows import (
     queue_row,
 )
 from lcc.storage.setrows import QueuedSets
-from lcc.storage.transactions import Txn
+from lcc.storage.transactions import Question, Txn
 
 _CHARSET_CHARS = 255
 _BAD_TEXT_CHARS = 255
 _MISMATCH = CODES["mimetype-mismatch"]
 _SEEN = QUEUE_COLUMNS.index("seen")
 _SELECT_CACHE = f"SELECT {', '.join(CACHE_COLUMNS)} FROM lccurl"
+_SELECT_QUOTAS = (
+    "SELECT pid, filesmax, spacemax FROM pidb WHERE pid IN ({in}) AND (filesmax IS NOT NULL OR spacemax IS NOT NULL)"
+)
 _UPDATED = tuple(column for column in CACHE_COLUMNS if column not in ("urlkey", "pid"))
 
 
@@ -112,18 +116,22 @@ def record_results(
 ) -> Recorded:
     """Record results, take away rows that do "nothing", send rows back to their slots (see
     :meth:`lcc.interfaces.IQueueStore.record`)."""
-    books = Books(txn, run, now, settings)
+    fetched = sorted({result.key for result in results})
+    keys = sorted({*fetched, *[key for key, _ in removed], *[row[0] for row in closed]})
+    pids = sorted(set(map(provider_of, keys)))
+    questions = (
+        Question(f"{SELECT_QUEUE} WHERE urlkey IN ({{in}})", keys),
+        Question(f"{_SELECT_CACHE} WHERE urlkey IN ({{in}})", fetched),
+        Question(_SELECT_QUOTAS, pids),
+    )
+    books = Books(txn, run, now, settings, questions, pids)
+    found, cached, limited = books.answers
     if delays:
         write_delays(txn, delays)
-    keys = sorted({result.key for result in results} | {key for key, _ in removed} | {row[0] for row in closed})
-    found = txn.query_in(f"{SELECT_QUEUE} WHERE urlkey IN ({{in}})", keys)
     queue = {row[0]: queue_row(row) for row in found}
     seen = {row[0]: row[_SEEN] for row in found}
-    cached = txn.query_in(f"{_SELECT_CACHE} WHERE urlkey IN ({{in}})", sorted({result.key for result in results}))
     cache = {row[0]: dict(zip(CACHE_COLUMNS, row, strict=True)) for row in cached}
-    pids = sorted({row.pid for row in queue.values()})
-    books.load_stats(pids)
-    quotas = load_quotas(txn, pids)
+    quotas = {pid: Quota(files, space) for pid, files, space in limited}
     sets = QueuedSets(txn, {(row.psetid, row.slot) for row in queue.values()})
     work = _Work(txn, books, rules, now, quotas, queue, seen, cache, sets)
     again: dict[bytes, QueueRow] = {}
@@ -183,15 +191,6 @@ def _tell(requeued: dict[int, tuple[int, int]], waiting: list[int], row: QueueRo
         return
     place = (row.psetid, row.seq)
     requeued[row.pid] = min(requeued.get(row.pid, place), place)
-
-
-def load_quotas(txn: Txn, pids: Iterable[int]) -> dict[int, Quota]:
-    """The quotas of those of these providers that have one."""
-    sql = (
-        "SELECT pid, filesmax, spacemax FROM pidb WHERE pid IN ({in})"
-        " AND (filesmax IS NOT NULL OR spacemax IS NOT NULL)"
-    )
-    return {pid: Quota(files, space) for pid, files, space in txn.query_in(sql, pids)}
 
 
 def _record_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outcome:

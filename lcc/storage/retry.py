@@ -188,10 +188,9 @@ def run_retrying(
 def run_once(connection: Any, dialect: Dialect, write: bool, function: Callable[..., T], *args: Any) -> T:
     """Run ``function(txn, *args)`` and commit.  At an exception the caller has to roll back."""
     dialect.begin(connection, write)
-    txn = Txn(dialect, connection)
+    txn = Txn(dialect, connection, whole=True)
     result = function(txn, *args)
-    txn.close()
-    dialect.commit(connection)
+    txn.finish()
     return result
 
 

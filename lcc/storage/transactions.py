@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lcc.storage.dialects import Dialect
+
+
+class Question(NamedTuple):
+    """A SELECT.
+
+    :ivar values: what its ``{in}`` stands for, however many; None: it has none.
+    """
+
+    sql: str
+    values: Sequence[Any] | None = None
 
 
 class Txn:
@@ -14,9 +24,13 @@ class Txn:
     Interactions may be run again from their start, also after a commit whose result got lost: they are idempotent.
     """
 
-    def __init__(self, dialect: Dialect, connection: Any) -> None:
+    def __init__(self, dialect: Dialect, connection: Any, whole: bool = False) -> None:
+        """
+        :param whole: it is ended by :meth:`finish`; so the database may learn of what is written as late as then.
+        """
         self.dialect = dialect
-        self._cursor = connection.cursor()
+        self._connection = connection
+        self._cursor = dialect.cursor(connection, whole)
 
     @property
     def for_update(self) -> str:
@@ -37,12 +51,12 @@ class Txn:
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a SELECT."""
-        self.dialect.execute(self._cursor, sql, parameters)
+        self.dialect.query(self._cursor, sql, parameters)
         return list(self._cursor.fetchall())
 
     def one(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         """The first row of a SELECT; None: it has none."""
-        self.dialect.execute(self._cursor, sql, parameters)
+        self.dialect.query(self._cursor, sql, parameters)
         rows = self._cursor.fetchall()
         return rows[0] if rows else None
 
@@ -55,6 +69,21 @@ class Txn:
         """The rows of a SELECT for each of many lists of parameters, all together, in any order; in as few statements
         as may be.  The SELECT may have an ORDER BY with a LIMIT."""
         return self.dialect.query_each(self._cursor, sql, each) if each else []
+
+    def query_several(self, questions: Sequence[Question]) -> list[list[tuple[Any, ...]]]:
+        """The rows of each of these questions: the first one's are as they were before the second one is asked."""
+        parts: list[tuple[str, Sequence[Any]]] = []
+        counts: list[int] = []
+        for sql, values in questions:
+            if values is None:
+                parts.append((sql, ()))
+                counts.append(1)
+                continue
+            chunks = [(sql.replace("{in}", marks), chunk) for chunk, marks in self._chunks(values)]
+            parts += chunks
+            counts.append(len(chunks))
+        found = iter(self.dialect.query_several(self._cursor, parts))
+        return [[row for _ in range(count) for row in next(found)] for count in counts]
 
     def query_in(
         self, sql: str, values: Iterable[Any], before: Sequence[Any] = (), after: Sequence[Any] = ()
@@ -104,6 +133,10 @@ class Txn:
             head = f"INSERT INTO {table} ({', '.join(columns)})"
             self.dialect.write_rows(self._cursor, head, self.dialect.on_duplicate(key, changing), rows)
 
+    def finish(self) -> None:
+        """End it; it is durable then.  For who began it."""
+        self.dialect.finish(self._connection, self._cursor)
+
     def close(self) -> None:
-        """Called at the transaction's end by who began it."""
+        """Called by who began a transaction that is ended in another way."""
         self._cursor.close()

@@ -11,6 +11,9 @@ Two things keep it right while rows come, change and go:
   taken until then, and a read that gives it is not believed.  A read that was under way when the result was
   recorded may still give it afterwards: such keys are kept until that read has come back.
 
+*In company.*  Rows are wanted for a provider when its buffer is half empty.  They are read once somebody's is at a
+quarter, or one in eight of all want some: a question costs little more for many providers than for one.
+
 *Partial sets pass full ones.*  Where the cursor stands in a full set of which more than a quantum is left, the first
 rows of the provider's partial sets behind it are read, too, once a quantum, and handed out first; at most half of a
 quantum, so that the full set gets on as well.  All of these rows stand behind the cursor's set: once the cursor comes
@@ -27,6 +30,8 @@ from lcc.model import Ahead, Cursor, QueueRow
 from lcc.roles.qm.turns import PRIORITIES
 from lcc.roles.qm.work import START, FetchInfo, ProviderWork
 
+_COMPANY = 8
+
 
 class ReadAhead(ABC):
     """The rows in memory.
@@ -42,6 +47,7 @@ class ReadAhead(ABC):
         self._active: dict[int, ProviderWork] = {}
         self._taken: dict[bytes, int] = {}
         self._hungry: tuple[dict[int, ProviderWork], ...] = tuple({} for _ in range(PRIORITIES))
+        self._urgent: set[int] = set()
 
     @property
     def active_count(self) -> int:
@@ -94,10 +100,13 @@ class ReadAhead(ABC):
     def wants_read_ahead(self, limit: int) -> list[Cursor]:
         """Where to read now, for at most this many providers; each must come back by :meth:`rows_read` or
         :meth:`read_failed`."""
+        if not self._urgent and _COMPANY * sum(map(len, self._hungry)) < len(self._active):
+            return []
         cursors: list[Cursor] = []
         for hungry in reversed(self._hungry):
             while hungry and len(cursors) < limit:
                 pid = next(iter(hungry))
+                self._urgent.discard(pid)
                 work = hungry.pop(pid)
                 cursor = work.reading = self._next_cursor(work)
                 work.recent.clear()
@@ -205,16 +214,22 @@ class ReadAhead(ABC):
         hungry = self._hungry[work.priority]
         enough = work.exhausted or len(work.buffer) > self._limit // 2
         if work.reading is not None or (enough and not work.express_due):
-            hungry.pop(work.pid, None)
+            self._not_hungry(work)
         else:
             hungry[work.pid] = work
+            if len(work.buffer) <= self._limit // 4 or work.express_due:
+                self._urgent.add(work.pid)
 
     def _forget(self, work: ProviderWork) -> None:
         work.gone = True
         work.buffer.clear()
         work.express.clear()
         self._active.pop(work.pid, None)
+        self._not_hungry(work)
+
+    def _not_hungry(self, work: ProviderWork) -> None:
         self._hungry[work.priority].pop(work.pid, None)
+        self._urgent.discard(work.pid)
 
     def _rewind(self, work: ProviderWork, psetid: int, seq: int) -> None:
         at = (psetid, seq)

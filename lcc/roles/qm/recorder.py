@@ -1,9 +1,11 @@
 """Recording results: from ``<done>`` to a commit to ``<recorded>``.
 
 Results wait in one line, in the order in which they came.  While one batch is being recorded the next one gathers,
-so that batches are small when there is little to do (a page is in the cache at once) and big under load.  After the
-commit the scheduler is told, and each BOT-M hears up to which number its results are on stable storage: because the
-line keeps its order, that is the last number of it in the batch.
+so that batches are small when there is little to do (a page is in the cache at once) and big under load: when many
+have come meanwhile, a moment passes before they are recorded, because what a batch costs is mostly one change for
+each provider in it, and one round trip for each question, however many results there are.  After the commit the
+scheduler is told, and each BOT-M hears up to which number its results are on stable storage: because the line keeps
+its order, that is the last number of it in the batch.
 
 * *The database is away*: the batch is tried again, with growing delays.  The line fills up: past ``full`` no orders
   are given out, past ``brimming`` the BOT-Ms are not read any longer.
@@ -33,6 +35,9 @@ from lcc.roles.qm.patience import Patience
 _log = Logger()
 
 _ROBOT_ERROR = code("robot-error")
+_MANY = 8
+"""Results that have come while a batch was recorded: more of them come soon."""
+GATHER_SECONDS = 0.02
 
 
 class Reporter(Protocol):
@@ -167,6 +172,8 @@ class Recorder:
             self._in_work = 0
             if len(line) <= 4 * self._batch:
                 self._make_room()
+            if _MANY <= len(line) < self._batch:
+                await self._patience.sleep(GATHER_SECONDS)
 
     def _take(self) -> None:
         if not self._removed:

@@ -378,7 +378,7 @@ class Scheduler(ReadAhead):
         self._absent.learn(work.pid, limits)
         if limits.priority != work.priority:
             self._idle[work.priority].pop(work.pid, None)
-            self._hungry[work.priority].pop(work.pid, None)
+            self._not_hungry(work)
             work.priority = limits.priority
             if work.in_line:
                 self._lines[work.priority].append(work)
@@ -397,7 +397,7 @@ class Scheduler(ReadAhead):
             self._parked.discard(pid)
             self._idle[priority].pop(pid, None)
             if pid in self.delays and not self._may_park(work):
-                self._hungry[priority].pop(pid, None)
+                self._not_hungry(work)
                 return
         else:
             if pid in self.delays:
