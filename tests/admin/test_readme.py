@@ -11,10 +11,12 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import get_type_hints
 
+import attrs
 import pytest
 
-from lcc.config import parse_config
+from lcc.config import Config, parse_config
 from lcc.export.cli import main as export
 from tests.documents.blocks import PAGES, blocks_of
 
@@ -115,3 +117,40 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+TABLES = {
+    name: {each.name for each in attrs.fields(kind)}
+    for name, kind in get_type_hints(Config).items()
+    if attrs.has(kind)
+}
+
+
+def named(pattern: str) -> Iterator[tuple[str, re.Match[str]]]:
+    """What the text of the pages names in this form: the page, and the match."""
+    for page in PAGES:
+        for match in re.finditer(pattern, page.read_text(encoding="utf-8")):
+            yield page.name, match
+
+
+def test_each_setting_that_is_named_exists() -> None:
+    found = list(named(r"`\[(\w+)\]\s+(\w+)"))
+    assert len(found) >= 50
+    for page, match in found:
+        assert match[2] in TABLES.get(match[1], ()), f"{page}: {match[0]}"
+
+
+def test_each_file_that_is_named_exists() -> None:
+    found = list(named(r"`((?:lcc|tests|scripts|etc|doc|benchmarks|demo)/[\w./-]+)`"))
+    assert len(found) >= 20
+    for page, match in found:
+        assert match[1] == "benchmarks/X.py" or (ROOT / match[1]).exists(), f"{page}: {match[0]}"
+
+
+def test_each_target_that_is_named_exists() -> None:
+    rules = re.findall(r"^([a-z %-]+):(?!=)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = {target for rule in rules for target in rule.split()}
+    found = list(named(r"`make ([a-z-]+)"))
+    assert len(found) >= 20
+    for page, match in found:
+        assert match[1] in targets or (match[1].startswith("bench-") and "bench-%" in targets), f"{page}: {match[0]}"

@@ -9,8 +9,6 @@ import pytest
 from lcc.testing.galera import NODES, GaleraNode, PrivateGalera
 from tests.integration.system import wait_for
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture
 def cluster(galera: PrivateGalera) -> Iterator[PrivateGalera]:

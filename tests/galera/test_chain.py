@@ -14,7 +14,7 @@ from lcc.testing.galera import PASSWORD, USER, PrivateGalera
 from tests.documents.blocks import ROOT, Block, blocks_of
 from tests.integration.system import ROLES, OriginServer, Site, System, wait_for
 
-from .conftest import pytestmark  # noqa: F401
+pytestmark = pytest.mark.long
 
 PAGE = ROOT / "doc" / "galera.md"
 PAGES = 120

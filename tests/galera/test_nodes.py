@@ -25,7 +25,7 @@ from lcc.storage.transactions import Txn
 from lcc.testing.galera import GaleraNode, PrivateGalera
 from tests.integration.system import wait_for
 
-from .conftest import pytestmark  # noqa: F401
+pytestmark = pytest.mark.long
 
 
 class Place:
