@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from lcc.protocols.work import Deleted, Running
+from lcc.roles.qm.recorder import GATHER_SECONDS
 from lcc.storage.providers import change_provider, get_provider, order_removal
 from tests.conftest import LoggedErrors
 
@@ -285,3 +286,31 @@ def test_a_provider_that_is_removed(world: World) -> None:
     world.advance(2)
     botm.delete_all()
     assert world.count("fsmdb") == 0
+
+
+def test_results_gather_while_many_come(make_world: MakeWorld) -> None:
+    world = make_world()
+    uns = FakeUns(world)
+    for number in range(1, 13):
+        uns.send_set(number, world.provider(), pages(1))
+    botm = FakeBotm(world, capacity=12)
+    fetches = list(botm.out.values())
+    assert len(fetches) == 12
+
+    def writes() -> int:
+        return sum(is_write for is_write, _ in world.database.waiting)
+
+    world.database.hold_back()
+    for fetch in fetches[:11]:
+        botm.done(fetch)
+    assert writes() == 1  # the first one goes at once
+    world.database.step(next(at for at, (write, _) in enumerate(world.database.waiting) if write))
+    world.settle()
+    assert writes() == 0  # ten have come meanwhile: more are expected
+    botm.done(fetches[11])
+    world.advance(GATHER_SECONDS)
+    assert writes() == 1
+    while world.database.waiting:
+        world.database.step()
+        world.settle()
+    assert world.cached_count == 12

@@ -222,3 +222,28 @@ def test_memory_is_shared_among_the_active() -> None:
     load(subject, *[(number, number) for number in range(1, 101)])
     subject.fill(20)
     assert {cursor.limit for cursor in subject.wants_read_ahead(100)} == {5}
+
+
+def test_rows_are_read_in_company() -> None:
+    """A buffer that is half empty waits for others like it; one that is at a quarter, or enough of them, do not."""
+    subject = scheduler(8)
+    rows = [row_of(pid, pid, seq) for pid in range(1, 11) for seq in range(1, 30)]
+    load(subject, *[(pid, pid) for pid in range(1, 11)])
+    subject.fill(10)
+    assert len(read_all(subject, rows)) == 10
+
+    def fetch(pid: int, count: int) -> None:
+        work = subject.active(pid)
+        assert work is not None
+        for _ in range(count):
+            work.buffer.popleft()
+        subject._settle(work)
+
+    fetch(1, 4)
+    assert subject.wants_read_ahead(10) == []
+    fetch(2, 4)
+    assert [cursor.pid for cursor in subject.wants_read_ahead(10)] == [1, 2]
+    fetch(3, 4)
+    assert subject.wants_read_ahead(10) == []
+    fetch(3, 2)
+    assert [cursor.pid for cursor in subject.wants_read_ahead(10)] == [3]
