@@ -11,6 +11,7 @@ import click
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import PID
+from lcc.commands.progress import counting
 from lcc.errors import entry_for
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.inspect import kept_errors
@@ -42,7 +43,7 @@ def errors_command(admin: Admin, pid: int | None, code: int | None, limit: int |
     """List the errors of fetches that are kept for the providers, each provider's in their order."""
     listing = Listing(_COLUMNS, as_json)
     with admin.database() as database:
-        for row in islice(_errors(database, pid or 0, code or 0), limit):
+        for row in counting("listing", islice(_errors(database, pid or 0, code or 0), limit)):
             listing.row(row)
 
 

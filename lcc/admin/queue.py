@@ -12,6 +12,7 @@ import click
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import PID, ROWS
+from lcc.commands.progress import counting
 from lcc.model import FETCH_NOW, QueueRow, retry_time
 from lcc.storage.cache import QueueSet, queue_rows, queue_sets
 from lcc.storage.database import BlockingDatabase
@@ -53,7 +54,7 @@ def queue_command(admin: Admin, pid: int | None, each_url: bool, limit: int | No
     listing = Listing(_URL_COLUMNS if each_url else _SET_COLUMNS, as_json)
     with admin.database() as database:
         rows = _urls(database, pid) if each_url else _sets(database, pid)
-        for row in islice(rows, limit):
+        for row in counting("listing", islice(rows, limit)):
             listing.row(row)
     listing.end("nothing is queued")
 

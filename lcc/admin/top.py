@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import click
 
 from lcc.admin.botm_status import NotAsked, ask_machine
 from lcc.admin.context import Admin, pass_admin
-from lcc.commands.watching import every_option, keep_showing
+from lcc.commands.watching import clean, every_option, keep_showing
 from lcc.monitor.live import Live, read_live
 from lcc.storage.queue_state import saved_state
 
 SHOWN = 40
+ASKED_AT_ONCE = 16
+_ROW = (("robot", str), ("pid", int), ("url", str), ("attempt", int), ("seconds", float), ("bytes", int))
+"""What is shown of a fetch."""
 _HEAD = f"{'machine':>7}  {'robot':<12}  {'provider':>8}  {'seconds':>7}  {'bytes':>13}  url"
 
 
@@ -40,7 +44,7 @@ def top_command(admin: Admin, once: bool, every: float, limit: int, as_json: boo
         return "\n".join(lines(answer, limit))
 
     if once:
-        click.echo(text())
+        click.echo(text() if as_json else clean(text()))
     else:
         keep_showing(text, every, json_lines=as_json)
 
@@ -51,22 +55,21 @@ def look(admin: Admin) -> dict[str, Any]:
         live = read_live(database.interact(saved_state), admin.now())
     fetching: list[dict[str, Any]] = []
     troubles: list[str] = [live.trouble] if live.trouble else []
-    waiting = 0
-    for machine, address in _machines(admin, live):
-        try:
-            said = ask_machine(admin.config, address)
-            rows = [{"machine": machine or int(said["machine"]), **row} for row in said["fetching"]]
-            waiting += int(said["waiting"])
+    waiting = out = 0
+    machines = list(_machines(admin, live))
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:  # one that hangs is not to keep the others waiting
+        answers = pool.map(lambda place: _ask(admin, *place), machines)
+        for rows, out_there, waiting_there, trouble in answers:
             fetching += rows
-        except NotAsked as error:
-            troubles.append(f"machine {machine}: {error}")
-        except (KeyError, TypeError, ValueError):
-            troubles.append(f"machine {machine}: its BOT-M is of another version")
+            out += out_there
+            waiting += waiting_there
+            troubles += [trouble] if trouble else []
     fetching.sort(key=lambda row: -row["seconds"])
     rates = live.state.get("rates", {}) if live.alive else {}
     return {
         "time": admin.now(),
         "fetching": fetching,
+        "running": out,
         "waiting": waiting,
         "capacity": live.state.get("capacity", 0) if live.alive else 0,
         "per_second": rates.get("results_recorded"),
@@ -74,8 +77,21 @@ def look(admin: Admin) -> dict[str, Any]:
     }
 
 
+def _ask(admin: Admin, machine: int, address: str) -> tuple[list[dict[str, Any]], int, int, str]:
+    """What a machine fetches (the oldest of it), how much that is in all and how much waits there; or why that is not
+    known."""
+    try:
+        said = ask_machine(admin.config, address)
+        rows = [{"machine": machine, **{name: kind(row[name]) for name, kind in _ROW}} for row in said["fetching"]]
+        return rows, int(said["out"]), int(said["waiting"]), ""
+    except NotAsked as error:
+        return [], 0, 0, f"machine {machine}: {error}"
+    except (KeyError, TypeError, ValueError):
+        return [], 0, 0, f"machine {machine}: its BOT-M is of another version"
+
+
 def _machines(admin: Admin, live: Live) -> Iterator[tuple[int, str]]:
-    """The machines that are connected, and where each is asked; empty: as this configuration says."""
+    """The machines that are connected, and where each is asked; an empty address: as this configuration says."""
     own = admin.config.botm.machine
     connected = [each for each in live.state.get("machines", ()) if each.get("connected")] if live.alive else []
     for machine in connected:
@@ -87,7 +103,7 @@ def lines(answer: dict[str, Any], limit: int) -> Iterator[str]:
     """For a person."""
     rate = "" if answer["per_second"] is None else f"; {answer['per_second']:g} a second"
     yield (
-        f"{len(answer['fetching']):,} of {answer['capacity']:,} fetches at once, "
+        f"{answer['running']:,} of {answer['capacity']:,} fetches at once, "
         f"{answer['waiting']:,} wait for a robot{rate}"
     )
     yield from answer["troubles"]
@@ -99,5 +115,6 @@ def lines(answer: dict[str, Any], limit: int) -> Iterator[str]:
             f"{row['machine']:>7}  {row['robot']:<12}  {row['pid']:>8}  {row['seconds']:>7.1f}  {row['bytes']:>13,}"
             f"  {row['url']}{again}"
         )
-    if len(answer["fetching"]) > limit:
-        yield f"… and {len(answer['fetching']) - limit:,} more"
+    more = max(answer["running"], len(answer["fetching"])) - min(limit, len(answer["fetching"]))
+    if more > 0 and answer["fetching"]:
+        yield f"… and {more:,} more"

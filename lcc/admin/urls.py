@@ -10,6 +10,7 @@ import click
 from lcc.admin.context import Admin, NoLongerKnown, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import PID
+from lcc.commands.progress import progress
 from lcc.model import CachedUrl
 from lcc.storage.content_names import content_path
 from lcc.users.choosing import asked_query, query_options
@@ -53,10 +54,12 @@ def urls_command(admin: Admin, /, as_json: bool, **options: Any) -> None:
     token = None
     with admin.database() as database:
         try:
-            for page in pages(database.interact, query):
-                for url in page.rows:
-                    listing.row(row(url))
-                token = page.token
+            with progress("listing", unless_shown=True) as more:
+                for page in pages(database.interact, query):
+                    for url in page.rows:
+                        listing.row(row(url))
+                    token = page.token
+                    more(len(page.rows))
         except TokenError as error:
             raise click.BadParameter(str(error), param_hint="--since") from None
         except StartAgain as error:

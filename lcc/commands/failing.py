@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from contextlib import suppress
@@ -56,10 +57,18 @@ def system_words(error: OSError) -> str:
     return f"{where}: {why}" if isinstance(where, str) and where else why
 
 
+def speak_as_the_terminal_does() -> None:
+    """Where it is not UTF-8, what it does not have is shown as a question mark, and ends nothing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 class ToolGroup(click.Group):
     """Commands of a tool: two lines, not a traceback, where the system does not let them do what they should."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
+        speak_as_the_terminal_does()
         try:
             return super().main(*args, **kwargs)
         except OSError as error:

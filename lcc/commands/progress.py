@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
 
 REDRAW_SECONDS = 0.2
 
@@ -16,12 +19,15 @@ def is_watched() -> bool:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None, *, in_bytes: bool = False) -> Iterator[Callable[[int], None]]:
+def progress(
+    what: str, total: int | None = None, *, in_bytes: bool = False, unless_shown: bool = False
+) -> Iterator[Callable[[int], None]]:
     """Gives a function that is told of each few more.
 
     :param total: of how many; None: that is not known, and so neither when it will end.
+    :param unless_shown: not where the output goes to the terminal, too: that says how far it has come.
     """
-    if not is_watched():
+    if not is_watched() or (unless_shown and sys.stdout.isatty()):
         yield _ignore
         return
     from rich.console import Console
@@ -53,6 +59,14 @@ def progress(what: str, total: int | None = None, *, in_bytes: bool = False) -> 
 
     with bar:
         yield more
+
+
+def counting(what: str, things: Iterable[T]) -> Iterator[T]:
+    """The same things, and how many there were so far, for a person who does not see them themselves."""
+    with progress(what, unless_shown=True) as more:
+        for thing in things:
+            yield thing
+            more(1)
 
 
 def _ignore(_: int) -> None:

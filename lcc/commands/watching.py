@@ -1,7 +1,8 @@
-"""Showing something again and again: redrawn on a terminal, as plain blocks one after the other elsewhere."""
+"""Showing something again and again: redrawn on a terminal that can, as plain blocks elsewhere."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -13,6 +14,9 @@ from lcc.commands.failing import Failed
 
 F = TypeVar("F", bound=Callable[..., Any])
 EVERY_SECONDS = 2.0
+
+NO_CURSOR = ("dumb", "unknown")
+"""Terminals on which nothing can be redrawn."""
 
 every_option = click.option(
     "--every",
@@ -35,11 +39,11 @@ def keep_showing(look: Callable[[], str], every_seconds: float, *, json_lines: b
     :param json_lines: each is a line, and nothing stands between them.
     """
     try:
-        if sys.stdout.isatty() and not json_lines:
+        if sys.stdout.isatty() and not json_lines and os.environ.get("TERM") not in NO_CURSOR:
             _redraw(look, every_seconds)
         while True:
             try:
-                click.echo(look() if json_lines else f"{look()}\n")
+                click.echo(look() if json_lines else f"{clean(look())}\n")
             except Failed as error:
                 click.echo(f"Error: {error.message}\nNext: {error.then}", err=True)
             sys.stdout.flush()

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import click
 
-from lcc.commands.failing import SEE_SYSTEM, Failed, Trouble, system_words
+from lcc.commands.failing import SEE_SYSTEM, Failed, Trouble, speak_as_the_terminal_does, system_words
 
 _program = "lcc"
 
@@ -46,6 +46,7 @@ def run(command: click.Command, name: str) -> None:
     """Run a command as a console script."""
     global _program
     _program = name
+    speak_as_the_terminal_does()
     try:
         command.main(prog_name=name)
     except OSError as error:  # what is read or sent has its own words: this is the output

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import click
 
 from lcc.commands.examples import put_into_help
-from lcc.commands.progress import progress
+from lcc.commands.progress import counting
 from lcc.provider.command import Fault, Notes, in_words, next_step, printable, run
 from lcc.provider.files import Describer, Listed, ListingFault, Skipped, found, split_names, under_docroot
 from lcc.provider.mimetable import MimeTable
@@ -119,17 +119,10 @@ def _must_exist(files: tuple[str, ...], docroot: str) -> None:
         )
 
 
-def _counted(listing: Iterator[Listed]) -> Iterator[Listed]:
-    with progress("reading files") as more:
-        for file in listing:
-            yield file
-            more(1)
-
-
 def _write(listing: Iterator[Listed], describer: Describer, notes: Notes, errors: Notes) -> None:
     sink = StreamWriter(sys.stdout.buffer, Header("file2url"))
     try:
-        for file in _counted(listing):
+        for file in counting("reading files", listing):
             try:
                 sink.write(describer.describe(file))
             except Skipped as skipped:

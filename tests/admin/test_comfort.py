@@ -24,6 +24,7 @@ from lcc.commands.failing import Failed
 from lcc.commands.watching import clean
 from lcc.domain.advice import ADVICE, advice
 from lcc.errors import ERRORS, LccError
+from tests.integration.narrow import NarrowTerminal
 
 from .conftest import Lcc
 
@@ -181,6 +182,13 @@ def test_tools_say_what_is_wrong_and_what_to_do(
     assert [line for line in lines if then in line and line.startswith(speaker)], lines
 
 
+def test_a_terminal_that_does_not_have_a_character_ends_nothing() -> None:
+    text = "from lcc.commands.failing import speak_as_the_terminal_does as speak; speak(); print('\\u2026 and more')"
+    environment = dict(os.environ, PYTHONIOENCODING="ascii")
+    done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "? and more\n"
+
+
 @pytest.mark.parametrize("words", [["lcc-admin", "config", "--defaults"], ["lcc-export", "--help"]])
 def test_an_output_that_takes_nothing(words: list[str], tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
@@ -262,5 +270,9 @@ def test_who_watches_sees_how_far_it_has_come(tmp_path: Path) -> None:
         assert process.wait() == 0
     os.close(end)
     assert b"reading files" in seen and b"\x1b[?25h" in seen
+    # Who sees the files themselves needs no count of them.
+    with NarrowTerminal(list(map(str, command)), dict(os.environ, TERM="xterm"), columns=200, lines=50) as terminal:
+        assert terminal.end() == 0
+        assert b"39.html" in terminal.shown and b"reading files" not in terminal.shown
     plain = subprocess.run(command, capture_output=True, check=True)
     assert plain.stderr == b"" and sorted(plain.stdout.splitlines()) == sorted(watched.splitlines())

@@ -246,12 +246,14 @@ class BotMaster:
 
         ``files``: those of orders, and of results that are not recorded yet.  ``attempts``: those that may be being
         written.  ``settled``: a file that is in no row of the database, and not in ``files``, never will be in one.
-        ``fetching``: those that robots have had for longest; ``bytes`` is what they have stored so far.
+        ``waiting``, ``out``: orders without and with a robot.  ``fetching``: those of the latter that robots have had
+        for longest; ``bytes`` is what they have stored so far.
         """
         orders = list(self._book)
         return {
             "machine": self.machine,
             "waiting": sum(order.robot is None for order in orders),
+            "out": sum(order.robot is not None for order in orders),
             "fetching": self._fetching(orders),
             "run": self._run,
             "settled": self.settled,
