@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -161,6 +162,11 @@ class Chromium:
     def text(self, selector: str) -> str:
         """What an element says."""
         return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).textContent.trim()"))
+
+    def roles(self) -> Counter[str]:
+        """How many elements of each role a screen reader gets."""
+        nodes = self._call("Accessibility.getFullAXTree")["nodes"]
+        return Counter(str(node["role"]["value"]) for node in nodes if not node["ignored"])
 
     def until(self, condition: str) -> None:
         """Wait until this expression is true."""

@@ -44,8 +44,10 @@ def fill(watch: Watch) -> None:
     watch.database.now(add_provider, Provider(0, (root,), "h", hours="22-6", contact=CANARY))
     watch.queue.send(1, notice("a"), notice("broken"), *[notice("x" * 500 + str(number)) for number in range(3)])
     watch.queue.record(watch.queue.failed(watch.queue.rows()[1], 404, detail=CANARY))
+    robots = [{"name": CANARY, "capacity": 4, "busy": 2, "paused": paused} for paused in (False, True)]
+    here = STATE["machines"][0] | {"robots": robots, "robots_count": 200}
     away = STATE["machines"][0] | {"machine": 2, "name": CANARY, "connected": False}
-    watch.says(machines=[*STATE["machines"], away])
+    watch.says(machines=[here, away], machines_connected=1)
 
 
 def log_in(browser: Chromium, address: str) -> None:
@@ -101,6 +103,11 @@ async def test_in_a_real_browser(open_watch: Callable[..., Watch], chromium: Chr
         paper = await in_thread(chromium.evaluate, "getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, str(paper)[4:-1].split(","))) < 3 * 128) is dark
     assert chromium.complaints == []
+    # On a phone a table looks like cards, and is still a table.
+    await ask(chromium.go, f"{address}/errors")
+    roles = await in_thread(chromium.roles)
+    assert (roles["table"], roles["row"], roles["columnheader"], roles["rowheader"]) == (1, 2, 9, 1)
+    assert roles["cell"] == 8
     # That look does see something.
     await ask(chromium.evaluate, "document.documentElement.removeAttribute('lang'); true")
     assert "html-has-lang" in str(await in_thread(accessibility, chromium))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from lcc.protocols.work import Capacity, Fetch, Robot, Robots
+import pytest
+
+from lcc.protocols.hello import INTERNAL_LIMITS
+from lcc.protocols.work import ROBOT_CHARS, ROBOTS_TOLD, Capacity, Fetch, Robot, Robots, addressed
+from lcc.roles.botm.branches import MESSAGE_CHARS_MAX
 from lcc.roles.botm.roster import TELL_SECONDS
 
 from .bench import Bench
@@ -42,3 +46,11 @@ def test_it_tells_who_is_there_and_how_busy(bench: Bench) -> None:
     bench.settle()
     again, _ = bench.qm()
     assert [each.name for each in told(again)[-1]] == ["bot-b2"]
+
+
+@pytest.mark.parametrize("name", ['"' * 300, "\x7f" * 300, "𝄞&<" * 100, "\u0085" * 300])
+def test_the_longest_message_passes_all_wires(name: str) -> None:
+    robots = [Robot(name[:ROBOT_CHARS], 1 << 61, 1 << 61, True)] * (ROBOTS_TOLD + 5)
+    text = addressed(Robots.telling(robots), (1 << 31) - 1)
+    assert len(text) < MESSAGE_CHARS_MAX < INTERNAL_LIMITS.value_chars < INTERNAL_LIMITS.token_bytes
+    assert len(text.encode()) < INTERNAL_LIMITS.token_bytes
