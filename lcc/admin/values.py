@@ -30,7 +30,7 @@ class ProviderId(click.IntRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Say what is wanted; click's words are about ranges."""
-        if isinstance(value, str) and not (value.isascii() and value.isdigit() and 1 <= len(value) <= 10):
+        if isinstance(value, str) and not (value.isascii() and value.removeprefix("-").isdigit()):
             self.fail(f"{value!r} is no provider's id, which is a number; {SEE_PROVIDERS}", param, ctx)
         number: int = super().convert(value, param, ctx)
         return number
