@@ -6,11 +6,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.integration.terminal import PROMPT, Terminal
-
 from .blocks import COMMANDS, Block, blocks_of, world_of
 from .comparing import alike
 from .shell import PATIENCE_SECONDS, Shell, commands
+from .terminal import PROMPT, Terminal
 from .worlds import WORLDS
 
 PROMPTS = ("$ ", PROMPT, "# ")

@@ -46,6 +46,11 @@ def a_site(shell: Shell) -> None:
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(f"<title>{text}</title><p>{text}.</p>\n")
         os.utime(page, (1_700_000_000, 1_700_000_000))
+    serve(shell)
+
+
+def serve(shell: Shell) -> None:
+    """Start the web server."""
     done(shell, _WEB_SERVER)
     shell.until(f"exec 3<>/dev/tcp/{ADDRESS}/80")
 
@@ -63,6 +68,28 @@ def an_lcc(shell: Shell) -> None:
     shell.until(f"[ $(lcc-admin urls --json | wc -l) = {len(_PAGES)} ]")
 
 
+def pages_to_come(shell: Shell) -> None:
+    """An LCC that is set up, of which nothing runs yet; who is here has a key for its consoles, and ``publish`` tells
+    three pages."""
+    SITE.mkdir(parents=True, exist_ok=True)
+    names = [f"{letter}.html" for letter in "abc"]
+    for name in names:
+        (SITE / name).write_text(f"<p>{name}\n")
+    serve(shell)
+    (HOME / "lcc.toml").write_text('home = "/var/lib/lcc"\n')
+    done(shell, "lcc-admin init && lcc-admin provider add --root http://www.example.org/ > added")
+    done(shell, "(umask 077; sed -n 's/^password: //p' added >password); rm added")
+    (HOME / "publish").write_text(
+        f"set -o pipefail\ncd {SITE} && file2url {' '.join(names)} | lcccpstate --statefile={HOME}/state.txt |"
+        " lcccp --uns=lcc.example.org:9000 --pid=1 --urlprefix=http://www.example.org/"
+        f" --pwd-file={HOME}/password\n"
+    )
+    done(shell, "chmod +x publish; ssh-keygen -q -t ed25519 -N '' -f key")
+    done(shell, "(umask 077; cp key.pub /var/lib/lcc/manhole-keys)")
+    agent = shell.environment["SSH_AUTH_SOCK"] = "/var/run/agent"
+    done(shell, f"export SSH_AUTH_SOCK={agent}; ssh-agent -a {agent} >agent && ssh-add -q key")
+
+
 def done(shell: Shell, command: str) -> None:
     """Run a command that must succeed."""
     code, shown = shell.run(command)
@@ -74,4 +101,5 @@ WORLDS: dict[str, Callable[[Shell], None]] = {
     "nothing": nothing,
     "a site": a_site,
     "an LCC at work": an_lcc,
+    "pages to come": pages_to_come,
 }
