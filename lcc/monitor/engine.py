@@ -27,6 +27,7 @@ from lcc.monitor.processes import Processes
 from lcc.monitor.samples import Samples
 from lcc.monitor.verdict import Known, Level, Trouble, Troubles, judge, sentence
 from lcc.storage.database import Database
+from lcc.storage.inspect import queued_urls
 from lcc.storage.queue_state import saved_state
 from lcc.storage.transactions import Txn
 from lcc.storage.web_users import WebUser, get_web_user, list_web_users
@@ -36,6 +37,8 @@ _log = Logger()
 SHARE = 20
 """Summing up takes at most this part of the time."""
 JUDGED_SECONDS = 1000.0
+FETCHING_NAMED = 50
+"""Orders that are out, whose URLs are looked up."""
 
 
 @attrs.define
@@ -56,6 +59,7 @@ class Monitor:
     :param processes: asked how they are.
     :param token: gives 16 hexadecimal digits that nobody can guess.
     :param in_thread: calls a function that takes long.
+    :ivar fetching: URLs that are being fetched, by their keys in hexadecimal; those that are for longest.
     :ivar looks: how often the figures were read: the number of what is shown.
     """
 
@@ -80,6 +84,7 @@ class Monitor:
         self.members = Members()
         self.processes = processes
         self.live: Live | None = None
+        self.fetching: dict[str, str] = {}
         self.summary: Summary | None = None
         self.troubles: tuple[Trouble, ...] = ()
         self.database_trouble = ""
@@ -155,11 +160,11 @@ class Monitor:
         """Read the figures once."""
         self.processes.ask()
         try:
-            text, users = await self.database.interact(_read)
+            live, self.fetching, users = await self.database.interact(_read, int(self.now()))
             self.accounts.check(users)
-            self.live = read_live(text, int(self.now()))
-            self.samples.add(self.live.state)
-            self.members.update(self.live)
+            self.live = live
+            self.samples.add(live.state)
+            self.members.update(live)
             if self.clock.seconds() >= self._summary_due:
                 await self._summarise()
             self.database_trouble = ""
@@ -214,5 +219,8 @@ class Monitor:
         return self.database.interact(get_web_user, name)
 
 
-def _read(txn: Txn) -> tuple[str, list[WebUser]]:
-    return saved_state(txn), list_web_users(txn)
+def _read(txn: Txn, now: int) -> tuple[Live, dict[str, str], list[WebUser]]:
+    live = read_live(saved_state(txn), now)
+    keys = [order["key"] for order in live.state["orders"][:FETCHING_NAMED]] if live.alive else []
+    named = queued_urls(txn, [bytes.fromhex(key) for key in keys])
+    return live, {key.hex(): url for key, url in named.items()}, list_web_users(txn)

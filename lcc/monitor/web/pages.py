@@ -7,7 +7,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from lcc.monitor.drawing import Plot, plot
-from lcc.monitor.engine import Monitor
+from lcc.monitor.engine import FETCHING_NAMED, Monitor
 from lcc.monitor.samples import binned
 from lcc.monitor.web.front import MonitorPage
 from lcc.protocols.work import ROBOTS_TOLD
@@ -74,6 +74,7 @@ class MachinesPage(MonitorPage):
             state=state,
             robots_shown=ROBOTS_TOLD,
             processes=self.monitor.processes.standings,
+            orders_shown=FETCHING_NAMED,
         )
 
 
