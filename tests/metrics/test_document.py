@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,6 +132,7 @@ def test_the_dashboard_shows_what_there_is() -> None:
         "BOT-M",
         "BOT",
         "CU, RS",
+        "Web monitor",
         "Database",
         "Processes",
     }
@@ -158,3 +160,15 @@ def test_prometheus_accepts_the_alerts() -> None:
         [program, "check", "rules", ALERTS_FILE], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_understands_the_dashboard(tmp_path: Path) -> None:
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("there is no promtool here (on Debian: the package prometheus)")
+    rules = [{"record": f"query:{number}", "expr": query} for number, (_, query) in enumerate(queries())]
+    path = tmp_path / "rules.yml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    done = subprocess.run([program, "check", "rules", path], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(rules)} rules found" in done.stdout
