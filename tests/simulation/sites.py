@@ -365,7 +365,8 @@ class Publisher(Service):
     def _break_off(self, submitting: Deferred[Submission], broke_off: list[bool]) -> None:
         """The provider's program is ended in the middle; whether a part of the set has never left it."""
         for connection in self._process.network.connections:
-            if connection.near.process is self._process and connection.near.waiting_bytes:
+            # The last byte is the end of the line behind the set.
+            if connection.near.process is self._process and connection.near.waiting_bytes > 1:
                 broke_off[0] = True
         submitting.cancel()
 
