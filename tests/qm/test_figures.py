@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 
+from lcc.errors import StoreUnavailable
 from lcc.metrics.exposition import Exposition
 from lcc.metrics.watched import Process, Watched
 from lcc.model import FETCH_NOW
@@ -159,3 +160,16 @@ def test_a_database_that_hangs_is_told(world: World) -> None:
     world.advance(PROBE_SECONDS + LATE_SECONDS + 2)
     (condition,) = failing(figures)
     assert condition.name == "database" and "has not answered" in condition.fault and not condition.alive
+
+
+def test_a_database_that_only_can_be_read_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk: nothing is to be written but its own state, and that is not taken."""
+    figures = told(world)
+    save, full = world.engine.store.save_state, StoreUnavailable("the disk is full")
+    monkeypatch.setattr(world.engine.store, "save_state", lambda _: fail(full))
+    world.advance(10)
+    (condition,) = failing(figures)
+    assert condition.name == "database" and "the disk is full" in condition.fault and not condition.alive
+    monkeypatch.setattr(world.engine.store, "save_state", save)
+    world.advance(10)
+    assert not failing(figures)

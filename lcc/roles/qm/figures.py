@@ -120,7 +120,8 @@ class QmFigures:
     def conditions(self) -> Iterator[Condition]:
         """As :class:`lcc.interfaces.IRoleFigures` says."""
         engine = self._engine
-        asked, trouble = self._probe.condition(), engine.patience.trouble
+        # It may be full, and answer all the same.
+        asked, trouble = self._probe.condition(), engine.patience.trouble or engine.state_saver.trouble
         yield attrs.evolve(asked, fault=f"waits for the database: {trouble}") if trouble else asked
         yield Condition(
             "claimed",

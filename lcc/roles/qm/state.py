@@ -197,7 +197,11 @@ def _rates(state: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, flo
 
 
 class StateSaver:
-    """Saves the engine's state every few seconds, never more than once at a time."""
+    """Saves the engine's state every few seconds, never more than once at a time.
+
+    :ivar trouble: why the database did not take it the last time, such as a full disk, on which it still can be read;
+        empty: it did.
+    """
 
     def __init__(self, engine: Counting, store: IQueueStore) -> None:
         self._engine = engine
@@ -205,6 +209,7 @@ class StateSaver:
         self._before: dict[str, Any] = {}
         self._saving: Deferred[None] | None = None
         self._next = 0.0
+        self.trouble = ""
 
     def tick(self, now: float) -> None:
         """Called every second or so; ``now`` is the clock's."""
@@ -214,7 +219,7 @@ class StateSaver:
         self._before = describe(self._engine, self._before)
         text = json.dumps(self._before, separators=(",", ":"))
         saving = self._saving = self._store.save_state(text)
-        saving.addErrback(self._failed)
+        saving.addCallbacks(self._taken, self._failed)
         saving.addBoth(self._saved)
 
     def soon(self) -> None:
@@ -226,12 +231,18 @@ class StateSaver:
         if self._saving is not None:
             self._saving.cancel()
 
+    def _taken(self, _: object) -> None:
+        self.trouble = ""
+
     def _saved(self, _: object) -> None:
         self._saving = None
 
     def _failed(self, failure: Any) -> None:
         # A database that is away: the text would be old when it is back; a new one comes soon.
-        if failure.check(StoreUnavailable, CancelledError):
+        if failure.check(StoreUnavailable):
+            self.trouble = failure.getErrorMessage()
+            return
+        if failure.check(CancelledError):
             return
         if failure.check(Busy):
             self._engine.fatal(failure.value)
