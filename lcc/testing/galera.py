@@ -34,11 +34,14 @@ while [ $# -gt 0 ]; do
     --role) role=$2 ;;
     --address) address=$2 ;;
     --gtid) gtid=$2 ;;
+    --datadir) node=$(basename "$(dirname "$2")") ;;
     --bypass) bypass=yes ;;
     esac
     shift
 done
-told=FOLDER/$(echo "$address" | tr -c 'a-z0-9\n' _)
+# All nodes have one address, and several may join at once: who joins names itself in it.
+[ "$role" = joiner ] && address=$address/$node
+told=FOLDER/${address##*/}
 if [ "$role" = joiner ]; then
     rm -f "$told"
     echo "ready $address"
