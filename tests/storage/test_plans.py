@@ -5,7 +5,7 @@ What MariaDB is going to do is asked of MariaDB, on tables with many rows of one
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -35,14 +35,27 @@ class ExplainingCursor:
         self.fetchall = cursor.fetchall
         self._cursor = cursor
 
-    def execute(self, sql: str) -> None:
+    def query(self, sql: str) -> None:
+        self._explain(sql)
+        self._cursor.query(sql)
+
+    def query_several(self, statements: Sequence[str]) -> list[Sequence[tuple[Any, ...]]]:
+        for sql in statements:
+            self._explain(sql)
+        found: list[Sequence[tuple[Any, ...]]] = self._cursor.query_several(statements)
+        return found
+
+    def write(self, sql: str) -> None:
+        self._explain(sql)
+        self._cursor.write(sql)
+
+    def _explain(self, sql: str) -> None:
         if sql.lstrip("(").split()[0] in ("SELECT", "UPDATE", "DELETE"):
-            self._cursor.execute(f"EXPLAIN {sql}")
+            self._cursor.query(f"EXPLAIN {sql}")
             for row in self._cursor.fetchall():
                 _id, _kind, table, access, _possible, index, _length, _ref, rows, *_extra = row
                 if table is not None and not table.startswith("<"):
                     self.plans.append((sql, table, access, index, int(rows or 0)))
-        self._cursor.execute(sql)
 
 
 class Explaining(Txn):
