@@ -193,8 +193,8 @@ class TlsConfig:
     key: str = setting("tls/{role}.key", "its key, relative to home")
     public_certificate: str = setting(
         "tls/public.pem",
-        "the certificate for everybody else (tls: in [uns] listen, [cu] listen and listen_xml, [rs] listen), "
-        "relative to home",
+        "the certificate for everybody else (tls: in [uns] listen, [cu] listen and listen_xml, [rs] listen, [web] "
+        "listen), relative to home",
     )
     public_key: str = setting("tls/public.key", "its key, relative to home")
     insecure: bool = setting(

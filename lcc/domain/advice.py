@@ -18,7 +18,7 @@ ADVICE: dict[int, str] = {
     1003: "send shorter values, or fewer at once; the operator's limits are in [uns]",
     1004: "write UTF-8, without a DOCTYPE",
     1005: "send without long pauses; let lcccp do it",
-    1010: "look at --pid and the password file; a new password: lcc-admin provider set N --new-password",
+    1010: "look at --pid and the password file. Operators make a new one: lcc-admin provider set N --new-password",
     1011: "wait a minute, then try once, with the right password",
     1012: "try again later; lcccp --retries does. Operators: lcc-admin status says what is full or away",
     1013: "try again later; the log of the UNS says more",
@@ -82,7 +82,7 @@ ADVICE: dict[int, str] = {
 
 _STATUS = {
     401: "the robot has no password: let it in, or leave the URL out",
-    403: "let the robot in (its User-Agent is in [bot] user_agent), or leave the URL out",
+    403: "let the robot in (its User-Agent begins with LCC/, unless [bot] user_agent is set), or leave the URL out",
     404: "if it is gone, tell its deletion (lcccpstate does); else look at the URL that is fetched",
     410: "if it is gone, tell its deletion (lcccpstate does)",
     429: "lower the provider's --bandwidth, or have the site let the robot do more",

@@ -12,8 +12,8 @@ class Queued:
     """URLs that wait in one priority.
 
     :ivar now: that may be fetched now.
-    :ivar later: that wait for their hours.
-    :ivar retrying: that wait to be tried again after an error.
+    :ivar later: that wait for their hours, or for those of their provider.
+    :ivar retrying: that wait to be tried again after an error, of their own or of their provider's site.
     """
 
     priority: int

@@ -7,6 +7,7 @@ cannot be used.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -16,6 +17,13 @@ from twisted.internet.error import BindError
 from twisted.python import usage
 
 from lcc.errors import Busy, ConfigError, StoreUnavailable
+
+_NEXT: dict[int | None, str] = {
+    errno.EADDRINUSE: "see who has that port (ss -ltnp): end that process, or set another port in lcc.toml",
+    errno.EADDRNOTAVAIL: "this machine has no such address: correct interface=… in lcc.toml",
+    errno.EACCES: "take a port from 1024 on, or have systemd open it (doc/metrics.md, systemd)",
+}
+"""Why a port cannot be listened at -> what to do next."""
 
 
 def run(role: str, arguments: list[str]) -> None:
@@ -40,6 +48,9 @@ def run(role: str, arguments: list[str]) -> None:
         # ValueError, OverflowError: an endpoint string, or its port, that does not make sense.  What happens later is
         # logged by the reactor.  By now sys.stderr leads to the log.
         print(f"{role}: {error}", file=sys.__stderr__)
+        reason: Any = getattr(error, "socketError", None)
+        if step := _NEXT.get(getattr(reason, "errno", None)):
+            print(f"{role}: next: {step}", file=sys.__stderr__)
         raise SystemExit(1) from None
     raise SystemExit(0)
 

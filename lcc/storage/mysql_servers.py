@@ -12,6 +12,9 @@ from typing import Any
 import pymysql
 from pymysql.constants import CR, ER
 
+# What PyMySQL says of itself: adbapi logs a warning about drivers that say nothing.
+apilevel, threadsafety, paramstyle = pymysql.apilevel, pymysql.threadsafety, pymysql.paramstyle
+
 NOT_READY = ER.UNKNOWN_COM_ERROR
 """What Galera gives where a node is cut off from the others, or is not up to date yet."""
 

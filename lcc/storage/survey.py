@@ -12,8 +12,15 @@ from lcc.model.figures import Buckets
 from lcc.model.survey import Lag, Queued, Survey
 from lcc.storage.transactions import Txn
 
+# Nobody fetches from a provider whose hours are closed, or whose site is away.  Bandwidth only spaces fetches out: it
+# does not count here, because a bandwidth that is too small for a site is what the figures are to show.
+_HELD = "LEFT JOIN pdelays AS d ON d.pid = q.pid AND d.until_time > ? AND d.reason <> 'bandwidth'"
+
 # Of each provider with something to fetch now: since when the first of it waits, and how much it is.
-_BY_PROVIDER = "SELECT pid, MIN(time) AS since, SUM(nurls) AS urls FROM qpsdb WHERE slot = ? GROUP BY pid"
+_BY_PROVIDER = (
+    f"SELECT q.pid AS pid, MIN(q.time) AS since, SUM(q.nurls) AS urls FROM qpsdb AS q {_HELD}"
+    " WHERE q.slot = ? AND d.pid IS NULL GROUP BY q.pid"
+)
 
 
 def survey(txn: Txn, now: int, top: int, bounds: Sequence[float]) -> Survey:
@@ -24,12 +31,14 @@ def survey(txn: Txn, now: int, top: int, bounds: Sequence[float]) -> Survey:
     :param bounds: upper ends of the buckets of lags, in seconds.
     """
     queued = txn.query(
-        "SELECT pri, SUM(CASE WHEN slot = ? THEN nurls ELSE 0 END), SUM(CASE WHEN slot > ? THEN nurls ELSE 0 END),"
-        " SUM(CASE WHEN slot < ? THEN nurls ELSE 0 END) FROM qpsdb GROUP BY pri ORDER BY pri",
-        [FETCH_NOW] * 3,
+        "SELECT q.pri, SUM(CASE WHEN q.slot = ? AND d.pid IS NULL THEN q.nurls ELSE 0 END),"
+        " SUM(CASE WHEN q.slot > ? OR (q.slot = ? AND d.reason = 'hours') THEN q.nurls ELSE 0 END),"
+        " SUM(CASE WHEN q.slot < ? OR (q.slot = ? AND d.reason <> 'hours') THEN q.nurls ELSE 0 END)"
+        f" FROM qpsdb AS q {_HELD} GROUP BY q.pri ORDER BY q.pri",
+        [*([FETCH_NOW] * 5), now],
     )
     worst = txn.query(
-        f"SELECT pid, since, urls FROM ({_BY_PROVIDER}) AS waiting ORDER BY since, pid LIMIT ?", [FETCH_NOW, top]
+        f"SELECT pid, since, urls FROM ({_BY_PROVIDER}) AS waiting ORDER BY since, pid LIMIT ?", [now, FETCH_NOW, top]
     )
     totals = txn.one(
         "SELECT COALESCE(SUM(files_used), 0), COALESCE(SUM(space_used), 0), COALESCE(SUM(errseq - errcleared), 0),"
@@ -63,7 +72,7 @@ def _lags(txn: Txn, now: int, bounds: Sequence[float]) -> tuple[Buckets, int]:
     upto = ", ".join("SUM(CASE WHEN since >= ? THEN 1 ELSE 0 END)" for _ in bounds)
     row = txn.one(
         f"SELECT {upto}, COUNT(*), SUM(since), MIN(since) FROM ({_BY_PROVIDER}) AS waiting",
-        [*(now - bound for bound in bounds), FETCH_NOW],
+        [*(now - bound for bound in bounds), now, FETCH_NOW],
     )
     assert row is not None
     *counts, since, first = (int(value or 0) for value in row)

@@ -63,3 +63,24 @@ def test_delays_and_totals(queue: Queue) -> None:
     found = looked(queue.database)
     assert found.delayed == {"hours": 1}
     assert (found.files, found.space_bytes, found.errors, found.full_sets_wanted) == (5, 70, 7, 1)
+
+
+def test_who_must_not_be_fetched_from_is_no_lag(queue: Queue) -> None:
+    asleep, away, slow, awake = queue.pid, queue.add_provider(), queue.add_provider(), queue.add_provider()
+    for number, pid in enumerate((asleep, away, slow, awake), 1):
+        queue.send(number, *[notice(f"{pid}/{each}") for each in range(number)], pid=pid)
+    queue.database.now(lambda txn: txn.execute("UPDATE qpsdb SET time = ?", [NOW - 500]))
+    queue.store.save_delays(
+        [
+            Delay(asleep, NOW + 10.0, "hours"),
+            Delay(away, NOW + 10.0, "site-error"),
+            Delay(slow, NOW + 10.0, "bandwidth"),
+            Delay(awake, NOW - 1.0, "hours"),
+        ]
+    )
+    found = looked(queue.database, top=9)
+    assert found.queued == (Queued(1, 3 + 4, 1, 2),)
+    assert found.worst == (Lag(slow, 500, 3), Lag(awake, 500, 4)) and found.lags.upto == (0, 2, 2)
+    queue.store.save_delays([Delay(slow, NOW + 10.0, "hours"), Delay(awake, NOW + 10.0, "site-error")])
+    found = looked(queue.database)
+    assert found.queued == (Queued(1, 0, 4, 6),) and found.oldest_seconds == 0 and found.worst == ()

@@ -69,7 +69,7 @@ TICK_AGE = gauge("lcc_qm_tick_age_seconds", "Since what it does every second was
 SURVEY_TIME = gauge("lcc_qm_survey_timestamp_seconds", "When the figures below were read from the database; 0: never")
 WAITING = gauge(
     "lcc_qm_waiting_urls",
-    "URLs to be fetched by priority and state: now, later (their hours are closed), retrying (after an error)",
+    "URLs to be fetched by priority and state: now, later (hours are closed), retrying (after an error)",
     *("priority", "state"),
 )
 OLDEST = gauge(
