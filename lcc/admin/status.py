@@ -152,7 +152,10 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
     for machine in state["machines"]:
         stands = "connected" if machine["ready"] else "connecting" if machine["connected"] else "away"
         robots = f"robots for {machine['capacity']} fetches at once" if machine["capacity"] else "no robots"
-        if machine["connected"] and machine.get("trouble"):
+        if not machine["connected"]:
+            # What its robots could do when it was last heard of helps nobody now.
+            robots = "no robots"
+        elif machine.get("trouble"):
             robots = "no room for content"
         yield "BOT-M", f"{_who(machine)}: {stands}, {robots}, {number(machine['orders'], 'order')} out"
         yield from _robots(machine)
