@@ -92,7 +92,8 @@ def overload_seen(samples: Iterable[Sample], sent: Iterable[Sent]) -> Finding:
     kept = bool(reasons) and codes[TRY_LATER] > 0 and not strange
     named = {ACCEPTED: "accepted", TRY_LATER: '"try again later"', SKIPPED: "not sent, others waited"}
     figures = ", ".join(f"{count} sets {named.get(code, code)}" for code, count in sorted(codes.items()))
-    return Finding("overload is noticed and told", kept, f"{'; '.join(sorted(reasons)) or 'not noticed'}; {figures}")
+    noticed = min(reasons, default="not noticed") + (f" (the first of {len(reasons)})" if len(reasons) > 1 else "")
+    return Finding("overload is noticed and told", kept, f"{noticed}; {figures}")
 
 
 def bounded_memory(samples: Iterable[Sample]) -> Finding:
