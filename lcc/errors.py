@@ -247,3 +247,7 @@ class Busy(Exception):
 
 class StoreUnavailable(Exception):
     """The database cannot be reached or gave up after retries; the caller tries again later."""
+
+
+class StoreFull(StoreUnavailable):
+    """Nothing can be written to the database until somebody makes room."""

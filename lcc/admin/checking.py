@@ -27,6 +27,7 @@ from lcc.model import Provider
 from lcc.roles.botm.engine import LEASE_SHARE, ROBOT_MARGIN_SECONDS
 from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.providers import list_providers
+from lcc.storage.room import Room
 from lcc.transport.certificates import describe, load, utc
 from lcc.transport.tls_endpoints import files_of
 from lcc.transport.wires import WIRES, endpoint, leaves_machine, wire_of
@@ -61,7 +62,7 @@ def check_command(admin: Admin) -> None:
             f"qm.lease leaves a robot {robot_seconds} seconds for a fetch, less than bot.deadline "
             f"({config.bot.deadline:g}): what is slower is cut"
         )
-    for note in _open_ports(config):
+    for note in (*_rooms(config), *_open_ports(config)):
         click.echo(note)
     if not config.bot.contact:
         click.echo("bot.contact is empty: web masters cannot see whom to ask about the robot")
@@ -106,6 +107,28 @@ def _folder_fault(folder: Path) -> str:
     if not place.is_dir():
         return f"{place} is not a folder"
     return "" if os.access(place, os.W_OK | os.X_OK) else f"{place} cannot be written to by this user"
+
+
+def _rooms(config: Config) -> Iterator[str]:
+    """Which roles would find too little room here; they may be on other machines."""
+    for name, reserve_bytes, setting, role in (
+        (
+            config.uns.spool,
+            config.uns.spool_reserve,
+            "uns.spool_reserve",
+            "a UNS here tells providers to try again later",
+        ),
+        (
+            config.botm.content,
+            config.botm.content_reserve,
+            "botm.content_reserve",
+            "a BOT-M here has nothing fetched",
+        ),
+    ):
+        folder = config.under_home(name)
+        place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        if missing := Room(place, reserve_bytes, setting).missing():
+            yield f"{role}: {missing}"
 
 
 def _endpoints(config: Config) -> Iterator[str]:

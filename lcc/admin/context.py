@@ -20,7 +20,7 @@ import pymysql
 
 from lcc.commands.failing import Failed
 from lcc.config import Config, load_config
-from lcc.errors import ConfigError, StoreUnavailable
+from lcc.errors import ConfigError, StoreFull, StoreUnavailable
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.migrations import SchemaError
@@ -28,6 +28,9 @@ from lcc.storage.migrations import SchemaError
 SEE_PROVIDERS = "lcc-admin provider list shows who is registered"
 NAME_ONE = "name a file that is there, or make this one: lcc-admin"
 SEE_CHECK = "mend that in lcc.toml; lcc-admin config --defaults explains every setting"
+SEE_UPGRADE = (
+    "use the version of the LCC that these tables belong to, or restore the backup from before (doc/backup.md)"
+)
 SEE_DATABASE = "see that it runs, and that [database] url in lcc.toml leads to it; lcc-admin check tries that"
 
 RETRIES = 3
@@ -91,7 +94,9 @@ class Admin:
         try:
             yield database
         except SchemaError as error:
-            raise DatabaseFailed(f"the database cannot be used: {error}", SEE_DATABASE) from None
+            raise DatabaseFailed(f"the database cannot be used: {error}", SEE_UPGRADE) from None
+        except StoreFull as error:
+            raise DatabaseFailed(f"the database cannot be written to: {error}", "do so, then try again") from None
         except (StoreUnavailable, sqlite3.Error, pymysql.MySQLError) as error:
             raise DatabaseFailed(f"the database cannot be reached: {error}", SEE_DATABASE) from None
         finally:

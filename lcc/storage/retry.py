@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 import attrs
 from twisted.logger import Logger
 
-from lcc.errors import StoreUnavailable
+from lcc.errors import StoreFull, StoreUnavailable
 from lcc.storage.dialects import Dialect, Trouble
 from lcc.storage.transactions import Txn
 
@@ -174,7 +174,7 @@ def run_retrying(
             if trouble is Trouble.FULL:
                 reason = f"{reason}; {dialect.remedy()}"
                 outages.full(reason)
-                raise StoreUnavailable(f"{dialect!r}: {reason}") from None
+                raise StoreFull(f"{dialect!r}: {reason}") from None
             if trouble is Trouble.LOST:
                 outages.away(reason)
             else:

@@ -13,7 +13,9 @@ from click.testing import CliRunner
 
 from lcc.admin.cli import main
 from lcc.admin.configuration import SAMPLES, read_sample
+from lcc.admin.context import Admin, DatabaseFailed
 from lcc.config import Config, parse_config
+from lcc.errors import StoreFull
 
 from .conftest import Lcc
 
@@ -84,6 +86,21 @@ def test_check_finds_no_fault(lcc: Lcc) -> None:
     with lcc.config_path.open("a") as file:
         file.write("[qm]\nlease = 130\n")
     assert "115 seconds for a fetch, less than bot.deadline (120)" in lcc.admin("check").stdout
+
+
+def test_check_tells_of_a_disk_that_is_too_full(lcc: Lcc) -> None:
+    with lcc.config_path.open("a") as file:
+        file.write(f"[uns]\nspool_reserve = {10**17}\n[botm]\ncontent_reserve = {10**17}\n")
+    said = lcc.admin("check").stdout
+    assert "a UNS here tells providers to try again later" in said and "(uns.spool_reserve)" in said
+    assert "a BOT-M here has nothing fetched" in said and "(botm.content_reserve): make room on that disk" in said
+
+
+def test_a_database_that_is_full_needs_room_first(lcc: Lcc) -> None:
+    with pytest.raises(DatabaseFailed) as caught, Admin(lcc.config_path).database():
+        raise StoreFull("lcc.db: make room on its disk")
+    assert str(caught.value) == "the database cannot be written to: lcc.db: make room on its disk"
+    assert caught.value.then == "do so, then try again"
 
 
 def test_only_init_makes_an_lcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
