@@ -70,8 +70,11 @@ class Prober:
         key = url_key(pid, url, "text/html")
         if key in self._told:
             return
+        if key not in self._known:  # an earlier probe may have told of it
+            sql = "SELECT change_number FROM lccurl WHERE urlkey = ?"
+            self._known[key] = self._database.interact(lambda txn: txn.value(sql, [key], 0))
         wall, begun = time.time(), time.monotonic()
-        told = self._told[key] = Told(self._known.get(key, 0))
+        told = self._told[key] = Told(self._known[key])
         try:
             answer = await submit(reactor, self._endpoint, pid, PASSWORD, [{"c": url, "m": "text/html"}])
             code = 0 if answer.accepted else answer.code

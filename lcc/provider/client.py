@@ -25,8 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from twisted.internet.abstract import isIPAddress, isIPv6Address
 from twisted.internet.defer import Deferred, TimeoutError, fail
-from twisted.internet.endpoints import HostnameEndpoint, clientFromString
+from twisted.internet.endpoints import (
+    HostnameEndpoint,
+    TCP4ClientEndpoint,
+    TCP6ClientEndpoint,
+    clientFromString,
+)
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IDelayedCall, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
@@ -90,6 +96,13 @@ class Submission:
     fault_count: int = 0
 
 
+def _address_endpoint(reactor: Any, host: str, port: int) -> IStreamClientEndpoint | None:
+    """The endpoint of an IP address: no name has to be looked up, in a thread.  None: it is none."""
+    if isIPAddress(host):
+        return TCP4ClientEndpoint(reactor, host, port)
+    return TCP6ClientEndpoint(reactor, host, port) if isIPv6Address(host) else None
+
+
 def uns_endpoint(reactor: Any, text: str, tls: bool = False, ca_file: Path | None = None) -> IStreamClientEndpoint:
     """The endpoint that a user means: ``HOST:PORT``, ``HOST``, ``[IPv6]:PORT``, or a Twisted endpoint string
     (``unix:/path``); ``tls:HOST:PORT`` is ``HOST:PORT`` over TLS.
@@ -113,7 +126,7 @@ def uns_endpoint(reactor: Any, text: str, tls: bool = False, ca_file: Path | Non
     if not 0 < port < 65536:
         raise ValueError(f"{text!r}: there is no port {port}")
     host = match["six"] or match["host"]
-    endpoint = HostnameEndpoint(reactor, host, port)
+    endpoint = _address_endpoint(reactor, host, port) or HostnameEndpoint(reactor, host, port)
     if not tls and over_tls is None:
         return endpoint
     trusted = Credentials(CertificateFiles(ca_file), reactor_clock(reactor))

@@ -107,7 +107,7 @@ class Database:
             _make_folder(self.dialect)
             self._closing.clear()
             self._writer = self._pool(1, self.dialect.writer_arguments)
-            self._readers = self._pool(READERS_MAX, self.dialect.connect_arguments)
+            self._readers = self._pool(READERS_MAX, self.dialect.reader_arguments)
 
     def stop(self) -> Deferred[None]:
         """End: no new interactions, those begun are waited for (but not retried); no thread is left then."""

@@ -80,6 +80,11 @@ class Dialect(ABC):
         """As :attr:`connect_arguments`, for the connection that the writes of a role go through."""
         return self.connect_arguments
 
+    @property
+    def reader_arguments(self) -> dict[str, Any]:
+        """As :attr:`connect_arguments`, for connections that nothing is written through."""
+        return self.connect_arguments
+
     @abstractmethod
     def begin(self, connection: Any, write: bool) -> None:
         """Begin a transaction."""
@@ -345,6 +350,11 @@ class MysqlDialect(Dialect):
 
         return {**self.connect_arguments, "client_flag": CLIENT.MULTI_STATEMENTS}
 
+    @property
+    def reader_arguments(self) -> dict[str, Any]:
+        # Each statement sees what is committed by then anyway: so there is no transaction to end, a round trip less.
+        return {**self.connect_arguments, "autocommit": True}
+
     def cursor(self, connection: Any, whole: bool) -> Any:
         return JoiningCursor(connection, whole)
 
@@ -353,8 +363,10 @@ class MysqlDialect(Dialect):
         cursor.close()
 
     def begin(self, connection: Any, write: bool) -> None:
-        """The first statement begins it; who may not write says so."""
-        if self.read_seconds and not write:
+        """The first statement begins it, but where each is a transaction of its own; who may not write says so."""
+        if write and connection.get_autocommit():
+            connection.begin()
+        elif self.read_seconds and not write:
             with connection.cursor() as cursor:
                 cursor.execute("START TRANSACTION READ ONLY")
 

@@ -70,8 +70,14 @@ class JoiningCursor:
         """Make all of it durable."""
         if self._waiting:
             self._send("COMMIT")
-        else:
+        elif not self._connection.get_autocommit() or self._in_transaction():
             self._connection.commit()
+
+    def _in_transaction(self) -> bool:
+        """Whether one has been begun explicitly, as the server said with its last answer."""
+        from pymysql.constants import SERVER_STATUS
+
+        return bool(self._connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
 
     def close(self) -> None:
         """Forget what was not sent."""

@@ -23,6 +23,7 @@ from lcc.storage.rows import (
     empty_cache_row,
     notice_values,
 )
+from lcc.storage.transactions import Question
 
 _QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, len FROM qdb"
 _CACHE = (
@@ -104,6 +105,15 @@ class CacheEntry:
         self.new = False
 
 
+def row_questions(keys: Iterable[bytes], extra_cache: Iterable[bytes] = ()) -> list[Question]:
+    """What is stored of these keys; parameters as those of :meth:`Overlay.load`."""
+    wanted = sorted(set(keys))
+    return [
+        Question(f"{_QUEUE} WHERE urlkey IN ({{in}})", wanted),
+        Question(f"{_CACHE} WHERE urlkey IN ({{in}})", sorted({*wanted, *extra_cache})),
+    ]
+
+
 NOTHING_CACHED = CachedState(False, 0, "", None, None, "", None, None)
 
 
@@ -121,19 +131,27 @@ class Overlay:
         self.cache: dict[bytes, CacheEntry] = {}
         self.views: dict[bytes, set[bytes]] = {}
 
-    def load(self, keys: Iterable[bytes], pages: Iterable[bytes], extra_cache: Iterable[bytes]) -> None:
+    def load(self, keys: Iterable[bytes], extra_cache: Iterable[bytes] = ()) -> None:
         """Read rows.
 
         :param keys: of both tables.
-        :param pages: keys of which all views are needed.
         :param extra_cache: further keys of ``lccurl``.
         """
-        txn = self.books.txn
-        wanted = sorted(set(keys))
-        for row in txn.query_in(f"{_QUEUE} WHERE urlkey IN ({{in}})", wanted):
+        self.add(*self.books.txn.query_several(row_questions(keys, extra_cache)))
+
+    def add(self, queued: Iterable[tuple[Any, ...]], cached: Iterable[tuple[Any, ...]]) -> None:
+        """Take the answers to :func:`row_questions`."""
+        for row in queued:
             self._add_queue(row)
-        for row in txn.query_in(f"{_CACHE} WHERE urlkey IN ({{in}})", sorted({*wanted, *extra_cache})):
+        for row in cached:
             self._add_cache(row)
+
+    def load_views(self, pages: Iterable[bytes]) -> None:
+        """Read the rows of all views.
+
+        :param pages: the keys that they begin with.
+        """
+        txn = self.books.txn
         ranges = sorted({views_range(page) for page in pages})
         for start in range(0, len(ranges), _RANGES_AT_ONCE):
             some = ranges[start : start + _RANGES_AT_ONCE]

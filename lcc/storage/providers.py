@@ -5,6 +5,7 @@ What they change reaches the queue manager as a row in ``orders``.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,6 +39,10 @@ _COLUMNS = (
     "contact",
 )
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pidb"
+_SELECT_WITH_ROOTS = (
+    f"SELECT {', '.join(f'p.{name}' for name in _COLUMNS)}, r.position, r.root"
+    " FROM pidb p LEFT JOIN proots r ON r.pid = p.pid WHERE p.pid IN ({in})"
+)
 
 
 class ProviderExists(Exception):
@@ -82,12 +87,10 @@ def locked_provider(txn: Txn, pid: int) -> Provider | None:
 def get_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Provider]:
     """Those of these providers that there are, also those that are being removed."""
     asked = [pid for pid in pids if 0 < pid <= PID_MAX]
-    found = txn.query_in(f"{_SELECT} WHERE pid IN ({{in}})", asked)
-    roots: dict[int, list[tuple[int, str]]] = {row[0]: [] for row in found}
-    for pid, position, root in txn.query_in("SELECT pid, position, root FROM proots WHERE pid IN ({in})", asked):
-        if pid in roots:
-            roots[pid].append((position, root))
-    return {row[0]: _provider(row, tuple(root for _, root in sorted(roots[row[0]]))) for row in found}
+    roots: defaultdict[tuple[Any, ...], list[tuple[int, str]]] = defaultdict(list)
+    for *row, position, root in txn.query_in(_SELECT_WITH_ROOTS, asked):
+        roots[tuple(row)] += [] if root is None else [(position, root)]
+    return {row[0]: _provider(row, tuple(root for _, root in sorted(found))) for row, found in roots.items()}
 
 
 def list_providers(txn: Txn) -> list[Provider]:
@@ -151,17 +154,21 @@ def order_removal(txn: Txn, pid: int) -> None:
 def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
     """What ``<init_accepted>`` says; zeros for a provider of which nothing is known yet."""
     row = txn.one(
-        "SELECT files_used, space_used, nurlproc, errseq, errcleared, fullsets_used, wantfullset, wantid"
-        " FROM pstats WHERE pid = ?",
+        "SELECT p.fullsetsallowed, s.files_used, s.space_used, s.nurlproc, s.errseq, s.errcleared, s.fullsets_used,"
+        " s.wantfullset, s.wantid FROM pidb p LEFT JOIN pstats s ON s.pid = p.pid WHERE p.pid = ?",
         [pid],
     )
-    files, space, processing, errseq, cleared, full_used, wanted, wantid = row or (0, 0, 0, 0, 0, 0, "", 0)
-    allowed = txn.value("SELECT fullsetsallowed FROM pidb WHERE pid = ?", [pid])
-    errors = txn.query(
-        "SELECT number, code, message, url, sent, time FROM urlerrs WHERE pid = ? AND number > ?"
-        " ORDER BY number DESC LIMIT ?",
-        [pid, cleared, errors_max],
+    allowed, *stats = row or (None, None)
+    files, space, processing, errseq, cleared, full_used, wanted, wantid = (
+        (0, 0, 0, 0, 0, 0, "", 0) if stats[0] is None else stats
     )
+    errors = []
+    if errseq > cleared and errors_max:
+        errors = txn.query(
+            "SELECT number, code, message, url, sent, time FROM urlerrs WHERE pid = ? AND number > ?"
+            " ORDER BY number DESC LIMIT ?",
+            [pid, cleared, errors_max],
+        )
     return ProviderStatus(
         files_used=files,
         space_used_bytes=space,

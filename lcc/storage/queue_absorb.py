@@ -17,9 +17,9 @@ from lcc.interfaces import IQueueRules
 from lcc.model import SetAnswer, SetHeader, SetPiece
 from lcc.storage.books import Books
 from lcc.storage.keyranges import PAGE_BYTES, all_views_key, is_all_views
-from lcc.storage.overlay import Overlay
-from lcc.storage.queue_batch import Batch, Owed, Run, registered_providers
-from lcc.storage.sets import Finished, SetPositions, SetRows, finish_set
+from lcc.storage.overlay import Overlay, row_questions
+from lcc.storage.queue_batch import Batch, Owed, Run, registered_in, registered_question
+from lcc.storage.sets import Finished, SetPositions, SetRows, finish_set, position_questions
 from lcc.storage.transactions import Txn
 
 _GONE = code("provider-gone")
@@ -46,12 +46,17 @@ def absorb_pieces(
 
     :returns: answers for the sets that are complete; the full set that has to be swept next.
     """
-    books = Books(txn, run, now, settings)
-    registered = registered_providers(txn, {piece.header.pid for piece in pieces})
+    headers = [piece.header for piece in pieces]
+    pids = {header.pid for header in headers}
+    keys = {notice.key for piece in pieces for notice in piece.notices}
+    # What is known of all of it travels together.  Of pieces that come a second time too much is read.
+    questions = (registered_question(pids), *row_questions(keys), *position_questions(headers))
+    books = Books(txn, run, now, settings, questions, pids)
+    providers, queued, cached, *places = books.answers
+    registered = registered_in(providers)
     priorities = {pid: provider.priority for pid, provider in registered.items()}
     owed.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
-    positions = SetPositions(txn, [piece.header for piece in pieces])
-    books.load_stats(sorted(registered))
+    positions = SetPositions(txn, headers, places)
     runs: list[Run] = []
     answers: list[SetAnswer] = []
     finished: list[Finished] = []
@@ -80,11 +85,12 @@ def absorb_pieces(
             answers.append(SetAnswer(header.epoch, header.number, 0))
     if runs:
         overlay = Overlay(books, now)
-        _load(overlay, books, runs)
+        overlay.add(queued, cached)
+        _load_more(overlay, books, runs)
         batch = Batch(overlay, books, rules, registered, now)
         for each in runs:
             batch.apply(each)
-        SetRows(txn, batch.places(owed)).save(priorities, now)
+        SetRows(txn, batch.places(owed), positions.new_psetids).save(priorities, now)
         owed.touched |= overlay.save()
         batch.move(owed)
     for done_set in finished:
@@ -99,17 +105,19 @@ def absorb_pieces(
     return answers, sweep
 
 
-def _load(overlay: Overlay, books: Books, runs: Sequence[Run]) -> None:
-    keys: set[bytes] = set()
+def _load_more(overlay: Overlay, books: Books, runs: Sequence[Run]) -> None:
+    """What depends on more than the keys."""
     pages: set[bytes] = set()
     all_views: set[bytes] = set()
     newest: dict[int, int] = {}
     for run in runs:
         pid, connseq = run.header.pid, run.header.connseq
         seen = newest.get(pid, books.stats(pid).maxconnseq)
-        keys.update([notice.key for notice in run.notices])
         pages.update([key[:PAGE_BYTES] for key, _notice in run.notices if is_all_views(key)])
         if connseq < seen:
             all_views.update([all_views_key(key) for key, _ in run.notices])
         newest[pid] = max(seen, connseq)
-    overlay.load(keys, pages, all_views)
+    if all_views:
+        overlay.load((), all_views)
+    if pages:
+        overlay.load_views(pages)

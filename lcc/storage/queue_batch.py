@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -13,7 +14,7 @@ from lcc.storage.keyranges import PAGE_BYTES, all_views_key, is_all_views
 from lcc.storage.overlay import Overlay
 from lcc.storage.queue_slots import move_rows
 from lcc.storage.sets import SetRows
-from lcc.storage.transactions import Txn
+from lcc.storage.transactions import Question, Txn
 
 
 @attrs.define
@@ -55,15 +56,27 @@ class Registered:
         return self.quota != (None, None)
 
 
-def registered_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Registered]:
-    """Those of these providers that are registered, and are not being removed."""
-    sql = (
-        "SELECT pid, priority, filesmax, spacemax, timeofday, timezone FROM pidb WHERE removed = 0 AND pid IN ({in})"
-    )
+_SELECT_REGISTERED = (
+    "SELECT pid, priority, filesmax, spacemax, timeofday, timezone FROM pidb WHERE removed = 0 AND pid IN ({in})"
+)
+
+
+def registered_question(pids: Iterable[int]) -> Question:
+    """What :func:`registered_in` needs to know of these providers."""
+    return Question(_SELECT_REGISTERED, sorted(pids))
+
+
+def registered_in(rows: Iterable[tuple[Any, ...]]) -> dict[int, Registered]:
+    """What the answer to that question says."""
     return {
         pid: Registered(priority, Quota(files, space), hours, timezone)
-        for pid, priority, files, space, hours, timezone in txn.query_in(sql, sorted(pids))
+        for pid, priority, files, space, hours, timezone in rows
     }
+
+
+def registered_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Registered]:
+    """Those of these providers that are registered, and are not being removed."""
+    return registered_in(*txn.query_several([registered_question(pids)]))
 
 
 @attrs.frozen

@@ -93,7 +93,7 @@ def fetch_again(books: Books, rules: IQueueRules, machine: int, files: Sequence[
     owed.touched |= {bytes(key) for key in queued}
     books.load_stats(registered)
     overlay = Overlay(books, now)
-    overlay.load(keys, (), ())
+    overlay.load(keys)
     batch = Batch(overlay, books, rules, registered, now)
     sets: dict[int, tuple[int, int]] = {}
     for key, pid, connseq, *told, _file in lost:

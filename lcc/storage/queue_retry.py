@@ -90,7 +90,7 @@ def _queue(books: Books, rules: IQueueRules, failed: list[_Failed], now: int, ow
     books.load_stats(registered)
     overlay = Overlay(books, now)
     keys = [row.key for row in failed]
-    overlay.load(keys, (), {all_views_key(key) for key in keys})
+    overlay.load(keys, {all_views_key(key) for key in keys})
     sql = "SELECT urlkey, state, generation, confirmed_time FROM lccurl WHERE urlkey IN ({in})"
     known = {key: (state, generation, time) for key, state, generation, time in txn.query_in(sql, keys)}
     batch = Batch(overlay, books, rules, registered, now)

@@ -16,7 +16,7 @@ from lcc.storage.overlay import TOMBSTONE_UPDATED
 from lcc.storage.queue_absorb import Sweep
 from lcc.storage.queue_batch import Owed
 from lcc.storage.rows import CACHE_COLUMNS, CACHED, FETCH, NOTHING, TOLD, empty_cache_row
-from lcc.storage.sets import SetPositions, finish_set
+from lcc.storage.sets import SetPositions, finish_set, position_questions
 from lcc.storage.transactions import Txn
 
 PAGE_ROWS = 5000
@@ -107,8 +107,8 @@ def _with_content(txn: Txn, keys: Iterable[bytes]) -> set[bytes]:
 
 def finish_sweep(txn: Txn, run: int, header: SetHeader, now: int, full_set_period: int) -> SetAnswer:
     """The full set is complete."""
-    books = Books(txn, run)
-    positions = SetPositions(txn, [header])
+    books = Books(txn, run, questions=position_questions([header]))
+    positions = SetPositions(txn, [header], books.answers)
     if not positions.is_applied(header):
         positions.finish(header)
         finish_set(books, header, now, full_set_period)

@@ -20,7 +20,7 @@ from lcc.model import Session
 from lcc.storage.database import Database
 from lcc.storage.dialects import SqliteDialect
 from lcc.storage.migrations import CONNECTIONS
-from lcc.storage.transactions import Txn
+from lcc.storage.transactions import Question, Txn
 
 CONNECTIONS_FILE = "lcc-connections.db"
 
@@ -52,27 +52,33 @@ class SessionStore:
 
     def open_session(self, pid: int, ip: str, now: int) -> Deferred[Session]:
         if self.main is self.database:
-            return self.database.write(lambda txn: count_session(txn, pid, ip, now, newest_absorbed(txn, pid)))
+            return self.database.write(count_session, pid, ip, now, None)
         newest = self.main.interact(newest_absorbed, pid)
         return newest.addCallback(lambda least: self.database.write(count_session, pid, ip, now, least))
 
 
+_NEWEST_ABSORBED = "SELECT maxconnseq FROM pstats WHERE pid = ?"
+
+
 def newest_absorbed(txn: Txn, pid: int) -> int:
     """The newest connection of which a set is in the queue."""
-    return int(txn.value("SELECT maxconnseq FROM pstats WHERE pid = ?", [pid], 0))
+    return int(txn.value(_NEWEST_ABSORBED, [pid], 0))
 
 
-def count_session(txn: Txn, pid: int, ip: str, now: int, least: int = 0) -> Session:
+def count_session(txn: Txn, pid: int, ip: str, now: int, least: int | None = 0) -> Session:
     """Count a connection; run twice, it leaves a gap, which does no harm.
 
-    :param least: the new number is above this one.
+    :param least: the new number is above this one; None: above the newest one that the queue has seen, in the same
+        database.
     """
     # Makes the row, or locks the one that is there.
     columns = ["pid", "lastconnseq", "lastconnip", "lastconntime"]
     txn.upsert("connections", columns, [(pid, 0, "", 0)], ["pid"], ["pid"])
-    row = txn.one("SELECT lastconnseq, lastconnip FROM connections WHERE pid = ?", [pid])
-    assert row is not None
-    connseq = max(row[0], least) + 1
+    questions = [Question("SELECT lastconnseq, lastconnip FROM connections WHERE pid = ?", None, [pid])]
+    if least is None:
+        questions.append(Question(_NEWEST_ABSORBED, None, [pid]))
+    (row,), *newest = txn.query_several(questions)
+    connseq = max(row[0], *[absorbed for rows in newest for (absorbed,) in rows], least or 0) + 1
     txn.execute(
         "UPDATE connections SET lastconnseq = ?, lastconnip = ?, lastconntime = ? WHERE pid = ?",
         [connseq, ip[:64], now, pid],

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from lcc.model import FETCH_NOW, SetHeader
 from lcc.storage.books import Books
-from lcc.storage.transactions import Txn
+from lcc.storage.transactions import Question, Txn
 
 _POSITION = ("last_number", "answered_number", "part_number", "part_psetid", "part_done")
 
@@ -23,23 +23,31 @@ class _Position:
     part_done: int = 0
 
 
+_SELECT_POSITION = f"SELECT {', '.join(_POSITION)} FROM setspos WHERE uns = ? AND epoch = ?"
+
+
+def position_questions(headers: Iterable[SetHeader]) -> list[Question]:
+    """What :class:`SetPositions` needs to know of these sets."""
+    return [Question(_SELECT_POSITION, None, stream) for stream in _streams(headers)]
+
+
 class SetPositions:
     """How far the sets of some UNSes are applied.
 
     :param headers: the sets that are asked for.
+    :param answers: the rows of each of their questions (:func:`position_questions`).
     """
 
-    def __init__(self, txn: Txn, headers: Sequence[SetHeader]) -> None:
+    def __init__(self, txn: Txn, headers: Iterable[SetHeader], answers: Iterable[Sequence[tuple[Any, ...]]]) -> None:
         self._txn = txn
         self._positions: dict[tuple[bytes, bytes], _Position] = {}
         self._before: dict[tuple[bytes, bytes], tuple[Any, ...] | None] = {}
-        for header in headers:
-            key = _stream(header)
-            if key not in self._positions:
-                sql = f"SELECT {', '.join(_POSITION)} FROM setspos WHERE uns = ? AND epoch = ?"
-                row = txn.one(sql, key)
-                self._positions[key] = _Position(*row or ())
-                self._before[key] = row
+        self.new_psetids: set[int] = set()
+        """Of sets that were begun here."""
+        for key, rows in zip(_streams(headers), answers, strict=True):
+            row = rows[0] if rows else None
+            self._positions[key] = _Position(*row or ())
+            self._before[key] = row
 
     def is_applied(self, header: SetHeader) -> bool:
         """The set is applied completely."""
@@ -55,6 +63,7 @@ class SetPositions:
         if position.part_number != header.number:
             position.part_number, position.part_done = header.number, 0
             position.part_psetid = new_psetid()
+            self.new_psetids.add(position.part_psetid)
         if first_index > position.part_done:
             raise ValueError(f"set {header.number}: elements {position.part_done} to {first_index} are missing")
         return position.part_psetid, position.part_done
@@ -84,6 +93,11 @@ class SetPositions:
 
 def _stream(header: SetHeader) -> tuple[bytes, bytes]:
     return header.uns.encode(), header.epoch.encode()
+
+
+def _streams(headers: Iterable[SetHeader]) -> list[tuple[bytes, bytes]]:
+    """Each once, in their order."""
+    return list(dict.fromkeys(map(_stream, headers)))
 
 
 @attrs.frozen
@@ -121,6 +135,7 @@ class SetRows:
     """Rows of ``qpsdb`` that get new queue rows.
 
     :param added: (psetid, slot) -> what was added.
+    :param new_psetids: sets that have no rows yet.
     """
 
     class Added:
@@ -147,13 +162,16 @@ class SetRows:
             """The latest place."""
             return max(self.keys.values())
 
-    def __init__(self, txn: Txn, added: Mapping[tuple[int, int], Added]) -> None:
+    def __init__(
+        self, txn: Txn, added: Mapping[tuple[int, int], Added], new_psetids: Collection[int] = frozenset()
+    ) -> None:
         self._txn = txn
         self._added = added
+        self._new_psetids = new_psetids
 
     def save(self, priorities: Mapping[int, int], now: int) -> None:
         """Make the rows, or add to those that are there."""
-        psetids = sorted({psetid for psetid, _ in self._added})
+        psetids = sorted({psetid for psetid, _ in self._added if psetid not in self._new_psetids})
         sql = "SELECT psetid, slot, firstseq, lastseq, nurls FROM qpsdb WHERE psetid IN ({in}) AND slot >= ?"
         old = {(row[0], row[1]): row[2:] for row in self._txn.query_in(sql, psetids, after=[FETCH_NOW])}
         rows = []

@@ -12,10 +12,12 @@ class Question(NamedTuple):
     """A SELECT.
 
     :ivar values: what its ``{in}`` stands for, however many; None: it has none.
+    :ivar before: parameters before that.
     """
 
     sql: str
     values: Sequence[Any] | None = None
+    before: Sequence[Any] = ()
 
 
 class Txn:
@@ -74,12 +76,12 @@ class Txn:
         """The rows of each of these questions: the first one's are as they were before the second one is asked."""
         parts: list[tuple[str, Sequence[Any]]] = []
         counts: list[int] = []
-        for sql, values in questions:
+        for sql, values, before in questions:
             if values is None:
-                parts.append((sql, ()))
+                parts.append((sql, before))
                 counts.append(1)
                 continue
-            chunks = [(sql.replace("{in}", marks), chunk) for chunk, marks in self._chunks(values)]
+            chunks = [(sql.replace("{in}", marks), [*before, *chunk]) for chunk, marks in self._chunks(values)]
             parts += chunks
             counts.append(len(chunks))
         found = iter(self.dialect.query_several(self._cursor, parts))

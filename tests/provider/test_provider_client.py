@@ -10,6 +10,7 @@ import pytest
 from scripted_uns import welcome
 from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.protocol import Factory
 from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
@@ -268,15 +269,25 @@ def test_the_password_does_not_show() -> None:
     [
         ("localhost:9000", "localhost", 9000),
         ("site.example", "site.example", 9000),
-        ("[::1]:9001", "::1", 9001),
         ("tls:9002", "tls", 9002),
-        ("192.0.2.1:1", "192.0.2.1", 1),
     ],
 )
 def test_hosts(text: str, host: str, port: int) -> None:
     endpoint = uns_endpoint(MemoryReactorClock(), text)
     assert isinstance(endpoint, HostnameEndpoint)
     assert (endpoint._hostText, endpoint._port) == (host, port)
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [("[::1]:9001", "::1", 9001), ("[fe80::1%1]", "fe80::1", 9000), ("192.0.2.1:1", "192.0.2.1", 1)],
+)
+def test_addresses_are_not_looked_up(text: str, host: str, port: int) -> None:
+    clock = MemoryReactorClock()
+    uns_endpoint(clock, text).connect(Factory())
+    ((connected_host, connected_port, *_),) = clock.tcpClients
+    assert connected_host.partition("%")[0] == host
+    assert connected_port == port
 
 
 def test_endpoints() -> None:

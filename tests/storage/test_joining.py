@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -98,3 +99,40 @@ async def test_more_than_fits_into_a_packet(database: Database) -> None:
 
     await database.write(work)
     assert await database.interact(Txn.value, "SELECT COUNT(*) FROM orders") == 150
+
+
+@pytest_twisted.ensureDeferred
+async def test_who_reads_ends_no_transaction(database: Database) -> None:
+    def commits(txn: Txn) -> int:
+        return int(txn.query("SHOW SESSION STATUS LIKE 'Com_commit'")[0][1])
+
+    seen = [await database.interact(commits) for _ in range(3)]
+    assert seen[0] == seen[-1]
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_reader_can_begin_a_transaction(database: Database) -> None:
+    """The first connection, whichever it is, makes the tables."""
+    dialect = database.dialect
+    connections = [import_module(dialect.driver).connect(**dialect.reader_arguments) for _ in range(2)]
+    for connection in connections:
+        dialect.opened(connection)
+    writer, other = connections
+    await database.interact(_values)
+    dialect.begin(writer, True)
+    txn = Txn(dialect, writer)
+    txn.execute(_ADD, ["change"])
+    assert _values(Txn(dialect, other))["change"] == 0
+    txn.close()
+    dialect.commit(writer)
+    assert _values(Txn(dialect, other))["change"] == 1
+    for connection in connections:
+        connection.close()
+
+
+@pytest_twisted.ensureDeferred
+async def test_questions_with_parameters_before_their_list(database: Database) -> None:
+    sql = "SELECT value + ? FROM counters WHERE name IN ({in})"
+    questions = [Question(sql, ["change"], [5]), Question("SELECT ?", None, ["it's"])]
+    for ask in (database.write, database.interact):
+        assert await ask(Txn.query_several, questions) == [[(5,)], [("it's",)]]
