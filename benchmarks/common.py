@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import resource
@@ -35,17 +36,53 @@ def make_pages(folder: Path, providers: int, pages: int, page_bytes: int = 10_24
             (site / f"{page}.html").write_text(body[:page_bytes])
 
 
+TRASH = "LCC_BENCH_TRASH"
+"""The environment's name of a folder for what is to be removed later."""
+_TRASH_FREE_BYTES = 30 << 30
+
+
 @contextmanager
 def scratch(where: str | None = None) -> Iterator[Path]:
     """A temporary folder, whose folders lie far from each other on the disk.
 
-    On ext4 files that are made near ones removed a short time before cost twenty times as much; so no turn pays for
-    what an earlier one has left.
+    On ext4 making files is slow for some minutes after many were removed, twenty times as slow near them.  So no
+    turn pays for what an earlier one has left; and where :data:`TRASH` says, and the disk has room, the folder goes
+    there at the end, so that nothing is removed before all is measured.
     """
-    with tempfile.TemporaryDirectory(prefix="lcc-bench-", dir=where) as folder:
-        Path(folder).chmod(0o755)
+    folder = Path(tempfile.mkdtemp(prefix="lcc-bench-", dir=where))
+    try:
+        folder.chmod(0o755)
         Disk().spread(folder)
-        yield Path(folder)
+        yield folder
+    finally:
+        _throw_away(folder)
+
+
+def _throw_away(folder: Path) -> None:
+    later = os.environ.get(TRASH)
+    if later and Disk().space(folder).free_bytes > _TRASH_FREE_BYTES:
+        try:
+            folder.rename(Path(later) / folder.name)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+        else:
+            return
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def trash() -> Iterator[None]:
+    """Within this nothing that :func:`scratch` gave is removed as long as the disk has room; at the end all of it."""
+    if os.environ.get(TRASH):
+        yield  # whoever has said so removes it
+        return
+    with tempfile.TemporaryDirectory(prefix="lcc-bench-trash-") as folder:
+        os.environ[TRASH] = folder
+        try:
+            yield
+        finally:
+            del os.environ[TRASH]
 
 
 @contextmanager

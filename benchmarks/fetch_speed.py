@@ -81,6 +81,7 @@ def client(base: str, folder: str, files: int, profile: bool) -> None:
     from lcc.config import BotConfig
     from lcc.fetchers.http import HttpFetcher
     from lcc.model import Fetched, FetchOrder
+    from lcc.services.common import collect_garbage_rarely
 
     fetcher = HttpFetcher(reactor, BotConfig())
     names = iter(range(files))
@@ -111,6 +112,7 @@ def client(base: str, folder: str, files: int, profile: bool) -> None:
         return done
 
     def start() -> None:
+        collect_garbage_rarely()  # as the robot does
         begin, cpu = time.perf_counter(), time.process_time()
         profiler = cProfile.Profile() if profile else None
         if profiler:

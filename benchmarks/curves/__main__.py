@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from common import scratch, table
+from common import scratch, table, trash
 from plot import draw
 from rows import Row, loaded, shown
 from suite.versions import commit, machine
@@ -149,16 +149,17 @@ def main() -> None:
     curves = Curves(PROJECT / "build" / "curves")
     failed = []
     words = options.only.split(",")
-    for point in sorted(POINTS, key=lambda point: point.size):
-        wanted = any(word in point.name for word in words) and point.size <= options.max and not options.draw
-        if not wanted or (curves.done(point) and not options.fresh):
-            continue
-        print(f"{point.name} …", file=sys.stderr)
-        try:
-            curves.measure(point, options.runs)
-        except (subprocess.SubprocessError, OSError) as error:
-            print(f"{point.name}: {error}", file=sys.stderr)
-            failed.append(point.name)
+    with trash():
+        for point in sorted(POINTS, key=lambda point: point.size):
+            wanted = any(word in point.name for word in words) and point.size <= options.max and not options.draw
+            if not wanted or (curves.done(point) and not options.fresh):
+                continue
+            print(f"{point.name} …", file=sys.stderr)
+            try:
+                curves.measure(point, options.runs)
+            except (subprocess.SubprocessError, OSError) as error:
+                print(f"{point.name}: {error}", file=sys.stderr)
+                failed.append(point.name)
     write(curves, options.out)
     print(f"pictures and figures are in {options.out}")
     sys.exit(1 if failed else 0)

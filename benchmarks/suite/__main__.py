@@ -11,6 +11,8 @@ import os
 import sys
 from pathlib import Path
 
+from common import trash
+
 from suite.plan import STEPS
 from suite.results import Results
 from suite.run import Suite
@@ -31,7 +33,8 @@ def main() -> None:
     name = "bench-quick" if options.quick else "bench"
     suite = Suite(STEPS, Results(BUILD / name), options.quick, options.runs, commit())
     wanted = [] if options.table else [part for part in options.only.split(",") if part] or [""]
-    failed = suite.run(wanted, options.fresh)
+    with trash():
+        failed = suite.run(wanted, options.fresh)
     text = suite.report(versions())
     (BUILD / f"{name}.md").write_text(text)
     print(text)

@@ -78,7 +78,8 @@ def count_session(txn: Txn, pid: int, ip: str, now: int, least: int | None = 0) 
     if least is None:
         questions.append(Question(_NEWEST_ABSORBED, None, [pid]))
     (row,), *newest = txn.query_several(questions)
-    connseq = max(row[0], *[absorbed for rows in newest for (absorbed,) in rows], least or 0) + 1
+    least = max([least or 0, *(absorbed for rows in newest for (absorbed,) in rows)])
+    connseq = max(row[0], least) + 1
     txn.execute(
         "UPDATE connections SET lastconnseq = ?, lastconnip = ?, lastconntime = ? WHERE pid = ?",
         [connseq, ip[:64], now, pid],
