@@ -16,7 +16,7 @@ from common import trash
 from suite.plan import STEPS
 from suite.results import Results
 from suite.run import Suite
-from suite.versions import commit, versions
+from suite.versions import versions
 
 BUILD = Path(__file__).parent.parent.parent / "build"
 
@@ -31,11 +31,11 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="run nothing, write the table of what is done")
     options = parser.parse_args()
     name = "bench-quick" if options.quick else "bench"
-    suite = Suite(STEPS, Results(BUILD / name), options.quick, options.runs, commit())
+    suite = Suite(STEPS, Results(BUILD / name), options.quick, options.runs, versions())
     wanted = [] if options.table else [part for part in options.only.split(",") if part] or [""]
     with trash():
         failed = suite.run(wanted, options.fresh)
-    text = suite.report(versions())
+    text = suite.report()
     (BUILD / f"{name}.md").write_text(text)
     print(text)
     if failed:

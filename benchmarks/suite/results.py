@@ -14,15 +14,19 @@ from suite.plan import Step
 
 BENCHMARKS = Path(__file__).parent.parent
 MEASURED = ("lcc", "twisted")
+MEASURING = ("*.py", "growth/simulation.py", "growth/world.py")
+"""What the steps run and import, in the folder of the benchmarks."""
 
 
-def code_mark(root: Path = BENCHMARKS.parent) -> str:
-    """A mark of the code that is measured: the same as long as no file of it changes."""
+def code_mark(root: Path = BENCHMARKS.parent, benchmarks: Path = BENCHMARKS) -> str:
+    """A mark of the code that is measured, and of that which measures: the same as long as no file of it changes."""
+    measured = [path for name in MEASURED for path in (root / name).rglob("*") if path.suffix in (".py", ".sql")]
+    measuring = [path for pattern in MEASURING for path in benchmarks.glob(pattern)]
     found = hashlib.sha256()
-    for folder in MEASURED:
-        for path in sorted((root / folder).rglob("*")):
-            if path.suffix in (".py", ".sql"):
-                found.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    for folder, paths in ((root, measured), (benchmarks, measuring)):
+        for path in sorted(paths):
+            content = path.read_bytes()
+            found.update(f"{path.relative_to(folder)}\0{len(content)}\0".encode() + content)
     return found.hexdigest()[:12]
 
 
@@ -34,28 +38,33 @@ class Result:
     :ivar commit: where it was measured.
     :ivar seconds: it took so long.
     :ivar load: processes that wanted the processors in the minute before it: more than a few tenths are of others.
+    :ivar versions: of what it was measured with, by name.
     """
 
     mark: str
     commit: str
     seconds: float
     load: float
+    versions: dict[str, str]
     rows: list[Row]
 
 
 class Results:
-    """A folder with a file for each step."""
+    """A folder with a file for each step.
 
-    def __init__(self, folder: Path, benchmarks: Path = BENCHMARKS, code: str | None = None) -> None:
+    :param root: of the code that is measured.
+    """
+
+    def __init__(self, folder: Path, benchmarks: Path = BENCHMARKS, root: Path = BENCHMARKS.parent) -> None:
         self._folder = folder
         self._benchmarks = benchmarks
-        self._code = code_mark() if code is None else code
+        self._root = root
         folder.mkdir(parents=True, exist_ok=True)
 
     def mark(self, step: Step, arguments: list[str]) -> str:
-        """What a result must have been measured with to count."""
-        script = (self._benchmarks / f"{step.script}.py").read_bytes()
-        return hashlib.sha256(repr((self._code, arguments)).encode() + script).hexdigest()[:16]
+        """What a result must have been measured with to count; of the code as it is now."""
+        parts = (code_mark(self._root, self._benchmarks), step.script, arguments)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def find(self, step: Step, mark: str) -> Result | None:
         """The result of a step, if it was measured with this mark."""

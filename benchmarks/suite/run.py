@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from common import scratch, table
@@ -23,7 +23,7 @@ class Suite:
 
     :param quick: with the small sizes of ``make bench-quick``.
     :param runs: of each benchmark, when it is not quick.
-    :param commit: that is measured.
+    :param versions: of what is measured and what it is measured with, by name; ``commit`` is one of them.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class Suite:
         results: Results,
         quick: bool,
         runs: int,
-        commit: str,
+        versions: Mapping[str, str],
         benchmarks: Path = BENCHMARKS,
     ) -> None:
         self._steps = steps
         self._results = results
         self._quick = quick
         self._runs = runs
-        self._commit = commit
+        self._versions = dict(versions)
         self._benchmarks = benchmarks
 
     def run(self, wanted: Sequence[str], fresh: bool = False) -> list[str]:
@@ -61,7 +61,7 @@ class Suite:
                 failed.append(step.name)
         return failed
 
-    def report(self, versions: dict[str, str]) -> str:
+    def report(self) -> str:
         """The table of what is done, as Markdown; what is not done has a row that says so."""
         lines: list[list[str]] = []
         about: list[str] = []
@@ -71,15 +71,22 @@ class Suite:
                 lines += [[name, "not measured", *[""] * (len(HEADS) - 2)] for name in step.rows]
                 continue
             lines += [row.cells() for row in result.rows]
-            about.append(f"{step.name} {result.seconds:.0f} s, load {result.load:.1f}, {result.commit}")
+            others = "".join(f", {name} {value}" for name, value in self._others(result))
+            about.append(f"{step.name} {result.seconds:.0f} s, load {result.load:.1f}, {result.commit}{others}")
         title = "Quick figures: small sizes and few runs, only good for a look. " if self._quick else ""
-        measured = "; ".join(f"{name} {value}" for name, value in versions.items())
+        measured = "; ".join(f"{name} {value}" for name, value in self._versions.items())
         return (
             f"{title}Medians, in parentheses the smallest and largest; peaks are the largest.  "
             f"Measured with: {measured}.\n\n"
             f"{table(HEADS, lines)}\n\n"
-            f"How long each took, the load of the machine in the minute before, the commit: {'; '.join(about)}.\n"
+            "How long each took, the load of the machine in the minute before, the commit, and versions that are not "
+            f"those above: {'; '.join(about)}.\n"
         )
+
+    def _others(self, result: Result) -> list[tuple[str, str]]:
+        """Names and versions that are not those of now; a commit alone is no other code."""
+        found = result.versions.items() - self._versions.items()
+        return sorted((name, value) for name, value in found if name != "commit")
 
     def _arguments(self, step: Step) -> list[str]:
         runs = step.quick_runs if self._quick else self._runs
@@ -93,7 +100,7 @@ class Suite:
     def _measured(self, step: Step) -> Result:
         """Run the benchmark.
 
-        :raises ValueError: it did not give the rows that the plan names.
+        :raises ValueError: it did not give the rows that the plan names, or its code changed meanwhile.
         """
         arguments = self._arguments(step)
         script = self._benchmarks / f"{step.script}.py"
@@ -109,4 +116,6 @@ class Suite:
         missing = set(step.rows) - {row.name for row in rows}
         if missing:
             raise ValueError(f"gave no row {', '.join(sorted(missing))}")
-        return Result(mark, self._commit, time.monotonic() - begun, load, rows)
+        if self._results.mark(step, arguments) != mark:
+            raise ValueError("the code changed while it ran: the result does not count")
+        return Result(mark, self._versions["commit"], time.monotonic() - begun, load, self._versions, rows)

@@ -37,18 +37,22 @@ class Fakes:
         self._results = folder / "results"
         self._script = folder / "fake_speed.py"
         self._folder = folder
+        self.code = folder / "lcc" / "measured.py"
+        self.code.parent.mkdir()
+        self.code.write_text("1")
         self.write()
 
     def write(self, more: str = "") -> None:
         self._script.write_text(FAKE.format(path=str(BENCHMARKS), log=str(self.log)) + more)
 
-    def suite(self, quick: bool = False, code: str = "abc", rows: tuple[str, ...] = ("fake",)) -> Suite:
+    def suite(self, quick: bool = False, rows: tuple[str, ...] = ("fake",), nginx: str = "1.22") -> Suite:
         steps = (
             Step("fake, one", "fake_speed", rows, quick="--size 7"),
             Step("other", "no_such_benchmark", ("something else",)),
         )
-        results = Results(self._results, self._folder, code)
-        return Suite(steps, results, quick, 3, "0123456789", self._folder)
+        results = Results(self._results, self._folder, self._folder)
+        versions = {"Python": "3.99", "nginx": nginx, "commit": "0123456789"}
+        return Suite(steps, results, quick, 3, versions, self._folder)
 
     def ran(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
@@ -62,7 +66,7 @@ def fakes(tmp_path: Path) -> Fakes:
 def test_table_has_every_row_of_the_plan(fakes: Fakes) -> None:
     suite = fakes.suite()
     assert suite.run(["fake"]) == []
-    text = suite.report({"Python": "3.99"})
+    text = suite.report()
     assert "| fake | 100 (100 to 100) pages/s | peer | 50 (50 to 50) | 2 (2 to 2) | ≥ 2 x peer | yes | 3 |" in text
     assert "| something else | not measured |" in text
     assert "Python 3.99" in text
@@ -79,40 +83,61 @@ def test_what_is_done_is_not_run_again(fakes: Fakes) -> None:
 
 def test_changed_code_or_benchmark_is_measured_again(fakes: Fakes) -> None:
     fakes.suite().run(["fake"])
-    fakes.suite(code="other").run(["fake"])
+    fakes.code.write_text("2")
+    assert "| fake | not measured |" in fakes.suite().report()
+    fakes.suite().run(["fake"])
     fakes.write("# changed\n")
-    assert "| fake | not measured |" in fakes.suite(code="other").report({})
-    fakes.suite(code="other").run(["fake"])
+    assert "| fake | not measured |" in fakes.suite().report()
+    fakes.suite().run(["fake"])
     assert len(fakes.ran()) == 3
+
+
+def test_what_changes_while_it_runs_does_not_count(fakes: Fakes, capfd: pytest.CaptureFixture[str]) -> None:
+    fakes.write(f"Path({str(fakes.code)!r}).open('a').write('# changed')\n")
+    assert fakes.suite().run(["fake"]) == ["fake, one"]
+    assert "the code changed while it ran" in capfd.readouterr().err
+    assert "| fake | not measured |" in fakes.suite().report()
+
+
+def test_other_versions_are_told(fakes: Fakes) -> None:
+    assert fakes.suite(nginx="1.22").run(["fake"]) == []
+    assert "0123456789." in fakes.suite(nginx="1.22").report()
+    text = fakes.suite(nginx="1.30").report()
+    assert "nginx 1.30; commit 0123456789." in text
+    assert "0123456789, nginx 1.22." in text
 
 
 def test_quick_has_sizes_of_its_own_and_says_so(fakes: Fakes) -> None:
     suite = fakes.suite(quick=True)
     suite.run(["fake"])
     assert fakes.ran() == ["7 1"]
-    assert suite.report({}).startswith("Quick figures")
-    assert "Quick" not in fakes.suite().report({})
+    assert suite.report().startswith("Quick figures")
+    assert "Quick" not in fakes.suite().report()
 
 
 def test_a_benchmark_without_its_row_or_that_fails_is_told(fakes: Fakes, capfd: pytest.CaptureFixture[str]) -> None:
     assert fakes.suite(rows=("fake", "another")).run([""]) == ["fake, one", "other"]
     fakes.write("raise SystemExit(3)\n")
     assert fakes.suite().run(["fake"]) == ["fake, one"]
-    assert "| fake | not measured |" in fakes.suite().report({})
+    assert "| fake | not measured |" in fakes.suite().report()
     shown = capfd.readouterr().err
     assert "gave no row another" in shown
     assert "no_such_benchmark.py" in shown
     assert "exit status 3" in shown
 
 
-def test_the_mark_is_of_the_code(tmp_path: Path) -> None:
-    (tmp_path / "lcc").mkdir()
-    (tmp_path / "lcc" / "a.py").write_text("1")
-    before = code_mark(tmp_path)
-    (tmp_path / "lcc" / "notes.txt").write_text("no code")
-    assert code_mark(tmp_path) == before
-    (tmp_path / "lcc" / "a.py").write_text("2")
-    assert code_mark(tmp_path) != before
+@pytest.mark.parametrize("name", ["lcc/a.py", "lcc/sql/a.sql", "benchmarks/common.py", "benchmarks/growth/world.py"])
+def test_the_mark_is_of_the_code_and_of_what_measures_it(name: str, tmp_path: Path) -> None:
+    def mark() -> str:
+        return code_mark(tmp_path, tmp_path / "benchmarks")
+
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text("1")
+    before = mark()
+    (tmp_path / name).with_name("notes.txt").write_text("no code")
+    assert mark() == before
+    (tmp_path / name).write_text("2")
+    assert mark() != before
 
 
 def test_names_of_steps_and_rows_are_unlike() -> None:
