@@ -20,7 +20,7 @@ from typing import Any
 
 from common import cpu_seconds_of, scratch
 from lcc_site import PASSWORD, LccSite
-from rows import Row, add_options, give
+from rows import Row, add_options, at_most, give
 
 from lcc.protocols.cp_uns_client import init
 from lcc.testing.mariadb import PrivateMariaDb
@@ -154,8 +154,8 @@ def main() -> None:
             ),
             Row("provider to queue, CPU of UNS and QM", "µs", of("roles_cpu_us"), note=note),
             Row("provider to set_accepted", "URLs/s", of("accepted"), note=note),
-            Row("peak memory of the UNS, taking in", "MB", of("uns_mb"), peak=True, note=note),
-            Row("peak memory of the QM, taking in", "MB", of("qm_mb"), peak=True, note=note),
+            Row("peak memory of the UNS, taking in", "MB", of("uns_mb"), goal=at_most(60), peak=True, note=note),
+            Row("peak memory of the QM, taking in", "MB", of("qm_mb"), goal=at_most(150), peak=True, note=note),
         ],
     )
 

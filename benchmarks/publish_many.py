@@ -2,7 +2,8 @@
 
 ``publish_many.py UNS-PORT ACCOUNTS latency COUNT CONFIG``: one URL at a time; prints the milliseconds from
 ``set_accepted`` to the row in the database, a JSON list.
-``publish_many.py UNS-PORT ACCOUNTS all PAGES CONFIG``: every provider submits all its pages at once.
+``publish_many.py UNS-PORT ACCOUNTS all PAGES CONFIG``: every provider submits all its pages at once; prints when it
+begins (``time.monotonic()``).
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def main(_reactor: Any, port: str, accounts_file: str, mode: str, count: str, co
     if mode == "latency":
         return latency(port, accounts, int(count), config)
     first = {0: 30}
+    print(time.monotonic(), flush=True)
     return gatherResults(
         [
             one(port, account, first.get(number, 0), int(count) - first.get(number, 0))

@@ -1,7 +1,7 @@
 """How fast a UNS takes a set in: parsed, checked, spooled; beside bare expat counting the elements of the same bytes.
 
 ``python benchmarks/uns_intake.py [--urls N] [--runs N] [--odd 0.0]`` runs both in turn, each in a process of its own,
-and prints medians, the ratio and the peak memory.  Counted is CPU time, so that what else the machine does matters
+and prints medians and the ratio.  Counted is CPU time, so that what else the machine does matters
 little.  ``--odd``: such a part of the elements is not plain (:mod:`lcc.domain.plain`): their URLs have to be made
 normal first.  It writes only to a temporary folder.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -19,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from common import peak_memory_bytes, scratch
-from rows import Row, add_options, at_least, at_most, give
+from common import scratch
+from rows import Row, add_options, at_least, give
 
 PIECE_BYTES = 65536
 ROOT = "http://www.site.example/"
@@ -78,7 +77,6 @@ def take_in(path: Path, folder: Path) -> dict[str, Any]:
     from lcc.model import Provider, ProviderStatus, Session
     from lcc.protocols.cp_uns_client import init
     from lcc.roles.uns.engine import Uns
-    from lcc.services import uns as _role  # noqa: F401  # for its memory: the role imports more than what is used here
     from lcc.services.common import collect_garbage_rarely
     from lcc.storage.passwords import hash_password
     from lcc.storage.spool import Spool
@@ -141,7 +139,7 @@ def main() -> None:
     if options.child:
         kind = options.child
         result = count_with_expat(options.file) if kind == "expat" else take_in(options.file, options.folder)
-        print(json.dumps({**result, "peak_mb": peak_memory_bytes(os.getpid()) / 1e6}))
+        print(json.dumps(result))
         return
     results: dict[str, list[dict[str, Any]]] = {"expat": [], "uns": []}
     with scratch() as temporary:
@@ -153,8 +151,7 @@ def main() -> None:
                 assert found[-1]["urls"] == options.urls, found[-1]
     rates = {kind: [result["urls"] / result["seconds"] for result in found] for kind, found in results.items()}
     odd = f", {options.odd:.0%} not plain" if options.odd else ""
-    note = f"a set of {options.urls:,}"
-    peaks = [result["peak_mb"] for result in results["uns"]]
+    note = f"a set of {options.urls:,}{'' if odd else ', all spelled alike and right as they are'}"
     give(
         options,
         [
@@ -166,14 +163,6 @@ def main() -> None:
                 rates["expat"],
                 None if odd else at_least(0.25),
                 note=f"one core, by CPU time; {note}",
-            ),
-            Row(
-                "peak memory of the UNS, a set of a million",
-                "MB",
-                peaks,
-                goal=at_most(60),
-                peak=True,
-                note=f"without its sockets; {note}",
             ),
         ],
     )

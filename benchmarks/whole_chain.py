@@ -1,15 +1,17 @@
 """The whole chain against curl and Scrapy: providers tell, the LCC fetches and keeps; they fetch the same list.
 
-``python benchmarks/whole_chain.py [--pages 20000] [--providers 32] [--runs 5] [--sqlite]``
+``python benchmarks/whole_chain.py [--pages 20000] [--providers 32] [--runs 5] [--sqlite] [--one]``
 
-Every role is a process of its own on a private MariaDB (or SQLite).  The peers (peers.py) and the LCC take turns on
-the same nginx and the same two cores.  The LCC's time begins when the first provider connects and ends when the last
-page is recorded in the database.
+Every role is a process of its own on a private MariaDB (or SQLite); ``--one``: all are in one (``twistd lcc``).  The
+peers (peers.py) and the LCC take turns on the same nginx and the same two cores.  The LCC's time begins when the
+first provider connects and ends when the last page is recorded in the database; a run counts only if all pages are
+there with the md5 that their files have.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import subprocess
@@ -18,6 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from common import (
@@ -36,17 +39,45 @@ from rows import Row, add_options, at_least, at_most, give
 from whole_chain_count import open_counter
 
 from lcc.config import load_config
+from lcc.storage.database import BlockingDatabase
+from lcc.testing.mariadb import PrivateMariaDb
 
 BIN = Path(sys.executable).parent
 ROLES = ("uns", "qm", "botm", "bot")
 SHOWN = {"uns": "UNS", "qm": "QM", "botm": "BOT-M", "bot": "BOT"}
+LOOK_SECONDS = 0.02
+RUN_SECONDS_MAX = 600.0
+MEMORY_MAX_MB = {"botm": 60, "bot": 60}
+
+
+class Databases:
+    """Gives the URL of a fresh database for each run.
+
+    :param server: None: SQLite in the home folder, whose URL is None.
+    """
+
+    def __init__(self, server: PrivateMariaDb | None) -> None:
+        self._server = server
+
+    def __call__(self) -> str | None:
+        return None if self._server is None else self._server.new_database()
+
+    def cpu_seconds(self) -> float:
+        """CPU of the server so far; of SQLite it is that of the roles."""
+        return (
+            0.0 if self._server is None else cpu_seconds_of(int((self._server.folder / "data" / "pid").read_text()))
+        )
 
 
 class Lcc:
-    """An LCC for one run."""
+    """An LCC for one run.
 
-    def __init__(self, folder: Path, database_url: str | None, port: int) -> None:
+    :param one: all roles are in one process.
+    """
+
+    def __init__(self, folder: Path, database_url: str | None, port: int, one: bool = False) -> None:
         self.folder = folder
+        self.roles = {"all": "lcc"} if one else {role: f"lcc-{role}" for role in ROLES}
         folder.mkdir(parents=True)
         self.config = folder / "lcc.toml"
         self.uns_port = port
@@ -62,10 +93,10 @@ class Lcc:
 
     def start(self) -> None:
         """Start every role and wait until the UNS answers."""
-        for role in ROLES:
+        for role, plugin in self.roles.items():
             with (self.folder / f"{role}.log").open("wb") as log:
                 self.processes[role] = subprocess.Popen(
-                    [str(BIN / "twistd"), "-n", f"lcc-{role}", "--config", str(self.config)], stdout=log, stderr=log
+                    [str(BIN / "twistd"), "-n", plugin, "--config", str(self.config)], stdout=log, stderr=log
                 )
         time.sleep(4)
 
@@ -85,11 +116,14 @@ class Lcc:
         return {role: peak_memory_bytes(process.pid) for role, process in self.processes.items()}
 
 
-def run_lcc(
-    work: Path, site: int, uns_port: int, providers: int, pages: int, database_url: str | None
-) -> dict[str, Any]:
-    """One run of the whole chain."""
-    lcc = Lcc(work, database_url, uns_port)
+def run_lcc(work: Path, site: int, expected: list[list[str]], fresh: Databases, one: bool) -> dict[str, Any]:
+    """One run of the whole chain.
+
+    :param expected: md5 of each page of each provider.
+    :param one: all roles are in one process.
+    """
+    providers, pages, uns_port = len(expected), len(expected[0]), free_port()
+    lcc = Lcc(work, fresh(), uns_port, one)
     accounts = []
     for number in range(providers):
         url = f"http://127.0.0.1:{site}/p{number}/"
@@ -102,29 +136,58 @@ def run_lcc(
         publisher = [sys.executable, str(Path(__file__).with_name("publish_many.py")), str(uns_port)]
         warm_up = [*publisher, str(work / "accounts.json"), "latency", "30", str(lcc.config)]
         subprocess.run(warm_up, check=True, capture_output=True)
-        before, cpu_before = count(), lcc.cpu_seconds()
+        os.sync()  # nobody pays for what others have written
+        before, cpu_before, database_before = count(), lcc.cpu_seconds(), fresh.cpu_seconds()
         children_before = cpu_seconds_of_children()
-        begun = time.monotonic()
-        publishing = subprocess.Popen([*publisher, str(work / "accounts.json"), "all", str(pages), str(lcc.config)])
+        publishing = subprocess.Popen(
+            [*publisher, str(work / "accounts.json"), "all", str(pages), str(lcc.config)], stdout=subprocess.PIPE
+        )
+        assert publishing.stdout is not None
+        begun = float(publishing.stdout.readline())
         total = providers * pages
         while count() < total:
-            if time.monotonic() - begun > 600:
-                raise SystemExit(f"only {count()} of {total} pages after 600 s")
-            time.sleep(0.1)
+            if time.monotonic() - begun > RUN_SECONDS_MAX:
+                raise SystemExit(f"only {count()} of {total} pages after {RUN_SECONDS_MAX:.0f} s")
+            time.sleep(LOOK_SECONDS)
         wall = time.monotonic() - begun
+        cpu = {role: seconds - cpu_before[role] for role, seconds in lcc.cpu_seconds().items()}
+        database_cpu = fresh.cpu_seconds() - database_before
         if publishing.wait() != 0:
             raise SystemExit("publishing failed")
-        cpu = {role: seconds - cpu_before[role] for role, seconds in lcc.cpu_seconds().items()}
+        check_pages(lcc, accounts, expected)
         done = total - before
         return {
             "wall": wall,
             "rate": done / wall,
             "cpu_ms": {role: 1000 * seconds / done for role, seconds in cpu.items()},
+            "database_ms": 1000 * database_cpu / done,
             "publisher_cpu": cpu_seconds_of_children() - children_before,
             "peaks": lcc.peaks(),
         }
     finally:
         lcc.stop()
+
+
+def check_pages(lcc: Lcc, accounts: list[dict[str, Any]], expected: list[list[str]]) -> None:
+    """See that the cache has each page as its file is.
+
+    :raises SystemExit: it has not.
+    """
+    config = load_config(lcc.config)
+    database = BlockingDatabase(config.database.url, config.home, config.database, random=Random())
+    try:
+        rows = database.interact(lambda txn: txn.query("SELECT curl, md5 FROM lccurl WHERE state = 1"))
+    finally:
+        database.close()
+    wanted = {
+        f"{account['url']}{page}.html": digest
+        for account, digests in zip(accounts, expected, strict=True)
+        for page, digest in enumerate(digests)
+    }
+    found = dict(rows)
+    wrong = [url for url, digest in wanted.items() if found.get(url) != digest]
+    if wrong or len(found) != len(wanted):
+        raise SystemExit(f"{len(wrong)} of {len(wanted)} pages are not what their files are, such as {wrong[:3]}")
 
 
 def main() -> None:
@@ -134,39 +197,44 @@ def main() -> None:
     parser.add_argument("--providers", type=int, default=32)
     add_options(parser)
     parser.add_argument("--sqlite", action="store_true", help="SQLite instead of MariaDB")
+    parser.add_argument("--one", action="store_true", help="all roles in one process")
     options = parser.parse_args()
-    pages = options.pages // options.providers
+    providers, pages = options.providers, options.pages // options.providers
     chain: list[dict[str, Any]] = []
     peers: dict[str, list[dict[str, float]]] = {"curl": [], "Scrapy": []}
     with scratch() as work:
-        make_pages(work / "www", options.providers, pages)
-        with nginx(work / "www", work / "nginx") as site, database(work, options.sqlite) as fresh_url:
+        make_pages(work / "www", providers, pages)
+        files = [
+            [work / "www" / f"p{number}" / f"{page}.html" for page in range(pages)] for number in range(providers)
+        ]
+        expected = [[hashlib.md5(file.read_bytes()).hexdigest() for file in each] for each in files]
+        with nginx(work / "www", work / "nginx") as site, database(work, options.sqlite) as fresh:
             urls = [
                 f"http://127.0.0.1:{site}/p{number}/{page}.html"
                 for page in range(pages)
-                for number in range(options.providers)
+                for number in range(providers)
             ]
             for run in range(options.runs):
-                chain.append(run_lcc(work / f"lcc{run}", site, free_port(), options.providers, pages, fresh_url()))
+                chain.append(run_lcc(work / f"lcc{run}", site, expected, fresh, options.one))
+                os.sync()
                 peers["curl"].append(run_curl(work / f"curl{run}", urls))
+                os.sync()
                 peers["Scrapy"].append(run_scrapy(work / f"scrapy{run}", urls))
                 rates = ", ".join(f"{name} {found[-1]['rate']:.0f}/s" for name, found in peers.items())
                 print(f"run {run + 1}: LCC {chain[-1]['rate']:.0f}/s, {rates}", file=sys.stderr)
-    name = "SQLite" if options.sqlite else "MariaDB"
-    report(chain, name, options.providers * pages, options.providers)
+    name = f"{'SQLite' if options.sqlite else 'MariaDB'}{', all in one process' if options.one else ''}"
+    report(chain, name, providers * pages, providers)
     give(options, rows(chain, peers, name))
 
 
 @contextmanager
-def database(work: Path, sqlite: bool) -> Iterator[Any]:
-    """A function that gives a fresh database's URL for each run; None means SQLite in the home folder."""
+def database(_: Path, sqlite: bool) -> Iterator[Databases]:
+    """Fresh databases for the runs."""
     if sqlite:
-        yield lambda: None
+        yield Databases(None)
         return
-    from lcc.testing.mariadb import PrivateMariaDb
-
     with PrivateMariaDb(durable=True) as server:
-        yield server.new_database
+        yield Databases(server)
 
 
 def report(chain: list[dict[str, Any]], name: str, pages: int, providers: int) -> None:
@@ -178,14 +246,14 @@ def report(chain: list[dict[str, Any]], name: str, pages: int, providers: int) -
             spread([run["cpu_ms"][role] for run in chain]),
             f"{max(run['peaks'][role] for run in chain) / 1e6:.0f}",
         ]
-        for role in ROLES
+        for role in chain[0]["cpu_ms"]
     ]
     print("\n" + table(["role", "CPU ms a page", "peak memory, MB"], roles))
 
 
 def rows(chain: list[dict[str, Any]], peers: dict[str, list[dict[str, float]]], name: str) -> list[Row]:
     """The rows of the table."""
-    goals = {("curl", "MariaDB"): 0.4, ("Scrapy", "MariaDB"): 6, ("Scrapy", "SQLite"): 3}
+    goals = {("curl", "MariaDB"): 0.4, ("Scrapy", "MariaDB"): 6, ("Scrapy", "SQLite, all in one process"): 3}
     rates = [run["rate"] for run in chain]
     found = []
     for peer, shown in (("curl", CURL), ("Scrapy", SCRAPY)):
@@ -196,13 +264,16 @@ def rows(chain: list[dict[str, Any]], peers: dict[str, list[dict[str, float]]], 
     theirs = [run["cpu_ms"] for run in peers["Scrapy"]]
     goal = at_most(0.25) if name == "MariaDB" else None
     found.append(Row(f"CPU of all roles for a page, {name}", "ms", cpu, SCRAPY, theirs, goal))
-    for role in ROLES:
-        cpu = [run["cpu_ms"][role] for run in chain]
-        found.append(Row(f"CPU of the {SHOWN[role]} for a page, {name}", "ms", cpu))
-    if name == "MariaDB":
-        for role in ("botm", "bot"):
-            peaks = [run["peaks"][role] / 1e6 for run in chain]
-            found.append(Row(f"peak memory of the {SHOWN[role]}", "MB", peaks, goal=at_most(60), peak=True))
+    for role, shown in SHOWN.items():
+        if role in chain[0]["cpu_ms"]:
+            found.append(Row(f"CPU of the {shown} for a page, {name}", "ms", [run["cpu_ms"][role] for run in chain]))
+    if any(run["database_ms"] for run in chain):
+        found.append(Row(f"CPU of the database for a page, {name}", "ms", [run["database_ms"] for run in chain]))
+    for role in ROLES if name == "MariaDB" else ():
+        peaks = [run["peaks"][role] / 1e6 for run in chain]
+        most = MEMORY_MAX_MB.get(role)
+        goal = None if most is None else at_most(most)
+        found.append(Row(f"peak memory of the {SHOWN[role]}", "MB", peaks, goal=goal, peak=True))
     return found
 
 
