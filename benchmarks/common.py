@@ -13,8 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import reduce
+from hashlib import md5
+from operator import xor
 from pathlib import Path
 
 from lcc.storage.disk import Disk
@@ -141,6 +144,16 @@ def peer_python(folder: Path | None = None) -> Path:
         subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PEERS], check=True)
         stamp.write_text(" ".join(PEERS))
     return python
+
+
+def digest_of(bodies: Iterable[bytes]) -> int:
+    """The md5 of all of them, in whatever order: the exclusive or of the md5 of each."""
+    return reduce(xor, (int.from_bytes(md5(body, usedforsecurity=False).digest()) for body in bodies), 0)
+
+
+def digest_of_files(folder: Path) -> int:
+    """:func:`digest_of` what stands in the files of a folder."""
+    return digest_of(path.read_bytes() for path in folder.iterdir())
 
 
 def cpu_seconds_of_children() -> float:

@@ -2,12 +2,14 @@
 
 Starts an nginx of its own on loopback (temporary configuration and folder) with 20,000 files of 10 KiB, then several
 times in turn: the peers with 32 transfers at once (peers.py), and one process with 32 providers, each strictly one
-fetch at a time, all guards on, that writes each body to a file of its own and hashes it.
+fetch at a time, all guards on, that writes each body to a file of its own and hashes it.  Each is the first of its
+round in turn.  What they hashed and what stands in their files must be what nginx has.
 
     python benchmarks/fetch_speed.py [--files 20000] [--size 10240] [--runs 5] [--folder DIR] [--profile]
                                      [--peers curl,aiohttp,scrapy]
 
-Needs ``nginx`` and ``curl``.  Each run writes into a fresh folder; nothing is left behind.  ``--folder /dev/shm``
+Needs ``nginx`` and ``curl``.  Each run writes into a fresh folder, after everything before is on the disk; nothing is
+left behind.  ``--folder /dev/shm``
 leaves the disk out of it.
 """
 
@@ -15,12 +17,12 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import errno
 import hashlib
 import json
 import os
 import pstats
 import random
-import resource
 import socket
 import subprocess
 import sys
@@ -29,7 +31,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from common import scratch
+from common import digest_of, digest_of_files, peak_memory_bytes, scratch
 from peers import AIOHTTP, CURL, SCRAPY, run_aiohttp, run_curl, run_scrapy
 from rows import Row, add_options, at_least, give
 from zope.interface import implementer
@@ -60,9 +62,13 @@ class FileSink:
         self._hash = hashlib.md5(usedforsecurity=False)
 
     def write(self, data: bytes) -> None:
-        """As :class:`lcc.interfaces.IContentSink`."""
+        """As :class:`lcc.interfaces.IContentSink`.
+
+        :raises OSError: not all of it was written.
+        """
         self._hash.update(data)
-        os.write(self._file, data)
+        if os.write(self._file, data) != len(data):
+            raise OSError(errno.EIO, "written in part")
 
     def close(self) -> str:
         """The digest of what was written."""
@@ -86,6 +92,7 @@ def client(base: str, folder: str, files: int, profile: bool) -> None:
     fetcher = HttpFetcher(reactor, BotConfig())
     names = iter(range(files))
     failures: list[str] = []
+    digest = 0
 
     def provider(pid: int) -> Deferred[None]:
         done: Deferred[None] = Deferred()
@@ -99,7 +106,8 @@ def client(base: str, folder: str, files: int, profile: bool) -> None:
             order = FetchOrder(pid, f"{base}/{number % 100}/{number}.html", "text/html", True, False)
 
             def over(fetched: Fetched) -> None:
-                sink.close()
+                nonlocal digest
+                digest ^= int(sink.close(), 16)
                 step()
 
             def failed(reason: object) -> None:
@@ -125,8 +133,9 @@ def client(base: str, folder: str, files: int, profile: bool) -> None:
             figures = {
                 "wall": time.perf_counter() - begin,
                 "cpu": time.process_time() - cpu,
-                "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                "peak_mb": peak_memory_bytes(os.getpid()) / 1e6,
                 "failures": failures[:3],
+                "digest": digest,
             }
             print(json.dumps(figures))
             return fetcher.close()
@@ -140,13 +149,16 @@ def client(base: str, folder: str, files: int, profile: bool) -> None:
 
 
 @contextmanager
-def web_server(folder: Path, files: int, size: int) -> Iterator[str]:
-    """nginx with the files; gives its base URL."""
+def web_server(folder: Path, files: int, size: int) -> Iterator[tuple[str, int]]:
+    """nginx with the files; gives its base URL, and the md5 of all of them (:func:`common.digest_of`)."""
     noise = random.Random(1)
     for part in range(100):
         (folder / "www" / str(part)).mkdir(parents=True)
+    digest = 0
     for number in range(files):
-        (folder / "www" / str(number % 100) / f"{number}.html").write_bytes(noise.randbytes(size))
+        body = noise.randbytes(size)
+        digest ^= digest_of([body])
+        (folder / "www" / str(number % 100) / f"{number}.html").write_bytes(body)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -159,19 +171,25 @@ def web_server(folder: Path, files: int, size: int) -> Iterator[str]:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", digest
     finally:
         server.terminate()
         server.wait()
 
 
-def run_lcc(base: str, folder: Path, files: int, profile: bool) -> dict[str, float]:
+def run_lcc(base: str, folder: Path, files: int, profile: bool, digest: int) -> dict[str, float]:
     """The fetcher's wall and CPU seconds, without the start of Python."""
+    folder.mkdir()
     command = [sys.executable, __file__, "--client", base, str(folder), "--files", str(files)]
+    os.sync()
     done = subprocess.run(command + (["--profile"] if profile else []), check=True, stdout=subprocess.PIPE)
     figures = json.loads(done.stdout)
     if figures["failures"]:
         raise SystemExit(f"fetches failed: {figures['failures']}")
+    if (got := sum(1 for _ in folder.iterdir())) != files:
+        raise SystemExit(f"{got} files are stored of {files}")
+    if {figures["digest"], digest_of_files(folder)} != {digest}:
+        raise SystemExit("what the fetcher has hashed or stored is not what nginx has")
     found = {key: float(figures[key]) for key in ("wall", "cpu", "peak_mb")}
     return found | {"rate": files / found["wall"], "cpu_ms": 1000 * found["cpu"] / files}
 
@@ -191,32 +209,34 @@ def main() -> None:
         base, folder = options.client
         client(base, folder, options.files, options.profile)
         return
-    with scratch(options.folder) as root, web_server(root, options.files, options.size) as base:
+    with scratch(options.folder) as root, web_server(root, options.files, options.size) as (base, digest):
         if options.profile:
-            (root / "lcc").mkdir()
-            run_lcc(base, root / "lcc", options.files, True)
+            run_lcc(base, root / "lcc", options.files, True, digest)
             return
-        figures = in_turn(base, root, options)
+        figures = in_turn(base, digest, root, options)
     give(options, rows(figures, options))
 
 
-def in_turn(base: str, root: Path, options: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
-    """What each has done, in each run."""
+def in_turn(base: str, digest: int, root: Path, options: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
+    """What each has done, in each run; another one begins each time."""
     urls = [f"{base}/{number % 100}/{number}.html" for number in range(options.files)]
     peers = {"curl": run_curl, "aiohttp": run_aiohttp, "scrapy": run_scrapy}
     figures: dict[str, list[dict[str, float]]] = {name: [] for name in ("lcc", *options.peers.split(","))}
     # The first round warms caches and memory up.
     for number in range(options.runs + 1):
-        for name, found in figures.items():
+        for name in rotated(list(figures), number):
             folder = root / f"{name}-{number}"
             if name == "lcc":
-                folder.mkdir()
-                found.append(run_lcc(base, folder, options.files, False))
-                if (got := sum(1 for _ in folder.iterdir())) != options.files:
-                    raise SystemExit(f"{got} files are stored of {options.files}")
+                figures[name].append(run_lcc(base, folder, options.files, False, digest))
             else:
-                found.append(peers[name](folder, urls))
+                figures[name].append(peers[name](folder, urls, digest))
     return {name: found[1:] for name, found in figures.items()}
+
+
+def rotated(names: list[str], turn: int) -> list[str]:
+    """The same, another one first in each turn."""
+    first = turn % len(names)
+    return names[first:] + names[:first]
 
 
 def rows(figures: dict[str, list[dict[str, float]]], options: argparse.Namespace) -> list[Row]:

@@ -18,8 +18,8 @@ class ListSpider(scrapy.Spider):
     name = "list"
     urls: list[str] = []
     target = Path()
-    count = 0
-    begun = last = cpu = 0.0
+    count = digest = 0
+    begun = cpu = wall_seconds = cpu_seconds = 0.0
 
     async def start(self) -> Any:
         ListSpider.begun, ListSpider.cpu = time.perf_counter(), time.process_time()
@@ -30,12 +30,13 @@ class ListSpider(scrapy.Spider):
         number = ListSpider.count
         ListSpider.count += 1
         (self.target / f"{number:x}").write_bytes(response.body)
-        hashlib.md5(response.body, usedforsecurity=False).hexdigest()
-        ListSpider.last = time.perf_counter()
+        ListSpider.digest ^= int(hashlib.md5(response.body, usedforsecurity=False).hexdigest(), 16)
+        ListSpider.wall_seconds = time.perf_counter() - self.begun
+        ListSpider.cpu_seconds = time.process_time() - self.cpu
 
 
 def main() -> None:
-    """``scrapy_peer.py URL-FILE TARGET-FOLDER CONCURRENCY``; prints pages stored, wall seconds, CPU seconds."""
+    """``scrapy_peer.py URL-FILE TARGET-FOLDER CONCURRENCY``; prints pages stored, wall and CPU seconds, digest."""
     ListSpider.urls = Path(sys.argv[1]).read_text().split()
     ListSpider.target = Path(sys.argv[2])
     concurrency = int(sys.argv[3])
@@ -54,7 +55,7 @@ def main() -> None:
     )
     process.crawl(ListSpider)
     process.start()
-    print(ListSpider.count, ListSpider.last - ListSpider.begun, time.process_time() - ListSpider.cpu)
+    print(ListSpider.count, ListSpider.wall_seconds, ListSpider.cpu_seconds, ListSpider.digest)
 
 
 if __name__ == "__main__":
