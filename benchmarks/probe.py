@@ -1,16 +1,19 @@
 """Single pages, again and again, to see how long each takes from being told to being cached.  Not for use alone.
 
-``probe.py CONFIG UNS-PORT FIRST-PID PIDS EACH-SECONDS LOG [COUNT]``: the providers take turns.  With COUNT each page
-waits for the one before, and it ends after so many; without, one is told every EACH-SECONDS, until the process is
-terminated.  A line of the log for each: when it was told (seconds since 1970), milliseconds from the first byte to
-the UNS until ``set_accepted``, and from there until a reader of the database sees it cached, and 0; ``- -`` and the
-code, if it was rejected (-1: no answer).
+``probe.py CONFIG UNS-PORT FIRST-PID PIDS EACH-SECONDS LOG [COUNT [FIRST-PAGE]]``: the providers take turns.  With
+COUNT each page waits for the one before, and it ends after so many, of names from FIRST-PAGE on; without, one is told
+every EACH-SECONDS, until the process is terminated, and the names come again.  A line of the log for each: when it
+was told (seconds since 1970), milliseconds from the connect to the UNS until the provider has heard ``set_accepted``
+and has hung up, and from there until a reader of the database sees it cached, and 0; ``- -`` and the code, if it was
+rejected (-1: no answer).  A page that is accepted and never cached ends it with an error.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, TextIO
@@ -18,7 +21,7 @@ from typing import Any, TextIO
 import attrs
 from lcc_site import PASSWORD
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.task import LoopingCall, deferLater, react
 
 from lcc.config import load_config
@@ -30,7 +33,7 @@ from lcc.storage.providers import get_providers
 LOOK_SECONDS = 0.004
 LOOK_IDLE_SECONDS = 0.001
 NAMES = 2000
-"""A provider's pages; then the first again."""
+"""A provider's pages; then the first again, if there is no end."""
 PAGE_SECONDS_MAX = 600.0
 
 
@@ -38,7 +41,7 @@ PAGE_SECONDS_MAX = 600.0
 class Told:
     """A page that is on its way.
 
-    :ivar accepted: when; 0: not yet.
+    :ivar accepted: when the provider had heard it and had hung up; 0: not yet.
     :ivar before: the number of its last change.
     """
 
@@ -47,26 +50,31 @@ class Told:
     cached: Deferred[None] = attrs.Factory(Deferred)
 
 
-class Prober:
-    """Tells of pages and looks for them."""
+class NeverCached(Exception):
+    """A page was accepted, and is not cached after :data:`PAGE_SECONDS_MAX`."""
 
-    def __init__(self, config: Path, port: int, first: int, count: int, log: TextIO) -> None:
+
+class Prober:
+    """Tells of pages and looks for them.
+
+    :param pids: the providers.
+    :param pages: the numbers of each provider's pages, one after the other.
+    """
+
+    def __init__(self, config: Path, port: int, pids: range, pages: Iterator[int], log: TextIO) -> None:
         settings = load_config(config)
         self._database = BlockingDatabase(settings.database.url, settings.home, settings.database, random=Random())
         self._endpoint = uns_endpoint(reactor, f"127.0.0.1:{port}")
-        pids = range(first, first + count)
         providers = self._database.interact(lambda txn: get_providers(txn, pids))
         self._roots = [(pid, providers[pid].roots[0]) for pid in pids]
         self._told: dict[bytes, Told] = {}
         self._known: dict[bytes, int] = {}
-        self._number = 0
+        self._names = ((pid, f"{root}{page}.html") for page in pages for pid, root in self._roots)
         self._log = log
 
     async def one(self) -> None:
         """Tell of one page and wait until it is there."""
-        pid, root = self._roots[self._number % len(self._roots)]
-        url = f"{root}{self._number // len(self._roots) % NAMES}.html"
-        self._number += 1
+        pid, url = next(self._names)
         key = url_key(pid, url, "text/html")
         if key in self._told:
             return
@@ -90,7 +98,10 @@ class Prober:
         self._log.write(f"{wall:.3f} {1000 * (told.accepted - begun):.2f} {1000 * (now - told.accepted):.2f} 0\n")
 
     def look(self) -> None:
-        """See which of them are cached by now."""
+        """See which of them are cached by now.
+
+        :raises NeverCached: one is not, for too long.
+        """
         accepted = [key for key, told in self._told.items() if told.accepted]
         if not accepted:
             return
@@ -101,30 +112,50 @@ class Prober:
                 del self._told[bytes(key)]
                 self._known[bytes(key)] = change
                 told.cached.callback(None)
-            elif time.monotonic() - told.accepted > PAGE_SECONDS_MAX:
-                raise SystemExit("a page that was accepted is not cached")
+        late = time.monotonic() - PAGE_SECONDS_MAX
+        if any(0 < told.accepted < late for told in self._told.values()):
+            raise NeverCached
+
+
+async def tell_some(prober: Prober, each_seconds: float, count: int) -> None:
+    """So many pages, one after the other."""
+    for _ in range(count):
+        await deferLater(reactor, each_seconds)  # type: ignore[arg-type]
+        await prober.one()
+
+
+def tell_always(prober: Prober, each_seconds: float) -> Deferred[Any]:
+    """A page every so often, whatever becomes of the ones before."""
+
+    def tell() -> None:
+        Deferred.fromCoroutine(prober.one()).addErrback(lambda failure: failure.printTraceback())
+
+    return LoopingCall(tell).start(each_seconds)
 
 
 async def main(
-    _reactor: Any, config: str, port: str, first: str, pids: str, each: str, log: str, count: str = "0"
+    _reactor: Any,
+    config: str,
+    port: str,
+    first_pid: str,
+    pids: str,
+    each: str,
+    log: str,
+    count: str = "0",
+    first_page: str = "0",
 ) -> None:
     """Probe."""
+    some, providers = int(count), range(int(first_pid), int(first_pid) + int(pids))
+    pages = itertools.count(int(first_page)) if some else itertools.cycle(range(NAMES))
     with Path(log).open("a", buffering=1) as file:
-        prober = Prober(Path(config), int(port), int(first), int(pids), file)
-        looking = LoopingCall(prober.look)
-        failed = looking.start(LOOK_IDLE_SECONDS if int(count) else LOOK_SECONDS)
-        failed.addErrback(lambda failure: failure.printTraceback())
-        if int(count):
-            for _ in range(int(count)):
-                await deferLater(reactor, float(each))  # type: ignore[arg-type]
-                await prober.one()
-            looking.stop()
-            return
-
-        def tell() -> None:
-            Deferred.fromCoroutine(prober.one()).addErrback(lambda failure: failure.printTraceback())
-
-        await LoopingCall(tell).start(float(each))
+        prober = Prober(Path(config), int(port), providers, pages, file)
+        looking = LoopingCall(prober.look).start(LOOK_IDLE_SECONDS if some else LOOK_SECONDS)
+        if some:
+            telling = Deferred.fromCoroutine(tell_some(prober, float(each), some))
+        else:
+            telling = tell_always(prober, float(each))
+        # The first that ends, ends it: what looks ends only by an error.
+        await DeferredList([telling, looking], fireOnOneCallback=True, fireOnOneErrback=True, consumeErrors=True)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
 ``python benchmarks/queue_insert.py [--rows 200000] [--batch 2000] [--runs 5]``
 
-A private MariaDB that syncs each commit; in turn, each into an empty table: the storage inserts the rows in
-transactions of ``[qm] absorb_batch``, in the order of their keys within each; mariadbd loads all of them from a file
-in one transaction (the ceiling: nothing travels, nothing is parsed as SQL, one commit).  Last, for comparison, what
-an absorb of as many new URLs takes: sets, rules, lookups and counters included, by the real storage without wires.
+A private MariaDB that syncs each commit; in turn (another one first each time), each into an empty table: the storage
+inserts the rows in transactions of ``[qm] absorb_batch``, in the order of their keys within each; mariadbd loads all
+of them from a file, in the order of their keys, in one transaction (the ceiling: nothing travels, nothing is parsed
+as SQL, one commit).  Last, for comparison, into a database of its own, what an absorb of as many new URLs takes:
+sets, rules, lookups and counters included, by the real storage without wires.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from common import scratch
 from growth.simulation import done_at_once
@@ -53,22 +57,27 @@ def insert(database: InlineDatabase, rows: int, batch: int) -> float:
     return time.perf_counter() - begun
 
 
-def load(server: PrivateMariaDb, name: str) -> float:
-    """Seconds that LOAD DATA takes for what is in the queue; into an empty copy of its table."""
-    path = server.folder / "data" / "rows"
-    server.execute(f"SELECT * FROM {name}.qdb ORDER BY seq INTO OUTFILE '{path}'")
+def rows_file(server: PrivateMariaDb, work: Path, rows: int, batch: int) -> Path:
+    """The rows in a file of mariadbd, by their keys."""
+    path = server.folder / "data" / f"rows{rows}"
+    with fresh(server, work) as (database, name):
+        insert(database, rows, batch)
+        server.execute(f"SELECT * FROM {name}.qdb ORDER BY urlkey INTO OUTFILE '{path}'")
+    return path
+
+
+def load(server: PrivateMariaDb, name: str, path: Path) -> float:
+    """Seconds that LOAD DATA takes for the rows of the file, into an empty copy of the queue's table."""
     server.execute(f"CREATE TABLE {name}.peer LIKE {name}.qdb")
     begun = time.perf_counter()
     server.execute(f"LOAD DATA INFILE '{path}' INTO TABLE {name}.peer")
-    seconds = time.perf_counter() - begun
-    path.unlink()
-    server.execute(f"DROP TABLE {name}.peer")
-    return seconds
+    return time.perf_counter() - begun
 
 
 def absorb(database: InlineDatabase, rows: int, batch: int) -> float:
     """Seconds that it takes to absorb one set with as many new URLs."""
-    database.now(lambda txn: txn.execute("DELETE FROM qdb"))
+    columns = ("pid", "password", "timeofday", "timezone", "priority", "allow_private", "insecure", "removed")
+    database.now(lambda txn: txn.insert("pidb", columns, [(PID, "", "", "", 0, 1, 0, 0)]))
     settings = QmConfig()
     store = QueueStore(database, QueueRules.configured(settings, TimeSlots(24, 3600, "UTC")), settings)  # type: ignore[arg-type]
     done_at_once(store.claim(NOW))
@@ -90,18 +99,37 @@ def absorb(database: InlineDatabase, rows: int, batch: int) -> float:
     return seconds
 
 
-def run(server: PrivateMariaDb, work: Path, rows: int, batch: int) -> dict[str, float]:
-    """One turn of each: rows a second."""
+@contextmanager
+def fresh(server: PrivateMariaDb, work: Path) -> Iterator[tuple[InlineDatabase, str]]:
+    """A new database, and its name."""
     url = server.new_database()
-    name = url.partition("?")[0].rpartition("/")[2]
     database = InlineDatabase(work, Random(1), url)
     try:
-        columns = ("pid", "password", "timeofday", "timezone", "priority", "allow_private", "insecure", "removed")
-        database.now(lambda txn: txn.insert("pidb", columns, [(PID, "", "", "", 0, 1, 0, 0)]))
-        found = {"insert": rows / insert(database, rows, batch), "load": rows / load(server, name)}
-        return found | {"absorb": rows / absorb(database, rows, batch)}
+        yield database, url.partition("?")[0].rpartition("/")[2]
     finally:
         database.close()
+
+
+def run(server: PrivateMariaDb, work: Path, rows: int, batch: int, path: Path, turn: int) -> dict[str, float]:
+    """One turn of each: rows a second.
+
+    :param path: of :func:`rows_file`.
+    """
+    seconds = {}
+    with fresh(server, work) as (database, name):
+        ways: dict[str, tuple[str, Callable[[], float]]] = {
+            "insert": ("qdb", lambda: insert(database, rows, batch)),
+            "load": ("peer", lambda: load(server, name, path)),
+        }
+        for way in sorted(ways, reverse=turn % 2 == 1):
+            table, work_of = ways[way]
+            seconds[way] = work_of()
+            count = server.execute(f"SELECT COUNT(*) FROM {name}.{table}")[0][0]
+            if count != rows:
+                raise SystemExit(f"{way}: {count} rows are there of {rows}")
+    with fresh(server, work) as (database, _):
+        seconds["absorb"] = absorb(database, rows, batch)
+    return {way: rows / taken for way, taken in seconds.items()}
 
 
 def main() -> None:
@@ -111,14 +139,16 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=QmConfig().absorb_batch)
     add_options(parser)
     options = parser.parse_args()
-    runs = []
+    runs: list[dict[str, Any]] = []
     with (
         scratch() as folder,
         PrivateMariaDb(durable=True, log_mib=1024) as server,
     ):
-        run(server, folder, options.batch * 5, options.batch)  # warms up
-        for _ in range(options.runs):
-            runs.append(run(server, folder, options.rows, options.batch))
+        few = options.batch * 5  # warms up
+        run(server, folder, few, options.batch, rows_file(server, folder, few, options.batch), 0)
+        path = rows_file(server, folder, options.rows, options.batch)
+        for turn in range(options.runs):
+            runs.append(run(server, folder, options.rows, options.batch, path, turn))
             print(" ".join(f"{name} {rate:.0f}/s" for name, rate in runs[-1].items()), file=sys.stderr)
     note, loaded = f"{options.rows:,} rows, {options.batch} a transaction", [each["load"] for each in runs]
     give(
