@@ -9,7 +9,6 @@ import errno
 import math
 import re
 import secrets
-import sqlite3
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -166,13 +165,12 @@ class SqliteDialect(Dialect):
 
     _STEPS = 20_000
     """Of SQLite's machine, between looks at the clock: some milliseconds."""
-    _AGAIN = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
-    _LOST = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
-    # Also where the file of its shared memory, a sync, or cutting a file finds no room.
-    _FULL = frozenset(
-        {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_FSYNC}
-        | {sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMMAP}
-    )
+    # Numbers, which SQLite keeps for ever: naming them would load a driver that who has MariaDB does not need.
+    _AGAIN = frozenset({5, 6, 15})  # busy, locked, protocol
+    _LOST = frozenset({8, 10, 14})  # read-only, I/O error, cannot be opened
+    _INTERRUPTED = 9
+    # Full; no room to write, to open, size or map the file of its shared memory, to sync, or to cut a file.
+    _FULL = frozenset({13, 778, 4618, 4874, 5386, 1034, 1546})
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -200,13 +198,15 @@ class SqliteDialect(Dialect):
             connection.execute("ROLLBACK")
 
     def trouble(self, error: BaseException) -> Trouble | None:
+        import sqlite3
+
         if not isinstance(error, sqlite3.Error):
             return None
         number = getattr(error, "sqlite_errorcode", None) or 0
         primary = number & 0xFF
         if primary in self._AGAIN:
             return Trouble.AGAIN
-        if primary == sqlite3.SQLITE_INTERRUPT:
+        if primary == self._INTERRUPTED:
             return Trouble.SLOW
         if number in self._FULL:
             return Trouble.FULL

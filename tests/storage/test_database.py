@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -373,3 +374,17 @@ def test_urls_are_unquoted(tmp_path: Any) -> None:
     assert dialect.connect_arguments["servers"].addresses == (("h", 33),)
     sqlite = dialect_for("sqlite:x/y.db", tmp_path, DatabaseConfig())
     assert isinstance(sqlite, SqliteDialect) and sqlite.path == tmp_path / "x" / "y.db"
+
+
+def test_the_numbers_of_sqlite() -> None:
+    names = {
+        "_AGAIN": ("BUSY", "LOCKED", "PROTOCOL"),
+        "_LOST": ("READONLY", "IOERR", "CANTOPEN"),
+        "_FULL": (
+            *("FULL", "IOERR_WRITE", "IOERR_SHMOPEN", "IOERR_SHMSIZE", "IOERR_SHMMAP"),
+            *("IOERR_FSYNC", "IOERR_TRUNCATE"),
+        ),
+    }
+    for attribute, wanted in names.items():
+        assert getattr(SqliteDialect, attribute) == {getattr(sqlite3, f"SQLITE_{name}") for name in wanted}
+    assert sqlite3.SQLITE_INTERRUPT == SqliteDialect._INTERRUPTED

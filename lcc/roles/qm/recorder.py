@@ -37,7 +37,7 @@ _log = Logger()
 _ROBOT_ERROR = code("robot-error")
 _MANY = 8
 """Results that have come while a batch was recorded: more of them come soon."""
-GATHER_SECONDS = 0.02
+GATHER_SECONDS = 0.05
 
 
 class Reporter(Protocol):
