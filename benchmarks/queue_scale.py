@@ -1,12 +1,13 @@
 """What a fetched page costs the queue manager and the database, with a small queue and with a huge one.
 
-``python benchmarks/queue_scale.py [--runs 5] [--small 10x10000] [--large 100000x5000000] [--pages-small 8000]
+``python benchmarks/queue_scale.py [--runs 5] [--small 10x10000] [--large 100000x5000000] [--pages-small N]
 [--pages-large 60000] [--sqlite]``
 
 Two private MariaDBs, one for each size, are filled with that many providers and queued URLs.  Real ``twistd
 lcc-qm`` work on the one and on the other in turn; this process plays a BOT-M whose fetches end at once.  Counted is
-the CPU of the queue manager and of mariadbd from the thousandth result on, reading ahead and recording included.
-The small queue is soon empty: it is filled anew several times in a round.  The large one goes on where it was, so
+the CPU of the queue manager and of mariadbd from the thousandth result on (each process warms up with as many),
+reading ahead and recording included.  The small queue gives nearly all that it has, and is soon empty: it is filled
+anew several times in a round.  The large one goes on where it was, so
 that each page is of a provider that comes to its turn for the first time, as it would be for days; and it goes on
 for so many pages that hundreds of providers come and go, for they come in waves at first.  Background work that
 goes by the clock (the chores of a day) is noted as done beforehand.  ``--large 20000x1000000`` is quick to fill and
@@ -42,6 +43,8 @@ from lcc.testing.mariadb import PrivateMariaDb
 BIN = Path(sys.executable).parent
 CAPACITY = 64
 WARM_UP = 1000
+LEFT_OVER = 2 * CAPACITY
+"""Pages that stay in the queue: its end is not measured."""
 SMALL_TIMES = 5
 
 
@@ -141,13 +144,17 @@ class Site:
         print(f"{self.providers} providers, {self.urls} URLs: filled in {seconds:.0f} s", file=sys.stderr)
 
     async def round(self, pages: int, times: int) -> None:
-        """Have so many pages fetched, so many times."""
+        """Have so many pages fetched, so many times.
+
+        :param pages: that count; 0: all but the warm-up and what stays.
+        """
+        pages = pages or self.urls // self.providers * self.providers - WARM_UP - LEFT_OVER
         found = [await self._once(pages) for _ in range(times)]
         self.rounds.append({name: statistics.fmean(each[name] for each in found) for name in found[0]})
 
     async def _once(self, pages: int) -> dict[str, float]:
         """Start a queue manager, have so many pages fetched, and stop it."""
-        needed = WARM_UP + pages + 2 * CAPACITY
+        needed = WARM_UP + pages + LEFT_OVER
         if self._left < needed:
             self.add_database()
         if self._left < needed:
@@ -263,7 +270,7 @@ if __name__ == "__main__":
     add_options(parser)
     parser.add_argument("--small", default="10x10000")
     parser.add_argument("--large", default="100000x5000000")
-    parser.add_argument("--pages-small", type=int, default=8_000)
+    parser.add_argument("--pages-small", type=int, default=0, help="default: as many as it can give")
     parser.add_argument("--pages-large", type=int, default=60_000)
     parser.add_argument("--sqlite", action="store_true", help="SQLite instead of MariaDB")
     react(main, [parser.parse_args()])

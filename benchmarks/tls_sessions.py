@@ -2,7 +2,8 @@
 
 The ports of the LCC stand in a process of their own, whose CPU is told apart.  Connections are made one after the
 other: by Python's own TLS (a content user), and by the robot's TLS over Twisted (:mod:`lcc.fetchers.tls`).  Each says
-nothing, hears one line and closes.  The ways take turns; medians of the rounds.
+nothing, hears one line and closes; whether its session was resumed is looked at.  The ways take turns; medians of the
+rounds.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def blocking(port: int, tls: ssl.SSLContext | None, count: int, resume: bool) ->
 
 
 async def robot(reactor: Any, port: int, folder: Path, count: int, resume: bool) -> None:
-    """So many connections of the robot."""
+    """So many connections of the robot; the first has nothing to resume."""
+    from OpenSSL import SSL
     from twisted.internet.defer import Deferred
     from twisted.internet.endpoints import TCP4ClientEndpoint, connectProtocol, wrapClientTLS
     from twisted.internet.protocol import Protocol
@@ -101,8 +103,9 @@ async def robot(reactor: Any, port: int, folder: Path, count: int, resume: bool)
         def connectionLost(self, reason: Any = None) -> None:
             self.lost.callback(None)
 
+    library: Any = SSL._lib  # pyOpenSSL does not offer openly whether a session was resumed
     tls = TlsClient(str(folder / "ca.pem"))
-    for _ in range(count):
+    for number in range(count):
         endpoint = TCP4ClientEndpoint(reactor, HOST, port)
         protocol = Listener()
         creator = tls.creator("site", HOST, True, False)
@@ -110,6 +113,7 @@ async def robot(reactor: Any, port: int, folder: Path, count: int, resume: bool)
         await protocol.heard
         transport: Any = protocol.transport
         tls.verify(transport, HOST, True, False)
+        assert bool(library.SSL_session_reused(transport.getHandle()._ssl)) == (resume and number > 0)
         if resume:
             tls.remember("site", transport)
         transport.loseConnection()

@@ -105,6 +105,7 @@ POINTS = (
 
 _PAGES = "pages, queue to cache"
 _PAGE_CPU = "CPU for a page, queue to cache"
+_PAGE_CPU_ALL = "CPU for a page with the database, queue to cache"
 _BOTH = "CPU for a page, huge queue against small"
 
 
@@ -122,6 +123,7 @@ def _chain(points: str, x: str, xlog: bool) -> tuple[Panel, Panel]:
         "pages / CPU s",
         (
             Line("LCC, all roles", points, _PAGE_CPU, scale=_per_cpu_second),
+            Line("LCC and MariaDB", points, _PAGE_CPU_ALL, scale=_per_cpu_second),
             Line("Scrapy, as polite", points, _PAGE_CPU, theirs=True, scale=_per_cpu_second, dashed=True),
         ),
         xlog=xlog,
