@@ -28,8 +28,9 @@ import attrs
 from common import scratch, table
 from suite.versions import commit, machine
 
-from growth.model import Assumptions, Costs, needs
-from growth.simulation import Simulation, fill, folder_bytes
+from growth.figures import Assumptions, Costs
+from growth.model import needs
+from growth.simulation import Simulation, fill, folder_bytes, server_counts
 from growth.world import HOURS, ChangeClass, World, changes_per_day
 from lcc.config import QmConfig
 from lcc.testing.inline_database import InlineDatabase
@@ -73,12 +74,16 @@ def simulate(work: Path, sqlite: bool, world: World, per_hour: float, hours: int
         fill(opened, world, None if sqlite else folder)
         filled = folder_bytes(folder) - empty
         print(f"{urls:,} URLs: filled in {time.monotonic() - begun:.0f} s", file=sys.stderr)
+        counted = server_counts(opened)
         simulation = Simulation(opened, world, math.ceil(CAPACITY * per_hour), QmConfig(), daemon)
         middle = hours // 2
         for number in range(hours):
             hour = simulation.hour(fetching=not middle <= number < middle + BREAK_HOURS)
             if number % max(1, hours // 24) == 0:
                 print(f"hour {number}: {hour}", file=sys.stderr)
+        told = sum(hour.told for hour in simulation.hours)
+        per_page = {name: (count - counted[name]) / told for name, count in server_counts(opened).items()}
+        after = folder_bytes(folder) - empty
     resident = next(
         int(line.split()[1]) / 1000
         for line in Path("/proc/self/status").read_text().splitlines()
@@ -88,6 +93,8 @@ def simulate(work: Path, sqlite: bool, world: World, per_hour: float, hours: int
         "urls": urls,
         "providers": world.providers,
         "row_bytes": filled / urls,
+        "row_bytes_after": after / urls,
+        "per_page": per_page,
         "per_hour": per_hour,
         "middle": middle,
         "hours": [attrs.asdict(each) for each in simulation.hours],
@@ -130,12 +137,17 @@ def report(found: list[dict[str, Any]], model: str, measured: str) -> str:
         parts.append(table(heads, lines))
         for each in found:
             told = sum(hour["told"] for hour in each["hours"])
+            sets = sum(hour["sets"] for hour in each["hours"])
             most = max(hour["queued"] for hour in each["hours"])
             parts.append(
                 f"{each['urls']:,} URLs of {each['providers']:,} providers, {len(each['hours'])} hours, {told:,}"
-                f" changes: the database takes {each['row_bytes']:.0f} bytes for a cached page; at most {most:,} are"
-                f" queued; {each['resident_mb']:.0f} MB."
+                f" changes in {sets:,} sets, {told / sets:.1f} in each. For a cached page the database takes"
+                f" {each['row_bytes']:.0f} bytes after it was filled, {each['row_bytes_after']:.0f} after the last"
+                f" hour. At most {most:,} are queued; {each['resident_mb']:.0f} MB."
             )
+            if each["per_page"]:
+                counts = ", ".join(f"{name} {count:.2g}" for name, count in each["per_page"].items())
+                parts.append(f"For each changed page of these: {counts}.")
         seen, reckoned = drained_after(found[-1])
         parts.append(
             f"The backlog of {BREAK_HOURS} hours without robots was gone after {seen} hours; reckoned are"
@@ -163,7 +175,7 @@ def modelled(words: list[str]) -> str:
         raise SystemExit(f"no such figure: {', '.join(sorted(strange))}")
     assumptions = Assumptions(**{name: value for name, value in values.items() if name in known[Assumptions]})
     costs = Costs(**{name: value for name, value in values.items() if name in known[Costs]})
-    return table(["what", "needed", "how"], [need.cells() for need in needs(assumptions, costs)])
+    return table(["of", "what", "needed", "how"], [need.cells() for need in needs(assumptions, costs)])
 
 
 def main() -> None:

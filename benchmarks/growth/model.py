@@ -6,73 +6,146 @@ import math
 
 import attrs
 
-from growth.world import changes_per_day
+from growth.figures import Assumptions, Costs
 
 DAY = 86400.0
+"""Seconds."""
 
 
 @attrs.frozen
-class Assumptions:
-    """Of the web that is cached, and of the machines; a reader has other ones.
+class Rates:
+    """What happens in a second of the busiest hour.
 
-    :ivar urls: pages in the cache.
-    :ivar changes_per_day: of a page, on average; each is told once and fetched once.
-    :ivar full_set_days: each provider names all its pages once in so many days; most of them are unchanged then.
-    :ivar page_bytes: of a content, as it is kept.
-    :ivar wire_bytes: of a fetch, as it travels from the web server.
-    :ivar notice_bytes: of an element of a set, as it travels.
-    :ivar reads_per_page: how often a content user takes each version of a page.
-    :ivar peak: the busiest hour, as a multiple of the mean.
-    :ivar busy: of a core, that is planned for at the peak.
-    :ivar cores: of a machine.
-    :ivar disk_bytes: of a machine with content.
-    :ivar database_bytes: that one database server is to hold.
-    :ivar fetch_seconds: of a fetch over the internet, on average.
-    :ivar robot_fetches: at once, in one robot.
+    :ivar pages: that have changed: told of, fetched, recorded.
+    :ivar unchanged: elements of full sets that tell nothing new.
+    :ivar sessions: of providers.
+    :ivar connections: with TLS that robots make.
+    :ivar by_url, packed: contents that users take, one by one and in packages.
     """
 
-    urls: float = 10e9
-    changes_per_day: float = changes_per_day()
-    full_set_days: float = 90.0
-    page_bytes: float = 30e3
-    wire_bytes: float = 12e3
-    notice_bytes: float = 120.0
-    reads_per_page: float = 1.0
-    peak: float = 2.0
-    busy: float = 0.5
-    cores: int = 16
-    disk_bytes: float = 60e12
-    database_bytes: float = 1e12
-    fetch_seconds: float = 0.5
-    robot_fetches: int = 200
+    pages: float
+    unchanged: float
+    sessions: float
+    connections: float
+    by_url: float
+    packed: float
+
+    @classmethod
+    def of(cls, a: Assumptions) -> Rates:
+        """From the assumptions."""
+        pages = a.urls * a.changes_per_day / DAY * a.peak
+        unchanged = a.urls / a.full_set_days / DAY * a.peak
+        reads = pages * a.reads_per_page
+        return cls(
+            pages=pages,
+            unchanged=unchanged,
+            sessions=pages / a.pages_per_set + unchanged / a.provider_urls,
+            connections=pages * a.https_part / a.pages_per_connection,
+            by_url=reads * a.reads_by_url,
+            packed=reads * (1 - a.reads_by_url),
+        )
+
+    @property
+    def elements(self) -> float:
+        """Of sets."""
+        return self.pages + self.unchanged
 
 
 @attrs.frozen
-class Costs:
-    """What was measured, on the machine of doc/performance.md.
+class Cores:
+    """Of each role, over the whole site, in the busiest hour; busy to the part that is planned for."""
 
-    :ivar uns_us: CPU of the UNS for an element.
-    :ivar qm_unchanged_us: CPU of the QM for an element that tells nothing new.
-    :ivar database_unchanged_us: of the database, for the same.
-    :ivar qm_us: CPU of the QM for a page, from the notification to the record; ``database_us``: of the database.
-    :ivar botm_us, bot_us: CPU of the BOT-M and of the robot for a page.
-    :ivar row_bytes: of the database for a cached page, with its indexes.
+    uns: float
+    qm: float
+    database: float
+    botm: float
+    central: float
+    bot: float
+    cu: float
+
+    @classmethod
+    def of(cls, r: Rates, a: Assumptions, c: Costs) -> Cores:
+        """Events a second x µs of CPU / 1,000,000 are cores."""
+        session_uns_us = c.session_uns_us + c.session_tls_us
+        reads = r.by_url + r.packed
+        micros = cls(
+            uns=r.sessions * session_uns_us + r.elements * c.uns_us,
+            qm=r.sessions * c.session_qm_us + r.pages * c.qm_us + r.unchanged * c.qm_unchanged_us,
+            database=r.sessions * c.session_database_us
+            + r.pages * c.database_us
+            + r.unchanged * c.database_unchanged_us
+            + reads * c.database_row_us,
+            botm=r.pages * c.botm_us + r.by_url * c.botm_by_url_us + r.packed * c.botm_packed_us,
+            central=r.pages * c.central_us,
+            bot=r.pages * (c.bot_us + c.decode_us) + r.connections * c.tls_us,
+            cu=r.by_url * (c.cu_by_url_us + c.cu_row_us) + r.packed * c.cu_packed_us,
+        )
+        return cls(*(each / 1e6 / a.busy for each in attrs.astuple(micros)))
+
+
+@attrs.frozen
+class Site:
+    """Processes and machines.  All sub-LCCs are alike; a machine with content belongs to one of them.
+
+    :ivar sub_lccs: each has a QM and a database, on one machine.
+    :ivar content_machines: each with a BOT-M, robots and content.
+    :ivar robots, uns, cu, central: processes.
+    :ivar front_machines: with UNSes and ``lcc-cu``.
     """
 
-    uns_us: float = 15.0
-    qm_unchanged_us: float = 20.0
-    database_unchanged_us: float = 10.0
-    qm_us: float = 200.0
-    database_us: float = 250.0
-    botm_us: float = 75.0
-    bot_us: float = 230.0
-    row_bytes: float = 900.0
+    sub_lccs: int
+    content_machines: int
+    robots: int
+    uns: int
+    cu: int
+    central: int
+    front_machines: int
+
+    @classmethod
+    def of(cls, r: Rates, cores: Cores, a: Assumptions, c: Costs) -> Site:
+        """A process has one core; what is of one sub-LCC or one machine is rounded up for each."""
+        subs = max(
+            _up(cores.qm),
+            _up((cores.qm + cores.database) / a.cores),
+            _up(a.urls * c.row_bytes / (a.database_bytes * a.fill)),
+        )
+        each = max(
+            _up(a.urls * a.page_bytes / subs / (a.disk_bytes * a.fill)),
+            _up(cores.botm / subs),
+            _up((cores.botm + cores.bot) / subs / a.cores),
+        )
+        machines = subs * each
+        robots = machines * max(
+            _up(cores.bot / machines), _up(r.pages * a.fetch_seconds / machines / a.robot_fetches)
+        )
+        uns, cu = subs * _up(cores.uns / subs), subs * _up(cores.cu / subs)
+        return cls(
+            sub_lccs=subs,
+            content_machines=machines,
+            robots=robots,
+            uns=uns,
+            cu=cu,
+            central=subs * _up(cores.central / subs) if each > 1 else 0,
+            # Those with little to do share cores.
+            front_machines=_up((cores.uns + cores.cu) / a.cores),
+        )
+
+    @property
+    def machines(self) -> int:
+        """Of all kinds."""
+        return self.sub_lccs + self.content_machines + self.front_machines
+
+
+def _up(value: float) -> int:
+    """At least one."""
+    return max(1, math.ceil(value))
 
 
 @attrs.frozen
 class Need:
-    """One line: what, how much, and by which formula."""
+    """One line: of what part of the site, what, how much, and by which formula."""
 
+    part: str
     what: str
     amount: float
     unit: str
@@ -80,7 +153,7 @@ class Need:
 
     def cells(self) -> list[str]:
         """For a table."""
-        return [self.what, f"{_rounded(self.amount)} {self.unit}".strip(), f"`{self.formula}`"]
+        return [self.part, self.what, f"{_rounded(self.amount)} {self.unit}".strip(), f"`{self.formula}`"]
 
 
 def _rounded(value: float) -> str:
@@ -91,51 +164,120 @@ def _rounded(value: float) -> str:
 
 def needs(a: Assumptions, c: Costs) -> list[Need]:
     """Everything, in the order in which it is reckoned."""
-    changes = a.urls * a.changes_per_day / DAY
-    unchanged = a.urls / a.full_set_days / DAY
-    pages = changes * a.peak
-    elements = (changes + unchanged) * a.peak
-    uns = elements * c.uns_us / 1e6 / a.busy
-    qm = (pages * c.qm_us + unchanged * a.peak * c.qm_unchanged_us) / 1e6
-    database = (pages * c.database_us + unchanged * a.peak * c.database_unchanged_us) / 1e6
-    botm = pages * c.botm_us / 1e6 / a.busy
-    bot = pages * c.bot_us / 1e6 / a.busy
-    rows = a.urls * c.row_bytes
-    content = a.urls * a.page_bytes
-    lccs = max(math.ceil(qm / a.busy), math.ceil(rows / a.database_bytes))
-    machines = max(math.ceil(content / a.disk_bytes), math.ceil((botm + bot) / a.cores))
-    flights = pages * a.fetch_seconds
-    robots = max(math.ceil(bot), math.ceil(flights / a.robot_fetches))
+    rates = Rates.of(a)
+    cores = Cores.of(rates, a, c)
+    site = Site.of(rates, cores, a, c)
+    lines = [
+        ("busiest hour", _events(rates, a)),
+        ("CPU", _cores(cores)),
+        ("disk", _disk(a, c)),
+        ("site", _machines(site)),
+        ("sub-LCC", _sub_lcc(rates, site, a, c)),
+        ("content machine", _content_machine(rates, site, a)),
+        ("network", _network(rates, a)),
+    ]
+    return [Need(part, *line) for part, some in lines for line in some]
+
+
+Line = tuple[str, float, str, str]
+"""A need without its part."""
+
+
+def _events(r: Rates, a: Assumptions) -> list[Line]:
+    each = "a second"
     return [
-        Need("changed pages, mean", changes, "a second", "urls x changes_per_day / 86400"),
-        Need("changed pages, busiest hour", pages, "a second", "mean x peak"),
-        Need("elements of sets, busiest hour", elements, "a second", "(mean + urls / full_set_days / 86400) x peak"),
-        Need("UNS", uns, "cores", "elements x uns_us / busy"),
-        Need("QM, all together", qm / a.busy, "cores", "(pages x qm_us + unchanged x qm_unchanged_us) / busy"),
-        Need("database, all together", database / a.busy, "cores", "(pages x database_us + unchanged x …) / busy"),
-        Need("database on disk, all together", rows / 1e12, "TB", "urls x row_bytes"),
-        Need("LCCs, each with a QM and a database", lccs, "", "max(QM cores, database bytes / database_bytes)"),
-        Need("pages of one LCC, busiest hour", pages / lccs, "a second", "pages / LCCs"),
-        Need("URLs of one LCC", a.urls / lccs / 1e6, "million", "urls / LCCs"),
-        Need("BOT-M", botm, "cores", "pages x botm_us / busy"),
-        Need("robots", bot, "cores", "pages x bot_us / busy"),
-        Need("fetches at once", flights, "", "pages x fetch_seconds"),
-        Need("robots, processes", robots, "", "max(robots' cores, fetches at once / robot_fetches)"),
-        Need("content on disk", content / 1e12, "TB", "urls x page_bytes"),
-        Need(
-            "machines with BOT-M, robots and content",
-            machines,
+        ("changed pages", r.pages, each, "urls x changes_per_day / 86400 x peak"),
+        ("unchanged elements of full sets", r.unchanged, each, "urls / full_set_days / 86400 x peak"),
+        ("sessions", r.sessions, each, "pages / pages_per_set + unchanged / provider_urls"),
+        ("fetches at once", r.pages * a.fetch_seconds, "", "pages x fetch_seconds"),
+        ("new TLS connections of robots", r.connections, each, "pages x https_part / pages_per_connection"),
+        ("contents read", r.by_url + r.packed, each, "pages x reads_per_page"),
+    ]
+
+
+def _cores(cores: Cores) -> list[Line]:
+    return [
+        (
+            "UNSes",
+            cores.uns,
+            "cores",
+            "sessions x (session_uns_us + session_tls_us) + (pages + unchanged) x uns_us",
+        ),
+        ("QMs", cores.qm, "cores", "sessions x session_qm_us + pages x qm_us + unchanged x qm_unchanged_us"),
+        ("databases", cores.database, "cores", "likewise + contents read x database_row_us"),
+        ("BOT-Ms", cores.botm, "cores", "pages x botm_us + by URL x botm_by_url_us + packed x botm_packed_us"),
+        ("robots", cores.bot, "cores", "pages x (bot_us + decode_us) + connections x tls_us"),
+        ("lcc-cu", cores.cu, "cores", "by URL x (cu_by_url_us + cu_row_us) + packed x cu_packed_us"),
+    ]
+
+
+def _disk(a: Assumptions, c: Costs) -> list[Line]:
+    return [
+        ("databases", a.urls * c.row_bytes / 1e12, "TB", "urls x row_bytes"),
+        ("content", a.urls * a.page_bytes / 1e12, "TB", "urls x page_bytes"),
+    ]
+
+
+def _machines(site: Site) -> list[Line]:
+    return [
+        (
+            "sub-LCCs: machines with a QM and a database",
+            site.sub_lccs,
             "",
-            "max(content / disk_bytes, (BOT-M + robots) / cores)",
+            "max(QM cores, (QM + database cores) / cores, database TB / (database_bytes x fill))",
         ),
-        Need("content files of a machine", a.urls / machines / 1e6, "million", "urls / machines"),
-        Need("files made (and removed) by a machine", pages / machines, "a second", "pages / machines"),
-        Need("network, from the web", pages * a.wire_bytes * 8 / 1e9, "Gbit/s", "pages x wire_bytes x 8"),
-        Need("network, notifications", elements * a.notice_bytes * 8 / 1e6, "Mbit/s", "elements x notice_bytes x 8"),
-        Need(
-            "network, to content users",
-            pages * a.reads_per_page * a.page_bytes * 8 / 1e9,
-            "Gbit/s",
-            "pages x reads_per_page x page_bytes x 8",
+        (
+            "machines with content, each with a BOT-M and robots",
+            site.content_machines,
+            "",
+            "for each sub-LCC: max(content TB / (disk_bytes x fill), BOT-M cores, (BOT-M + robot cores) / cores)",
         ),
+        ("machines for UNSes and lcc-cu", site.front_machines, "", "(UNS + lcc-cu cores) / cores"),
+        ("machines", site.machines, "", "sum of these"),
+        (
+            "robots",
+            site.robots,
+            "processes",
+            "for each machine with content: max(robot cores, fetches at once / robot_fetches)",
+        ),
+        ("UNSes", site.uns, "processes", "for each sub-LCC: UNS cores"),
+        ("lcc-cu", site.cu, "processes", "for each sub-LCC: lcc-cu cores"),
+        ("central BOT-Ms", site.central, "processes", "for each sub-LCC with several machines: pages x central_us"),
+    ]
+
+
+def _sub_lcc(r: Rates, site: Site, a: Assumptions, c: Costs) -> list[Line]:
+    pages = r.pages / site.sub_lccs
+    each = "a second"
+    return [
+        ("URLs", a.urls / site.sub_lccs / 1e6, "million", "urls / sub-LCCs"),
+        ("changed pages", pages, each, "pages / sub-LCCs"),
+        ("rows read", pages * c.row_reads, each, "pages / sub-LCCs x row_reads"),
+        ("rows written", pages * c.row_writes, each, "pages / sub-LCCs x row_writes"),
+        ("database pages read from disk", pages * c.page_reads, each, "pages / sub-LCCs x page_reads"),
+        ("database pages written to disk", pages * c.page_writes, each, "pages / sub-LCCs x page_writes"),
+        (
+            "syncs for sessions, if none is shared",
+            r.sessions / site.sub_lccs * c.session_syncs,
+            each,
+            "sessions / sub-LCCs x session_syncs",
+        ),
+    ]
+
+
+def _content_machine(r: Rates, site: Site, a: Assumptions) -> list[Line]:
+    machines = site.content_machines
+    return [
+        ("content", a.urls * a.page_bytes / machines / 1e12, "TB", "urls x page_bytes / machines"),
+        ("content files", a.urls / machines / 1e6, "million", "urls / machines"),
+        ("files made, and as many removed", r.pages / machines, "a second", "pages / machines"),
+    ]
+
+
+def _network(r: Rates, a: Assumptions) -> list[Line]:
+    to_users = (r.by_url + r.packed) * a.page_bytes * 8 / 1e9
+    return [
+        ("from the web", r.pages * a.wire_bytes * 8 / 1e9, "Gbit/s", "pages x wire_bytes x 8"),
+        ("notifications", r.elements * a.notice_bytes * 8 / 1e6, "Mbit/s", "(pages + unchanged) x notice_bytes x 8"),
+        ("to content users", to_users, "Gbit/s", "contents read x page_bytes x 8"),
     ]

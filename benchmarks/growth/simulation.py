@@ -123,9 +123,13 @@ class Cost:
 
 @attrs.frozen
 class Hour:
-    """What happened in an hour of the world."""
+    """What happened in an hour of the world.
+
+    :ivar told: pages, in so many ``sets``.
+    """
 
     told: int
+    sets: int
     fetched: int
     queued: int
 
@@ -164,13 +168,14 @@ class Simulation:
         """
         number = len(self.hours)
         now = BEGIN + number * HOUR
+        sets = self._number
         told = self._told(number, now)
         fetched = self._fetch(self._capacity if fetching else 0, now)
         self._delete(now + HOUR)
         before = self.hours[-1].queued if self.hours else 0
         queued = int(done_at_once(self._store.queue_size()))
         assert before + told >= fetched + queued, "rows from nowhere"
-        self.hours.append(Hour(told, fetched, queued))
+        self.hours.append(Hour(told, self._number - sets, fetched, queued))
         return self.hours[-1]
 
     def _told(self, number: int, now: int) -> int:
@@ -314,9 +319,29 @@ def done_at_once(deferred: Deferred[Any]) -> Any:
     return found[0]
 
 
+COUNTED = {
+    "rows read": ("Handler_read_first", "Handler_read_key", "Handler_read_next", "Handler_read_prev"),
+    "inserted": ("Handler_write",),
+    "updated": ("Handler_update",),
+    "deleted": ("Handler_delete",),
+    "database pages read from disk": ("Innodb_pages_read",),
+    "written": ("Innodb_pages_written",),
+    "syncs": ("Innodb_data_fsyncs",),
+}
+"""What is counted of a server: the sum of these variables."""
+
+
+def server_counts(database: InlineDatabase) -> dict[str, int]:
+    """What the server has counted since it began; nothing on SQLite."""
+    if database.dialect.name == "sqlite":
+        return {}
+    found = dict(database.now(lambda txn: txn.query("SHOW GLOBAL STATUS")))
+    return {name: sum(int(found[each]) for each in variables) for name, variables in COUNTED.items()}
+
+
 def folder_bytes(folder: Path) -> int:
-    """On disk, with holes left out."""
-    return sum(path.stat().st_blocks * 512 for path in _files(folder))
+    """On disk, with holes left out, and without the server's redo log, which has a size of its own."""
+    return sum(path.stat().st_blocks * 512 for path in _files(folder) if not path.name.startswith("ib_logfile"))
 
 
 def _files(folder: Path) -> Iterator[Path]:
