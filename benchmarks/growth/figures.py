@@ -14,7 +14,9 @@ class Assumptions:
     :ivar urls: pages in the cache.
     :ivar provider_urls: of them, of one provider, on average.
     :ivar changes_per_day: of a page, on average; each is told once and fetched once.
-    :ivar pages_per_set: changed pages that a provider tells of in one session; full sets are not among these.
+    :ivar pages_per_set: changed pages that a provider tells of at once; full sets are not among these.
+    :ivar kept_part: of the sets, 0 to 1, that come over a connection that stays open; each other one has a session of
+        its own.
     :ivar full_set_days: each provider names all its pages once in so many days; most of them are unchanged then.
     :ivar page_bytes: of a content, as it is kept.
     :ivar wire_bytes: of a fetch, as it travels from the web server.
@@ -37,6 +39,7 @@ class Assumptions:
     provider_urls: float = 1000.0
     changes_per_day: float = changes_per_day()
     pages_per_set: float = 3.4
+    kept_part: float = 0.0
     full_set_days: float = 90.0
     page_bytes: float = 30e3
     wire_bytes: float = 12e3
@@ -62,7 +65,9 @@ class Costs:
     :ivar session_uns_us: of the UNS for a session: connect, log in, one small set, leave; ``session_qm_us``: of the
         QM, ``session_database_us``: of the database, for the same.
     :ivar session_tls_us: of the UNS, on top, because the session comes over TLS.
-    :ivar session_syncs: of the database's disk for a session, when none is shared.
+    :ivar set_uns_us, set_qm_us, set_database_us: for a small set over a connection that is open already.
+    :ivar session_syncs: of the database's disk for a session with a set, when none is shared; ``set_syncs``: for a
+        set over an open connection.
     :ivar uns_us: of the UNS for an element.
     :ivar qm_us: of the QM for a changed page, from the notification to the record; ``database_us``: of the database.
     :ivar qm_unchanged_us, database_unchanged_us: of both for an element that tells nothing new.
@@ -84,7 +89,11 @@ class Costs:
     session_qm_us: float = 1200.0
     session_database_us: float = 1300.0
     session_tls_us: float = 800.0
+    set_uns_us: float = 420.0
+    set_qm_us: float = 500.0
+    set_database_us: float = 290.0
     session_syncs: float = 2.0
+    set_syncs: float = 1.0
     uns_us: float = 15.0
     qm_us: float = 200.0
     database_us: float = 250.0

@@ -18,7 +18,7 @@ class Rates:
 
     :ivar pages: that have changed: told of, fetched, recorded.
     :ivar unchanged: elements of full sets that tell nothing new.
-    :ivar sessions: of providers.
+    :ivar sessions: sets that come in a session of their own; ``kept``: over a connection that stays open.
     :ivar connections: with TLS that robots make.
     :ivar by_url, packed: contents that users take, one by one and in packages.
     """
@@ -26,6 +26,7 @@ class Rates:
     pages: float
     unchanged: float
     sessions: float
+    kept: float
     connections: float
     by_url: float
     packed: float
@@ -35,11 +36,13 @@ class Rates:
         """From the assumptions."""
         pages = a.urls * a.changes_per_day / DAY * a.peak
         unchanged = a.urls / a.full_set_days / DAY * a.peak
+        sets = pages / a.pages_per_set + unchanged / a.provider_urls
         reads = pages * a.reads_per_page
         return cls(
             pages=pages,
             unchanged=unchanged,
-            sessions=pages / a.pages_per_set + unchanged / a.provider_urls,
+            sessions=sets * (1 - a.kept_part),
+            kept=sets * a.kept_part,
             connections=pages * a.https_part / a.pages_per_connection,
             by_url=reads * a.reads_by_url,
             packed=reads * (1 - a.reads_by_url),
@@ -69,9 +72,13 @@ class Cores:
         session_uns_us = c.session_uns_us + c.session_tls_us
         reads = r.by_url + r.packed
         micros = cls(
-            uns=r.sessions * session_uns_us + r.elements * c.uns_us,
-            qm=r.sessions * c.session_qm_us + r.pages * c.qm_us + r.unchanged * c.qm_unchanged_us,
+            uns=r.sessions * session_uns_us + r.kept * c.set_uns_us + r.elements * c.uns_us,
+            qm=r.sessions * c.session_qm_us
+            + r.kept * c.set_qm_us
+            + r.pages * c.qm_us
+            + r.unchanged * c.qm_unchanged_us,
             database=r.sessions * c.session_database_us
+            + r.kept * c.set_database_us
             + r.pages * c.database_us
             + r.unchanged * c.database_unchanged_us
             + reads * c.database_row_us,
@@ -188,7 +195,13 @@ def _events(r: Rates, a: Assumptions) -> list[Line]:
     return [
         ("changed pages", r.pages, each, "urls x changes_per_day / 86400 x peak"),
         ("unchanged elements of full sets", r.unchanged, each, "urls / full_set_days / 86400 x peak"),
-        ("sessions", r.sessions, each, "pages / pages_per_set + unchanged / provider_urls"),
+        (
+            "sets, each in a session of its own",
+            r.sessions,
+            each,
+            "(pages / pages_per_set + unchanged / provider_urls) x (1 - kept_part)",
+        ),
+        ("sets over open connections", r.kept, each, "the same x kept_part"),
         ("fetches at once", r.pages * a.fetch_seconds, "", "pages x fetch_seconds"),
         ("new TLS connections of robots", r.connections, each, "pages x https_part / pages_per_connection"),
         ("contents read", r.by_url + r.packed, each, "pages x reads_per_page"),
@@ -201,9 +214,14 @@ def _cores(cores: Cores) -> list[Line]:
             "UNSes",
             cores.uns,
             "cores",
-            "sessions x (session_uns_us + session_tls_us) + (pages + unchanged) x uns_us",
+            "sessions x (session_uns_us + session_tls_us) + kept x set_uns_us + (pages + unchanged) x uns_us",
         ),
-        ("QMs", cores.qm, "cores", "sessions x session_qm_us + pages x qm_us + unchanged x qm_unchanged_us"),
+        (
+            "QMs",
+            cores.qm,
+            "cores",
+            "sessions x session_qm_us + kept x set_qm_us + pages x qm_us + unchanged x qm_unchanged_us",
+        ),
         ("databases", cores.database, "cores", "likewise + contents read x database_row_us"),
         ("BOT-Ms", cores.botm, "cores", "pages x botm_us + by URL x botm_by_url_us + packed x botm_packed_us"),
         ("robots", cores.bot, "cores", "pages x (bot_us + decode_us) + connections x tls_us"),
@@ -257,10 +275,10 @@ def _sub_lcc(r: Rates, site: Site, a: Assumptions, c: Costs) -> list[Line]:
         ("database pages read from disk", pages * c.page_reads, each, "pages / sub-LCCs x page_reads"),
         ("database pages written to disk", pages * c.page_writes, each, "pages / sub-LCCs x page_writes"),
         (
-            "syncs for sessions, if none is shared",
-            r.sessions / site.sub_lccs * c.session_syncs,
+            "syncs for sets, if none is shared",
+            (r.sessions * c.session_syncs + r.kept * c.set_syncs) / site.sub_lccs,
             each,
-            "sessions / sub-LCCs x session_syncs",
+            "(sessions x session_syncs + kept x set_syncs) / sub-LCCs",
         ),
     ]
 

@@ -21,6 +21,7 @@ EASY = Assumptions(
     provider_urls=1000,
     changes_per_day=0.1,
     pages_per_set=4,
+    kept_part=0,
     full_set_days=10,
     page_bytes=30e3,
     wire_bytes=12e3,
@@ -44,7 +45,11 @@ EASY_COSTS = Costs(
     session_qm_us=1200,
     session_database_us=1300,
     session_tls_us=800,
+    set_uns_us=400,
+    set_qm_us=500,
+    set_database_us=300,
     session_syncs=2,
+    set_syncs=1,
     uns_us=15,
     qm_us=200,
     database_us=250,
@@ -117,6 +122,7 @@ def test_the_rates_are_what_a_pencil_says() -> None:
         pages=pytest.approx(2000),
         unchanged=pytest.approx(2000),
         sessions=pytest.approx(500 + 2),
+        kept=0,
         connections=pytest.approx(500),
         by_url=pytest.approx(500),
         packed=pytest.approx(1500),
@@ -133,6 +139,18 @@ def test_the_cores_are_what_a_pencil_says() -> None:
         bot=pytest.approx((2000 * 360e-6 + 500 * 1.5e-3) / 0.5),
         cu=pytest.approx((500 * 734e-6 + 1500 * 250e-6) / 0.5),
     )
+
+
+def test_a_set_over_an_open_connection_costs_no_session() -> None:
+    kept = attrs.evolve(EASY, kept_part=0.5)
+    rates, cores, found = site(kept, EASY_COSTS)
+    assert (rates.sessions, rates.kept) == (pytest.approx(251), pytest.approx(251))
+    assert cores.uns == pytest.approx((251 * 3.2e-3 + 251 * 0.4e-3 + 4000 * 15e-6) / 0.5)
+    assert cores.qm == pytest.approx((251 * 1.2e-3 + 251 * 0.5e-3 + 2000 * 200e-6 + 2000 * 25e-6) / 0.5)
+    before = Cores.of(Rates.of(EASY), EASY, EASY_COSTS).database
+    assert before - cores.database == pytest.approx(251 * (1.3e-3 - 0.3e-3) / 0.5)
+    syncs = amount("sub-LCC", "syncs for sets, if none is shared", kept, EASY_COSTS)
+    assert syncs == pytest.approx((251 * 2 + 251) / found.sub_lccs)
 
 
 def test_the_machines_are_what_a_pencil_says() -> None:
@@ -159,7 +177,7 @@ def test_the_lines_have_the_units_that_they_name() -> None:
         ("sub-LCC", "rows written", 4000),
         ("sub-LCC", "database pages read from disk", 2000),
         ("sub-LCC", "database pages written to disk", 2000),
-        ("sub-LCC", "syncs for sessions, if none is shared", 502 * 2 / 3),
+        ("sub-LCC", "syncs for sets, if none is shared", 502 * 2 / 3),
         ("content machine", "content", 8.64),
         ("content machine", "content files", 288),
         ("network", "from the web", 0.192),
@@ -173,7 +191,7 @@ def test_no_line_is_there_twice_and_every_figure_counts() -> None:
     lines = needs(EASY, EASY_COSTS)
     assert len({(need.part, need.what) for need in lines}) == len(lines)
     # So large that no rounding hides a figure, with central BOT-Ms, and robots that wait more than they work.
-    large = attrs.evolve(EASY, urls=1e13, page_bytes=1e6, fetch_seconds=50)
+    large = attrs.evolve(EASY, kept_part=0.5, urls=1e13, page_bytes=1e6, fetch_seconds=50)
     large_costs = attrs.evolve(EASY_COSTS, row_bytes=5000)
     before = [need.amount for need in needs(large, large_costs)]
     for field in attrs.fields(Assumptions):
@@ -190,6 +208,7 @@ def test_no_line_is_there_twice_and_every_figure_counts() -> None:
         urls=st.floats(1e3, 1e12),
         changes_per_day=st.floats(1e-3, 10),
         pages_per_set=st.floats(1, 1e4),
+        kept_part=st.floats(0, 1),
         page_bytes=st.floats(1e2, 1e7),
         reads_by_url=st.floats(0, 1),
         https_part=st.floats(0, 1),
