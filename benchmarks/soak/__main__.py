@@ -7,18 +7,20 @@ of them once a second, of half as many pages; four more tell of single pages, 20
 timed.  Then all tell ten times as much, far over what can be fetched: the limits of the queue and the spool, which
 are set low, are reached.  When they have ended the backlog has to drain; then half the rate again for a minute.
 
-Prints a verdict for each promise; exit code 1: one of them was not kept.  Writes build/soak.svg, .md and
-.json.
+Prints a verdict for each promise, with its limit; exit code 1: one of them was not kept.  Writes build/soak.svg, .md
+and .json; ``--judge build/soak.json`` gives the verdict of such a file anew.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import attrs
 from common import nginx, scratch, table
@@ -28,24 +30,20 @@ from queue_fill import opened
 from suite.versions import commit, machine
 from whole_chain import database
 
+from soak.facts import Counted, Facts, Times, answers, peaks, reasons
+from soak.finding import Finding
+from soak.losses import accepted_last, left_over
 from soak.picture import spec
-from soak.plan import PROBE_SECONDS, PROBES, PROVIDERS, WINDOW_SECONDS, Plan
-from soak.samples import Sampler, Window, read_probes, read_sent, windows
-from soak.verdict import (
-    Finding,
-    accepted_last,
-    bounded_memory,
-    drained,
-    flat_latency,
-    flat_memory,
-    keeps_up,
-    nothing_lost,
-    overload_seen,
-)
+from soak.plan import HERE, PROBE_SECONDS, PROBES, PROVIDERS, WINDOW_SECONDS, Plan
+from soak.rate import measured_rate
+from soak.samples import ACCEPTED, Sampler, read_probes, read_sent, windows
+from soak.verdict import judge
 
-HERE = Path(__file__).parent.parent
 BUILD = HERE.parent / "build"
 DRAIN_SECONDS_MAX = 3600.0
+SETTLE_SECONDS_MAX = 60.0
+COUNTED = "SELECT (SELECT value FROM counters WHERE name = 'change'), (SELECT COUNT(*) FROM qdb WHERE operation = 1)"
+"""In one statement, so that both are of one moment."""
 
 
 class Soak:
@@ -63,54 +61,78 @@ class Soak:
         self._pages = plan.window_pages(rate)
         self._sent = work / "sent"
         self._probed = work / "probed"
-        self.findings: list[Finding] = []
-        self.windows: list[Window] = []
-        self.spans: list[tuple[float, float, str]] = []
 
-    def run(self) -> None:
+    def run(self) -> Facts:
         """All parts."""
         plan, half = self._plan, self._rate / 2
-        command = [sys.executable, HERE / "probe.py", self._site.config, self._site.port, PROVIDERS + 1, PROBES]
-        probe = subprocess.Popen([str(each) for each in [*command, PROBE_SECONDS, self._probed]])
-        begun = time.time()
-        try:
-            with Sampler(self._site) as sampler:
+        begun, changes = time.time(), self._site.changes()
+        with Sampler(self._site) as sampler:
+            with self._probes():
                 self._part(sampler, f"half the rate, {half:.0f} pages/s", half, plan.minutes * 60)
-                steady = time.time()
+            steady = time.time()
+            counted = self._counted(changes)
+            settled = time.time()
+            with self._probes():
                 self._part(sampler, f"ten times as much, {10 * half:.0f} pages/s", 10 * half, plan.overload_seconds)
                 over = time.time()
                 backlog, fetched = sampler.last().queued, sampler.last().changes
                 self._drain(sampler)
-                gone = time.time()
+                drained = time.time()
                 # What the spool held has passed the queue, too: all that was fetched since then was backlog.
                 backlog = max(backlog, sampler.last().changes - fetched)
-                told = accepted_last(read_sent(self._sent), self._pages)
-                lost = nothing_lost(told, *self._left())
+                left = left_over(accepted_last(read_sent(self._sent), self._pages), *self._left())
                 self._part(sampler, "half the rate again", half, plan.calm_seconds)
                 calm = time.time()
-                sampler.last()
-            if probe.poll() is not None:
-                raise SystemExit("the probes ended")
-        finally:
-            probe.terminate()
-            probe.wait()
+            sampler.last()
+        sent, probes = read_sent(self._sent), read_probes(self._probed)
+        times = Times(*(moment - begun for moment in (steady, settled, over, drained, calm)))
         seconds = min(WINDOW_SECONDS, plan.minutes * 60 / 8)
-        self.windows = windows(sampler.samples, read_probes(self._probed), begun, seconds)
-        during = [window for window in self.windows if window.time < steady - begun]
-        after = [window for window in self.windows if gone - begun < window.time < calm - begun]
-        overloaded = [each for each in sampler.samples if steady <= each.time <= over]
-        sent = [each for each in read_sent(self._sent) if steady <= each.time < over]
-        self.spans = [(steady - begun, over - begun, "ten times as much"), (over - begun, gone - begun, "drains")]
-        self.findings = [
-            keeps_up(during, half),
-            flat_memory(during),
-            flat_latency(during),
-            overload_seen(overloaded, sent),
-            bounded_memory([each for each in sampler.samples if each.time >= steady]),
-            drained(gone - over, backlog, self._rate),
-            lost,
-            flat_latency(during, after),
-        ]
+        return Facts(
+            self._rate,
+            times,
+            windows(sampler.samples, probes, sent, begun, seconds),
+            answers(each for each in sent if times.judged_part(each.time - begun)),
+            answers(each for each in probes if times.judged_part(each.time - begun)),
+            answers(each for each in sent if settled <= each.time < over),
+            reasons([each for each in sampler.samples if settled <= each.time <= over]),
+            peaks(each for each in sampler.samples if each.time >= settled),
+            counted,
+            backlog,
+            left,
+        )
+
+    @contextmanager
+    def _probes(self) -> Iterator[None]:
+        """Single pages are told meanwhile; afterwards all of them are cached, and in the log."""
+        command = [sys.executable, "-m", "soak.probing", self._site.config, self._site.port, PROVIDERS + 1, PROBES]
+        with subprocess.Popen(
+            [str(each) for each in [*command, PROBE_SECONDS, self._probed]], stdin=subprocess.PIPE
+        ) as probe:
+            try:
+                yield
+                if probe.poll() is not None:
+                    raise SystemExit("the probes ended")
+            except BaseException:
+                probe.kill()
+                raise
+            # Leaving ends its input, and waits for it.
+        if probe.returncode:
+            raise SystemExit("the probes failed")
+
+    def _counted(self, before: int) -> Counted:
+        """What was told and what came of it, when that has settled: nothing is told now."""
+        told = sum(each.count for each in read_sent(self._sent) if each.code == ACCEPTED)
+        single = sum(each.code == ACCEPTED for each in read_probes(self._probed))
+        deadline = time.monotonic() + SETTLE_SECONDS_MAX
+        database = opened(self._site.url, self._site.home)  # the other connection is the sampler's
+        while True:
+            changes, queued = database.interact(lambda txn: txn.query(COUNTED))[0]
+            found = Counted(told, single, int(changes) - before, int(queued))
+            # A set that was accepted may not have reached the queue yet.
+            if (found.changes >= told + single and not found.queued) or time.monotonic() > deadline:
+                database.close()
+                return found
+            time.sleep(0.2)
 
     def _part(self, sampler: Sampler, name: str, rate: float, seconds: float) -> None:
         print(f"{name}, {seconds:.0f} s …", file=sys.stderr)
@@ -159,33 +181,6 @@ class Soak:
         return found, int(queued or 0), int(errors or 0)
 
 
-def measured_rate(folder: Path, database_url: str | None, web: str, pages: int) -> float:
-    """Pages a second that this machine does, on an LCC of its own: all of them once, then all of them changed, which
-    counts.  A page that is replaced costs more than a new one: its old file is to be removed."""
-    site = LccSite(folder, database_url, {"qm": {"delete_grace": 1}})
-    site.add_providers({pid: f"{web}p{pid}/" for pid in range(1, PROVIDERS + 1)})
-    try:
-        site.start()
-        _fetched_in(site, folder / "sent-new", web, pages)
-        seconds, fetched = _fetched_in(site, folder / "sent-changed", web, pages)
-        return fetched / seconds
-    finally:
-        site.stop()
-
-
-def _fetched_in(site: LccSite, sent: Path, web: str, pages: int) -> tuple[float, int]:
-    """Tell of so many pages at once; the seconds until all are fetched, and how many they are."""
-    begun, before = time.monotonic(), site.changes()
-    load = [sys.executable, HERE / "load.py", str(site.port), web, str(PROVIDERS), str(pages), "1", str(pages)]
-    subprocess.run([*load, sent], check=True)
-    total = sum(each.count for each in read_sent(sent) if each.code == 0)
-    while site.changes() < before + total:
-        if time.monotonic() - begun > 600:
-            raise SystemExit(f"only {site.changes() - before} of {total} pages in 600 s")
-        time.sleep(0.05)
-    return time.monotonic() - begun, total
-
-
 def main() -> None:
     """Run it; exit code 1: a promise was not kept."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
@@ -194,7 +189,10 @@ def main() -> None:
     parser.add_argument("--rate", type=float, help="do not measure the rate, take this one")
     parser.add_argument("--sqlite", action="store_true", help="SQLite instead of MariaDB")
     parser.add_argument("--out", type=Path, default=BUILD, help="folder for the picture and the figures")
+    parser.add_argument("--judge", type=Path, metavar="FILE", help="judge what a soak has kept (build/soak.json)")
     options = parser.parse_args()
+    if options.judge:
+        end(judge(Facts.load(options.judge)))
     plan = Plan.slice(options.slice) if options.slice else Plan(options.minutes)
     with (
         scratch() as work,
@@ -209,30 +207,34 @@ def main() -> None:
         try:
             site.start()
             soak = Soak(site, web, work, plan, rate)
-            soak.run()
+            facts = soak.run()
         finally:
             site.stop()
-    report(soak, rate, plan, options.out)
-    sys.exit(0 if all(finding.kept for finding in soak.findings) else 1)
+    findings = judge(facts)
+    report(facts, findings, plan, options.out)
+    end(findings)
 
 
-def report(soak: Soak, rate: float, plan: Plan, out: Path) -> None:
-    """Print the verdict, keep it with the figures, draw the picture."""
-    out.mkdir(parents=True, exist_ok=True)
-    kept = {
-        "rate": rate,
-        "plan": attrs.asdict(plan),
-        "findings": [attrs.asdict(finding) for finding in soak.findings],
-        "windows": [attrs.asdict(window) for window in soak.windows],
-    }
-    (out / "soak.json").write_text(json.dumps(kept, indent=1))
-    spans = [{"from": first / 60, "to": last / 60, "name": name} for first, last, name in soak.spans]
-    draw(spec(soak.windows, spans, f"{plan.minutes:.3g} minutes at half of {rate:.0f} pages/s"), out / "soak.svg")
-    title = f"{plan.minutes:g} minutes at {rate / 2:.0f} pages/s, half of {rate:.0f} (commit {commit()}; {machine()})"
-    cells = [[each.what, "yes" if each.kept else "**no**", each.figures] for each in soak.findings]
-    (out / "soak.md").write_text(f"{title}:\n\n{table(['promise', 'kept', 'figures'], cells)}\n")
-    for finding in soak.findings:
+def end(findings: Sequence[Finding]) -> NoReturn:
+    """Print the verdict; it is the exit code."""
+    for finding in findings:
         print(finding.line())
+    sys.exit(0 if all(finding.kept for finding in findings) else 1)
+
+
+def report(facts: Facts, findings: Sequence[Finding], plan: Plan, out: Path) -> None:
+    """Keep the verdict and the figures, draw the picture."""
+    out.mkdir(parents=True, exist_ok=True)
+    facts.save(out / "soak.json", plan=attrs.asdict(plan), findings=[attrs.asdict(each) for each in findings])
+    times, rate = facts.times, facts.rate
+    spans = [
+        {"from": times.settled / 60, "to": times.overload / 60, "name": "ten times as much"},
+        {"from": times.overload / 60, "to": times.drained / 60, "name": "drains"},
+    ]
+    draw(spec(facts.windows, spans, f"{plan.minutes:.3g} minutes at half of {rate:.0f} pages/s"), out / "soak.svg")
+    title = f"{plan.minutes:g} minutes at {rate / 2:.0f} pages/s, half of {rate:.0f} (commit {commit()}; {machine()})"
+    cells = [[each.what, "yes" if each.kept else "**no**", each.figures, each.limit] for each in findings]
+    (out / "soak.md").write_text(f"{title}:\n\n{table(['promise', 'kept', 'figures', 'limit'], cells)}\n")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import attrs
 
+HERE = Path(__file__).parent.parent
 PROVIDERS = 32
 PROBES = 4
 """More providers, that tell of single pages."""

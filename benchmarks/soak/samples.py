@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from lcc_site import LccSite
 
 SAMPLE_SECONDS = 1.0
 ACCEPTED = 0
+NO_ANSWER = -1
+SKIPPED = -2
+NEVER_CACHED = -3
+"""A single page that was told, and neither rejected nor cached in time."""
 
 
 @attrs.frozen
@@ -60,17 +65,24 @@ class Window:
     """Some seconds.
 
     :ivar time: its middle, seconds since the soak's begin.
+    :ivar seconds: how long it is.
+    :ivar told: pages a second that were told and accepted, single ones, too.
+    :ivar rate: pages a second that were fetched, single ones, too.
+    :ivar queued: URLs, at most.
     :ivar p50_ms, p99_ms: of the probes that were accepted; None: there were none.
+    :ivar latencies_ms: of each of those.
     """
 
     time: float
+    seconds: float
+    told: float
     rate: float
     queued: int
     resident_mb: dict[str, float]
     cpu_ms: float
     p50_ms: float | None
     p99_ms: float | None
-    rejected: int
+    latencies_ms: list[float]
 
 
 class Sampler:
@@ -138,11 +150,19 @@ def read_sent(log: Path) -> list[Sent]:
     return [Sent(float(line[0]), *(int(each) for each in line[1:])) for line in lines]
 
 
-def windows(samples: Sequence[Sample], probes: Iterable[Probe], begun: float, seconds: float) -> list[Window]:
+def windows(
+    samples: Sequence[Sample], probes: Iterable[Probe], sent: Iterable[Sent], begun: float, seconds: float
+) -> list[Window]:
     """The samples in pieces of so many seconds; a last piece that is not full is left out."""
-    by_window: dict[int, list[Probe]] = {}
+    latencies_of: dict[int, list[float]] = {}
+    told: Counter[int] = Counter()
     for probe in probes:
-        by_window.setdefault(int((probe.time - begun) // seconds), []).append(probe)
+        if probe.latency_ms is not None:
+            latencies_of.setdefault(int((probe.time - begun) // seconds), []).append(probe.latency_ms)
+            told[int((probe.time - begun) // seconds)] += 1
+    for each in sent:
+        if each.code == ACCEPTED:
+            told[int((each.time - begun) // seconds)] += each.count
     groups: dict[int, list[Sample]] = {}
     for sample in samples:
         groups.setdefault(int((sample.time - begun) // seconds), []).append(sample)
@@ -154,18 +174,19 @@ def windows(samples: Sequence[Sample], probes: Iterable[Probe], begun: float, se
         first, last = some[0], groups[number + 1][0]
         pages = last.changes - first.changes
         cpu = sum(last.cpu_seconds.values()) - sum(first.cpu_seconds.values())
-        those = by_window.get(number, [])
-        latencies = [probe.latency_ms for probe in those if probe.latency_ms is not None]
+        latencies = latencies_of.get(number, [])
         found.append(
             Window(
                 (number + 0.5) * seconds,
+                seconds,
+                told[number] / seconds,
                 pages / (last.time - first.time),
                 max(sample.queued for sample in some),
                 {role: max(sample.resident_mb[role] for sample in some) for role in first.resident_mb},
                 1000 * cpu / pages if pages else 0.0,
                 statistics.median(latencies) if latencies else None,
                 percentile(latencies, 0.99) if latencies else None,
-                sum(probe.code != ACCEPTED for probe in those),
+                latencies,
             )
         )
     return found

@@ -1,138 +1,147 @@
-"""What a soak has shown: each promise, whether it was kept, and the figures."""
+"""What a soak has shown: each promise, whether it was kept, the figures and their limit.
+
+The first quarter of the time at half the rate warms up; each of the others is judged.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 
-import attrs
+from latency import percentile
 
-from soak.samples import ACCEPTED, Sample, Sent, Window
+from soak.facts import Facts
+from soak.finding import Finding
+from soak.losses import TRY_LATER, all_accepted, all_counted, named, nothing_lost
+from soak.plan import PROBE_SECONDS
+from soak.samples import ACCEPTED, SKIPPED, Window
 
-TRY_LATER = 1012
-SKIPPED = -2
 GROWTH = 1.05
 GROWTH_MB = 4.0
-LATENCY_GROWTH = 2.0
-P50_SLACK_MS = 10.0
-P99_SLACK_MS = 100.0
-BACKLOG_SECONDS = 5.0
-FETCHED_PART = 0.95
-DRAIN_SLACK = 3.0
+LATENCY_GROWTH = 1.5
+LATENCY_SLACK_MS = 5.0
+BACKLOG_SECONDS = 2.0
+FETCHED_PART = 0.98
+DRAIN_GROWTH = 2.0
+DRAIN_SLACK_SECONDS = 10.0
 MEMORY_MAX_MB = {"uns": 150.0, "qm": 150.0, "botm": 80.0, "bot": 80.0}
 """Under overload.  The limits of what waits in memory to be absorbed are [qm] absorb_backlog_max and _bytes."""
+LATENCY_LIMIT = f"{LATENCY_GROWTH:g} times the least, and {LATENCY_SLACK_MS:g} ms"
 
 
-@attrs.frozen
-class Finding:
-    """One promise."""
-
-    what: str
-    kept: bool
-    figures: str
-
-    def line(self) -> str:
-        """For people."""
-        return f"{'ok  ' if self.kept else 'FAIL'} {self.what}: {self.figures}"
-
-
-def _parts(found: Sequence[Window]) -> tuple[Sequence[Window], Sequence[Window]]:
-    """The second quarter (the first warms up) and the last quarter."""
-    quarter = max(1, len(found) // 4)
-    return found[quarter : 2 * quarter] or found[:1], found[-quarter:]
+def quarters(found: Sequence[Window]) -> list[Sequence[Window]]:
+    """The second, third and last quarter; at least one window each."""
+    ends = [number * len(found) // 4 for number in range(1, 5)]
+    return [found[first : max(last, first + 1)] or found[-1:] for first, last in pairwise(ends)]
 
 
 def flat_memory(found: Sequence[Window]) -> Finding:
-    """What is resident in the last quarter is what was in the second."""
-    early, late = _parts(found)
+    """What is resident is the same in each of the quarters."""
     texts, kept = [], True
-    for role in found[0].resident_mb:
-        before, after = (statistics.median(window.resident_mb[role] for window in part) for part in (early, late))
-        kept = kept and after <= GROWTH * before + GROWTH_MB
-        texts.append(f"{role} {before:.1f} to {after:.1f} MB")
-    return Finding("memory is flat at half the rate", kept, ", ".join(texts))
+    for role in found[0].resident_mb if found else ():
+        sizes = [statistics.median(window.resident_mb[role] for window in part) for part in quarters(found)]
+        kept = kept and max(sizes) <= GROWTH * min(sizes) + GROWTH_MB
+        texts.append(f"{role} {_listed(sizes, 1)} MB")
+    limit = f"{GROWTH:g} times the least, and {GROWTH_MB:g} MB"
+    return Finding("memory is flat at half the rate", kept and bool(texts), ", ".join(texts), limit)
+
+
+def _listed(values: Sequence[float], digits: int) -> str:
+    return " / ".join(f"{value:.{digits}f}" for value in values)
 
 
 def _latency(part: Sequence[Window]) -> tuple[float, float]:
-    """Medians of the windows' p50 and p99; infinite where nothing came through."""
-    figures = [(window.p50_ms, window.p99_ms) for window in part]
-    known = [(p50, p99) for p50, p99 in figures if p50 is not None and p99 is not None]
-    if not known:
+    """p50 and p99 of all single pages of these windows; infinite where nothing came through."""
+    figures = list(chain.from_iterable(window.latencies_ms for window in part))
+    if not figures:
         return float("inf"), float("inf")
-    return statistics.median(p50 for p50, _ in known), statistics.median(p99 for _, p99 in known)
+    return statistics.median(figures), percentile(figures, 0.99)
 
 
-def flat_latency(found: Sequence[Window], later: Sequence[Window] | None = None) -> Finding:
-    """The latency of the last quarter (or of these later windows) is that of the second quarter, about."""
-    early, late = _parts(found)
-    what = "latency is flat at half the rate"
-    if later is not None:
-        late, what = later, "after the backlog latency is what it was"
-    (p50, p99), (p50_late, p99_late) = _latency(early), _latency(late)
-    kept = p50_late <= LATENCY_GROWTH * p50 + P50_SLACK_MS and p99_late <= LATENCY_GROWTH * p99 + P99_SLACK_MS
-    return Finding(what, kept, f"p50 {p50:.1f} to {p50_late:.1f} ms, p99 {p99:.0f} to {p99_late:.0f} ms")
+def _is_flat(values: Sequence[float], least: float) -> bool:
+    return least < float("inf") and max(values) <= LATENCY_GROWTH * least + LATENCY_SLACK_MS
 
 
-def keeps_up(found: Sequence[Window], told: float) -> Finding:
-    """What is told is fetched; no backlog builds up."""
-    _, late = _parts(found)
-    rate = statistics.mean(window.rate for window in late)
-    queued = statistics.median(window.queued for window in late)
-    kept = queued <= BACKLOG_SECONDS * told and rate >= FETCHED_PART * told
-    figures = f"{told:.0f} pages/s told, {rate:.0f} fetched, {queued:.0f} queued at most in a window at the end"
-    return Finding("half the rate is kept up with", kept, figures)
+def flat_latency(found: Sequence[Window]) -> Finding:
+    """The latency is the same in each of the quarters."""
+    p50s, p99s = zip(*(_latency(part) for part in quarters(found)), strict=True)
+    kept = _is_flat(p50s, min(p50s)) and _is_flat(p99s, min(p99s))
+    figures = f"p50 {_listed(p50s, 1)} ms, p99 of all {_listed(p99s, 0)} ms"
+    return Finding("latency is flat at half the rate", kept, figures, LATENCY_LIMIT)
 
 
-def overload_seen(samples: Iterable[Sample], sent: Iterable[Sent]) -> Finding:
+def latency_back(found: Sequence[Window], later: Sequence[Window]) -> Finding:
+    """After the backlog the latency is what it was in the three quarters."""
+    (p50, p99), (p50_later, p99_later) = _latency(list(chain.from_iterable(quarters(found)))), _latency(later)
+    kept = _is_flat([p50_later], p50) and _is_flat([p99_later], p99)
+    figures = f"p50 {p50:.1f} to {p50_later:.1f} ms, p99 of all {p99:.0f} to {p99_later:.0f} ms"
+    limit = LATENCY_LIMIT.replace("the least", "what it was")
+    return Finding("after the backlog latency is what it was", kept, figures, limit)
+
+
+def keeps_up(found: Sequence[Window], meant: float) -> Finding:
+    """In each of the quarters all that is told is fetched, and no backlog builds up; as much is told as was meant.
+
+    :param meant: pages a second, single ones included, as in the windows.
+    """
+    told = [statistics.mean(window.told for window in part) for part in quarters(found)]
+    rates = [statistics.mean(window.rate for window in part) for part in quarters(found)]
+    queues = [statistics.median(window.queued for window in part) for part in quarters(found)]
+    kept = all(
+        each >= FETCHED_PART * meant and rate >= FETCHED_PART * each and queued <= BACKLOG_SECONDS * each
+        for each, rate, queued in zip(told, rates, queues, strict=True)
+    )
+    figures = (
+        f"{_listed(told, 0)} pages/s accepted, {_listed(rates, 0)} fetched, single pages included;"
+        f" {_listed(queues, 0)} queued at most, median of the windows"
+    )
+    limit = (
+        f"{100 * FETCHED_PART:g} % of {meant:.0f} accepted, {100 * FETCHED_PART:g} % of these fetched,"
+        f" {BACKLOG_SECONDS:g} s of them queued"
+    )
+    return Finding("half the rate is kept up with", kept, figures, limit)
+
+
+def overload_told(reasons: Sequence[str], sets: Mapping[int, int]) -> Finding:
     """The queue manager closed its port, and what did not fit was answered with "try again later", nothing else."""
-    reasons = {sample.overload for sample in samples if sample.overload}
-    codes = Counter(each.code for each in sent)
-    strange = {code for code in codes if code not in (ACCEPTED, TRY_LATER, SKIPPED)}
-    kept = bool(reasons) and codes[TRY_LATER] > 0 and not strange
-    named = {ACCEPTED: "accepted", TRY_LATER: '"try again later"', SKIPPED: "not sent, others waited"}
-    figures = ", ".join(f"{count} sets {named.get(code, code)}" for code, count in sorted(codes.items()))
-    noticed = min(reasons, default="not noticed") + (f" (the first of {len(reasons)})" if len(reasons) > 1 else "")
-    return Finding("overload is noticed and told", kept, f"{noticed}; {figures}")
+    strange = set(sets) - {ACCEPTED, TRY_LATER, SKIPPED}
+    kept = bool(reasons) and sets.get(TRY_LATER, 0) > 0 and not strange
+    noticed = reasons[0] if reasons else "not noticed"
+    more = f" (the first of {len(reasons)})" if len(reasons) > 1 else ""
+    limit = '"try again later" comes, no other rejection, all sets are answered'
+    return Finding("overload is noticed and told", kept, f"{noticed}{more}; {named(sets, 'sets')}", limit)
 
 
-def bounded_memory(samples: Iterable[Sample]) -> Finding:
+def bounded_memory(peaks_mb: Mapping[str, float]) -> Finding:
     """No role grows beyond its limit."""
-    peaks: dict[str, float] = {}
-    for sample in samples:
-        for role, size in sample.resident_mb.items():
-            peaks[role] = max(size, peaks.get(role, 0.0))
-    kept = all(size <= MEMORY_MAX_MB[role] for role, size in peaks.items())
-    figures = ", ".join(f"{role} {size:.0f} MB of {MEMORY_MAX_MB[role]:.0f}" for role, size in peaks.items())
-    return Finding("memory is bounded under overload", kept, figures)
+    kept = bool(peaks_mb) and all(size <= MEMORY_MAX_MB[role] for role, size in peaks_mb.items())
+    figures = ", ".join(f"{role} {size:.0f} MB" for role, size in peaks_mb.items())
+    limit = ", ".join(f"{role} {MEMORY_MAX_MB[role]:.0f} MB" for role in peaks_mb)
+    return Finding("memory is bounded under overload", kept, figures, limit)
 
 
 def drained(seconds: float, backlog: int, rate: float) -> Finding:
     """The backlog is gone in about the time that it takes to fetch it."""
     expected = backlog / rate
-    kept = seconds <= DRAIN_SLACK * expected + 30
-    return Finding("the backlog drains", kept, f"{backlog} URLs in {seconds:.0f} s, at full rate {expected:.0f} s")
+    limit = DRAIN_GROWTH * expected + DRAIN_SLACK_SECONDS
+    figures = f"{backlog} URLs in {seconds:.0f} s, at full rate {expected:.0f} s"
+    text = f"{limit:.0f} s: {DRAIN_GROWTH:g} times that, and {DRAIN_SLACK_SECONDS:g} s"
+    return Finding("the backlog drains", seconds <= limit, figures, text)
 
 
-def accepted_last(sent: Iterable[Sent], window: int) -> dict[tuple[int, int], float]:
-    """(provider, page) -> when it was told in the last set that was accepted."""
-    last: dict[tuple[int, int], float] = {}
-    for each in sent:
-        if each.code == ACCEPTED:
-            for number in range(each.first, each.first + each.count):
-                key = each.pid, number % window
-                last[key] = max(each.time, last.get(key, 0.0))
-    return last
-
-
-def nothing_lost(
-    told: Mapping[tuple[int, int], float], fetched: Mapping[tuple[int, int], int], queued: int, errors: int
-) -> Finding:
-    """Each page of each accepted set was fetched after it was told.
-
-    :param fetched: (provider, page) -> whole seconds since 1970.
-    """
-    lost = [key for key, time in told.items() if fetched.get(key, 0) < int(time)]
-    kept = bool(told) and not lost and not queued and not errors
-    figures = f"{len(told)} pages accepted, {len(lost)} not fetched since, {queued} still queued, {errors} errors"
-    return Finding("nothing that was accepted is lost", kept, figures)
+def judge(facts: Facts) -> list[Finding]:
+    """All promises."""
+    during, times = facts.during(), facts.times
+    return [
+        all_accepted(facts.half_sets, facts.half_probes),
+        all_counted(facts.counted),
+        keeps_up(during, facts.rate / 2 + 1 / PROBE_SECONDS),
+        flat_memory(during),
+        flat_latency(during),
+        overload_told(facts.overload_seen, facts.overload_sets),
+        bounded_memory(facts.peaks_mb),
+        drained(times.drained - times.overload, facts.backlog, facts.rate),
+        nothing_lost(facts.left),
+        latency_back(during, facts.after()),
+    ]
