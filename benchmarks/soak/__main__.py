@@ -36,7 +36,7 @@ from soak.losses import accepted_last, left_over
 from soak.picture import spec
 from soak.plan import HERE, PROBE_SECONDS, PROBES, PROVIDERS, WINDOW_SECONDS, Plan
 from soak.rate import measured_rate
-from soak.samples import ACCEPTED, Sampler, read_probes, read_sent, windows
+from soak.samples import ACCEPTED, NEVER_CACHED, Sampler, read_probes, read_sent, windows
 from soak.verdict import judge
 
 BUILD = HERE.parent / "build"
@@ -98,7 +98,7 @@ class Soak:
             peaks(each for each in sampler.samples if each.time >= settled),
             counted,
             backlog,
-            left,
+            attrs.evolve(left, single_missing=sum(each.code == NEVER_CACHED for each in probes)),
         )
 
     @contextmanager

@@ -59,12 +59,14 @@ class Left:
     :ivar not_fetched: of these, those that were not recorded since the last set that named them.
     :ivar queued: URLs of the load that were still to be fetched.
     :ivar errors: of the load's fetches.
+    :ivar single_missing: single pages that were accepted at any time of the soak and never cached.
     """
 
     pages: int
     not_fetched: int
     queued: int
     errors: int
+    single_missing: int = 0
 
 
 @attrs.frozen

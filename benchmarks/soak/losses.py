@@ -75,9 +75,9 @@ def left_over(
 
 def nothing_lost(left: Left) -> Finding:
     """Content of each page of each accepted set was recorded after it was told, under overload, too."""
-    kept = left.pages > 0 and not (left.not_fetched or left.queued or left.errors)
+    kept = left.pages > 0 and not (left.not_fetched or left.queued or left.errors or left.single_missing)
     figures = (
         f"{left.pages} pages accepted, {left.not_fetched} not recorded since they were told last,"
-        f" {left.queued} still queued, {left.errors} errors"
+        f" {left.queued} still queued, {left.errors} errors, {left.single_missing} single pages never cached"
     )
     return Finding("nothing that was accepted is lost", kept, figures, "none")

@@ -7,12 +7,13 @@ not cached by then has a line with -3.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from probe import LOOK_SECONDS, Prober
+from probe import LOOK_SECONDS, NAMES, Prober
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall, deferLater, react
@@ -27,7 +28,8 @@ LAST_SECONDS = 60.0
 async def main(_reactor: Any, config: str, port: str, first: str, pids: str, each: str, log: str) -> None:
     """Probe."""
     with Path(log).open("a", buffering=1) as file:
-        prober = Prober(Path(config), int(port), int(first), int(pids), file)
+        providers = range(int(first), int(first) + int(pids))
+        prober = Prober(Path(config), int(port), providers, itertools.cycle(range(NAMES)), file)
         looking = LoopingCall(prober.look)
         looking.start(LOOK_SECONDS).addErrback(lambda failure: failure.printTraceback())
         begun: dict[Deferred[None], float] = {}

@@ -213,6 +213,7 @@ def test_what_was_accepted_is_to_be_recorded_after_it_was_told() -> None:
         (Left(4, 1, 0, 0), False),
         (Left(4, 0, 1, 0), False),
         (Left(4, 0, 0, 1), False),
+        (Left(4, 0, 0, 0, 1), False),
         (Left(0, 0, 0, 0), False),
     ],
 )
