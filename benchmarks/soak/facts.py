@@ -111,8 +111,13 @@ class Facts:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """What :meth:`save` has kept."""
-        kept = json.loads(path.read_text())["facts"]
+        """What :meth:`save` has kept.
+
+        :raises SystemExit: the file is none of those, or of an earlier version.
+        """
+        kept = json.loads(path.read_text()).get("facts")
+        if kept is None:
+            raise SystemExit(f"{path} does not hold what a soak is judged by; an earlier version wrote it")
         for name in ("half_sets", "half_probes", "overload_sets"):
             kept[name] = {int(code): number for code, number in kept[name].items()}
         kept["windows"] = [Window(**window) for window in kept["windows"]]

@@ -273,6 +273,12 @@ def test_what_was_kept_is_judged_again(tmp_path: Path) -> None:
     assert 'FAIL at half the rate all is accepted: 900 sets accepted, 2 sets "try again later"' in done.stdout
 
 
+def test_a_file_of_an_earlier_version_is_not_judged(tmp_path: Path) -> None:
+    (tmp_path / "soak.json").write_text('{"findings": [], "windows": []}')
+    with pytest.raises(SystemExit, match="earlier version"):
+        Facts.load(tmp_path / "soak.json")
+
+
 def test_logs_of_probes_and_load_are_read(tmp_path: Path) -> None:
     (tmp_path / "probes").write_text("10.500 3.25 4.50 0\n11.000 - - 1012\n")
     assert read_probes(tmp_path / "probes") == [Probe(10.5, 7.75, 0), Probe(11.0, None, 1012)]
