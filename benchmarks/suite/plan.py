@@ -90,7 +90,7 @@ STEPS = (
         "queue depth",
         "queue_scale",
         ("CPU for a page, huge queue against small", "peak memory of the QM, huge queue"),
-        quick="--large 20000x400000 --pages-large 20000 --pages-small 4000",
+        quick="--large 20000x400000 --pages-large 20000",
     ),
     Step(
         "latency",
