@@ -12,9 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from common import peer_python
-from rows import Row, add_options, give
-
 
 def measure(count: int) -> None:
     """In the peers' environment: prints MB before and after."""
@@ -46,6 +43,10 @@ def measure(count: int) -> None:
 
 def main() -> None:
     """Measure, print."""
+    # Not at the top: the peers' environment, in which this file is run again, has none of it.
+    from common import peer_python
+    from rows import Row, add_options, give
+
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--urls", type=int, default=100_000)
     add_options(parser)

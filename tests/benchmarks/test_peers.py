@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections.abc import Iterator
 from hashlib import md5
 from pathlib import Path
@@ -10,6 +12,8 @@ import pytest
 from common import digest_of, digest_of_files
 from fetch_speed import rotated, run_lcc, web_server
 from peers import run_curl
+
+from tests.benchmarks.conftest import BENCHMARKS
 
 FILES = 5
 
@@ -45,3 +49,16 @@ def test_the_fetcher_is_checked(web: tuple[str, int], tmp_path: Path) -> None:
 def test_each_is_first_in_turn() -> None:
     names = ["a", "b", "c"]
     assert [rotated(names, turn) for turn in range(4)] == [names, ["b", "c", "a"], ["c", "a", "b"], names]
+
+
+@pytest.mark.parametrize("name", ["aiohttp_peer", "scrapy_peer", "scrapy_polite", "scrapy_queue"])
+def test_a_peer_needs_nothing_of_ours(name: str) -> None:
+    """It runs in an environment of its own."""
+    tree = ast.parse((BENCHMARKS / f"{name}.py").read_text())
+    wanted: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            wanted.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            wanted.add((node.module or "").partition(".")[0])
+    assert wanted <= {*sys.stdlib_module_names, "aiohttp", "scrapy", "twisted"}

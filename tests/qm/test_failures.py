@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from lcc.protocols.work import Deleted, Running
-from lcc.roles.qm.recorder import GATHER_SECONDS
+from lcc.roles.qm.recorder import GATHER_SECONDS_MAX, GATHER_TIMES
 from lcc.storage.providers import change_provider, get_provider, order_removal
 from tests.conftest import LoggedErrors
 
@@ -288,7 +288,8 @@ def test_a_provider_that_is_removed(world: World) -> None:
     assert world.count("fsmdb") == 0
 
 
-def test_results_gather_while_many_come(make_world: MakeWorld) -> None:
+@pytest.mark.parametrize(("taken", "pause"), [(0.01, GATHER_TIMES * 0.01), (0.1, GATHER_SECONDS_MAX)])
+def test_results_gather_while_some_come(make_world: MakeWorld, taken: float, pause: float) -> None:
     world = make_world()
     uns = FakeUns(world)
     for number in range(1, 13):
@@ -301,14 +302,18 @@ def test_results_gather_while_many_come(make_world: MakeWorld) -> None:
         return sum(is_write for is_write, _ in world.database.waiting)
 
     world.database.hold_back()
-    for fetch in fetches[:11]:
+    for fetch in fetches[:2]:
         botm.done(fetch)
     assert writes() == 1  # the first one goes at once
+    world.clock.advance(taken)
     world.database.step(next(at for at, (write, _) in enumerate(world.database.waiting) if write))
     world.settle()
-    assert writes() == 0  # ten have come meanwhile: more are expected
-    botm.done(fetches[11])
-    world.advance(GATHER_SECONDS)
+    assert writes() == 0  # one has come meanwhile: more are expected
+    for fetch in fetches[2:]:
+        botm.done(fetch)
+    world.clock.advance(pause * 0.9)
+    assert writes() == 0
+    world.advance(pause * 0.2)
     assert writes() == 1
     while world.database.waiting:
         world.database.step()

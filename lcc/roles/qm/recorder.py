@@ -1,9 +1,10 @@
 """Recording results: from ``<done>`` to a commit to ``<recorded>``.
 
 Results wait in one line, in the order in which they came.  While one batch is being recorded the next one gathers,
-so that batches are small when there is little to do (a page is in the cache at once) and big under load: when many
-have come meanwhile, a moment passes before they are recorded, because what a batch costs is mostly one change for
-each provider in it, and one round trip for each question, however many results there are.  After the commit the
+so that batches are small when there is little to do (a page is in the cache at once) and big under load: when some
+have come meanwhile, a moment passes before they are recorded, some times as long as the last batch took, because
+what a batch costs is mostly one change for each provider in it, and one round trip for each question, however many
+results there are.  So recording takes a part of the time only, until batches are full.  After the commit the
 scheduler is told, and each BOT-M hears up to which number its results are on stable storage: because the line keeps
 its order, that is the last number of it in the batch.
 
@@ -35,9 +36,10 @@ from lcc.roles.qm.patience import Patience
 _log = Logger()
 
 _ROBOT_ERROR = code("robot-error")
-_MANY = 8
-"""Results that have come while a batch was recorded: more of them come soon."""
-GATHER_SECONDS = 0.05
+GATHER_TIMES = 4
+"""Results that have come while a batch was recorded wait so many times as long as that took: more come soon."""
+GATHER_SECONDS_MAX = 0.05
+_GATHER_SECONDS_MIN = 0.001
 
 
 class Reporter(Protocol):
@@ -167,13 +169,15 @@ class Recorder:
             closed, self._closed = self._closed[: self._batch], self._closed[self._batch :]
             self._in_work = len(entries) + len(removed) + len(closed)
             self._recording = entries
+            begun = self._patience.clock.seconds()
             await self._record(entries, removed, closed)
             self._recording = ()
             self._in_work = 0
             if len(line) <= 4 * self._batch:
                 self._make_room()
-            if _MANY <= len(line) < self._batch:
-                await self._patience.sleep(GATHER_SECONDS)
+            pause = min(GATHER_SECONDS_MAX, GATHER_TIMES * (self._patience.clock.seconds() - begun))
+            if 0 < len(line) < self._batch and pause >= _GATHER_SECONDS_MIN:
+                await self._patience.sleep(pause)
 
     def _take(self) -> None:
         if not self._removed:
