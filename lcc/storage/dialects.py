@@ -295,8 +295,8 @@ class MysqlDialect(Dialect):
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     )
     _CAUSAL = "SET SESSION wsrep_sync_wait = 7"
-    """A transaction begins when its node has all that was committed at any other before: who reads (1), changes or
-    deletes (2) or inserts (4)."""
+    """A transaction, or a statement that is none's, begins when its node has all that was committed at any other
+    before: who reads (1), changes or deletes (2) or inserts (4)."""
 
     def __init__(self, url: str, home: Path, settings: DatabaseConfig) -> None:
         # Only who has such a database needs its driver.

@@ -10,11 +10,25 @@ on any other each statement goes at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 _PACKET_CHARS_MAX = 1 << 20
 """What waits is sent once it is so long (``max_allowed_packet`` is 16 MB or more)."""
+
+
+def _packets(statements: Sequence[str]) -> Iterator[list[str]]:
+    """These statements, as many at once as a packet takes."""
+    some: list[str] = []
+    chars = 0
+    for statement in statements:
+        if some and chars + len(statement) > _PACKET_CHARS_MAX:
+            yield some
+            some, chars = [], 0
+        some.append(statement)
+        chars += len(statement)
+    if some:
+        yield some
 
 
 class JoiningCursor:
@@ -55,8 +69,11 @@ class JoiningCursor:
         """The rows of each of these SELECTs."""
         if not self._joins:
             return [self._rows_of(statement) for statement in statements]
-        found = self._send(*statements)
-        return found[len(found) - len(statements) :]
+        rows: list[Sequence[tuple[Any, ...]]] = []
+        for some in _packets(statements):
+            found = self._send(*some)
+            rows += found[len(found) - len(some) :]
+        return rows
 
     def _rows_of(self, statement: str) -> Sequence[tuple[Any, ...]]:
         self.query(statement)

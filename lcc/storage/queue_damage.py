@@ -74,6 +74,8 @@ def fetch_again(books: Books, rules: IQueueRules, machine: int, files: Sequence[
         f" WHERE state = {CACHED} AND fetched_machineid = ? AND fetched_fileid IN ({{in}})"
     )
     found = txn.query_in(sql, files, [machine])
+    if not found:
+        return 0
     registered = registered_providers(txn, {row[1] for row in found})
     # One that is being removed loses its content anyway.
     lost = sorted(row for row in found if row[1] in registered)

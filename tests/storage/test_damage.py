@@ -76,6 +76,7 @@ def test_what_has_moved_on_is_left_alone(queue: Queue, lose: Any) -> None:
     a = queue.rows()[0]
     queue.record(queue.fetched(a, "new"))
     queue.database.now(lambda txn: txn.execute("DELETE FROM fsmdb"))
+    lose(99)
     lose(1, 2, 99)
     assert [row for row in queue.rows() if not row.delete] == []
     assert queue.files_to_delete() == []

@@ -136,3 +136,24 @@ async def test_questions_with_parameters_before_their_list(database: Database) -
     questions = [Question(sql, ["change"], [5]), Question("SELECT ?", None, ["it's"])]
     for ask in (database.write, database.interact):
         assert await ask(Txn.query_several, questions) == [[(5,)], [("it's",)]]
+
+
+@pytest_twisted.ensureDeferred
+async def test_no_question_at_all(database: Database) -> None:
+    for ask in (database.write, database.interact):
+        assert await ask(Txn.query_several, []) == []
+        assert await ask(Txn.query_several, [Question("SELECT name FROM counters WHERE name IN ({in})", [])]) == [[]]
+
+
+@pytest_twisted.ensureDeferred
+async def test_questions_longer_than_a_packet(database: Database) -> None:
+    """Some 30 MB, where the server takes 16 at once."""
+    names = ["change", "x" * 3000]
+    question = Question("SELECT name FROM counters WHERE name IN ({in})", names * 1000)
+
+    def work(txn: Txn) -> list[list[tuple[Any, ...]]]:
+        txn.execute(_ADD, ["psetid"])
+        return txn.query_several([question] * 10)
+
+    assert {name for rows in await database.write(work) for (name,) in rows} == {"change"}
+    assert (await database.interact(_values))["psetid"] == 1
