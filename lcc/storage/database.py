@@ -185,7 +185,7 @@ class _OneConnection(ConnectionHolder):
 
     def connect(self) -> Any:
         if self._connection is None:
-            connection = import_module(self._dialect.driver).connect(**self._dialect.connect_arguments)
+            connection = import_module(self._dialect.driver).connect(**self._dialect.writer_arguments)
             try:
                 self._dialect.opened(connection)
             except BaseException:

@@ -103,11 +103,12 @@ async def test_more_than_fits_into_a_packet(database: Database) -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_who_reads_ends_no_transaction(database: Database) -> None:
-    def commits(txn: Txn) -> int:
-        return int(txn.query("SHOW SESSION STATUS LIKE 'Com_commit'")[0][1])
+    def commits(txn: Txn) -> tuple[int, int]:
+        connection = int(txn.value("SELECT CONNECTION_ID()"))
+        return connection, int(txn.query("SHOW SESSION STATUS LIKE 'Com_commit'")[0][1])
 
-    seen = [await database.interact(commits) for _ in range(3)]
-    assert seen[0] == seen[-1]
+    seen = [await database.interact(commits) for _ in range(8)]
+    assert len(seen) > len(set(seen)) == len({connection for connection, _ in seen})
 
 
 @pytest_twisted.ensureDeferred
