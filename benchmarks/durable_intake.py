@@ -182,11 +182,15 @@ def main() -> None:
     where = "SQLite" if options.sqlite else "MariaDB"
     rows = [
         Row(
-            "durable intake, provider to set_accepted" + (", SQLite" if options.sqlite else ""),
+            f"durable intake, provider to {what}" + (", SQLite" if options.sqlite else ""),
             "URLs/s",
-            [found["rate"] for found in rounds],
+            [found[rate] for found in rounds],
             goal=None if options.sqlite else at_least(GOAL_URLS_PER_SECOND, of_ratio=False),
-            note=f"{where}, {options.known:.0%} known, {total:.0f} µs of CPU a URL over all processes",
+            note=f"{where}, {options.known:.0%} known{more}",
+        )
+        for what, rate, more in (
+            ("set_accepted", "rate_accepted", ", from the spool of the UNS where the queue manager cannot follow"),
+            ("the queue", "rate", f", {total:.0f} µs of CPU a URL over all processes"),
         )
     ]
     give(options, rows)

@@ -99,9 +99,9 @@ class Costs:
     database_us: float = 250.0
     qm_unchanged_us: float = 25.0
     database_unchanged_us: float = 20.0
-    botm_us: float = 75.0
+    botm_us: float = 65.0
     central_us: float = 75.0
-    bot_us: float = 230.0
+    bot_us: float = 120.0
     decode_us: float = 130.0
     tls_us: float = 1500.0
     cu_by_url_us: float = 720.0
@@ -113,5 +113,5 @@ class Costs:
     row_bytes: float = 1100.0
     row_reads: float = 11.0
     row_writes: float = 8.0
-    page_reads: float = 3.0
+    page_reads: float = 4.0
     page_writes: float = 3.0

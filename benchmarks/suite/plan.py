@@ -82,7 +82,7 @@ STEPS = (
     Step(
         "durable intake",
         "durable_intake",
-        ("durable intake, provider to set_accepted",),
+        ("durable intake, provider to set_accepted", "durable intake, provider to the queue"),
         quick="--urls 50000",
     ),
     Step("queue insert", "queue_insert", ("queue insert, against LOAD DATA",), quick="--rows 50000"),
