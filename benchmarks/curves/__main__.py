@@ -128,9 +128,8 @@ def points_table(curves: Curves, picture: Picture) -> str:
 
 def write(curves: Curves, folder: Path) -> None:
     """The pictures, and a page with their figures."""
-    texts = [
-        "# The figures of the curves\n\nMedians, in parentheses the smallest and largest; what has none is a single run."
-    ]
+    about = "Medians, in parentheses the smallest and largest; what has none is a single run."
+    texts = [f"# The figures of the curves\n\n{about}"]
     for picture in PICTURES:
         draw(spec(curves, picture), folder / f"{picture.name}.svg")
         texts.append(f"## {picture.title}\n\n{points_table(curves, picture)}")
