@@ -1,11 +1,11 @@
 """Single pages, again and again, to see how long each takes from being told to being cached.  Not for use alone.
 
-``probe.py CONFIG UNS-PORT FIRST-PID PIDS EACH-SECONDS LOG [COUNT [FIRST-PAGE]]``: the providers take turns.  With
-COUNT each page waits for the one before, and it ends after so many, of names from FIRST-PAGE on; without, one is told
-every EACH-SECONDS, until the process is terminated, and the names come again.  A line of the log for each: when it
-was told (seconds since 1970), milliseconds from the connect to the UNS until the provider has heard ``set_accepted``
-and has hung up, and from there until a reader of the database sees it cached, and 0; ``- -`` and the code, if it was
-rejected (-1: no answer).  A page that is accepted and never cached ends it with an error.
+``probe.py CONFIG UNS-PORT FIRST-PID PIDS EACH-SECONDS LOG COUNT [FIRST-PAGE]``: the providers take turns.  Each page
+waits for the one before, and EACH-SECONDS; it ends after so many, of names from FIRST-PAGE on.  (The soak tells at a
+steady rate: soak/probing.py.)  A line of the log for each: when it was told (seconds since 1970), milliseconds from
+the connect to the UNS until the provider has heard ``set_accepted`` and has hung up, and from there until a reader of
+the database sees it cached, and 0; ``- -`` and the code, if it was rejected (-1: no answer).  A page that is accepted
+and never cached ends it with an error.
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ from lcc.provider.client import Unreachable, submit, uns_endpoint
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.providers import get_providers
 
-LOOK_SECONDS = 0.004
-LOOK_IDLE_SECONDS = 0.001
-NAMES = 2000
-"""A provider's pages; then the first again, if there is no end."""
+LOOK_SECONDS = 0.001
 PAGE_SECONDS_MAX = 600.0
 
 
@@ -120,17 +117,8 @@ class Prober:
 async def tell_some(prober: Prober, each_seconds: float, count: int) -> None:
     """So many pages, one after the other."""
     for _ in range(count):
-        await deferLater(reactor, each_seconds)  # type: ignore[arg-type]
+        await deferLater(reactor, each_seconds)  # type: ignore[arg-type]  # a module, to mypy
         await prober.one()
-
-
-def tell_always(prober: Prober, each_seconds: float) -> Deferred[Any]:
-    """A page every so often, whatever becomes of the ones before."""
-
-    def tell() -> None:
-        Deferred.fromCoroutine(prober.one()).addErrback(lambda failure: failure.printTraceback())
-
-    return LoopingCall(tell).start(each_seconds)
 
 
 async def main(
@@ -141,19 +129,15 @@ async def main(
     pids: str,
     each: str,
     log: str,
-    count: str = "0",
+    count: str,
     first_page: str = "0",
 ) -> None:
     """Probe."""
-    some, providers = int(count), range(int(first_pid), int(first_pid) + int(pids))
-    pages = itertools.count(int(first_page)) if some else itertools.cycle(range(NAMES))
+    providers = range(int(first_pid), int(first_pid) + int(pids))
     with Path(log).open("a", buffering=1) as file:
-        prober = Prober(Path(config), int(port), providers, pages, file)
-        looking = LoopingCall(prober.look).start(LOOK_IDLE_SECONDS if some else LOOK_SECONDS)
-        if some:
-            telling = Deferred.fromCoroutine(tell_some(prober, float(each), some))
-        else:
-            telling = tell_always(prober, float(each))
+        prober = Prober(Path(config), int(port), providers, itertools.count(int(first_page)), file)
+        looking = LoopingCall(prober.look).start(LOOK_SECONDS)
+        telling = Deferred.fromCoroutine(tell_some(prober, float(each), int(count)))
         # The first that ends, ends it: what looks ends only by an error.
         await DeferredList([telling, looking], fireOnOneCallback=True, fireOnOneErrback=True, consumeErrors=True)
 

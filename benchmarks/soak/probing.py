@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from probe import LOOK_SECONDS, NAMES, Prober
+from probe import Prober
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall, deferLater, react
@@ -21,6 +21,9 @@ from twisted.internet.threads import deferToThread
 
 from soak.samples import NEVER_CACHED
 
+LOOK_SECONDS = 0.004
+NAMES = 2000
+"""A provider's pages; then the first again."""
 LAST_SECONDS = 60.0
 """So long the last pages have."""
 
@@ -52,7 +55,7 @@ async def main(_reactor: Any, config: str, port: str, first: str, pids: str, eac
         telling.stop()
         deadline = time.monotonic() + LAST_SECONDS
         while begun and time.monotonic() < deadline:
-            await deferLater(reactor, LOOK_SECONDS)  # type: ignore[arg-type]
+            await deferLater(reactor, LOOK_SECONDS)  # type: ignore[arg-type]  # a module, to mypy
         looking.stop()
         for moment in begun.values():
             file.write(f"{moment:.3f} - - {NEVER_CACHED}\n")
