@@ -174,9 +174,11 @@ def _host_name(host: str) -> str:
 def normalise_root(url: str) -> str:
     """The normal form of a root, under which a provider may name URLs.
 
-    :raises UrlError: as :func:`normalise`, and for a fragment.
+    :raises UrlError: as :func:`normalise`, and for a fragment; "too-long": no URL could begin with it.
     """
-    root = normalise(url)
+    root = normalise(url) if len(url) <= URL_CHARS else url
+    if len(root) > URL_CHARS:
+        raise UrlError("too-long", f"{root[:60]}…: a root has at most {URL_CHARS} characters")
     if "#" in root:
         raise UrlError("bad-url", "a root cannot have a fragment")
     return root

@@ -95,6 +95,7 @@ def test_remove(lcc: Lcc) -> None:
         (["add", "--root", "www.example.org"], "--root"),
         (["add", "--root", "gopher://example.org/"], "--root"),
         (["add", "--root", "http://user:pw@example.org/"], "--root"),
+        (["add", "--root", ROOT + "a" * 5000], "at most 4096 characters"),
         (["add", "--root", ROOT, "--bandwidth", "0"], "at least 1"),
         (["add", "--root", ROOT, "--bandwidth", "-5"], "--bandwidth"),
         (["add", "--root", ROOT, "--bandwidth", "fast"], "neither a whole number"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.urls import Roots, names_scheme, normalise, normalise_root, redirect_target, resolve
+from lcc.domain.urls import URL_CHARS, Roots, names_scheme, normalise, normalise_root, redirect_target, resolve
 from lcc.errors import UrlError
 
 SPELLINGS = [
@@ -299,3 +299,11 @@ def test_a_scheme_is_admitted_if_it_is_known_or_that_of_a_root() -> None:
     for url in ("gophers://h/", "javascript://x/", "gophe://x/"):
         assert not roots.admits_scheme(url)
     assert roots.contains("gopher://h/0/page") and not roots.contains("gopher://h/1/page")
+
+
+def test_a_root_is_no_longer_than_a_url() -> None:
+    longest = "http://h/" + "a" * (URL_CHARS - len("http://h/"))
+    assert normalise_root(longest) == longest
+    for root in (longest + "a", "http://h/" + "é" * 1000):
+        with pytest.raises(UrlError, match="a root has at most 4096 characters"):
+            normalise_root(root)
