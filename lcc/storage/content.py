@@ -32,6 +32,7 @@ from lcc.interfaces import IAttemptFile, IContentFolder, IContentReader
 from lcc.storage.content_names import ATTEMPTS, attempt_path, content_path, is_attempt
 from lcc.storage.content_read import fault_of
 from lcc.storage.disk import DISK, Disk
+from lcc.storage.durable import make_folder_durably
 from lcc.storage.room import Room
 
 MARK = "mark"
@@ -89,7 +90,8 @@ class ContentFolder:
         :raises ValueError: the counter's file is damaged.
         """
         attempts = f"{self._root}/{ATTEMPTS}"
-        self._disk.make_folder(attempts, _FOLDER_MODE)
+        # What is on the disk is as durable as the folder that it lies in: also the counter that tells of its loss.
+        make_folder_durably(attempts, self._disk, _FOLDER_MODE)
         self._disk.spread(attempts)
         self._counter = self._open_counter(self.path / "counter")
         for folder in (ATTEMPTS, *(f"{ATTEMPTS}/{each}" for each in self._disk.folders(attempts))):

@@ -23,6 +23,7 @@ from twisted.internet.threads import deferToThreadPool
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
 from lcc.storage.dialects import Dialect, SqliteDialect, dialect_for
+from lcc.storage.durable import make_folder_durably
 from lcc.storage.figures import DatabaseCounts
 from lcc.storage.migrations import MAIN, migrate
 from lcc.storage.retry import ConnectionHolder, RetryPolicy, run_retrying
@@ -62,7 +63,7 @@ class _Schema:
 
 def _make_folder(dialect: Dialect) -> None:
     if isinstance(dialect, SqliteDialect):
-        dialect.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder_durably(dialect.path.parent)
 
 
 class Database:

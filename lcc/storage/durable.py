@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
-from lcc.storage.disk import DISK, Disk
+from lcc.storage.disk import DISK, AnyPath, Disk
+
+_NOTHING_TO_SYNC = frozenset([errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS])
+"""What a folder answers that this process cannot have changed, or whose file system knows of no sync."""
 
 
-def make_folder_durably(path: Path, disk: Disk = DISK) -> None:
-    """Make a folder with its parents, for the owner alone, where it does not exist; it is there after a crash.
+def make_folder_durably(path: AnyPath, disk: Disk = DISK, mode: int = 0o700) -> None:
+    """Make a folder with its parents where it does not exist; it is there after a crash.
+
+    That holds for a folder that was there before, too: the process that made it may have been killed, or its disk
+    have failed, before its name was on the disk.
 
     :raises OSError: it cannot be made, or is not known to be on the disk.
     """
-    for made in disk.make_folder(path):
-        disk.sync_folder(Path(made).parent)
+    disk.make_folder(path, mode)
+    parents = Path(path).absolute().parents
+    for parent in reversed(parents):
+        try:
+            disk.sync_folder(parent)
+        except OSError as error:
+            if error.errno not in _NOTHING_TO_SYNC or parent == parents[0]:
+                raise
 
 
 def write_durably(path: Path, data: bytes, disk: Disk = DISK) -> None:

@@ -102,7 +102,6 @@ class Spool:
         """
         disk = self.disk
         make_folder_durably(self.folder, disk)  # a set is as durable as the folder that it lies in
-        disk.sync_folder(self.folder.parent)  # the one that made it may have been killed just then
         disk.make_folder(self._incoming)
         for name, _size in list(disk.names(self._incoming)):
             _log.info("A set that had not arrived completely is removed ({name})", name=name)

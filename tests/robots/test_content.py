@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from lcc.storage.content import ATTEMPTS, AttemptFolder, ContentFolder, content_path
 from lcc.storage.disk import Disk
 from lcc.storage.durable import DurableCounter
+from lcc.testing.simulated.disk import SimulatedDisk
 
 IDS = st.integers(0, 2**47)
 
@@ -177,3 +179,20 @@ def test_short_writes_and_a_full_disk(tmp_path: Path) -> None:
         sink.write(b"0123456789abc")
     sink.discard()
     assert files_in(tmp_path / ATTEMPTS) == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_power_cut_soon_after_the_first_start_leaves_the_folder_and_its_counter(seed: int) -> None:
+    disk = SimulatedDisk(Random(seed))
+    path = Path("/srv/lcc/content")
+
+    def opened() -> ContentFolder:
+        folder = ContentFolder(path, lambda file: DurableCounter(file, 10, disk), disk)
+        folder.open()
+        return folder
+
+    given = opened().reserve()
+    disk.power_cut()
+    folder = opened()
+    assert folder.names_upto > given, "the name is given out again, and nobody knows that its file is lost"
+    assert folder.reserve() > given

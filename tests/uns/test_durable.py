@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from lcc.storage.disk import Disk
-from lcc.storage.durable import DurableCounter, write_durably
+from lcc.storage.durable import DurableCounter, make_folder_durably, write_durably
 
 
 class CrashingDisk(Disk):
@@ -93,3 +94,34 @@ def test_a_durable_write_is_all_or_nothing(tmp_path: Path, operations: int) -> N
     else:
         assert path.read_bytes() == b"new content"
     assert operations == 5 or path.read_bytes() == (b"new content" if operations >= 4 else b"old")
+
+
+class SyncingDisk(Disk):
+    """Notes which folders are synced; some fail."""
+
+    def __init__(self, fails: dict[Path, int] | None = None) -> None:
+        self.synced: list[Path] = []
+        self.fails = fails or {}
+
+    def sync_folder(self, path):
+        if path in self.fails:
+            raise OSError(self.fails[path], "sync")
+        self.synced.append(path)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o750])
+def test_a_durable_folder_is_synced_up_to_the_root_also_if_it_was_there(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "home" / "spool"
+    for _ in range(2):  # the second process knows nothing of what the first one had synced before it was killed
+        disk = SyncingDisk()
+        make_folder_durably(folder, disk, mode)
+        assert disk.synced == list(reversed(folder.parents))
+        assert folder.stat().st_mode & 0o777 == mode
+
+
+def test_a_folder_whose_parent_cannot_be_synced_is_an_error_but_not_one_of_others(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "spool"
+    make_folder_durably(folder, SyncingDisk({tmp_path.parent: errno.EACCES, Path("/"): errno.EINVAL}))
+    for fails in ({tmp_path: errno.EIO}, {folder.parent: errno.EACCES}):
+        with pytest.raises(OSError, match="sync"):
+            make_folder_durably(folder, SyncingDisk(fails))
