@@ -1,8 +1,12 @@
-"""One set in the spool: a header line of :data:`HEADER_BYTES` bytes, then the elements."""
+"""One set in the spool: a header line of :data:`HEADER_BYTES` bytes, then the elements.
+
+The name of a set whose provider may have been answered says whose it is: that outlives all that the file holds.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import attrs
@@ -12,8 +16,26 @@ from lcc.storage.disk import Disk
 from lcc.storage.epochs import EpochFile
 
 HEADER_BYTES = 512
+SUFFIX = ".set"
+_ACCEPTED_NAME = re.compile(r"\d+-(\d+)\.set", re.ASCII)
 CHARGED_BYTES_MIN = 8192
 """What a set counts for in its spool, at least: one that waits takes memory and a file, however small it is."""
+
+
+def set_name(number: int) -> str:
+    """The name of a complete set that nobody was told is accepted."""
+    return f"{number:012d}{SUFFIX}"
+
+
+def accepted_name(number: int, pid: int) -> str:
+    """The name of a set whose provider may have been told that it is accepted."""
+    return f"{number:012d}-{pid}{SUFFIX}"
+
+
+def accepted_pid(name: str) -> int | None:
+    """The provider that may have been told that the set in the file of this name is accepted; None: nobody was."""
+    match = _ACCEPTED_NAME.fullmatch(name)
+    return None if match is None else int(match[1])
 
 
 class SpoolDamaged(Exception):
@@ -31,6 +53,7 @@ class SpoolDamaged(Exception):
 class SpooledSet:
     """A complete set in the spool.
 
+    :ivar path: changes when the set is put on stable storage.
     :ivar header: as it goes to the queue manager.
     :ivar count: elements.
     :ivar body_bytes: bytes of the elements.
@@ -97,10 +120,11 @@ def read_set_header(uns: str, path: Path, size: int, disk: Disk, epochs: EpochFi
         )
         count, body_bytes, check = int(fields["count"]), int(fields["body_bytes"]), int(fields["check"])
     except (ValueError, KeyError, TypeError) as error:
-        # What was accepted was synced with its header; without any, it was on its way when the power failed.
-        lost = None if not line.strip(b"\0 \n") else 0
+        lost = accepted_pid(path.name)
+        if lost is None and line.strip(b"\0 \n"):
+            lost = 0  # without any header it was on its way when the power failed: what is accepted is synced with it
         raise SpoolDamaged(f"its header cannot be read ({error!r})", lost) from None
     if size != HEADER_BYTES + body_bytes:
-        lost = header.pid if header.answered else None
+        lost = header.pid if header.answered else accepted_pid(path.name)
         raise SpoolDamaged(f"it has {size} bytes instead of {HEADER_BYTES + body_bytes}", lost)
     return SpooledSet(path, header, count, body_bytes, check, checked=False)

@@ -8,6 +8,7 @@ One folder::
     incoming/N           a set that is arriving; removed at start, because its provider was told nothing
     NNNNNNNNNNNN.set     a complete set; its number was given when it was complete, so order of numbers = order of
                          completion
+    NNNNNNNNNNNN-P.set   the same, once it is on stable storage: provider P may have been told that it is accepted
     damaged/             what could not be read; kept for a person to look at
     damage               providers that lost a set by that, until a queue manager has noted it
 
@@ -37,13 +38,22 @@ from lcc.storage.durable import DurableCounter, make_folder_durably, write_durab
 from lcc.storage.epochs import EpochFile
 from lcc.storage.errorfile import ErrorFile
 from lcc.storage.room import Room, fault_text
-from lcc.storage.setfile import CHARGED_BYTES_MIN, HEADER_BYTES, SpoolDamaged, SpooledSet, read_set_header
+from lcc.storage.setfile import (
+    CHARGED_BYTES_MIN,
+    HEADER_BYTES,
+    SUFFIX,
+    SpoolDamaged,
+    SpooledSet,
+    accepted_name,
+    accepted_pid,
+    read_set_header,
+    set_name,
+)
 
 PIECE_BYTES = 65536
 FULL_SHARE = 0.9
 """A spool that is filled to this part of its size counts as full."""
 _NUMBERS_BLOCK = 1000
-_SUFFIX = ".set"
 
 _log = Logger()
 
@@ -111,10 +121,20 @@ class Spool:
         found = list(self._find_sets())
         # An epoch that was lost leaves older sets behind: those come first.
         found.sort(key=lambda entry: (entry.header.epoch == self.epoch, entry.header.number))
+        for entry in found:
+            if entry.header.answered:
+                self._mend_name(entry)
         assert self._numbers is not None
         self._numbers.skip_to(max((entry.header.number for entry in found), default=0) + 1)
         self.size_bytes = sum(entry.charged_bytes for entry in found)
         return found
+
+    def _mend_name(self, entry: SpooledSet) -> None:
+        """A set that was answered by an earlier version, or just before a crash, gets the name of such sets."""
+        try:
+            self._name_as_accepted(entry)
+        except OSError as error:
+            _log.error("Cannot rename {path}: {error}", path=str(entry.path), error=str(error))
 
     @property
     def numbers_upto(self) -> int:
@@ -145,13 +165,21 @@ class Spool:
         return SetWriter(self, self._incoming / f"{self._arrivals}", header)
 
     def secure(self, entry: SpooledSet) -> None:
-        """Put a set on stable storage, noted as answered.  To be called in a thread; changes nothing in memory.
+        """Put a set on stable storage, noted as answered.  To be called in a thread; changes nothing in memory but
+        the entry's path.
 
         :raises OSError: it is not known to be there.
         """
         self.disk.patch(entry.path, 0, entry.header_line(answered=True))
         self.disk.sync_file(entry.path)
+        self._name_as_accepted(entry)
         self.disk.sync_folder(self.folder)
+
+    def _name_as_accepted(self, entry: SpooledSet) -> None:
+        path = self.folder / accepted_name(entry.header.number, entry.header.pid)
+        if path != entry.path:
+            self.disk.rename(entry.path, path)
+            entry.path = path
 
     def check(self, entry: SpooledSet) -> None:
         """Read a file through.  To be called in a thread; changes nothing in memory.
@@ -185,6 +213,10 @@ class Spool:
         """The set is of no use any more.  A file that cannot be removed is delivered again after a restart, which
         changes nothing."""
         self.size_bytes -= entry.charged_bytes
+        self.remove_file(entry)
+
+    def remove_file(self, entry: SpooledSet) -> None:
+        """Remove the file of a set that was removed before, but had got a new name just then."""
         try:
             self.disk.remove(entry.path)
         except OSError as error:
@@ -261,7 +293,7 @@ class Spool:
 
     def _find_sets(self) -> Iterator[SpooledSet]:
         for name, size in list(self.disk.names(self.folder)):
-            if not name.endswith(_SUFFIX):
+            if not name.endswith(SUFFIX):
                 continue
             path = self.folder / name
             try:
@@ -270,9 +302,9 @@ class Spool:
                 self._set_aside(path, str(error))
                 if error.lost_pid is not None:
                     self.damage.add(error.lost_pid)
-            except OSError as error:  # nobody knows whose it was
+            except OSError as error:
                 self._set_aside(path, f"it cannot be read ({error})")
-                self.damage.add(UNKNOWN)
+                self.damage.add(accepted_pid(name) or UNKNOWN)
 
     def _set_aside(self, path: Path, why: str) -> None:
         self.damaged_count += 1
@@ -292,7 +324,7 @@ class Spool:
     def _next_place(self) -> tuple[int, Path]:
         assert self._numbers is not None
         number = self._numbers.next()
-        return number, self.folder / f"{number:012d}{_SUFFIX}"
+        return number, self.folder / set_name(number)
 
 
 class SetWriter:

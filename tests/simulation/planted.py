@@ -198,15 +198,15 @@ BUGS = [
         "set-not-synced",
         "P1: a spooled set is answered before it is on the disk",
         "lcc/storage/spool.py",
-        "        self.disk.sync_file(entry.path)\n        self.disk.sync_folder(self.folder)\n",
-        "        self.disk.sync_folder(self.folder)\n",
+        "        self.disk.sync_file(entry.path)\n        self._name_as_accepted(entry)\n",
+        "        self._name_as_accepted(entry)\n",
     ),
     Bug(
         "folder-not-synced",
         "P1: a spooled set is answered before its name is on the disk",
         "lcc/storage/spool.py",
-        "        self.disk.sync_file(entry.path)\n        self.disk.sync_folder(self.folder)\n",
-        "        self.disk.sync_file(entry.path)\n",
+        "        self._name_as_accepted(entry)\n        self.disk.sync_folder(self.folder)\n",
+        "        self._name_as_accepted(entry)\n",
     ),
     Bug(
         "sent-is-done",
@@ -234,7 +234,7 @@ BUGS = [
         "P3: a set file that has rotted in the spool, or lost its end, is passed on as it is",
         "lcc/storage/setfile.py",
         "    if size != HEADER_BYTES + body_bytes:\n"
-        "        lost = header.pid if header.answered else None\n"
+        "        lost = header.pid if header.answered else accepted_pid(path.name)\n"
         '        raise SpoolDamaged(f"it has {size} bytes instead of {HEADER_BYTES + body_bytes}", lost)\n'
         "    return SpooledSet(path, header, count, body_bytes, check, checked=False)",
         "    return SpooledSet(path, header, count, size - HEADER_BYTES, check, checked=True)",

@@ -52,9 +52,10 @@ def test_without_a_queue_manager_the_set_is_synced_before_the_answer(world: Worl
     assert world.disk.log == [
         "patch 000000000001.set",
         "sync_file 000000000001.set",
+        "rename 000000000001-7.set",
         "sync_folder " + world.folder.name,
     ]
-    assert accepted(cp) and world.set_files() == ["000000000001.set"]
+    assert accepted(cp) and world.set_files() == ["000000000001-7.set"]
 
 
 def test_a_set_is_not_passed_on_while_it_is_being_secured(world: World) -> None:
@@ -99,7 +100,7 @@ def test_a_queue_manager_that_takes_too_long_is_not_waited_for(worlds: Worlds) -
     world.pass_time(4)
     assert not accepted(cp)
     world.pass_time(2)
-    assert accepted(cp) and world.set_files() == ["000000000001.set"]
+    assert accepted(cp) and world.set_files() == ["000000000001-7.set"]
     qm.say(absorbed(held[0]))
     world.pump()
     assert world.set_files() == [] and qm.numbers == [1]
@@ -117,6 +118,31 @@ def test_the_answer_comes_while_the_set_is_being_secured(worlds: Worlds) -> None
     assert accepted(cp) and world.set_files() == []
     world.release_threads()
     assert world.set_files() == [] and world.spool.size_bytes == 0
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_the_answer_comes_while_the_set_gets_its_new_name(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    world = worlds(answer_timeout=5.0)
+    held: list[Set] = []
+    qm = world.connect_qm(held.append)
+    cp = world.send_set("a")
+    rename = world.disk.rename
+
+    def answered_meanwhile(source: Any, target: Any) -> None:
+        if not before:
+            rename(source, target)
+        qm.say(absorbed(held[0]))
+        world.pump()
+        if before:
+            rename(source, target)
+
+    monkeypatch.setattr(world.disk, "rename", answered_meanwhile)
+    world.held_threads = []
+    world.pass_time(6)
+    world.release_threads()
+    assert accepted(cp) and world.set_files() == [] and world.spool.size_bytes == 0
 
 
 def test_a_set_refused_after_it_was_answered_is_dropped_loudly(world: World, logged: list[Any]) -> None:
@@ -305,7 +331,7 @@ def test_a_damaged_file_is_moved_aside_and_the_others_are_delivered(
 ) -> None:
     for name in "abc":
         world.send_set(name)
-    path = world.folder / "000000000002.set"
+    path = world.folder / "000000000002-7.set"
     data = path.read_bytes()
     path.write_bytes(
         {
@@ -318,7 +344,7 @@ def test_a_damaged_file_is_moved_aside_and_the_others_are_delivered(
     world.restart()
     qm = world.connect_qm()
     assert names(qm) == ["a", "c"]
-    assert (world.folder / "damaged" / "000000000002.set").exists() and world.set_files() == []
+    assert (world.folder / "damaged" / "000000000002-7.set").exists() and world.set_files() == []
     assert any(event["log_level"].name == "critical" for event in logged)
     assert world.spool.size_bytes == 0
 
@@ -326,7 +352,7 @@ def test_a_damaged_file_is_moved_aside_and_the_others_are_delivered(
 def test_a_file_that_ends_early_while_it_is_sent(world: World, logged: list[Any]) -> None:
     world.send_set("a")
     world.send_set("b")
-    path = world.folder / "000000000001.set"
+    path = world.folder / "000000000001-7.set"
     path.write_bytes(path.read_bytes()[:-10])
     first = world.connect_qm()
     assert not any(taken.whole and taken.begin.number == 1 for taken in first.sets)

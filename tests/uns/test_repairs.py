@@ -77,19 +77,48 @@ def damage_file(path: Path, kind: str) -> None:
         path.write_bytes(b"\0" * len(data))
 
 
-@pytest.mark.parametrize(
-    ("kind", "told"), [("content", [7]), ("short", [7]), ("header", [0]), ("empty", []), ("zeros", [])]
-)
-def test_an_accepted_set_whose_file_is_damaged(world: World, logged: list[Any], kind: str, told: list[int]) -> None:
+@pytest.mark.parametrize("kind", ["content", "short", "header", "empty", "zeros"])
+def test_an_accepted_set_whose_file_is_damaged(world: World, logged: list[Any], kind: str) -> None:
+    """Also where nothing is left in it: its name says whose it was."""
     for name in "abc":
         assert accepted(world.send_set(name))
-    damage_file(world.folder / "000000000002.set", kind)
+    damage_file(world.folder / "000000000002-7.set", kind)
     world.restart()
     qm = connect(world)
-    assert names(qm) == ["a", "c"] and qm.damage == told
+    assert names(qm) == ["a", "c"] and qm.damage == [7]
     assert world.spool.damage.pids == []
     world.lose_qm()
     assert connect(world).damage == []
+
+
+@pytest.mark.parametrize(("kind", "told"), [("header", [0]), ("empty", []), ("zeros", [])])
+def test_a_set_that_was_not_accepted_whose_file_is_damaged(
+    world: World, logged: list[Any], kind: str, told: list[int]
+) -> None:
+    """The power failed while it was made: nobody was told anything.  What was written over says nothing of that."""
+    world.connect_qm(lambda begin: None)
+    assert not accepted(world.send_set("a"))
+    damage_file(world.folder / "000000000001.set", kind)
+    world.restart()
+    qm = connect(world)
+    assert names(qm) == [] and qm.damage == told
+
+
+def test_sets_that_an_earlier_version_has_accepted_get_their_names(world: World) -> None:
+    for name in "ab":
+        assert accepted(world.send_set(name))
+    (world.folder / "000000000001-7.set").rename(world.folder / "000000000001.set")
+    world.restart()
+    assert world.set_files() == ["000000000001-7.set", "000000000002-7.set"]
+    assert names(connect(world)) == ["a", "b"] and world.set_files() == []
+
+
+def test_a_set_that_cannot_be_renamed_is_passed_on_all_the_same(world: World, logged: list[Any]) -> None:
+    assert accepted(world.send_set("a"))
+    (world.folder / "000000000001-7.set").rename(world.folder / "000000000001.set")
+    world.disk.fail["rename"] = OSError(errno.EROFS, "read-only")
+    world.restart()
+    assert names(connect(world)) == ["a"] and world.set_files() == []
 
 
 @pytest.mark.parametrize("rotten", [b"XXXXX", b"<\0&<\n"])
@@ -99,7 +128,7 @@ def test_an_accepted_set_whose_file_is_damaged_while_the_uns_runs(
     """Also where the elements are no XML any longer, and the queue manager drops the link before the end."""
     for name in "abc":
         assert accepted(world.send_set(name))
-    path = world.folder / "000000000002.set"
+    path = world.folder / "000000000002-7.set"
     path.write_bytes(path.read_bytes()[: -len(rotten)] + rotten)
     heard: list[int] = []
     whole: list[str] = []
@@ -111,7 +140,7 @@ def test_an_accepted_set_whose_file_is_damaged_while_the_uns_runs(
             world.lose_qm()
     assert sorted(set(whole)) == ["a", "c"] and heard == [7]
     assert world.spool.damage.pids == []
-    assert [path.name for path in (world.folder / "damaged").iterdir()] == ["000000000002.set"]
+    assert [path.name for path in (world.folder / "damaged").iterdir()] == ["000000000002-7.set"]
 
 
 def test_a_set_whose_header_cannot_be_read_at_all(
@@ -123,16 +152,16 @@ def test_a_set_whose_header_cannot_be_read_at_all(
     works = world.disk.open
 
     def fails(path: Path) -> Any:
-        if path.name == "000000000002.set":
+        if path.name == "000000000002-7.set":
             raise OSError(errno.EIO, "Input/output error")
         return works(path)
 
     monkeypatch.setattr(world.disk, "open", fails)
     world.restart()
-    assert [path.name for path in (world.folder / "damaged").iterdir()] == ["000000000002.set"]
+    assert [path.name for path in (world.folder / "damaged").iterdir()] == ["000000000002-7.set"]
     assert any(event["log_level"].name == "critical" for event in logged)
     qm = connect(world)
-    assert names(qm) == ["a", "c"] and qm.damage == [0]
+    assert names(qm) == ["a", "c"] and qm.damage == [7]
 
 
 @pytest.mark.parametrize(("file", "told"), [("acked", []), ("damage", [0])])
@@ -155,7 +184,7 @@ def test_a_note_that_cannot_be_read(
 
 def test_it_is_said_until_it_is_noted(world: World, logged: list[Any]) -> None:
     world.send_set("a", pid=8)
-    damage_file(world.folder / "000000000001.set", "content")
+    damage_file(world.folder / "000000000001-8.set", "content")
     world.restart()
     assert connect(world, make=Forgetful).damage == [8]
     world.lose_qm()

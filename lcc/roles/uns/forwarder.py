@@ -296,6 +296,7 @@ class Forwarder(Factory):
     def _secured(self, delivery: Delivery) -> None:
         delivery.securing = False
         if delivery.over:
+            self._spool.remove_file(delivery.entry)
             return
         delivery.entry.header = attrs.evolve(delivery.entry.header, answered=True)
         self._counters.sets_secured += 1
@@ -305,6 +306,7 @@ class Forwarder(Factory):
     def _not_secured(self, delivery: Delivery, failure: Failure) -> None:
         delivery.securing = False
         if delivery.over:
+            self._spool.remove_file(delivery.entry)
             return
         error = failure.value
         number = delivery.entry.header.number
