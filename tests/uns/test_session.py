@@ -379,6 +379,28 @@ def test_errors_shown_at_init_are_noted_in_the_set(world: World) -> None:
     assert qm.sets[0].begin.errors_upto == 12
 
 
+def test_what_waits_in_the_spool_counts_as_being_processed(worlds: Callable[..., World]) -> None:
+    def processing(pid: int = 7) -> int:
+        cp = world.login(pid)
+        cp.lose()
+        return int(re.findall(r'processing="(\d+)"', cp.text)[0])
+
+    world = worlds()
+    world.database.statuses[7] = attrs.evolve(STATUS, processing=3)
+    assert processing() == 3
+    world.login().send(partial("a", "b"))
+    world.send_set("c")
+    assert (processing(), processing(8)) == (6, 0)
+    world.restart()
+    assert processing() == 6
+    qm = world.connect_qm(lambda begin: None)
+    assert processing() == 6, "the queue manager has them, but not for good"
+    for number in (1, 2):
+        qm.say(Absorbed("epoch1", number, 0))
+    world.pump()
+    assert processing() == 3, "from now on it is the queue's to count them"
+
+
 def test_the_password_is_in_no_log(world: World) -> None:
     from twisted.logger import globalLogPublisher
 

@@ -23,7 +23,7 @@ When the queue manager says that this spool has gone back in time, everything go
 from __future__ import annotations
 
 import errno
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, BinaryIO
 from zlib import crc32
@@ -85,6 +85,7 @@ class Forwarder(Factory):
         self._good_hello = good_hello
         self._unsent: deque[Delivery] = deque()
         self._outstanding: deque[Delivery] = deque()
+        self._elements: Counter[int] = Counter()
         self._peer: QmPeer | None = None
         self._file: BinaryIO | None = None
         self._file_bytes = self._file_check = 0
@@ -103,6 +104,10 @@ class Forwarder(Factory):
     def waiting_count(self) -> int:
         """Sets that no queue manager has answered."""
         return len(self._unsent) + len(self._outstanding)
+
+    def elements_of(self, pid: int) -> int:
+        """Elements in this provider's sets that no queue manager has answered."""
+        return self._elements.get(pid, 0)
 
     @property
     def deliveries(self) -> list[Delivery]:
@@ -129,6 +134,7 @@ class Forwarder(Factory):
         """Take what an earlier run left."""
         self._unsent.extend(Delivery(entry) for entry in entries)
         for entry in entries:
+            self._elements[entry.header.pid] += entry.count
             if entry.header.is_unsolicited:
                 self._full_sets.begun(entry.header.pid)
 
@@ -137,6 +143,7 @@ class Forwarder(Factory):
 
         :returns: fires with what the provider is to be told; None: nothing is known.
         """
+        self._elements[entry.header.pid] += entry.count
         delivery = Delivery(entry)
         waiter = delivery.waiter = Deferred()
         backlog = self._peer is None or bool(self._unsent)
@@ -332,6 +339,9 @@ class Forwarder(Factory):
 
     def _no_longer_here(self, delivery: Delivery, *, applied: bool) -> None:
         header = delivery.entry.header
+        self._elements[header.pid] -= delivery.entry.count
+        if not self._elements[header.pid]:
+            del self._elements[header.pid]
         if header.is_unsolicited:
             self._full_sets.ended(header.pid, applied=applied)
 
