@@ -252,7 +252,9 @@ class Session:
         if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")
         full_sets = uns.full_sets.view(provider.pid)
-        spooled = uns.forwarder.elements_of(provider.pid)  # before the queue is asked: what moves meanwhile counts twice
+        spooled = uns.forwarder.elements_of(
+            provider.pid
+        )  # before the queue is asked: what moves meanwhile counts twice
         counting = uns.ask(uns.sessions.open_session(provider.pid, self._address, uns.now()))
         reading = uns.ask(uns.providers.status(provider.pid, uns.settings.errors_shown))
         try:
