@@ -72,6 +72,7 @@ _TABLE = (
     ErrorEntry(1103, "bad-set", "the attributes of the set are not valid"),
     ErrorEntry(1104, "bad-prefix", "the urlprefix is not the start of an absolute URL"),
     ErrorEntry(1105, "provider-gone", "the provider is no longer registered"),
+    ErrorEntry(1106, "names-nothing", "the full set names nothing within the roots registered for the provider"),
     ErrorEntry(1201, "curl-missing", "the conceptual URL (curl or c) is missing"),
     ErrorEntry(1202, "bad-url", "not a valid URL"),
     ErrorEntry(1203, "bad-scheme", "this URL scheme is not fetched here"),

@@ -28,6 +28,7 @@ ADVICE: dict[int, str] = {
     1103: "compare the attributes of <set> with doc/protocol.md",
     1104: "let --urlprefix begin with http:// or https:// and a host, such as http://site/",
     1105: "ask the operator to register you again",
+    1106: "compare --urlprefix with your roots; a set without any element says that there is nothing left",
     1201: "give each <url> a curl (or c)",
     1202: "write the URL as RFC 3986 has it, with %-escapes for what cannot stand in one",
     1203: "use a scheme that one of your roots has, or have a root of this scheme registered",

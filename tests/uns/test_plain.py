@@ -142,7 +142,7 @@ def test_each_set_of_a_connection_has_its_own_spellings(tmp_path: Path) -> None:
     data = b"\n".join(sets)
     text, files, _long, runs = converse(tmp_path / "a", cut(data, 3000), short=True)
     assert runs > 500
-    assert codes(text) == [1204] * 300
+    assert codes(text) == [*[1204] * 300, 1106]  # the last one names nothing within the roots
     assert (text, files) == converse(tmp_path / "b", cut(data, 3000), short=False)[:2]
 
 

@@ -237,6 +237,58 @@ def test_a_full_set_that_is_refused_is_not_counted(world: World) -> None:
         assert codes(cp.text) == [1105]
 
 
+ELSEWHERE = "http://elsewhere.example/"
+
+
+def full(*elements: str, prefix: str = ROOT) -> str:
+    return f'<lococa:set set="full" urlprefix="{prefix}">' + "".join(elements) + "</lococa:set>"
+
+
+def test_a_full_set_that_names_nothing_within_the_roots_is_refused(world: World) -> None:
+    qm = world.connect_qm()
+    world.database.statuses[7] = attrs.evolve(STATUS, full_sets_left=1)
+    for elements in (
+        [url("a"), url("b")],
+        [url("a", 'm="text/html" outside="drop"')],
+        [url("a", 'op="delete"'), '<url m="text/html"/>', url("http://[/")],
+        [url(name) for name in map(str, range(200))],
+    ):
+        cp = world.login()
+        cp.send(full(*elements, prefix=ELSEWHERE))
+        world.pump()
+        assert "set_accepted" not in cp.text and codes(cp.text)[-1] == 1106 and cp.closed
+    assert qm.sets == [] and world.set_files() == [] and world.incoming_files() == []
+    assert world.spool.size_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [
+        [],
+        [url(ELSEWHERE), url("a")],
+        [url("a", "")],
+        [url("a", 'm="video/mpeg"')],
+        [url("a", f'm="text/html" f="{ELSEWHERE}"')],
+        [url("a", 'op="delete"')],
+        [url(name) for name in map(str, range(200))],
+    ],
+)
+def test_a_full_set_that_is_empty_or_names_something_is_taken(world: World, elements: list[str]) -> None:
+    qm = world.connect_qm()
+    cp = world.login()
+    cp.send(full(*elements))
+    world.pump()
+    assert "<set_accepted" in cp.text and len(qm.sets) == 1
+
+
+def test_a_partial_set_may_lie_outside_as_a_whole(world: World) -> None:
+    world.connect_qm()
+    cp = world.login()
+    cp.send(partial(ELSEWHERE))
+    world.pump()
+    assert codes(cp.text) == [1204] and '<set_accepted received="0"/>' in cp.text
+
+
 def test_the_request_that_a_full_set_answers_is_noted(world: World) -> None:
     qm = world.connect_qm()
     world.database.statuses[7] = attrs.evolve(STATUS, full_set_wanted="cache-crash", wantid=99)

@@ -74,6 +74,7 @@ class _Arriving:
     :ivar unsolicited: it is a full set that was not asked for.
     :ivar writer: None once the set is complete.
     :ivar received: valid elements.
+    :ivar names_something: an element, refused or not, names a URL within the provider's roots.
     """
 
     prefix: str
@@ -84,6 +85,7 @@ class _Arriving:
     plain: PlainSet
     elements: int = 0
     received: int = 0
+    names_something: bool = False
 
 
 @implementer(IConversation)
@@ -372,6 +374,7 @@ class Session:
                 if arriving.plain.learn(attributes):
                     self._feed.spellings = arriving.plain.spellings
             if notice is not None:
+                arriving.names_something = arriving.names_something or arriving.checker.roots.contains(notice.curl)
                 writer.add(write_notice(notice))
         except (SetError, SpoolFull, ErrorFileFull, OSError) as error:
             self._reject_set(*self._reason(error), arriving.prefix)
@@ -389,6 +392,7 @@ class Session:
             return
         arriving.elements += count
         arriving.received += count
+        arriving.names_something = True
         try:
             writer.add_lines(lines, count)
         except (SetError, SpoolFull, OSError) as error:
@@ -398,6 +402,8 @@ class Session:
         uns, writer = self._uns, arriving.writer
         assert writer is not None
         try:
+            if arriving.full and arriving.elements and not arriving.names_something:
+                raise SetError("names-nothing")  # it would delete all that there is; most likely its urlprefix is wrong
             entry = writer.complete(uns.now())
         except (SpoolFull, SetError, OSError) as error:
             self._reject_set(*self._reason(error), arriving.prefix)
