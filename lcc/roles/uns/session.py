@@ -403,7 +403,7 @@ class Session:
         assert writer is not None
         try:
             if arriving.full and arriving.elements and not arriving.names_something:
-                raise SetError("names-nothing")  # it would delete all that there is; most likely its urlprefix is wrong
+                raise SetError("names-nothing")  # all there is would be deleted; most likely its urlprefix is wrong
             entry = writer.complete(uns.now())
         except (SpoolFull, SetError, OSError) as error:
             self._reject_set(*self._reason(error), arriving.prefix)
