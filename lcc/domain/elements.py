@@ -28,6 +28,7 @@ from lcc.domain.times import parse_time
 from lcc.domain.urls import URL_CHARS, Roots, normalise, resolve, scheme_of
 from lcc.errors import SetError, UrlError
 from lcc.model import UrlNotice
+from lcc.model.numbers import parse_number
 
 TEXT_CHARS = 1024
 """The longest attribute that is no URL."""
@@ -44,7 +45,7 @@ _LONG = frozenset(long for long, _short in _PAIRS)
 _RARE = frozenset({"op", "browse", "ifabsent", "outside", "burl", "b", "hours", "subtype", "s"})
 
 _MD5 = re.compile(r"[0-9a-fA-F]{32}").fullmatch
-_LENGTH = re.compile(r"[0-9]{1,15}").fullmatch
+_LENGTH_MAX_BYTES = 10**15 - 1
 _SUBTYPE = re.compile(r"[^\s:]+:.*\S.*").fullmatch
 _CACHED = 1000
 
@@ -161,8 +162,10 @@ class ElementChecker:
                 raise UrlError("bad-md5", md5[:80])
             md5 = md5.lower()
         length = get("len")
-        if length and not _LENGTH(length):
-            raise UrlError("bad-len", length[:80])
+        try:
+            length_bytes = parse_number(length, _LENGTH_MAX_BYTES) if length else None
+        except ValueError:
+            raise UrlError("bad-len", str(length)[:80]) from None
         mtime = get("mtime")
         seconds = _read_mtime(mtime) if mtime else None
         if rare:
@@ -179,7 +182,7 @@ class ElementChecker:
             mimetype,
             subtype,
             md5,
-            int(length) if length else None,
+            length_bytes,
             seconds,
             hours,
             False,

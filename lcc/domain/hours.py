@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import re
 
+from lcc.model.numbers import parse_number
+
 WEEK_SLOTS = 168
 DAY_SLOTS = 24
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DAY = "|".join(_DAYS)
+_HOUR_MAX = 9999
 _ITEM = re.compile(rf"(?:({_DAY})(?: ?- ?({_DAY}))?)?(?: ?([0-9]{{1,4}})(?: ?- ?([0-9]{{1,4}}))?)?").fullmatch
 
 
@@ -65,12 +68,12 @@ def _read_range(item: str, first: str | None, end: str | None, day_slots: int) -
     """First slot and number of slots."""
     if first is None:
         return 0, day_slots
-    start = int(first)
+    start = parse_number(first, _HOUR_MAX)
     if start >= day_slots:
         raise ValueError(f"{item!r} begins at {start}; the last one is {day_slots - 1}")
     if end is None:
         return start, 1
-    stop = int(end)
+    stop = parse_number(end, _HOUR_MAX)
     if stop > day_slots:
         raise ValueError(f"{item!r} ends at {stop}; the end is {day_slots} at most")
     if stop == start:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+from lcc.model.numbers import parse_number
+
 _RANGE = re.compile(r"bytes=(?:([0-9]{1,19})-([0-9]{0,19})|-([0-9]{1,19}))", re.ASCII)
+_POSITION_MAX = 10**19
 
 
 def requested_range(header: str | None, size_bytes: int) -> tuple[int, int] | None:
@@ -19,10 +22,11 @@ def requested_range(header: str | None, size_bytes: int) -> tuple[int, int] | No
         return 0, size_bytes
     first, last, suffix = match.groups()
     if suffix is not None:
-        length = min(int(suffix), size_bytes)
+        length = min(parse_number(suffix, _POSITION_MAX), size_bytes)
         return (size_bytes - length, length) if length else None
-    start = int(first)
-    end = min(int(last), size_bytes - 1) if last else size_bytes - 1
-    if last and int(last) < start:
+    start = parse_number(first, _POSITION_MAX)
+    end = parse_number(last, _POSITION_MAX) if last else _POSITION_MAX
+    if end < start:
         return 0, size_bytes
+    end = min(end, size_bytes - 1)
     return (start, end - start + 1) if start < size_bytes else None

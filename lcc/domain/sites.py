@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from lcc.domain.urls import URL_CHARS, followed_redirect, normalise_root, scheme_of
 from lcc.errors import FetchError, UrlError
+from lcc.model.numbers import parse_number
 
 SCHEMES = {"http": 80, "https": 443}
 """What a site may be reached by, with the usual ports."""
@@ -71,7 +72,7 @@ def port_of(normalised_url: str) -> int:
     """The port, the usual one included."""
     host = host_of(normalised_url)
     _, colon, port = host.rpartition("]")[2].rpartition(":")
-    return int(port) if colon else SCHEMES[scheme_of(normalised_url)]
+    return parse_number(port, 65535) if colon else SCHEMES[scheme_of(normalised_url)]
 
 
 def is_provable(root: str) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from lcc.model.numbers import parse_number
+
 _SECONDS = re.compile(r"(-?[0-9]{1,12})(?:\.[0-9]+)?").fullmatch
+_SECONDS_MAX = 10**12
 
 
 def parse_time(text: str) -> int:
@@ -15,7 +18,7 @@ def parse_time(text: str) -> int:
     """
     match = _SECONDS(text)
     if match:
-        return int(match[1])
+        return parse_number(match[1], _SECONDS_MAX, -_SECONDS_MAX)
     try:
         if not text.isascii():
             raise ValueError(text)

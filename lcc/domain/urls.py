@@ -18,6 +18,7 @@ from urllib.parse import urljoin
 import idna
 
 from lcc.errors import FetchError, UrlError
+from lcc.model.numbers import parse_number
 
 URL_CHARS = 4096
 """The longest URL, before and after it was made normal."""
@@ -145,9 +146,10 @@ def _ipv6(literal: str) -> str:
 def _port(scheme: str, text: str) -> str:
     if not text:
         return ""
-    if len(text) > 5 or not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
-        raise UrlError("bad-url", "the port")
-    port = int(text)
+    try:
+        port = parse_number(text, 65535, 1)
+    except ValueError:
+        raise UrlError("bad-url", "the port") from None
     return "" if port == SCHEMES.get(scheme) else f":{port}"
 
 

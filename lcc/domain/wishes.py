@@ -12,6 +12,7 @@ from lcc.domain.sites import site_folder
 from lcc.domain.timezones import timezone_fault
 from lcc.errors import UrlError
 from lcc.model import Wishes
+from lcc.model.numbers import parse_number
 
 HOURS_CHARS = 200
 CONTACT_CHARS = 254
@@ -19,7 +20,7 @@ PRIORITIES = ("0", "1", "2")
 
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _ADDRESS = re.compile(rf"[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~.-]{{1,64}}@{_LABEL}(?:\.{_LABEL})*").fullmatch
-_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII).fullmatch
+_BANDWIDTH_MAX = 10**18 - 1
 
 
 @attrs.frozen
@@ -91,13 +92,15 @@ def read_wishes(fields: Mapping[str, str], allowed: Allowed, faults: dict[str, s
 def _bandwidth(text: str, maximum: int, faults: dict[str, str]) -> int | None:
     if not text:
         return maximum or None
-    if not _NUMBER(text) or int(text) < 1:
+    try:
+        bandwidth = parse_number(text, _BANDWIDTH_MAX, 1)
+    except ValueError:
         faults["bandwidth"] = "a whole number of bytes per second, at least 1; empty: as much as is allowed"
-    elif maximum and int(text) > maximum:
-        faults["bandwidth"] = f"at most {maximum} bytes per second are allowed here"
-    else:
-        return int(text)
-    return maximum or None
+        return maximum or None
+    if not maximum or bandwidth <= maximum:
+        return bandwidth
+    faults["bandwidth"] = f"at most {maximum} bytes per second are allowed here"
+    return maximum
 
 
 def _hours(text: str, slots: int, faults: dict[str, str]) -> str:
@@ -123,7 +126,7 @@ def _timezone(text: str, faults: dict[str, str]) -> str:
 def _priority(text: str, maximum: int, faults: dict[str, str]) -> int:
     if not text:
         return 0
-    if text not in PRIORITIES or int(text) > maximum:
+    if text not in PRIORITIES or PRIORITIES.index(text) > maximum:
         faults["priority"] = f"0 to {maximum}" if maximum else "only 0 is allowed here"
         return 0
-    return int(text)
+    return PRIORITIES.index(text)

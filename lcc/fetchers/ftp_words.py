@@ -10,6 +10,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from lcc.errors import FetchError
+from lcc.model.numbers import INT64_MAX, parse_number
 
 DETAIL_CHARS_MAX = 200
 """Of a reply, as much is repeated in error texts."""
@@ -47,7 +48,7 @@ def ftp_name(url: str) -> FtpName:
     match = _URL.fullmatch(url)
     if match is None:
         raise FetchError("scheme-unsupported", f"{url[:200]!a} is no FTP URL of a file")
-    port = int(match[2]) if match[2] else 21
+    port = parse_number(match[2], 99_999) if match[2] else 21
     if not 0 < port < 65536:
         raise FetchError("scheme-unsupported", f"port {port}")
     path = match[3]
@@ -81,7 +82,7 @@ def modified_seconds(reply: str) -> int | None:
 def size_bytes(reply: str) -> int | None:
     """The length that a reply to SIZE tells; None: none."""
     match = _SIZE.fullmatch(reply)
-    return int(match[1]) if match is not None else None
+    return parse_number(match[1], INT64_MAX) if match is not None else None
 
 
 def data_port(reply: str) -> int:
@@ -94,14 +95,18 @@ def data_port(reply: str) -> int:
     extended = _EXTENDED.search(reply)
     passive = _PASSIVE.search(reply[4:])
     if extended is not None:
-        port = int(extended[2])
-    elif passive is not None and int(passive[2]) < 256 and int(passive[3]) < 256:
-        port = int(passive[2]) * 256 + int(passive[3])
+        port = parse_number(extended[2], 99_999)
+    elif passive is not None and (high := _octet(passive[2])) < 256 and (low := _octet(passive[3])) < 256:
+        port = high * 256 + low
     else:
         raise FetchError("bad-response", f"no port in {reply[:DETAIL_CHARS_MAX]!a}")
     if not DATA_PORT_MIN <= port < 65536:
         raise FetchError("address-forbidden", f"a data connection to port {port}")
     return port
+
+
+def _octet(text: str) -> int:
+    return parse_number(text, 999)
 
 
 def refusal(reply: Sequence[str], login: bool) -> FetchError:

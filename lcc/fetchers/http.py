@@ -38,6 +38,7 @@ from lcc.fetchers.http_request import accept_lines, condition_lines, sender_line
 from lcc.fetchers.steps import Steps
 from lcc.interfaces import IContentSink, IFetcher, IWatchedFetcher
 from lcc.model import Fetched, FetchOrder, FetchStep
+from lcc.model.numbers import parse_number
 
 _log = Logger()
 
@@ -146,7 +147,7 @@ class HttpFetcher:
         secure = match[1] == "https"
         host = match[2].lower()
         usual = 443 if secure else 80
-        port = int(match[3]) if match[3] else usual
+        port = parse_number(match[3], 99_999) if match[3] else usual
         if not 0 < port < 65536:
             raise FetchError("scheme-unsupported", f"port {port}")
         lines = (

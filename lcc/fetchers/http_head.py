@@ -10,6 +10,9 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
+from lcc.errors import FetchError
+from lcc.model.numbers import INT64_MAX, parse_number
+
 ETAG_CHARS_MAX = 255
 """A longer entity tag is dropped."""
 TIME_CHARS_MAX = 100
@@ -56,6 +59,17 @@ def content_type(value: bytes) -> tuple[str, str]:
     """``(mime type, charset)`` of a Content-Type, lower case; empty where it names none that is valid."""
     # A long one is not remembered: many of them would be a lot of memory.
     return _content_type(value) if len(value) <= TYPE_CHARS_MAX else ("", "")
+
+
+def content_length(value: bytes) -> int:
+    """The bytes that a Content-Length tells.
+
+    :raises FetchError: "bad-response": it is no number, or one of more digits than any length has.
+    """
+    try:
+        return parse_number(value.strip().decode("latin-1"), INT64_MAX)
+    except ValueError:
+        raise FetchError("bad-response", f"Content-Length {printable(value[:40])}") from None
 
 
 @lru_cache(maxsize=1024)

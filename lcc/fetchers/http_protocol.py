@@ -26,7 +26,7 @@ from zope.interface import implementer
 from lcc.errors import FetchError
 from lcc.fetchers.addresses import check_address
 from lcc.fetchers.http_exchange import Exchange, Limits, Owner, describe_loss
-from lcc.fetchers.http_head import RawHeaders, ResponseHead, printable
+from lcc.fetchers.http_head import RawHeaders, ResponseHead, content_length, printable
 from lcc.fetchers.steps import Steps
 from lcc.fetchers.tls import describe_tls
 from lcc.interfaces import IContentSink
@@ -288,12 +288,13 @@ class HttpConnection(Protocol):
         self._in_head = False
         fields = {name.lower(): value for name, value in self._headers}
         self._framing(status, version, fields)
+        told = fields.get(b"content-length")
+        body_bytes = None if told is None else content_length(told)
         exchange = self._exchange
         assert exchange is not None
         self._sink = exchange.head_received(ResponseHead(status, self._headers, fields))
-        told = fields.get(b"content-length")
-        if self._sink is not None and told is not None and int(told) > self._body_max:
-            raise FetchError("body-too-long", f"{int(told)} bytes")
+        if self._sink is not None and body_bytes is not None and body_bytes > self._body_max:
+            raise FetchError("body-too-long", f"{body_bytes} bytes")
 
     def _framing(self, status: int, version: str, fields: dict[bytes, bytes]) -> None:
         length_field = fields.get(b"content-length")
@@ -338,8 +339,11 @@ class HttpConnection(Protocol):
         """Shall a body that is not wanted be read, to keep the connection?  If not, the exchange should be ended.
 
         Called by the exchange from ``head_received``; True also bounds what is read."""
-        length = head.fields.get(b"content-length", b"0").strip()
-        if not self.reusable or not length.isdigit() or int(length[:20]) > DRAIN_BYTES_MAX:
+        try:
+            length = content_length(head.fields.get(b"content-length", b"0"))
+        except FetchError:
+            return False
+        if not self.reusable or length > DRAIN_BYTES_MAX:
             return False
         self._body_max = min(self._body_max, DRAIN_BYTES_MAX)
         return True

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 from lcc.errors import StreamError
+from lcc.model.numbers import INT64_MAX, parse_number
 from lcc.protocols.cp_uns import (
     REPLY_LIMITS,
     InitAccepted,
@@ -180,9 +181,10 @@ def _number(attributes: dict[str, str], name: str, default: int | None = None) -
     text = attributes.get(name)
     if text is None and default is not None:
         return default
-    if text is None or len(text) > 20 or not text.isascii() or not text.isdigit():
-        raise StreamError("unknown-message", f"{name}={text!r} where a number must stand")
-    return int(text)
+    try:
+        return parse_number(text or "", INT64_MAX)
+    except ValueError:
+        raise StreamError("unknown-message", f"{name}={text!r:.80} where a number must stand") from None
 
 
 def _limit(attributes: dict[str, str], name: str) -> int | None:

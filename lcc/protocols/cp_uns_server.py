@@ -12,6 +12,7 @@ from typing import Any
 
 from lcc.errors import SetError, StreamError
 from lcc.model import Provider, ProviderStatus, Session, StoredError
+from lcc.model.numbers import parse_number
 from lcc.protocols.cp_uns import (
     ERROR_TEXT_CHARS,
     URL_TAG,
@@ -24,6 +25,7 @@ from lcc.protocols.cp_uns import (
     unpack_sent,
     write_fault,
 )
+from lcc.protocols.flat import ID_MAX
 from lcc.protocols.xmlfeed import NAMESPACE, Event, Run, XmlFeed
 from lcc.protocols.xmltext import escape
 
@@ -101,7 +103,10 @@ class ServerReader:
 
 
 def _read_pid(text: str) -> int:
-    return int(text) if len(text) <= 10 and text.isascii() and text.isdigit() else 0
+    try:
+        return parse_number(text, ID_MAX)
+    except ValueError:
+        return 0
 
 
 def qualified(prefix: str, name: str) -> str:

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, NoReturn, Self, get_type_hints
 import attrs
 
 from lcc.errors import StreamError
+from lcc.model.numbers import parse_number
 from lcc.protocols.plain import Plain, PlainElements, Row
 from lcc.protocols.xmlfeed import Run, Start
 from lcc.protocols.xmltext import is_plain, quoted, quoted_plain
@@ -47,20 +48,11 @@ def read_number(value: str) -> int:
 
     :raises ValueError: it is none, or out of bounds.
     """
-    # int() alone takes '1_0', ' 1' and other digits than ours, and megabytes of them.
-    if len(value) > 20 or not value.isascii() or not value.removeprefix("-").isdigit():
-        raise ValueError(value)
-    number = int(value)
-    if not -NUMBER_MAX <= number <= NUMBER_MAX:
-        raise ValueError(value)
-    return number
+    return parse_number(value, NUMBER_MAX, -NUMBER_MAX)
 
 
 def _read_id(value: str) -> int:
-    number = read_number(value)
-    if not 0 <= number <= ID_MAX:
-        raise ValueError(value)
-    return number
+    return parse_number(value, ID_MAX)
 
 
 def _safe_digits(largest: int) -> int:

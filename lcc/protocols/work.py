@@ -27,6 +27,7 @@ from typing import NamedTuple
 import attrs
 
 from lcc.errors import StreamError
+from lcc.model.numbers import parse_number
 from lcc.protocols.flat import ID_MAX, NUMBER_MAX, Flat, Vocabulary
 from lcc.protocols.hello import Hello
 
@@ -335,6 +336,7 @@ def addressee(tag: str, attributes: dict[str, str]) -> int:
     :raises StreamError: it names none.
     """
     text = attributes.get("machine", "0")
-    if len(text) > 10 or not text.isascii() or not text.isdigit() or int(text) > ID_MAX:
-        raise StreamError("syntax", f"<{tag}> with machine={text[:80]!r}")
-    return int(text)
+    try:
+        return parse_number(text, ID_MAX)
+    except ValueError:
+        raise StreamError("syntax", f"<{tag}> with machine={text[:80]!r}") from None

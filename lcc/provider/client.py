@@ -41,6 +41,7 @@ from zope.interface import implementer
 
 from lcc.errors import StreamError
 from lcc.interfaces import IConversation
+from lcc.model.numbers import parse_number
 from lcc.protocols.cp_uns import InitAccepted, InitRejected, SetAccepted, SetRejected, UnsMessage, UrlFault
 from lcc.protocols.cp_uns_client import ClientReader, init, reply_feed, set_begin, set_end, url_element
 from lcc.protocols.xmlfeed import Event
@@ -52,8 +53,8 @@ from lcc.transport.tls_endpoints import TlsClientEndpoint, reactor_clock
 DEFAULT_PORT = 9000
 _BATCH = 500
 _CLOSING_SECONDS = 5.0
-_HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^:\[\]/=]+))(?::(?P<port>\d{1,5}))?")
-_TLS_HOST_PORT = re.compile(r"tls:([^=]*:\d{1,5})")
+_HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^:\[\]/=]+))(?::(?P<port>[0-9]{1,5}))?")
+_TLS_HOST_PORT = re.compile(r"tls:([^=]*:[0-9]{1,5})")
 
 
 class Unreachable(Exception):
@@ -122,7 +123,7 @@ def uns_endpoint(reactor: Any, text: str, tls: bool = False, ca_file: Path | Non
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise ValueError(f"{text!r} is neither HOST:PORT nor an endpoint: {error}") from None
         return endpoint
-    port = int(match["port"] or DEFAULT_PORT)
+    port = parse_number(match["port"] or str(DEFAULT_PORT), 99_999)
     if not 0 < port < 65536:
         raise ValueError(f"{text!r}: there is no port {port}")
     host = match["six"] or match["host"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from lcc.model.numbers import INT64_MAX, parse_number
 from lcc.provider.report import Plan
 from lcc.provider.stream_format import (
     READ_BYTES,
@@ -83,7 +84,10 @@ def spool_stream(source: IO[bytes], full: bool, allow_mass_delete: bool, require
 
 
 def _length(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
+    try:
+        return parse_number(text, INT64_MAX)
+    except ValueError:
+        return 0
 
 
 def _state_header(reader: StreamReader, full: bool) -> Header | None:

@@ -29,6 +29,7 @@ from xml.parsers import expat
 import attrs
 
 from lcc.commands.failing import Trouble
+from lcc.model.numbers import INT64_MAX, parse_number
 from lcc.protocols.xmltext import attributes as write_attributes
 
 VERSION = "1"
@@ -279,9 +280,10 @@ class StreamReader:
 
     def _number(self, pairs: dict[str, str], name: str) -> int:
         text = pairs.get(name, "")
-        if not (text.isascii() and text.isdigit() and len(text) < 16):
-            raise StreamFault(f"{self._where()}: an end mark with {name}={text!r}")
-        return int(text)
+        try:
+            return parse_number(text, INT64_MAX)
+        except ValueError:
+            raise StreamFault(f"{self._where()}: an end mark with {name}={text!r:.80}") from None
 
 
 def read_elements(source: IO[bytes], reader: StreamReader) -> Iterator[dict[str, str]]:

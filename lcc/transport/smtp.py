@@ -20,6 +20,7 @@ from twisted.protocols.basic import LineOnlyReceiver
 from twisted.python.failure import Failure
 
 from lcc.config import MailConfig
+from lcc.model.numbers import parse_number
 
 REPLY_LINES_MAX = 100
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL).findall
@@ -66,7 +67,7 @@ class _Dialogue(LineOnlyReceiver):
         if match[2] == b"-":
             return
         lines, self._lines = self._lines, []
-        self._replies.append((int(match[1]), lines))
+        self._replies.append((parse_number(match[1].decode("ascii"), 599), lines))
 
     def dataReceived(self, data: bytes) -> None:
         super().dataReceived(data)

@@ -10,12 +10,14 @@ import re
 
 import attrs
 
+from lcc.model.numbers import parse_number
 from lcc.storage.content_users import get_content_user
 from lcc.storage.passwords import DUMMY_HASH, verify_password
 from lcc.storage.transactions import Txn
 from lcc.users.query import Query
 
 _TOKEN = re.compile(r"([1-9][0-9]{0,9})-([0-9a-f]{32})", re.ASCII)
+_CUID_MAX = 10**10
 
 
 class AccessDenied(Exception):
@@ -77,7 +79,7 @@ def check_access(txn: Txn, token: str | None, without_token: str) -> Access:
     if token is None:
         return access_without_token(without_token)
     match = _TOKEN.fullmatch(token)
-    user = None if match is None else get_content_user(txn, int(match[1]))
+    user = None if match is None else get_content_user(txn, parse_number(match[1], _CUID_MAX))
     # One text and one cost, whatever is wrong with it.
     right = verify_password("" if match is None else match[2], DUMMY_HASH if user is None else user.secret_hash)
     if user is None or not right:

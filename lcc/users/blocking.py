@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from lcc.model.numbers import INT64_MAX, parse_number
 from lcc.users.addresses import UNIX, authorization, check_address
 
 TIMEOUT_SECONDS = 150.0
@@ -121,7 +122,7 @@ class Content:
         self._response = response
         headers = response.headers
         try:
-            self.size_bytes = int(headers["content-length"])
+            self.size_bytes = parse_number(headers["content-length"], INT64_MAX)
             self.mimetype = headers["content-type"]
             self.md5 = headers["etag"].strip('"')
         except (KeyError, ValueError):

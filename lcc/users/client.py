@@ -26,6 +26,7 @@ from twisted.internet.interfaces import IConsumer
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from lcc.model.numbers import INT64_MAX, parse_number
 from lcc.transport.http_client import Answer, HttpClient, HttpFailed
 from lcc.users.addresses import authorization, check_address
 from lcc.users.blocking import (
@@ -159,10 +160,13 @@ class RemoteContent:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         length, etag = answer.header("content-length"), answer.header("etag")
-        if length is None or etag is None:
+        try:
+            if etag is None:
+                raise ValueError(etag)
+            self.size_bytes = parse_number(length or "", INT64_MAX)
+        except ValueError:
             answer.drop()
-            raise CacheError(NO_LCC)
-        self.size_bytes = int(length)
+            raise CacheError(NO_LCC) from None
         self.mimetype = answer.header("content-type") or ""
         self.md5 = etag.strip('"')
 

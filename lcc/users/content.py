@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IConsumer
 
+from lcc.model.numbers import INT64_MAX, parse_number
 from lcc.transport.certificates import CertificateFiles, Credentials
 from lcc.transport.http_client import Answer, HttpClient, HttpFailed, is_address
 from lcc.transport.tls import CONTENT_ROLES, ClientTls
@@ -48,9 +49,9 @@ class Content:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         try:
-            self.size_bytes = int(answer.header("Content-Length") or "")
+            self.size_bytes = parse_number(answer.header("Content-Length") or "", INT64_MAX)
             total = (answer.header("Content-Range") or "").rpartition("/")[2]
-            self.whole_bytes = int(total) if answer.status == 206 else self.size_bytes
+            self.whole_bytes = parse_number(total, INT64_MAX) if answer.status == 206 else self.size_bytes
         except ValueError:
             answer.drop()
             raise ContentUnavailable("the answer does not tell how long it is") from None

@@ -14,6 +14,7 @@ from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.times import parse_time
 from lcc.domain.urls import URL_CHARS, names_scheme, normalise
 from lcc.errors import UrlError
+from lcc.model.numbers import parse_number
 from lcc.storage.selected import Selection, Times
 
 VALUES_MAX = 1000
@@ -139,9 +140,10 @@ class _Reader:
 
 
 def _number(text: str, maximum: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 19 and 1 <= int(text) <= maximum):
-        raise ValueError(f"{text[:80]!r} is no whole number from 1 to {maximum}")
-    return int(text)
+    try:
+        return parse_number(text, maximum, 1)
+    except ValueError:
+        raise ValueError(f"{text[:80]!r} is no whole number from 1 to {maximum}") from None
 
 
 def _prefix(text: str) -> str:

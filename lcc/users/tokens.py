@@ -14,6 +14,7 @@ import re
 
 import attrs
 
+from lcc.model.numbers import INT64_MAX, parse_number
 from lcc.storage.selected import EVERYTHING
 
 _TOKEN = re.compile(r"([0-9A-Za-z_-]{1,64})\.([0-9]{1,19})\.([0-9]{1,19})\.([0-9a-f]{1,16})", re.ASCII)
@@ -62,7 +63,10 @@ def parse_token(text: str) -> Token:
     if match is None:
         raise TokenError(f"{text!r} is no token of an LCC")
     epoch, number, begun, selection = match.groups()
-    return Token(epoch, int(number), int(begun), selection)
+    try:
+        return Token(epoch, parse_number(number, INT64_MAX), parse_number(begun, INT64_MAX), selection)
+    except ValueError:
+        raise TokenError(f"{text!r} is no token of an LCC") from None
 
 
 def check_token(token: Token, epoch: str, current: int, complete_since: int, selection: str) -> None:

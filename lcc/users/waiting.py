@@ -5,11 +5,14 @@ from __future__ import annotations
 import attrs
 from twisted.internet.interfaces import IReactorTime
 
+from lcc.model.numbers import parse_number
 from lcc.users.answers import Answer, Reads, begin_answer
 from lcc.users.formats import Format
 from lcc.users.query import Query
 from lcc.users.tokens import parse_token
 from lcc.users.watcher import ChangeWatcher
+
+_WAIT_MAX_SECONDS = 10**9 - 1
 
 
 def parse_wait(text: str) -> float:
@@ -17,9 +20,10 @@ def parse_wait(text: str) -> float:
 
     :raises ValueError: the text is no whole number.
     """
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ValueError(f"{text[:80]!r} is no number of seconds")
-    return float(text)
+    try:
+        return parse_number(text, _WAIT_MAX_SECONDS)
+    except ValueError:
+        raise ValueError(f"{text[:80]!r} is no number of seconds") from None
 
 
 async def answer_when_changed(

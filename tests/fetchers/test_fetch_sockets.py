@@ -73,6 +73,18 @@ async def test_a_bad_answer(case: Case) -> None:
     await web.close()
 
 
+@pytest.mark.parametrize("digits", ["0" * 4300 + "5", "9" * 5000, "0" * 60_000 + "5"])
+@pytest.mark.parametrize("status", ["200 OK", "404 Not Found", "304 Not Modified", "302 Found\r\nLocation: /x"])
+@pytest_twisted.ensureDeferred
+async def test_a_length_of_thousands_of_digits(digits: str, status: str) -> None:
+    """More than Python's int() takes; the parser of the head lets zeros pass."""
+    sent = f"HTTP/1.1 {status}\r\nContent-Length: {digits}\r\n\r\nhello".encode()
+    web = Web([sent, CLOSE], settings=attrs.evolve(REAL, header_bytes_max=65536))
+    outcome = await web.fetch()
+    assert outcome.error == "bad-response"
+    await web.close()
+
+
 @pytest_twisted.ensureDeferred
 async def test_a_hundred_fetches_of_a_provider_take_one_connection() -> None:
     web = Web([reply()])

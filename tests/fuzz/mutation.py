@@ -128,7 +128,28 @@ NUMBERS: tuple[bytes, ...] = (
     b" 7",
     b"+7",
     "٣".encode(),
+    "\uff11\uff12".encode(),
+    "²".encode(),
+    b"-",
+    b"--1",
+    b"1,000",
+    b"1_000_000",
+    b"007",
+    b"7\0",
+    b"7.5",
+    b".5",
+    b"inf",
+    b"-inf",
+    b"Infinity",
+    b"nan",
+    b"1e999",
+    b"-1e999",
+    b"1e-999",
+    b"0" * 20 + b"5",
+    b"0" * 4300 + b"5",
+    b"7" * 4299,
     b"7" * 5000,
+    b"1_" * 2000 + b"0",
 )
 
 _VALUE = re.compile(rb"""=("[^"]*"|'[^']*')""")
@@ -253,6 +274,14 @@ def _number(random: Random, data: bytes, *_: object) -> bytes:
     return _substitute(random, data, _NUMBER, lambda _old: random.choice(NUMBERS))
 
 
+def _grow(random: Random, data: bytes, *_: object) -> bytes:
+    """A number of more digits than Python's int() takes, or nearly; the same number, if zeros stand in front."""
+    count = random.choice((1, 5, 19, 20, 300, 4299, 4300, 4301, 6000))
+    filling = random.choice((b"0", b"0", b"9", b"1_", b" ", b"+", "\u0660".encode())) * count
+    behind = random.random() < 0.3
+    return _substitute(random, data, _NUMBER, lambda old: old + filling if behind else filling + old)
+
+
 def _name(random: Random, data: bytes, *_: object) -> bytes:
     names = _NAME.findall(data) or [b"a"]
     return _substitute(random, data, _NAME, lambda _old: random.choice(names))
@@ -304,6 +333,7 @@ _CHANGES: tuple[_Change, ...] = (
     _value,
     _number,
     _number,
+    _grow,
     _name,
     _drop_tag,
     _double_tag,

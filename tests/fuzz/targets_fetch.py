@@ -25,7 +25,7 @@ SETTINGS = BotConfig(
     connect_timeout=2.0,
     idle_timeout=3.0,
     deadline=20.0,
-    header_bytes_max=4096,
+    header_bytes_max=16_384,
     body_bytes_max=50_000,
     headers_kept_bytes=512,
     keepalive=5.0,
@@ -132,7 +132,7 @@ _FTP_TOKENS = (
     b"227 (10,0,0,1,999,-1)\r\n",
     b"213 " + b"9" * 400 + b"\r\n",
     b"213 20241399999999\r\n",
-    b"x" * 5000,
+    b"x" * 20_000,
     b"220-x\r\n" * 200,
     "\u2028 é".encode(),
 )

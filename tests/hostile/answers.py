@@ -185,6 +185,9 @@ BAD = (
     Case("hexadecimal length", OK + b"Content-Length: 0x5\r\n\r\nhello", CLOSE, "bad-response"),
     Case("list of lengths", OK + b"Content-Length: 5, 5\r\n\r\nhello", CLOSE, "bad-response"),
     Case("huge length", OK + b"Content-Length: 99999999999999999999\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("length with many zeros", OK + b"Content-Length: " + b"0" * 20 + b"5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("length with an underscore", OK + b"Content-Length: 0_5\r\n\r\nhello", CLOSE, "bad-response"),
+    Case("length of other digits", OK + "Content-Length: \u0665\r\n\r\nhello".encode(), CLOSE, "bad-response"),
     Case("length and chunked", CHUNKED[:-2] + b"Content-Length: 5\r\n\r\n0\r\n\r\n", CLOSE, "bad-response"),
     Case(
         "chunked and length",

@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
+from lcc.model.numbers import parse_number
 from lcc.monitor.drawing import Plot, plot
 from lcc.monitor.engine import FETCHING_NAMED, Monitor
 from lcc.monitor.samples import binned
@@ -26,7 +27,7 @@ PLOTS = (
     ("URLs in the queue", "queue_rows", ""),
 )
 REFRESH_MIN_SECONDS = 5
-REFRESH_DIGITS = 4
+REFRESH_MAX_SECONDS = 9999
 ROBOTS_SHOWN = 5
 """Of each machine on the first page; that of the machines has all that are known."""
 
@@ -55,9 +56,10 @@ class OverviewPage(MonitorPage):
 
 
 def _refresh(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= REFRESH_DIGITS):
+    try:
+        return max(REFRESH_MIN_SECONDS, parse_number(text, REFRESH_MAX_SECONDS))
+    except ValueError:
         return 0
-    return max(REFRESH_MIN_SECONDS, int(text))
 
 
 class MachinesPage(MonitorPage):

@@ -10,6 +10,7 @@ from lcc.domain.timeslots import TimeSlots
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.model import FETCH_NOW, Delay, Provider, ProviderStatus, StoredError
+from lcc.model.numbers import INT64_MAX, parse_number
 from lcc.monitor.drawing import Mask, mask
 from lcc.monitor.live import Live, read_live
 from lcc.monitor.web.front import Front, MonitorPage
@@ -259,8 +260,10 @@ def number(text: str) -> int:
 
     :raises HttpError: it is none.
     """
-    if not (text.isascii() and text.isdigit() and len(text) <= 10):
-        raise HttpError(404, "There is nothing here: a number is needed.")
-    if int(text) > PID_MAX:
+    try:
+        found = parse_number(text, INT64_MAX)
+    except ValueError:
+        raise HttpError(404, "There is nothing here: a number is needed.") from None
+    if found > PID_MAX:
         raise HttpError(404, "There is nothing here: the number is too great.")
-    return int(text)
+    return found

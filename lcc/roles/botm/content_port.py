@@ -29,6 +29,7 @@ from zope.interface import implementer
 
 from lcc.domain.ranges import requested_range
 from lcc.interfaces import IContentFolder, IContentReader
+from lcc.model.numbers import parse_number
 from lcc.transport.http_client import UNIX, Answer, HttpClient, HttpFailed, Watch
 from lcc.transport.http_server import GuardedSite, text_header
 from lcc.transport.limited import LimitedFactory
@@ -37,6 +38,7 @@ _log = Logger()
 
 PIECE_BYTES = 1 << 16
 _PATH = re.compile(rb"/([0-9]{1,10})/([0-9]{1,19})", re.ASCII)
+_NUMBER_MAX = 10**19
 _PASSED_DOWN = ("Range", "If-Range", "If-None-Match")
 _PASSED_UP = ("Content-Length", "Content-Range", "Content-Type", "ETag", "Accept-Ranges", "Retry-After")
 RETRY_AFTER_SECONDS = 5
@@ -97,7 +99,7 @@ class ContentPort(Resource):
         match = _PATH.fullmatch(request.path)
         if match is None:
             return _say(request, 404, "content files are /MACHINE/FILE")
-        machine, file_id = int(match[1]), int(match[2])
+        machine, file_id = (parse_number(digits.decode(), _NUMBER_MAX) for digits in match.groups())
         if self._local is not None and self._content is not None and machine == self._local.machine:
             return self._own(request, self._local, self._content, file_id)
         address = self._address_of(machine)

@@ -28,6 +28,7 @@ from lcc.domain.wishes import Allowed, read_contact, read_site, read_wishes
 from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.interfaces import IRegistrationStore
 from lcc.model import Progress, Proves, Provider, Registration, Wishes
+from lcc.model.numbers import parse_number
 from lcc.roles.rs.gate import Gate
 from lcc.roles.rs.given import Given
 from lcc.roles.rs.letters import done_letter, given_letter
@@ -41,7 +42,7 @@ T = TypeVar("T")
 SWEEP_SECONDS = 60.0
 """Between two looks at what has expired."""
 _TICKET = re.compile(r"([1-9][0-9]{0,9})-([0-9a-f]{32})", re.ASCII).fullmatch
-_PID = re.compile(r"[1-9][0-9]{0,9}", re.ASCII).fullmatch
+_NUMBER_MAX = 10**10
 _PASSWORD_CHARS = 1024
 _UNKNOWN = "there is no such registration, or it has expired"
 
@@ -204,7 +205,7 @@ class Registrar:
         :raises RegistrationRefused: there is none.
         """
         match = _TICKET(ticket)
-        number, key = (int(match[1]), match[2]) if match else (0, "")
+        number, key = (parse_number(match[1], _NUMBER_MAX), match[2]) if match else (0, "")
         registration = await self._ask(self._store.find(number, int(self.now())))
         # One text and one cost, whatever is wrong with it.
         right = verify_password(key, DUMMY_HASH if registration is None else registration.ticket_hash)
@@ -353,10 +354,11 @@ class Registrar:
 
 def _read_pid(fields: Fields, faults: dict[str, str]) -> int:
     text = fields.get("pid", "").strip()
-    if _PID(text):
-        return int(text)
-    faults["pid"] = "the number of the provider is needed"
-    return 0
+    try:
+        return parse_number(text, _NUMBER_MAX, 1)
+    except ValueError:
+        faults["pid"] = "the number of the provider is needed"
+        return 0
 
 
 def _check_faults(faults: dict[str, str]) -> None:

@@ -1,0 +1,117 @@
+"""No bare ``int()`` or ``float()`` reads what a peer wrote: lcc/model/numbers.py does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lcc.model.numbers import INT64_MAX, parse_number
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("domain", "protocols", "fetchers", "transport", "users", "roles", "monitor", "provider", "export", "console")
+"""Rooms in which words of peers are read.  What the storage reads was written here."""
+CLOCKS = frozenset({"now", "_now", "seconds", "time", "timestamp", "_wall_clock"})
+
+NUMBERS = {
+    # Numbers, not text.
+    "domain/timeslots.py: float(last)",
+    "domain/urls.py: int(address.ipv4_mapped)",
+    "domain/wording.py: int(seconds)",
+    "fetchers/addresses.py: int(address)",
+    "fetchers/file.py: int(state.st_mtime)",
+    "fetchers/http_head.py: int(seconds)",
+    "monitor/drawing.py: float(next((step * power for step in (1, 2, 5, 10) if step * power >= most * 0.999999)))",
+    "monitor/drawing.py: int(value)",
+    "monitor/overview.py: int(now)",
+    "monitor/overview.py: int(waiting)",
+    "monitor/web/login.py: int(self.monitor.settings.session_max)",
+    "monitor/web/providers.py: int(now)",
+    "provider/report.py: float(number)",
+    "roles/qm/dispatcher.py: float(max(0, message.lease_seconds))",
+    "roles/qm/dispatcher.py: int(lease_seconds)",
+    "roles/qm/keeper.py: float(timeslots.period_seconds)",
+    "roles/qm/retries.py: int(now)",
+    "transport/http_client.py: int(response.code)",
+    "transport/http_client.py: int(timeout_seconds)",
+    "transport/links.py: float(self._policy(min(self._failures, 30)))",
+    "transport/shares.py: int(found)",
+    # Words of the operator's configuration.
+    "transport/tls_endpoints.py: float(timeout)",
+    "transport/tls_endpoints.py: int(backlog)",
+    "transport/tls_endpoints.py: int(port)",
+    # What this host, or a role of this LCC through the database, wrote: JSON numbers.
+    "export/state.py: int(row[0])",
+    "export/state.py: int(self._db.execute('SELECT COUNT(*) FROM pending').fetchone()[0])",
+    "monitor/live.py: float(state.get('interval', 0))",
+    "monitor/live.py: int(state['time'])",
+    "monitor/members.py: float(live.state['time'])",
+    "monitor/members.py: float(missed)",
+    "monitor/members.py: float(seen)",
+    "monitor/samples.py: float(seconds)",
+    "monitor/samples.py: float(state.get(name, 0))",
+    "monitor/samples.py: float(state['time'])",
+    "monitor/samples.py: float(time)",
+    "monitor/samples.py: float(value)",
+    "monitor/verdict.py: float(live.state['time'])",
+    "monitor/verdict.py: float(state['paused_since'])",
+    "provider/hidden.py: int(fields[_ARG_END])",
+    "provider/hidden.py: int(fields[_ARG_START])",
+    # A few digits: a pattern has looked at them in the line before.
+    "domain/urls.py: int(text[1:], 16)",
+    "fetchers/http_head.py: int(day)",
+    "fetchers/http_head.py: int(digits)",
+    "fetchers/http_head.py: int(year)",
+    "protocols/uns_qm.py: int(length)",
+    "protocols/uns_qm.py: int(time)",
+}
+"""Calls that are right."""
+
+
+def calls(path: Path) -> Iterator[str]:
+    """Calls of int() and float(), and map() with them, that are neither arithmetic nor of a clock."""
+    name = path.relative_to(ROOT / "lcc")
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id in ("int", "float") and node.args:
+            value = node.args[0]
+            if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Constant)):
+                continue
+            if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in CLOCKS:
+                continue
+            yield f"{name}: {ast.unparse(node)}"
+        elif ast.unparse(node).startswith(("map(int", "map(float")):
+            yield f"{name}: {ast.unparse(node)}"
+
+
+def test_numbers_of_peers_are_read_in_one_place() -> None:
+    found = {call for room in ROOMS for path in (ROOT / "lcc" / room).rglob("*.py") for call in calls(path)}
+    assert not found - NUMBERS, "read it with lcc.model.numbers.parse_number, or say here why it is no text of a peer"
+    assert not NUMBERS - found, "these are no longer there"
+
+
+@pytest.mark.parametrize("text", ["0", "7", "007", "9223372036854775807", "0" * 19 + "5"])
+def test_numbers(text: str) -> None:
+    assert parse_number(text, INT64_MAX) == int(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "-", "-0", "-1", "+1", " 1", "1 ", "1\n", "1_0", "1.0", "1e3", "0x1", "nan", "inf", "1e999"),
+        *("٣", "\uff11", "²", "1\0", "9223372036854775808", "0" * 20 + "5", "9" * 5000, "0" * 5000),
+    ],
+)
+def test_what_is_no_number(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no whole number|is not from 0 to"):
+        parse_number(text, INT64_MAX)
+
+
+def test_bounds() -> None:
+    assert parse_number("-7", 7, -7) == -7 and parse_number("7", 7, -7) == 7
+    for text in ("-8", "8"):
+        with pytest.raises(ValueError, match=r"is not from -7 to 7"):
+            parse_number(text, 7, -7)
