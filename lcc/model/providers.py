@@ -146,6 +146,9 @@ class ProviderStatus:
         these were shown clears up to here.
     :ivar errors: the newest of them, in order, as many as are kept and were asked for.
     :ivar processing: URLs of the provider in the queue.
+    :ivar deletions_held: what its last full set did not name, and is not deleted before somebody says so; 0: nothing
+        is held.
+    :ivar deletions_of: how much was cached of it then.
     """
 
     files_used: int
@@ -157,3 +160,5 @@ class ProviderStatus:
     errors: tuple[StoredError, ...]
     processing: int
     wantid: int = 0
+    deletions_held: int = 0
+    deletions_of: int = 0

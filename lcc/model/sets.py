@@ -56,6 +56,7 @@ class SetHeader:
     :ivar answered: the provider has already been told that it is accepted: it can no longer be refused.
     :ivar time: when it was complete.
     :ivar wantid: the request for a full set that its provider was told of when it connected; 0: none.
+    :ivar deletions: its provider means what is deleted by it, however much that is.
     """
 
     uns: str
@@ -68,6 +69,7 @@ class SetHeader:
     answered: bool
     time: int
     wantid: int = 0
+    deletions: bool = False
 
     @property
     def is_unsolicited(self) -> bool:

@@ -69,11 +69,13 @@ class SetBegin:
     """The set's start tag.
 
     :ivar prefix: as in :class:`Init`; that of the answer to this set.
+    :ivar deletions: all that it deletes is meant.
     """
 
     full: bool
     urlprefix: str
     prefix: str
+    deletions: bool = False
 
 
 class UrlElement(NamedTuple):
@@ -125,6 +127,8 @@ class InitAccepted:
     :ivar full_set_wanted: the LCC asks for a full set, for this ``full_set_reason``.
     :ivar error_count: of earlier fetches; ``errors`` may hold fewer.
     :ivar processing: URLs that wait to be fetched.
+    :ivar deletions_held: what the last full set did not name is not deleted yet, because it is so much: that many of
+        ``deletions_of`` pages in the cache.  0: nothing is held.
     """
 
     connseq: int
@@ -140,6 +144,8 @@ class InitAccepted:
     error_count: int = 0
     errors: tuple[UrlFault, ...] = ()
     processing: int = 0
+    deletions_held: int = 0
+    deletions_of: int = 0
 
 
 @attrs.frozen

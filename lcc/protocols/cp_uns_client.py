@@ -52,14 +52,16 @@ def init(pid: int, password: str, prefix: str = PREFIX) -> str:
     return f'<{root} {declaration}="{NAMESPACE}">\n{provider}\n</{root}>\n'
 
 
-def set_begin(full: bool, urlprefix: str = "", prefix: str = PREFIX) -> str:
+def set_begin(full: bool, urlprefix: str = "", prefix: str = PREFIX, *, deletions: bool = False) -> str:
     """The start tag of a set.
 
+    :param deletions: all that it deletes is meant, however much that is.
     :raises ValueError: as :func:`url_element`.
     """
     kind = "full" if full else "partial"
     prefixed = f' urlprefix="{_spoken("urlprefix", urlprefix)}"' if urlprefix else ""
-    return f'<{prefix}:set set="{kind}"{prefixed}>\n' if prefix else f'<set set="{kind}"{prefixed}>\n'
+    meant = ' deletions="yes"' if deletions else ""
+    return f'<{prefix}:set set="{kind}"{prefixed}{meant}>\n' if prefix else f'<set set="{kind}"{prefixed}{meant}>\n'
 
 
 def url_element(attributes: dict[str, str]) -> str:
@@ -104,6 +106,7 @@ class ClientReader:
     def _begin_init(self) -> None:
         self._connect_info: dict[str, str] = {}
         self._quota: dict[str, dict[str, str]] = {}
+        self._deletions: dict[str, str] = {}
         self._status: dict[str, str] = {}
         self._mimetypes: list[str] = []
         self._faults: list[UrlFault] = []
@@ -149,6 +152,8 @@ class ClientReader:
                     self._mimetypes.append(end.text.strip())
             case ["init_accepted", "quota", name]:
                 self._quota[name] = attributes
+            case ["init_accepted", "deletions"]:
+                self._deletions = attributes
             case ["init_accepted", "processing_status", "errors", "url"]:
                 if len(self._faults) < LISTED_MAX:
                     self._faults.append(_fault(attributes, end.text))
@@ -174,6 +179,8 @@ class ClientReader:
             _number(self._status, "errors", 0),
             tuple(self._faults),
             _number(self._status, "processing", 0),
+            _number(self._deletions, "held", 0),
+            _number(self._deletions, "of", 0),
         )
 
 

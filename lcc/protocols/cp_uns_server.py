@@ -7,7 +7,7 @@ The answer to a set streams: :func:`set_result_open` as soon as the set begins, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lcc.errors import SetError, StreamError
@@ -49,8 +49,8 @@ class ServerReader:
         """The messages that these events complete.
 
         :raises StreamError: an unknown message, or an ``<init>`` without its ``<provider id passwd>``.
-        :raises lcc.errors.SetError: "bad-set": ``set`` is neither full nor partial.  It comes with the first event of
-            its document, so that no message is lost by it.
+        :raises lcc.errors.SetError: "bad-set": ``set`` is neither full nor partial, or ``deletions`` neither yes nor
+            no.  It comes with the first event of its document, so that no message is lost by it.
         """
         messages: list[CpMessage] = []
         append = messages.append
@@ -88,7 +88,11 @@ class ServerReader:
         kind = attributes.get("set", "partial")
         if kind not in ("full", "partial"):
             raise SetError("bad-set", f"set={kind[:80]!r} is neither full nor partial")
-        messages.append(SetBegin(kind == "full", attributes.get("urlprefix", ""), self._feed.root_prefix))
+        deletions = attributes.get("deletions", "no")
+        if deletions not in ("yes", "no"):
+            raise SetError("bad-set", f"deletions={deletions[:80]!r} is neither yes nor no")
+        prefix = self._feed.root_prefix
+        messages.append(SetBegin(kind == "full", attributes.get("urlprefix", ""), prefix, deletions == "yes"))
 
     def _finish(self, messages: list[CpMessage]) -> None:
         if self._in_set:
@@ -129,6 +133,7 @@ def init_accepted(
         f'<quota>\n<files used="{status.files_used}" free="{files_free}"/>\n',
         f'<space used="{status.space_used_bytes}" free="{space_free}"/>\n',
         f'<fullset allowed="{allowed}" {wanted}/>\n</quota>\n',
+        *_held(status),
         f'<processing_status errors="{status.error_count}" processing="{status.processing}">\n',
     ]
     if status.errors:
@@ -137,6 +142,11 @@ def init_accepted(
         parts.append("</errors>\n")
     parts.append(f"</processing_status>\n</{root}>\n")
     return "".join(parts)
+
+
+def _held(status: ProviderStatus) -> Iterator[str]:
+    if status.deletions_held:
+        yield f'<deletions held="{status.deletions_held}" of="{status.deletions_of}"/>\n'
 
 
 def _free(maximum: int | None, used: int) -> str:

@@ -41,6 +41,7 @@ class Set(Flat):
     answered: bool
     time: int
     wantid: int = 0
+    deletions: bool = False
 
 
 @attrs.frozen

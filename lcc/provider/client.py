@@ -144,6 +144,7 @@ class Request:
     :ivar on_progress: called with the number of elements sent, several times.
     :ivar on_welcome: called with what the UNS tells; False: send nothing, close.
     :ivar faults_kept: refused URLs beyond this many are only counted.
+    :ivar deletions: all that the set deletes is meant, however much that is.
     """
 
     pid: int
@@ -155,6 +156,7 @@ class Request:
     on_welcome: Callable[[InitAccepted], bool] | None = None
     timeout_seconds: float = 300.0
     faults_kept: int = 1000
+    deletions: bool = False
 
 
 @implementer(IConversation)
@@ -267,7 +269,7 @@ class ProviderConversation:
         if not go_on:
             self._finish(True)
             return
-        self._stream.send(set_begin(request.full, request.urlprefix))
+        self._stream.send(set_begin(request.full, request.urlprefix, deletions=request.deletions))
         self._pump()
 
     def _pump(self) -> None:
@@ -350,6 +352,7 @@ def submit(
     timeout_seconds: float = 300.0,
     connect_timeout_seconds: float = 30.0,
     faults_kept: int = 1000,
+    deletions: bool = False,
 ) -> Deferred[Submission]:
     """Submit a set of URLs.  Never holds it in memory.
 
@@ -357,7 +360,7 @@ def submit(
     :param urls: the attributes of each element; drawn from while sending.  None: only connect and hear.
     :param full: these are all URLs that the provider has; the LCC deletes the others.
     :param urlprefix: put before every URL that names no scheme, by the UNS.
-    :param on_progress, on_welcome, faults_kept: see :class:`Request`.
+    :param on_progress, on_welcome, faults_kept, deletions: see :class:`Request`.
     :param timeout_seconds: the longest time in which nothing comes and nothing can be sent.
     :returns: a Deferred of the answer.  Fails with :class:`Unreachable`, with what ``urls`` raised, or, for a text
         that XML cannot carry (a control character, for example), with ValueError: nothing is accepted then.
@@ -367,7 +370,9 @@ def submit(
         set_begin(full, urlprefix)
     except ValueError as error:
         return fail(error)
-    request = Request(pid, password, urls, full, urlprefix, on_progress, on_welcome, timeout_seconds, faults_kept)
+    request = Request(
+        pid, password, urls, full, urlprefix, on_progress, on_welcome, timeout_seconds, faults_kept, deletions
+    )
     conversation = ProviderConversation(reactor, request)
     factory = Factory.forProtocol(lambda: provider_stream(reactor, conversation, timeout_seconds))
     connecting: Deferred[Any] = endpoint.connect(factory)

@@ -90,6 +90,7 @@ class SpooledSet:
             "answered": answered,
             "time": self.header.time,
             "wantid": self.header.wantid,
+            "deletions": self.header.deletions,
             "count": self.count,
             "body_bytes": self.body_bytes,
             "check": self.check,
@@ -117,6 +118,7 @@ def read_set_header(uns: str, path: Path, size: int, disk: Disk, epochs: EpochFi
             answered=bool(fields["answered"]),
             time=int(fields["time"]),
             wantid=int(fields["wantid"]),
+            deletions=bool(fields.get("deletions", False)),  # older spools do not say
         )
         count, body_bytes, check = int(fields["count"]), int(fields["body_bytes"]), int(fields["check"])
     except (ValueError, KeyError, TypeError) as error:

@@ -155,13 +155,15 @@ class Spool:
             )
         return self._room.missing()
 
-    def begin(self, *, pid: int, connseq: int, full: bool, errors_upto: int, wantid: int = 0) -> SetWriter:
+    def begin(
+        self, *, pid: int, connseq: int, full: bool, errors_upto: int, wantid: int = 0, deletions: bool = False
+    ) -> SetWriter:
         """A file for a set that begins to arrive.
 
         :raises OSError: it cannot be made.
         """
         self._arrivals += 1
-        header = SetHeader(self.name, self.epoch, 0, pid, connseq, full, errors_upto, False, 0, wantid)
+        header = SetHeader(self.name, self.epoch, 0, pid, connseq, full, errors_upto, False, 0, wantid, deletions)
         return SetWriter(self, self._incoming / f"{self._arrivals}", header)
 
     def secure(self, entry: SpooledSet) -> None:

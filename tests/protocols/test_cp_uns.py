@@ -368,3 +368,35 @@ def test_damaged_sent(sent: str) -> None:
 
 def test_sent() -> None:
     assert unpack_sent('["c","a","m",""]') == [("c", "a"), ("m", "")]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_deletions_that_are_meant(prefix: str) -> None:
+    declaration = f'xmlns:{prefix}="{NAMESPACE}"' if prefix else f'xmlns="{NAMESPACE}"'
+    for deletions in (False, True):
+        text = (
+            client.set_begin(True, "http://h/", prefix, deletions=deletions) + f"</{server.qualified(prefix, 'set')}>"
+        )
+        (begin, _) = read_server([(client.init(7, "x", prefix) + text).encode()])[1:]
+        assert begin == SetBegin(True, "http://h/", prefix, deletions)
+        root = server.qualified(prefix, "set")
+        SCHEMA.assertValid(etree.fromstring(text.replace(f"<{root} ", f"<{root} {declaration} ", 1)))
+
+
+@pytest.mark.parametrize(("value", "meant"), [("no", False), ("yes", True), ("true", None), ("", None)])
+def test_what_deletions_may_be(value: str, meant: bool | None) -> None:
+    data = client.init(7, "x") + f'<lococa:set deletions="{value}"></lococa:set>'
+    if meant is None:
+        with pytest.raises(SetError, match="neither yes nor no"):
+            read_server([data.encode()])
+    else:
+        assert read_server([data.encode()])[1] == SetBegin(False, "", "lococa", meant)
+
+
+def test_deletions_that_are_held_are_said() -> None:
+    status = ProviderStatus(1500, 1, 10, "", 0, 0, (), 0, deletions_held=1200, deletions_of=1500)
+    text = server.init_accepted("lococa", Session(2, ""), ["text/*"], Provider(7, ("http://h/",), ""), status)
+    SCHEMA.assertValid(etree.fromstring(text.replace("_accepted>", f'_accepted xmlns:lococa="{NAMESPACE}">', 1)))
+    (accepted,) = read_client([text.encode()], "lococa")
+    assert isinstance(accepted, InitAccepted)
+    assert (accepted.deletions_held, accepted.deletions_of) == (1200, 1500)

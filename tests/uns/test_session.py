@@ -473,3 +473,25 @@ def _answer(world: World, data: str) -> str:
     cp.send(data)
     world.pump()
     return cp.text[greeting:]
+
+
+def test_that_deletions_are_meant_goes_with_the_set(world: World) -> None:
+    word = '<lococa:set deletions="{}" urlprefix="' + ROOT + '">' + url("a") + "</lococa:set>"
+    cp = world.login()
+    cp.send(word.format("yes") + word.format("no"))
+    world.pump()
+    world.pass_time(31)  # they are answered from the spool
+    world.restart()
+    qm = world.connect_qm()
+    assert [taken.begin.deletions for taken in qm.sets] == [True, False]
+    # The spool of an older version says nothing of it.
+    world.lose_qm()
+    cp = world.login()
+    cp.send(partial("b"))
+    world.pump()
+    (name,) = world.set_files()
+    text = (world.folder / name).read_bytes()
+    head = text[:512].rstrip().replace(b',"deletions":false', b"")
+    (world.folder / name).write_bytes(head.ljust(511) + b"\n" + text[512:])
+    world.restart()
+    assert [taken.begin.deletions for taken in world.connect_qm().sets] == [False]

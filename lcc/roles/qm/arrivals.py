@@ -87,6 +87,7 @@ def open_set(uns: str, message: Set) -> OpenSet:
         message.answered,
         message.time,
         message.wantid,
+        message.deletions,
     )
     opened = OpenSet(header)
     if not message.pid:

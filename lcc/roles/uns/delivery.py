@@ -68,6 +68,7 @@ def opening(header: SetHeader) -> Set:
         header.answered,
         header.time,
         header.wantid,
+        header.deletions,
     )
 
 

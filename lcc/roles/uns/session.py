@@ -346,6 +346,7 @@ class Session:
                 full=begin.full,
                 errors_upto=status.errors_upto,
                 wantid=status.wantid if begin.full and allowance.wanted else 0,
+                deletions=begin.deletions,
             )
         except (LccError, SpoolFull, OSError) as error:
             self._reject_set(*self._reason(error), begin.prefix)
