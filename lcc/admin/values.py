@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 from lcc.admin.context import SEE_CHECK, SEE_PROVIDERS, Admin
 from lcc.commands.failing import Failed
 from lcc.domain.hours import parse_hours
+from lcc.domain.passwords import password_in
 from lcc.domain.timezones import timezone_fault
 from lcc.domain.urls import normalise_root, scheme_of
 from lcc.domain.wishes import is_mail_address
@@ -133,17 +134,18 @@ def timezone_callback(_context: click.Context, _parameter: click.Parameter, valu
 password_file_option = click.option(
     "--password-file",
     type=click.File("r", encoding="utf-8"),
-    help="A file whose first line is the password; -: standard input.  Without, one is generated.",
+    help="A file whose first line is the password, without white space around it; -: standard input.  "
+    "Without, one is generated.",
 )
 
 
 def read_password(file: Any) -> str:
-    """What :func:`password_file_option` names: a password that somebody chose.
+    """What :func:`password_file_option` names: a password that somebody chose (:func:`password_in`).
 
     :raises Failed: it is none.
     """
     try:
-        password = str(file.readline()).rstrip("\r\n")
+        password = password_in(str(file.readline()))
     except UnicodeDecodeError:
         raise Failed("the password file is not UTF-8", "write the password into it as UTF-8") from None
     if not password or not password.isprintable():

@@ -26,7 +26,7 @@ ADVICE: dict[int, str] = {
     1101: "send what has changed instead (lcccpstate does), or ask for more: lcc-admin provider set N --full-sets",
     1102: "send several smaller sets, or ask the operator for a larger [uns] limit",
     1103: "compare the attributes of <set> with doc/protocol.md",
-    1104: "let --urlprefix begin with http:// or https:// and a host, such as http://site/",
+    1104: "let --urlprefix be http:// or https://, or begin with one and a host, such as http://site/",
     1105: "ask the operator to register you again",
     1106: "compare --urlprefix with your roots; a set without any element says that there is nothing left",
     1201: "give each <url> a curl (or c)",

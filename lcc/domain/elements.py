@@ -25,7 +25,7 @@ from itertools import chain
 from lcc.domain.hours import parse_hours
 from lcc.domain.mimetypes import MimePatterns, normalise_mimetype
 from lcc.domain.times import parse_time
-from lcc.domain.urls import URL_CHARS, Roots, normalise, resolve, scheme_of
+from lcc.domain.urls import URL_CHARS, Roots, normalise, normalise_prefix, resolve, scheme_of
 from lcc.errors import SetError, UrlError
 from lcc.model import UrlNotice
 from lcc.model.numbers import parse_number
@@ -93,7 +93,7 @@ class ElementChecker:
             try:
                 if len(urlprefix) > URL_CHARS:
                     raise UrlError("too-long")
-                if not roots.admits_scheme(normalise(urlprefix)):
+                if not roots.admits_scheme(normalise_prefix(urlprefix)):
                     raise UrlError("bad-scheme")
             except UrlError as error:
                 raise SetError("bad-prefix", error.text) from None

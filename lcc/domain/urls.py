@@ -231,6 +231,16 @@ def names_scheme(text: str) -> bool:
     return _NAMES_SCHEME(text) is not None
 
 
+def normalise_prefix(prefix: str) -> str:
+    """The normal form of a set's urlprefix, the start of an absolute URL; ``http://`` alone is one, too: the names
+    begin with their host then.
+
+    :raises UrlError: as :func:`normalise`.
+    """
+    match = _NAMES_SCHEME(prefix)
+    return prefix.lower() if match is not None and match.end() == len(prefix) else normalise(prefix)
+
+
 def resolve(prefix: str, text: str) -> str:
     """The text with the set's urlprefix before it, unless it names a scheme (begins with ``scheme://``).
 

@@ -11,6 +11,7 @@ from typing import IO, Any
 import click
 
 from lcc.commands.failing import SEE_SYSTEM, Failed, Trouble, speak_as_the_terminal_does, system_words
+from lcc.commands.handles import input_was_closed
 
 _program = "lcc"
 
@@ -28,6 +29,21 @@ class BadInput(Fault):
     """What was given cannot be used, and nothing was sent; exit code 2, as for wrong options."""
 
     exit_code = 2
+
+
+def standard_input(fault: type[Fault], reading: str) -> IO[bytes]:
+    """What the program before this one writes; a person at a terminal is told that it is waited for.
+
+    :param fault: raised where standard input is closed: that is no empty input.
+    :param reading: "reading …".
+    """
+    if input_was_closed():
+        raise fault(
+            "standard input is closed", "let the program before this one write to it, or give it a file: < FILE"
+        )
+    if sys.stdin.isatty():
+        click.echo(f"{_program}: {reading} from the terminal, end with Ctrl-D", err=True)
+    return sys.stdin.buffer
 
 
 def next_step(error: Trouble | OSError) -> str:

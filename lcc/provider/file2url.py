@@ -14,14 +14,15 @@ exit code is 1.  A file whose mime type nobody knows is skipped with a note.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 
 from lcc.commands.examples import put_into_help
 from lcc.commands.progress import counting
-from lcc.provider.command import Fault, Notes, in_words, next_step, printable, run
+from lcc.provider.command import BadInput, Fault, Notes, in_words, next_step, printable, run, standard_input
 from lcc.provider.files import Describer, Listed, ListingFault, Skipped, found, split_names, under_docroot
 from lcc.provider.mimetable import MimeTable
 from lcc.provider.stream_format import Header, StreamWriter
@@ -100,16 +101,24 @@ def command(
     if find is not None:
         listing = found(os.fsencode(find[0]), [os.fsencode(argument) for argument in find[1:]])
     else:
-        _must_exist(files, docroot or "")
-        if not files and sys.stdin.isatty():
-            click.echo("file2url: reading names of files from the terminal, end with Ctrl-D", err=True)
-        names = map(os.fsencode, files) if files else split_names(sys.stdin.buffer, b"\0" if null else b"\n")
+        _must_be_files(files, docroot or "")
+        names: Iterable[bytes] = map(os.fsencode, files)
+        if not files:
+            names = split_names(standard_input(BadInput, "reading names of files"), b"\0" if null else b"\n")
         listing = under_docroot(names, os.fsencode(docroot or ""))
     _write(listing, describer, Notes("file2url", quiet=quiet), Notes("file2url"))
 
 
-def _must_exist(files: tuple[str, ...], docroot: str) -> None:
-    """A name that a person types is a file; only lists on standard input may be older than the site."""
+def _must_be_files(files: tuple[str, ...], docroot: str) -> None:
+    """A name that a person types is a file; only lists on standard input may be older than the site, and hold folders
+    as ``find`` writes them."""
+    for name in files:
+        path = os.path.join(docroot, name)  # noqa: PTH118
+        if os.path.isdir(path):  # noqa: PTH112
+            raise BadInput(
+                f"{printable(name)} is a folder",
+                f"use file2url --find {shlex.quote(printable(path))} for all files in it, by their names in it",
+            )
     missing = [name for name in files if not os.path.lexists(os.path.join(docroot, name))]  # noqa: PTH118
     if missing:
         more = f" (nor do {len(missing) - 1:,} more)" if len(missing) > 1 else ""

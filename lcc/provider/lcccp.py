@@ -15,7 +15,6 @@ LCC, 4 unreachable or no answer.  On 2 and 3 nothing was taken; on 4 nobody may 
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,8 @@ from typing import Any
 import click
 
 from lcc.commands.examples import put_into_help
-from lcc.provider.command import BadInput, in_words, next_step, run
-from lcc.provider.hidden import hide_option
+from lcc.domain.passwords import password_in
+from lcc.provider.command import BadInput, in_words, next_step, run, standard_input
 from lcc.provider.spool import Spool, spool_stream
 from lcc.provider.statefile import StateBusy, StateFile
 from lcc.provider.stream_format import StreamFault
@@ -38,16 +37,16 @@ def _password(pwd: str | None, pwd_file: Path | None) -> str:
         return pwd
     if pwd_file is not None:
         try:
-            lines = pwd_file.read_text(encoding="utf-8").splitlines()
+            password = password_in(pwd_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise click.UsageError(f"--pwd-file: there is no file {pwd_file}") from None
         except OSError as error:
             raise click.UsageError(f"--pwd-file: {pwd_file} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise click.UsageError(f"--pwd-file: {pwd_file} is no text in UTF-8") from None
-        if not lines or not lines[0].strip():
+        if not password:
             raise click.UsageError(f"--pwd-file: {pwd_file} holds no password in its first line")
-        return lines[0].strip()
+        return password
     from_environment = os.environ.get("LCC_PASSWORD")
     if not from_environment:
         raise click.UsageError("a password is needed: --pwd-file, LCC_PASSWORD, or --pwd")
@@ -124,10 +123,9 @@ def command(
 
 
 def _spooled(full: bool, allow_mass_delete: bool, no_end_mark: bool) -> Spool:
-    if sys.stdin.isatty():
-        click.echo("lcccp: reading <url> containers from the terminal, end with Ctrl-D", err=True)
+    source = standard_input(BadInput, "reading <url> containers")
     try:
-        return spool_stream(sys.stdin.buffer, full, allow_mass_delete, not no_end_mark)
+        return spool_stream(source, full, allow_mass_delete, not no_end_mark)
     except (StreamFault, OSError) as fault:
         raise BadInput(f"{in_words(fault)}; nothing was sent", next_step(fault)) from None
 
@@ -161,5 +159,4 @@ put_into_help(command, "lcccp")
 
 def main() -> None:
     """The console script."""
-    hide_option("--pwd")
     run(command, "lcccp")

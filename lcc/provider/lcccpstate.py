@@ -17,11 +17,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import IO
 
 import click
 
 from lcc.commands.examples import put_into_help
-from lcc.provider.command import Fault, in_words, next_step, run
+from lcc.provider.command import Fault, in_words, next_step, run, standard_input
 from lcc.provider.site_diff import Difference, SiteFault, compare
 from lcc.provider.statefile import StateDamaged, StateFault, StateFile, StateWriter
 from lcc.provider.stream_format import Header, StreamFault, StreamReader, StreamWriter, read_elements
@@ -40,33 +41,58 @@ def command(statefile: Path, full: bool, allow_mass_delete: bool, no_end_mark: b
 
     Meant to stand between file2url and lcccp, which puts the new state in place when the LCC has accepted.
     """
-    if sys.stdin.isatty():
-        click.echo("lcccpstate: reading <url> containers from the terminal, end with Ctrl-D", err=True)
+    source = standard_input(Fault, "reading <url> containers")
     state = StateFile(statefile)
     try:
         with state.locked():
-            sink = _filter(state, full, allow_mass_delete, not no_end_mark, quiet)
+            sink = _filter(source, state, full, allow_mass_delete, not no_end_mark, quiet)
         # Outside of the lock: lcccp takes it as soon as it has seen the end mark.
-        sink.close()
+        try:
+            sink.close()
+        except OutputFailed:
+            state.discard(sink.token)  # nobody has an end mark
+            raise
+    except OutputFailed as failed:
+        raise failed.error from None
     except (StateFault, SiteFault, StreamFault) as fault:
         raise Fault(f"{in_words(fault)}; nothing is sent", next_step(fault)) from None
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
         raise Fault(f"{in_words(error)}; nothing is sent", next_step(error)) from None
 
 
+class OutputFailed(Exception):
+    """Standard output takes no more; all other errors of the system are those of state and input."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+
+
 class _Sink(StreamWriter):
-    """The output, with what its end mark will say."""
+    """The output, with what its end mark will say.
+
+    :ivar token: of the pending state that belongs to it.
+    """
 
     difference: Difference
+
+    def __init__(self, sink: IO[bytes], header: Header) -> None:
+        super().__init__(sink, header)
+        self.token = header.token
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            raise OutputFailed(error) from None
 
     def close(self, added: int | None = None, changed: int | None = None, deleted: int | None = None) -> None:
         difference = self.difference
         super().close(difference.added, difference.changed, difference.deleted)
 
 
-def _filter(state: StateFile, full: bool, allow_mass_delete: bool, require_end: bool, quiet: bool) -> _Sink:
+def _filter(
+    source: IO[bytes], state: StateFile, full: bool, allow_mass_delete: bool, require_end: bool, quiet: bool
+) -> _Sink:
     wanted = state.full_set_wanted()
     if wanted and not full:
         full = True
@@ -85,7 +111,7 @@ def _filter(state: StateFile, full: bool, allow_mass_delete: bool, require_end: 
     reader = StreamReader(require_end)
     writer = StateWriter(state.pending, token)
     try:
-        site = read_elements(sys.stdin.buffer, reader)
+        site = read_elements(source, reader)
         difference = compare(state, site, writer, sink.write, full=full, allow_mass_delete=allow_mass_delete)
         writer.close()
     except BaseException:

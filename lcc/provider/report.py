@@ -129,9 +129,18 @@ def prefix_hints(faults: Iterable[UrlFault], urlprefix: str) -> list[str]:
         bad = code_of("bad-url")
         if any(fault.code == bad and fault.text.endswith("no scheme") for fault in faults):
             return ["hint: these names are not whole URLs; say what to put before them: --urlprefix http://site/"]
-    elif not urlsplit(urlprefix).path:
+    elif not _begins_path(urlprefix):
         return [f"hint: --urlprefix is put before each name as it is; did you mean {urlprefix}/ with a slash?"]
     return []
+
+
+def _begins_path(urlprefix: str) -> bool:
+    """Whether a name put behind it does not become part of a host's; behind ``http://`` names bring their hosts."""
+    try:
+        parts = urlsplit(urlprefix)
+    except ValueError:
+        return True
+    return bool(parts.path or not parts.netloc)
 
 
 CODES_ADVISED = 5

@@ -79,6 +79,9 @@ def test_a_new_password(lcc: Lcc) -> None:
     assert not verify_password(old, stored)
     lcc.admin("provider", "set", "1", "--password-file", "-", text="chosen\n")
     assert verify_password("chosen", lcc.write(get_provider, 1).password_hash)
+    # As lcccp --pwd-file reads it (test_check_and_wrong_usage).
+    lcc.admin("provider", "set", "1", "--password-file", "-", text="\ufeff  two words \t\r\nmore")
+    assert verify_password("two words", lcc.write(get_provider, 1).password_hash)
 
 
 def test_remove(lcc: Lcc) -> None:

@@ -240,13 +240,26 @@ def test_what_is_not_known_is_ignored_but_given_back() -> None:
 
 
 def test_prefixes() -> None:
-    for prefix in ("http://site.example", "http://site.example/x?p=", "HTTPS://h", ""):
+    for prefix in ("http://site.example", "http://site.example/x?p=", "HTTPS://h", "http://", "Http://", ""):
         checker(prefix=prefix)
-    for prefix in ("site.example/", "http://", "http:/x", "http://u@h/", "gopher://h/", "http://h/" + "x" * 4096):
+    for prefix in (
+        "site.example/",
+        "http:",
+        "http:/",
+        "gopher://",
+        "://",
+        "http:/x",
+        "http://u@h/",
+        "gopher://h/",
+        "http://h/" + "x" * 4096,
+    ):
         with pytest.raises(SetError) as caught:
             checker(prefix=prefix)
         assert caught.value.entry.name == "bad-prefix"
     assert checker(prefix="http://site.ex").check({"c": "ample/a", "op": "delete"})
+    for prefix in ("http://", "HTTP://"):  # seed 000
+        notice = checker(prefix=prefix).check({"c": "Site.example/a", "m": "text/html"})
+        assert notice is not None and notice.curl == "http://site.example/a"
     assert refused({"c": "a", "m": "text/html"}, checker(prefix="")).entry.name == "bad-url"
 
 

@@ -232,3 +232,15 @@ def test_wrong_usage(arguments: tuple[str, ...]) -> None:
 )
 def test_mime_types(name: bytes, mimetype: str) -> None:
     assert MimeTable().type_of(name) == mimetype
+
+
+@pytest.mark.parametrize("name", ["docroot", "docroot/a", "."])
+def test_a_folder_as_an_argument_is_a_mistake(site: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Nothing would be told of it, and nothing said."""
+    monkeypatch.chdir(site.parent)
+    result = file2url("docroot/index.html", name)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{name} is a folder" in result.stderr
+    assert f"next: use file2url --find {name} for all files in it" in result.stderr
+    # As find writes them, folders are in the list, too.
+    assert len(told(file2url(stdin=b"docroot\ndocroot/a\ndocroot/index.html\n"))) == 1

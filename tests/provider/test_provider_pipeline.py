@@ -167,6 +167,11 @@ def test_check_and_wrong_usage(tmp_path: Path) -> Any:
         assert code == 2, wrong
         if wrong == "--pwd-file=nowhere":
             assert "there is no file nowhere" in err and "Errno" not in err
+    (tmp_path / "spaced").write_bytes("\ufeff  two words \t\r\nmore".encode())
+    with listening(reactor, Script()) as script:
+        start = f"lcccp --uns=localhost:{script.port} --pid=1"
+        _, err, code = yield shell(tmp_path, f"{start} --pwd-file=spaced --urlprefix=http:// --check")
+        assert (code, script.inits[-1].password) == (0, "two words"), err
     for tool in ("file2url", "lcccpstate", "lcccp"):
         out, _, code = yield shell(tmp_path, f"{tool} --version")
         assert (code, out.split()[0]) == (0, f"{tool},")

@@ -92,6 +92,8 @@ def test_hints_at_the_prefix() -> None:
     assert prefix_hints([outside], "") == []
     assert "http://site/ with a slash" in prefix_hints([outside], "http://site")[0]
     assert prefix_hints([outside], "http://site/") == []
+    assert prefix_hints([outside], "http://") == []  # the names bring their hosts
+    assert prefix_hints([outside], "http://[") == []
 
 
 @pytest_twisted.inlineCallbacks
