@@ -23,6 +23,16 @@ def is_unchanged(notice: UrlNotice, cached: CachedState) -> bool:
     return told == (notice.md5, notice.length, notice.mtime)
 
 
+def is_elsewhere(notice: UrlNotice, cached: CachedState) -> bool:
+    """Whether the content is to be fetched from another URL than before."""
+    return (notice.furl or notice.curl) != (cached.furl or notice.curl)
+
+
+def is_described_anew(notice: UrlNotice, cached: CachedState) -> bool:
+    """Whether anything is told of the content, besides itself and its fetch URL, that was not told before."""
+    return (notice.burl, notice.subtype, notice.hours) != (cached.burl, cached.subtype, cached.hours)
+
+
 def decide(
     notice: UrlNotice, connseq: int, floor: int, queued: QueuedState | None, cached: CachedState | None
 ) -> Action:
@@ -39,6 +49,8 @@ def decide(
         return Action.DELETE
     if notice.ifabsent and ((cached is not None and cached.cached) or (queued is not None and queued.fetch)):
         return Action.KNOWN
-    if queued is None and cached is not None and cached.cached and is_unchanged(notice, cached):
-        return Action.CONFIRM
-    return Action.FETCH
+    if queued is not None or cached is None or not cached.cached:
+        return Action.FETCH
+    if not is_unchanged(notice, cached) or is_elsewhere(notice, cached):
+        return Action.FETCH
+    return Action.UPDATE if is_described_anew(notice, cached) else Action.CONFIRM

@@ -57,6 +57,7 @@ class CachedState(NamedTuple):
     :ivar cached: there is content; False: a tombstone.
     :ivar told_md5, told_length, told_mtime: as the provider told last.
     :ivar md5, length, mtime: of the content.
+    :ivar furl, burl, subtype, hours: as told last (:class:`lcc.model.UrlNotice`).
     """
 
     cached: bool
@@ -67,6 +68,15 @@ class CachedState(NamedTuple):
     md5: str
     length: int | None
     mtime: int | None
+    furl: str = ""
+    burl: str = ""
+    subtype: str = ""
+    hours: str = ""
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """What content users see of it that a notice may change without a fetch: browse URL and subtype."""
+        return self.burl, self.subtype
 
 
 class Action(Enum):
@@ -80,6 +90,8 @@ class Action(Enum):
     """Nothing has to be fetched: remember only that this operation was the last."""
     CONFIRM = "confirm"
     """The content is what the provider has: as KNOWN, and confirmed now."""
+    UPDATE = "update"
+    """As CONFIRM; the browse URL, subtype or hours are other ones than before, and are recorded."""
     FETCH = "fetch"
     """Queue it; if it is queued, the row keeps its place and gets the new notice."""
     DELETE = "delete"

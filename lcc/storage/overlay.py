@@ -27,7 +27,7 @@ from lcc.storage.transactions import Question
 
 _QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, len FROM qdb"
 _CACHE = (
-    "SELECT urlkey, pid, state, connseq, told_md5, told_len, told_mtime, md5, len, mtime,"
+    "SELECT urlkey, pid, state, connseq, told_md5, told_len, told_mtime, md5, len, mtime, furl, burl, subtype, hours,"
     " fetched_machineid, fetched_fileid FROM lccurl"
 )
 _RANGES_AT_ONCE = 100
@@ -74,10 +74,12 @@ class QueueEntry:
 class CacheEntry:
     """A cache row being changed.
 
+    :ivar before: as it is stored.
     :ivar tombstone: it becomes one now; (is it a change that content users see?, the notice).
     """
 
     __slots__ = (
+        "before",
         "change",
         "confirmed",
         "file",
@@ -94,7 +96,7 @@ class CacheEntry:
     def __init__(self, key: bytes, pid: int, state: CachedState, machine: int | None, file: int | None) -> None:
         self.key = key
         self.pid = pid
-        self.state = state
+        self.state = self.before = state
         self.machine = machine
         self.file = file
         self.seen: int | None = None
@@ -207,6 +209,12 @@ class Overlay:
         """The content is what the provider has."""
         self.known(key, connseq)
         self.cache[key].confirmed = True
+
+    def update(self, key: bytes, connseq: int, notice: UrlNotice) -> None:
+        """As :meth:`confirm`, and this is how the provider describes it now."""
+        self.confirm(key, connseq)
+        entry = self.cache[key]
+        entry.state = entry.state._replace(burl=notice.burl, subtype=notice.subtype, hours=notice.hours)
 
     def _pend(self, key: bytes, count: int) -> None:
         """Take the row of this key into what is pending, or out of it."""
@@ -323,6 +331,8 @@ class Overlay:
         txn = self.books.txn
         new: list[tuple[Any, ...]] = []
         gone: list[tuple[Any, ...]] = []
+        described: list[tuple[Any, ...]] = []
+        restricted: list[tuple[Any, ...]] = []
         groups: dict[tuple[int, int | None, bool], list[bytes]] = defaultdict(list)
         for key, entry in sorted(self.cache.items()):
             if not entry.touched:
@@ -336,14 +346,29 @@ class Overlay:
                 gone.append(tuple(row.values()))
             else:
                 groups[connseq, entry.seen, entry.confirmed].append(key)
+                if not entry.state.cached:
+                    continue
+                # What was told and taken back within the batch is no change.
+                if entry.state.shown != entry.before.shown:
+                    described.append(self._described(entry, self.books.next("change")))
+                elif entry.state.hours != entry.before.hours:
+                    restricted.append(self._described(entry, 0))
         txn.insert("lccurl", CACHE_COLUMNS, new)
         txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
+        txn.upsert("lccurl", CACHE_COLUMNS, described, ("urlkey",), (*_DESCRIBED_UPDATED, "change_number"))
+        txn.upsert("lccurl", CACHE_COLUMNS, restricted, ("urlkey",), _DESCRIBED_UPDATED)
         for (connseq, seen, confirmed), keys in groups.items():
             changes, values = _changes(connseq, seen)
             if confirmed:
                 changes += ", confirmed_time = ?"
                 values.append(self.now)
             txn.execute_in(f"UPDATE lccurl SET {changes} WHERE urlkey IN ({{in}})", keys, values)
+
+    def _described(self, entry: CacheEntry, change: int) -> tuple[Any, ...]:
+        row = empty_cache_row(entry.key, entry.pid)
+        state = entry.state
+        row.update(burl=state.burl, subtype=state.subtype, hours=state.hours, change_number=change)
+        return tuple(row.values())
 
     def _tombstone(self, entry: CacheEntry) -> tuple[Any, ...]:
         row = empty_cache_row(entry.key, entry.pid)
@@ -369,6 +394,8 @@ TOMBSTONE_UPDATED = (
     ),
 )
 """What goes when content is deleted: all but the names."""
+
+_DESCRIBED_UPDATED = ("burl", "subtype", "hours")
 
 
 def _changes(connseq: int, seen: int | None) -> tuple[str, list[Any]]:

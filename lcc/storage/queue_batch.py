@@ -155,6 +155,8 @@ class Batch:
                     self._fetch(key, notice, header, (psetid, seq))
             elif action is Action.CONFIRM:
                 overlay.confirm(key, connseq)
+            elif action is Action.UPDATE:
+                overlay.update(key, connseq, notice)
             elif action is Action.DELETE:
                 overlay.delete(key, connseq, notice, pid)
             elif action is Action.KNOWN:

@@ -384,6 +384,9 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
         revalidate=int(result.revalidate),
         headers=result.headers,
     )
+    if not told and result.url != (notice.furl or notice.curl):
+        # It came from the fetch URL that was told before: what that server says is nothing to the new one.
+        cached["revalidate"] = 0
     _fetched(work, result, row, cached, told, changed)
     return outcome
 

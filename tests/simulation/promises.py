@@ -75,7 +75,7 @@ class Promises:
 
     def _fetch_begins(self, order: FetchOrder) -> None:
         site = next(site for site in self._system.sites if site.pid == order.pid)
-        for hours in (site.hours, site.hours_of(order.url.removeprefix(site.root))):
+        for hours in (site.hours, site.hours_of(order.url.removeprefix(site.root).partition("?")[0])):
             if hours and not is_open(hours, self._timeline.now):
                 self.broken("P11", f"{order.url} is fetched outside of {hours}")
 
@@ -110,14 +110,15 @@ class Promises:
             return
         self.commits += 1
         changed = self.rows(
-            "SELECT change_number, curl, state, fetched_machineid, fetched_fileid, len, md5, urlkey FROM lccurl"
+            "SELECT change_number, curl, state, fetched_machineid, fetched_fileid, len, md5, urlkey,"
+            " furl, burl, subtype, charset FROM lccurl"
             f" WHERE change_number > {self._last_change} ORDER BY change_number"
         )
-        for number, curl, state, machine, file, length, digest, key in changed:
+        for number, curl, state, machine, file, length, digest, key, *names in changed:
             self._last_change = number
-            if self._changed.get(key) == (state, machine, file):
+            if self._changed.get(key) == (state, machine, file, *names):
                 self.broken("P4", f"change {number} of {curl} has changed nothing")
-            self._changed[key] = (state, machine, file)
+            self._changed[key] = (state, machine, file, *names)
             if state == 1 and machine is not None and BOTMS[machine - 1] not in self.power_cut:
                 self._check_content("P7", curl, machine, file, length, digest)
         if self.commits % _COUNT_EVERY_COMMITS == 0:
@@ -182,24 +183,30 @@ class Promises:
             if count := self.rows(f"SELECT COUNT(*) FROM {table}")[0][0]:
                 left.append(f"{count} rows in {table}")
         left += [f"{path} waits" for _, path, _ in self._spooled()]
-        if {key: row["md5"] for key, row in system.copy.rows.items()} != self._cached():
+        if {key: _shown(row) for key, row in system.copy.rows.items()} != self._cached():
             left.append("the content user's copy is not the cache")
         return left
 
-    def _cached(self) -> dict[str, str]:
-        found = self.rows("SELECT urlkey, md5 FROM lccurl WHERE state = 1 AND change_number > 0")
-        return {bytes(key).hex(): digest for key, digest in found}
+    def _cached(self) -> dict[str, tuple[str, ...]]:
+        """What content users have to see of each row, by key."""
+        found = self.rows(
+            "SELECT urlkey, md5, CASE furl WHEN '' THEN curl ELSE furl END,"
+            " CASE burl WHEN '' THEN curl ELSE burl END, subtype FROM lccurl WHERE state = 1 AND change_number > 0"
+        )
+        return {bytes(key).hex(): tuple(shown) for key, *shown in found}
 
     def check_the_end(self) -> None:
         """Everything has healed and drained: the cache has what the sites have."""
         system = self._system
         for site in system.sites:
             sql = (
-                "SELECT curl, md5, len, fetched_machineid, fetched_fileid, mimetype, confirmed_time FROM lccurl"
+                "SELECT curl, md5, len, fetched_machineid, fetched_fileid, mimetype, confirmed_time,"
+                " furl, burl, subtype, hours FROM lccurl"
                 f" WHERE pid = {site.pid} AND state = 1 AND change_number > 0"
             )
             cached = {(row[0].removeprefix(site.root), row[5]): row for row in self.rows(sql)}
             expected = {identity(path): page.md5 for path, page in site.pages.items()}
+            described = {identity(path): site.description(path) for path in site.pages}
             told = {identity(path): int(when) for path, (_, when) in site.told_last.items()}
             for name in sorted(expected.keys() | cached.keys()):
                 row = cached.get(name)
@@ -211,6 +218,8 @@ class Promises:
                     self.broken("P5", f"{site.url(name[0])} ({name[1]}) is not in the cache as it is now")
                 else:
                     self._check_content("P7", site.url(name[0]), row[3], row[4], row[2], row[1])
+                    if row[7:] != described[name]:
+                        self.broken("P5", f"{site.url(name[0])} ({name[1]}) is described as {row[7:]}")
                     if row[6] < told.get(name, 0) and not self._overlaps_until:  # else that was put back, too
                         self.broken("P5", f"{site.url(name[0])} ({name[1]}) was told, and is as old as before")
             for path in sorted(site.broken):
@@ -221,6 +230,11 @@ class Promises:
         self._check_books()
         self._check_cuts()
         self._after_each()
+
+
+def _shown(row: dict[str, Any]) -> tuple[str, ...]:
+    """What a content user's row says that a notice may change."""
+    return row["md5"], row["furl"], row["burl"] or "-", row["subtype"] or ""
 
 
 def is_open(hours: str, now: float) -> bool:

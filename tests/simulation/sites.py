@@ -27,13 +27,26 @@ BROKEN = "broken"
 
 @attrs.define
 class Page:
-    """What is at a path now.
+    """What is at a path now, and how it is described.
 
-    :ivar version: counts its changes.
+    :ivar version: counts the changes of its content.
+    :ivar descriptions: counts the changes of the rest.
+    :ivar place: what its fetch URL ends with, a query that means nothing.
+    :ivar hours_twice: its hours are told twice over, which means the same: it is seen who is fetched when.
     """
 
     version: int
     content: bytes
+    descriptions: int = 0
+    place: str = ""
+    burl: str = ""
+    subtype: str = ""
+    hours_twice: bool = False
+
+    @property
+    def told(self) -> tuple[int, int]:
+        """Which state of it is told."""
+        return self.version, self.descriptions
 
     @property
     def md5(self) -> str:
@@ -135,6 +148,32 @@ class Site:
         self.pages[path] = Page(self._versions, (text * (size // len(text) + 1))[: size + len(text)])
         self.untold[path] = True
 
+    def describe(self, path: str) -> None:
+        """A page is described in another way than before; its content stays."""
+        page = self.pages[path]
+        page.descriptions += 1
+        what = self.chance.randrange(4)
+        if what == 0:
+            page.place = self.chance.choice(("", f"?{page.descriptions}"))
+        elif what == 1:
+            page.burl = self.chance.choice(("", "-", self.url(f"b{page.descriptions}.html")))
+        elif what == 2:
+            page.subtype = self.chance.choice(("", f"kind: {page.descriptions}"))
+        else:
+            page.hours_twice = not page.hours_twice
+        self.untold[path] = True
+
+    def description(self, path: str) -> tuple[str, str, str, str]:
+        """Fetch URL, browse URL, subtype and hours of a page, as the cache must have them."""
+        page = self.pages[path]
+        furl = path + page.place
+        furl = "" if furl == identity(path)[0] else self.url(furl)
+        return furl, page.burl, page.subtype, self._told_hours(path)
+
+    def _told_hours(self, path: str) -> str:
+        hours, page = self.hours_of(path), self.pages.get(path)
+        return f"{hours},{hours}" if hours and page is not None and page.hours_twice else hours
+
     def remove(self, path: str) -> None:
         """A page is gone; it may be that the site has forgotten to take it off its web server."""
         page = self.pages.pop(path)
@@ -157,6 +196,8 @@ class Site:
             elif luck < 0.25 or not self.pages:
                 kind = "text" if self.chance.random() < 0.3 else "html"
                 self.change(f"p{self.chance.randrange(16)}.{kind}")
+            elif luck < 0.45:
+                self.describe(self.chance.choice(sorted(self.pages)))
             elif luck < 0.8:
                 self.change(self.chance.choice(sorted(self.pages)))
             else:
@@ -178,13 +219,24 @@ class Site:
         told = {"c": name, "m": mimetype}
         if not self.plain:
             told["x"] = "x" * 300
-        if name != path:
-            told["f"] = path
-        if hours := self.hours_of(path):
+        place = "" if page is None else page.place
+        if name != path or place:
+            told["f"] = path + place
+        if hours := self._told_hours(path):
             told["hours"] = hours
+        if page is not None and page.burl:
+            told |= {"browse": "no"} if page.burl == "-" else {"b": page.burl}
+        if page is not None and page.subtype:
+            told["s"] = page.subtype
         if page is not None and self.chance.random() < 0.8:
             told |= {"md5": page.md5, "len": str(len(page.content)), "mtime": str(1_700_000_000 + page.version)}
         return told
+
+
+def _told(site: Site, path: str) -> tuple[int, int]:
+    """Which state of this path is told now; (0, 0): there is nothing."""
+    page = site.pages.get(path)
+    return (0, 0) if page is None else page.told
 
 
 class OriginProtocol(Protocol):
@@ -222,7 +274,7 @@ class OriginProtocol(Protocol):
         self._busy = True
         site.requests += 1
         line = head.splitlines()[0]
-        path = line.split()[1].lstrip("/")
+        path = line.split()[1].lstrip("/").partition("?")[0]
         others = [other for other in site.active if other.is_open]
         if others and self.is_open:  # else it was under way when its robot gave it up
             site.overlaps.append(f"{site.timeline.now:.3f}: {site.pid} is asked for {path} while {len(others)} run")
@@ -304,7 +356,7 @@ class Publisher(Service):
             chance.shuffle(paths)
             if len(paths) > 1 and chance.random() < 0.3:
                 paths = paths[: chance.randint(1, len(paths))]
-        told = {path: site.pages[path].version if path in site.pages else 0 for path in paths}
+        told = {path: _told(site, path) for path in paths}
         elements = [site.element(path) for path in paths]
         if chance.random() < 0.1:
             elements.insert(chance.randint(0, len(elements)), {"c": "http://elsewhere.example/", "m": "text/html"})
@@ -355,8 +407,8 @@ class Publisher(Service):
             site.told_last[path] = max(site.told_last.get(path, (0, 0.0)), (connseq, began))
         if full:
             site.wants_full = False
-        for path, version in told.items():
-            if version == (site.pages[path].version if path in site.pages else 0):
+        for path, state in told.items():
+            if state == _told(site, path):
                 site.untold.pop(path, None)
         for path in absent:
             if path not in site.pages and path not in site.broken:
@@ -372,7 +424,7 @@ class Publisher(Service):
 
     def _shown(self, url: str) -> None:
         site = self._site
-        path = url.removeprefix(site.root)
+        path = url.removeprefix(site.root).partition("?")[0]
         site.errors_shown[path] = site.errors_shown.get(path, 0) + 1
         if path not in site.broken:
             site.untold[path] = True  # it is there, so it is told again, as a person would do it

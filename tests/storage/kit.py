@@ -165,6 +165,7 @@ class Queue:
             "md5": f"{abs(hash(content)):032x}"[:32],
             "machine": 1,
             "file": self.file,
+            "url": row.notice.furl or row.notice.curl,
         }
         return FetchResult(row.pid, row.key, row.generation, **(values | more))
 

@@ -81,7 +81,9 @@ class History:
             return notice(random.choice(PATHS), mimetype=view, ifabsent=True)
         hours = random.choice(("", "", "", "3", "4"))
         length = random.choice((None, 1, 2, 3))
-        return notice(random.choice(PATHS), random.choice(("", "1", "2")), mimetype=view, hours=hours, length=length)
+        names = {name: random.choice(("", "", "", "1")) for name in ("furl", "burl", "subtype")}
+        md5 = random.choice(("", "1", "2"))
+        return notice(random.choice(PATHS), md5, mimetype=view, hours=hours, length=length, **names)
 
     def _make_sets(self) -> None:
         random = self.random
@@ -113,6 +115,13 @@ class History:
                 for view in state:
                     state[view] = state[view] and view in named
         return {f"{curl} {view}": "cached" for (curl, view), there in state.items() if there}
+
+    def described(self) -> dict[str, tuple[str, ...]]:
+        """How the last operation of each URL has described it, where that does not depend on what was there."""
+        last: dict[str, UrlNotice] = {}
+        for _connseq, told, _full in sorted(self.operations, key=lambda operation: operation[0]):
+            last.update({f"{one.curl} {one.mimetype}": one for one in told if one.mimetype})
+        return {name: _names(one) for name, one in last.items() if not one.ifabsent and not one.delete}
 
     # Steps.
 
@@ -234,6 +243,16 @@ class History:
         if not self.final:
             there = {name: state for name, state in self.queue.cached().items() if state == "cached"}
             assert there == self.expected()
+            rows = self.queue.database.query(
+                "SELECT curl, mimetype, furl, burl, subtype, hours FROM lccurl WHERE pid = ?", [self.queue.pid]
+            )
+            names = {f"{curl} {view}": tuple(names) for curl, view, *names in rows}
+            for name, described in self.described().items():
+                assert name not in there or names[name] == described
+
+
+def _names(told: UrlNotice) -> tuple[str, ...]:
+    return told.furl, told.burl, told.subtype, told.hours
 
 
 def _run(queue: Queue, seed: int) -> None:

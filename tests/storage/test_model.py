@@ -50,12 +50,18 @@ class Queued:
 
 
 class Model:
-    """A provider, as the specification has it."""
+    """A provider, as the specification has it.
+
+    :ivar changed: what content users were told of.
+    """
 
     def __init__(self, files_max: int | None, space_max: int | None) -> None:
         self.files_max, self.space_max = files_max, space_max
         self.queue: dict[View, Queued] = {}
         self.cache: dict[View, tuple[int, tuple[Any, ...]]] = {}
+        self.names: dict[View, UrlNotice] = {}
+        self.changed: set[View] = set()
+        self._shown: dict[View, tuple[Any, ...]] = {}
         self.errors: list[tuple[int, str]] = []
         self.new: set[View] = set()
         self.waiting: set[View] = set()
@@ -70,6 +76,7 @@ class Model:
         named: set[View] = set()
         for seq, one in enumerate(told, 1):
             if (seq - 1) % batch == 0:
+                self.committed()
                 self.new.clear()
                 self.waiting = {view for view, queued in self.queue.items() if queued.slot != FETCH_NOW}
             if one.mimetype:
@@ -79,10 +86,23 @@ class Model:
             for view in [view for view in {**self.queue, **self.cache} if view[0] == one.curl]:
                 named.add(view)
                 self._delete(view)
+        self.committed()
         self.new.clear()
         if full:
             for view in [view for view in {**self.queue, **self.cache} if view not in named]:
                 self._delete(view)
+        self.committed()
+
+    def committed(self) -> None:
+        """Content users see what there is now."""
+        shown = {}
+        for view, (size, _) in self.cache.items():
+            told = self.names[view]
+            shown[view] = size, told.furl or told.curl, told.burl, told.subtype
+        self.changed |= {
+            view for view in shown.keys() | self._shown.keys() if shown.get(view) != self._shown.get(view)
+        }
+        self._shown = shown
 
     def _delete(self, view: View) -> None:
         self.cache.pop(view, None)
@@ -100,10 +120,12 @@ class Model:
         waits = queued is not None and queued.fetch
         if told.delete:
             self._delete(view)
-        elif self._is_there(view, told, queued):
+        elif told.ifabsent and (view in self.cache or (queued is not None and queued.fetch)):
             pass
+        elif queued is None and self._is_unchanged(view, told):
+            self.names[view] = told
         elif refused := self._no_room(view, told.length, waits, place[1] if full else None):
-            self.errors.append((refused, told.curl))
+            self.errors.append((refused, told.furl or told.curl))
             self._do_nothing(view)
         elif queued is None:
             self.queue[view] = Queued(told, place, _slot(told.hours))
@@ -113,11 +135,10 @@ class Model:
             if view in self.waiting or view in self.new:
                 queued.slot = _slot(told.hours)
 
-    def _is_there(self, view: View, told: UrlNotice, queued: Queued | None) -> bool:
-        if told.ifabsent and (view in self.cache or (queued is not None and queued.fetch)):
-            return True
-        unchanged = view in self.cache and told.md5 and told.length is not None and self.cache[view][1] == _told(told)
-        return queued is None and bool(unchanged)
+    def _is_unchanged(self, view: View, told: UrlNotice) -> bool:
+        if view not in self.cache or not told.md5 or told.length is None:
+            return False
+        return self.cache[view][1] == _told(told) and self.names[view].furl == told.furl
 
     def _no_room(self, view: View, length: int | None, waits: bool, place_in_full_set: int | None) -> int:
         promised = {other: size for other, (size, _) in self.cache.items() if other != view}
@@ -162,10 +183,12 @@ class Model:
                 self._ended(view, refused)
             else:
                 self.cache[view] = (size, _told(queued.told))
+                self.names[view] = queued.told
                 del self.queue[view]
 
     def _ended(self, view: View, error: int) -> None:
-        self.errors.append((error, self.queue.pop(view).told.curl))
+        told = self.queue.pop(view).told
+        self.errors.append((error, told.furl or told.curl))
 
     def open_slot(self, slot: int) -> None:
         for queued in self.queue.values():
@@ -186,6 +209,10 @@ def _told(told: UrlNotice) -> tuple[Any, ...]:
     return told.md5, told.length, told.mtime
 
 
+def _names(told: UrlNotice) -> tuple[str, ...]:
+    return told.furl, told.burl, told.subtype, told.hours
+
+
 def _slot(hours: str) -> int:
     return {"": FETCH_NOW, "0-23": FETCH_NOW, "3": 3, "4-5": 4}[hours]
 
@@ -203,18 +230,25 @@ class Walk:
         limited = attrs.evolve(provider, files_max=self.limits[0], space_max_bytes=self.limits[1])
         queue.database.now(change_provider, limited)
         self.connseq = 0
+        self.changes: dict[View, int] = {}
+        self.past: list[UrlNotice] = []
 
     def told(self) -> UrlNotice:
         random, path = self.random, self.random.choice(PATHS)
+        names = {name: random.choice(("", "", "", "1")) for name in ("furl", "burl", "subtype")}
+        if self.past and random.random() < 0.3:
+            return random.choice(self.past)._replace(hours=random.choice(HOURS), **names)
         kind = random.random()
         if kind < 0.2:
             return notice(path, mimetype=random.choice((*VIEWS, "")), delete=True)
         told: dict[str, Any] = {"mimetype": random.choice(VIEWS), "hours": random.choice(HOURS)}
         if random.random() < 0.5:
             told["length"] = random.randint(0, 7)
+        told |= names
         if kind < 0.3:
             return notice(path, ifabsent=True, **told)
-        return notice(path, random.choice(("", "1", "2")), **told)
+        self.past.append(notice(path, random.choice(("", "1", "2")), **told))
+        return self.past[-1]
 
     def send(self) -> None:
         told = [self.told() for _ in range(self.random.randint(0, 8))]
@@ -248,6 +282,7 @@ class Walk:
         for row in chosen:
             if row.delete:
                 self.model.fetched(_view(row), row.key, 0, 0)
+        self.model.committed()
         self.queue.record(*results, removed=removed)
 
     def hour(self) -> None:
@@ -279,11 +314,19 @@ class Walk:
         now = [entry[0] for entry in model.order() if entry[1] == FETCH_NOW]
         assert [_view(row) for row in queue.rows()] == now
         cached = queue.database.query(
-            "SELECT curl, mimetype, len FROM lccurl WHERE pid = ? AND state = 1", [queue.pid]
+            "SELECT curl, mimetype, len, furl, burl, subtype, hours FROM lccurl WHERE pid = ? AND state = 1",
+            [queue.pid],
         )
-        assert {(curl, view): size for curl, view, size in cached} == {
-            view: size for view, (size, _) in model.cache.items()
+        assert {(curl, view): tuple(values) for curl, view, *values in cached} == {
+            view: (size, *_names(model.names[view])) for view, (size, _) in model.cache.items()
         }
+        numbers = queue.database.query(
+            "SELECT curl, mimetype, change_number FROM lccurl WHERE pid = ? AND change_number > 0", [queue.pid]
+        )
+        changes = {(curl, view): number for curl, view, number in numbers}
+        assert {view for view, number in changes.items() if number != self.changes.get(view)} == model.changed
+        self.changes = changes
+        model.changed.clear()
         status = queue.database.now(provider_status, queue.pid, 100)
         assert status.error_count == len(model.errors)
         assert [(error.code, error.url) for error in status.errors] == model.errors[-100:]
