@@ -67,6 +67,13 @@ class UnsConfig:
     idle_timeout: float = setting(
         300.0, "a provider that sends nothing for this long is dropped", unit="seconds", minimum=1
     )
+    stop_timeout: float = setting(
+        10.0,
+        "when the UNS is stopped, providers that do not read their last answer are dropped after this long",
+        unit="seconds",
+        minimum=0.1,
+        maximum=60,
+    )
     login_timeout: float = setting(
         30.0, "a provider that has not said who it is after this long is dropped", unit="seconds", minimum=0.1
     )

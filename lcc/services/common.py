@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import resource
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from twisted.application.service import MultiService, Service
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
 from twisted.python import usage
 
@@ -82,15 +84,20 @@ class RoleService(MultiService):
     :ivar name: of the role.
     :ivar desk: what it shows and takes at the console (:mod:`lcc.console.helpers`).
     :ivar figures: what it tells of itself (:mod:`lcc.metrics`).
+    :param drain: called when the role is to stop, before any of its services does: brings to an end what others wait
+        for, in bounded time.
     """
 
     name: str
 
-    def __init__(self, name: str, desk: Any, figures: IRoleFigures) -> None:
+    def __init__(
+        self, name: str, desk: Any, figures: IRoleFigures, drain: Callable[[], Deferred[Any]] | None = None
+    ) -> None:
         super().__init__()
         self.setName(name)
         self.desk = desk
         self.figures = figures
+        self._drain = drain
 
     def startService(self) -> None:
         if os.geteuid() == 0:
@@ -100,6 +107,14 @@ class RoleService(MultiService):
                 role=self.name,
             )
         super().startService()
+
+    def stopService(self) -> Deferred[Any]:
+        # MultiService stops all its children at once.
+        if self._drain is None:
+            return super().stopService()
+        drained = maybeDeferred(self._drain)
+        drained.addErrback(lambda failure: _log.failure("Cannot stop {role} in order", failure, role=self.name))
+        return drained.addCallback(lambda _: MultiService.stopService(self))
 
 
 class HomeService(Service):

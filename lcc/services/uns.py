@@ -29,7 +29,7 @@ class Options(RoleOptions):
 
 
 class _Engine(Service):
-    """Opens the spool and the session store at start; cuts the connections at stop."""
+    """Opens the spool and the session store at start; drops the link to the queue manager at stop."""
 
     def __init__(self, uns: Uns, sessions: SessionStore) -> None:
         self.uns = uns
@@ -42,7 +42,7 @@ class _Engine(Service):
 
     def stopService(self) -> Deferred[None]:
         super().stopService()
-        self.uns.stop()
+        self.uns.close()
         return self._sessions.stop()
 
 
@@ -70,14 +70,20 @@ def build(config: Config, outside: Outside) -> RoleService:
         config.slots,
     )
     probe = DatabaseProbe(database.interact, reactor)
-    services = RoleService("uns", UnsDesk(uns), UnsFigures(uns, database.counts, probe))
+    port = PortService(reactor, endpoint(config, "uns.listen"), uns, "uns.listen")
+
+    def drain() -> Deferred[None]:
+        """Providers are answered while the queue manager, the database and the lock of the spool are still there."""
+        return port.close_port().addCallback(lambda _: uns.stop())
+
+    services = RoleService("uns", UnsDesk(uns), UnsFigures(uns, database.counts, probe), drain)
     for service in (
         HomeService(config.home, outside.disk),
         outside.lock(config.home / "uns.lock"),
         DatabaseService(database),
         _Engine(uns, sessions),
         link_service(reactor, endpoint(config, "uns.connect"), uns.forwarder, policy),
-        PortService(reactor, endpoint(config, "uns.listen"), uns, "uns.listen"),
+        port,
     ):
         service.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)

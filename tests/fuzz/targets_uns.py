@@ -50,7 +50,7 @@ class _World(World):
     def end(self) -> None:
         if self.qm is not None:
             self.lose_qm()
-        self.uns.stop()
+        self.uns.close()
 
 
 class Providers(Target):

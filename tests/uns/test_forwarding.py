@@ -418,7 +418,7 @@ def test_a_big_set_never_lies_in_memory(world: World) -> None:
 def test_stopping_cuts_connections_and_keeps_what_is_spooled(world: World) -> None:
     world.connect_qm(lambda begin: None)
     waits = world.send_set("a")
-    world.uns.stop()
+    world.uns.close()
     world.pump()
     assert waits.transport.closed and not accepted(waits)
     assert world.set_files() == ["000000000001.set"]

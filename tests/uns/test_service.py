@@ -13,8 +13,11 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.endpoints import TCP4ClientEndpoint, UNIXServerEndpoint, connectProtocol
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IHalfCloseableProtocol
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import deferLater
+from zope.interface import implementer
 
 from lcc.config import parse_config
 from lcc.errors import Busy
@@ -46,11 +49,12 @@ class _Cp(Protocol):
 
 
 class _QmFactory(Factory):
-    def __init__(self) -> None:
+    def __init__(self, answers: Callable[[Any], Any] = absorbed) -> None:
+        self.answers = answers
         self.peers: list[FakeQm] = []
 
     def buildProtocol(self, addr: Any) -> Any:
-        self.peers.append(FakeQm(reactor, absorbed))  # type: ignore[arg-type]
+        self.peers.append(FakeQm(reactor, self.answers))  # type: ignore[arg-type]
         return self.peers[-1].build_stream()
 
 
@@ -118,6 +122,80 @@ async def test_over_real_sockets_and_files(tmp_path: Path) -> None:
             again.startService()
         await listener.stopListening()
     finally:
+        await (service.stopService() or succeed(None))
+        for peer in manager.peers:
+            peer.stream.abort()
+        await _until(lambda: _sockets() <= before)
+
+
+class _Reader(Protocol):
+    """Reads to the end, and closes only then."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.ended: Deferred[str] = Deferred()
+
+    def dataReceived(self, data: bytes) -> None:
+        self.text += data.decode()
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self.ended.callback("" if reason.check(ConnectionDone) is None else self.text)
+
+
+@implementer(IHalfCloseableProtocol)
+class _HalfClosing(_Reader):
+    """Closes its sending half, and reads on."""
+
+    def readConnectionLost(self) -> None:
+        self.transport.loseConnection()  # type: ignore[union-attr]
+
+    def writeConnectionLost(self) -> None:
+        pass
+
+
+async def _opened(port: int, data: str, make: type[_Reader] = _Reader) -> _Reader:
+    protocol = make()
+    await connectProtocol(TCP4ClientEndpoint(reactor, "127.0.0.1", port), protocol)
+    protocol.transport.write(data.encode())  # type: ignore[union-attr]
+    return protocol
+
+
+@pytest_twisted.ensureDeferred
+async def test_every_connection_hears_the_end_over_real_sockets(tmp_path: Path) -> None:
+    """Half-closed, in the middle or at the end; and when the UNS is stopped."""
+    config = parse_config('home = "h"\n[uns]\nlisten = "tcp:0:interface=127.0.0.1"\n', tmp_path)
+    config.home.mkdir()
+    database = BlockingDatabase(config.database.url, config.home, config.database, random=random.Random(1))
+    pid = database.write(add_provider, Provider(0, (ROOT,), HASH))
+    database.close()
+    hello, begun = init(pid, PASSWORD), f'<lococa:set urlprefix="{ROOT}"><url c="a" m="text/html"/>'
+    manager, before = _QmFactory(lambda begin: None), _sockets()
+    service = uns.build(config, real_outside(reactor))
+    service.startService()
+    listener = await UNIXServerEndpoint(reactor, str(config.home / "qm.sock")).listen(manager)
+    try:
+        (listening,) = [child for child in service if isinstance(child, PortService)]
+        port = listening.bound_port.getHost().port
+        cut = await _opened(port, hello + begun, _HalfClosing)
+        whole = await _opened(port, hello + begun + "</lococa:set>", _HalfClosing)
+        for protocol in (cut, whole):
+            protocol.transport.loseWriteConnection()  # type: ignore[union-attr]
+        assert codes(await cut.ended) == [1001]
+        await _until(lambda: len(manager.peers) == 1 and manager.peers[0].numbers == [1])
+
+        new, arriving, complete = [
+            await _opened(port, text) for text in ("", hello + begun, hello + begun + "</lococa:set>")
+        ]
+        await _until(lambda: "<lococa:set_result>" in arriving.text and manager.peers[0].numbers == [1, 2])
+        stopped = service.stopService()
+        assert codes(await new.ended) == [1012] and "init_rejected>" in new.text
+        assert codes(await arriving.ended) == [1012] and "<set_rejected" in arriving.text
+        for protocol in (whole, complete):
+            assert '<set_accepted received="1"/>' in await protocol.ended
+        await stopped
+        assert len(list((config.home / "spool").glob("*.set"))) == 2
+    finally:
+        await listener.stopListening()
         await (service.stopService() or succeed(None))
         for peer in manager.peers:
             peer.stream.abort()

@@ -101,10 +101,13 @@ class Uns(Factory):
             spool, clock, in_thread, settings.answer_timeout, self.counters, self.full_sets, good_hello
         )
         self.started = False
+        self.stopping = False
+        """It takes nothing any more: each provider gets its last answer."""
         self.paused_since: int | None = None
         """Since when an operator has it take no sets (seconds since 1970); None: it does."""
         self._slow_until = self._failing_until = 0.0
         self._told_full = False
+        self._stopped: Deferred[None] | None = None
         self._patterns = MimePatterns(mimetypes)
         self._slots = slots
         self._open: set[Session] = set()
@@ -128,7 +131,38 @@ class Uns(Factory):
             size=self.spool.size_bytes,
         )
 
-    def stop(self) -> None:
+    def stop(self) -> Deferred[None]:
+        """End all connections in order: sets that are complete are answered, whatever else is under way is rejected
+        with "try again later".
+
+        :returns: fires when all are gone, after ``stop_timeout`` at the latest.
+        """
+        if self._stopped is None:
+            self._stopped = Deferred()
+            self.stopping = True
+            self.forwarder.secure_waiting()
+            for session in list(self._open):
+                session.stop()
+            timer = self.clock.callLater(self.settings.stop_timeout, self._drop_all)
+            self._stopped.addCallback(lambda _: timer.cancel() if timer.active() else None)
+            self._are_all_gone()
+        stopped: Deferred[None] = Deferred()
+        self._stopped.addCallback(stopped.callback)
+        return stopped
+
+    def _are_all_gone(self) -> None:
+        if self._stopped is not None and not self._stopped.called and not self._open:
+            self._stopped.callback(None)
+
+    def _drop_all(self) -> None:
+        if self._open:
+            _log.info("{count} connections of providers are cut", count=len(self._open))
+        for session in list(self._open):
+            session.drop()
+        if self._stopped is not None and not self._stopped.called:
+            self._stopped.callback(None)
+
+    def close(self) -> None:
         """Cut all connections.  Nothing that was answered is lost."""
         self.forwarder.close()
         for session in list(self._open):
@@ -154,13 +188,18 @@ class Uns(Factory):
             if shares.refusal(party):
                 self.counters.connections_refused += 1
                 return None
-        elif self.is_full() or self.paused_since is not None:
+        elif self.is_full() or not self.takes_sets:
             refusal = "try-later"
         if refusal:
             self.counters.connections_refused += 1
         return Session(self, getattr(addr, "host", ""), refusal, Place(shares, party)).build_stream()
 
     # For the sessions.
+
+    @property
+    def takes_sets(self) -> bool:
+        """Nobody has it take no sets: it was not paused, and is not stopped."""
+        return self.paused_since is None and not self.stopping
 
     def is_full(self) -> bool:
         """The spool takes no further set."""
@@ -224,6 +263,7 @@ class Uns(Factory):
             self._by_provider[session.pid] -= 1
             if not self._by_provider[session.pid]:
                 del self._by_provider[session.pid]
+        self._are_all_gone()
 
     @property
     def open_sessions(self) -> list[Session]:

@@ -155,6 +155,12 @@ class Forwarder(Factory):
             self._pump()
         return waiter
 
+    def secure_waiting(self) -> None:
+        """Answer all providers that wait, from the spool where the queue manager is not quicker."""
+        for delivery in self.deliveries:
+            if delivery.waiter is not None:
+                self._secure(delivery)
+
     def close(self) -> None:
         """Drop the link and all timers; what is spooled stays."""
         if self._turn is not None:

@@ -108,6 +108,7 @@ class Session:
         self._drain_call: IDelayedCall | None = None
         self._deciding = False
         self._closed = False
+        """Nothing more is to be said: the connection is gone, or the UNS has ended it."""
         self._connseq = 0
         self._provider: Provider | None = None
         self._status: ProviderStatus | None = None
@@ -150,6 +151,21 @@ class Session:
         """Cut the connection."""
         self._stream.abort()
 
+    def stop(self) -> None:
+        """The UNS ends.  A set that is complete gets its answer, and who has not read one yet can still read it; all
+        else is rejected, "try again later"."""
+        arriving = self._set
+        if self._closed or (self._unread if arriving is None else arriving.writer is None):
+            return  # the answer to a set is on its way; _read_on comes back to this
+        error = ERRORS[code("try-later")]
+        if self._provider is None:
+            self._reject_init(error.code, error.text)
+        elif arriving is not None or self._feed.unfinished:
+            self._reject_set(error.code, error.text, self._feed.root_prefix)
+        else:
+            self._stream.finish()
+        self._closed = True
+
     # IConversation.
 
     def stream_opened(self, stream: XmlStream) -> None:
@@ -180,8 +196,16 @@ class Session:
     def peer_finished(self) -> None:
         if self._deciding:
             return  # what it sent before still waits for its answer; _read_on comes back to this
-        self._give_up_set()
-        self._stream.finish()
+        error = ERRORS[code("syntax")]
+        text = f"{error.text}: it ends in the middle"
+        if self._provider is None and self._feed.unfinished:
+            self._reject_init(error.code, text)
+        elif self._provider is not None and (self._set is not None or self._feed.unfinished):
+            if self._set is not None:
+                self._uns.counters.sets_cut_off += 1
+            self._reject_set(error.code, text, self._feed.root_prefix)
+        else:
+            self._stream.finish()
 
     def stream_closed(self, reason: Failure) -> None:
         self._closed = True
@@ -305,7 +329,11 @@ class Session:
         if self._closed:
             return
         self._stream.next_document()
-        if self._stream.peer_finished and not self._deciding and not self._closed:
+        if self._closed or self._deciding:
+            return
+        if self._uns.stopping:
+            self.stop()
+        elif self._stream.peer_finished:
             self.peer_finished()
 
     # A set.
@@ -333,7 +361,7 @@ class Session:
         uns, provider, status, allowance = self._uns, self._provider, self._status, self._allowance
         assert provider is not None and status is not None and allowance is not None
         try:
-            if uns.paused_since is not None:
+            if not uns.takes_sets:
                 raise SetError("try-later")
             if begin.full and not allowance.allowed:
                 raise SetError("full-set-not-allowed")
