@@ -67,6 +67,7 @@ _TABLE = (
     ErrorEntry(1012, "try-later", "system temporarily off-line, try again later"),
     ErrorEntry(1013, "internal", "an internal error, try again later"),
     ErrorEntry(1014, "too-many-connections", "too many connections, try again later"),
+    ErrorEntry(1015, "cut-off", "the connection ended in the middle of the message, send it again"),
     ErrorEntry(1101, "full-set-not-allowed", "no unsolicited full set is allowed at this time"),
     ErrorEntry(1102, "set-too-large", "the set is larger than this server takes"),
     ErrorEntry(1103, "bad-set", "the attributes of the set are not valid"),

@@ -23,6 +23,7 @@ ADVICE: dict[int, str] = {
     1012: "try again later; lcccp --retries does. Operators: lcc-admin status says what is full or away",
     1013: "try again later; the log of the UNS says more",
     1014: "close connections that are not needed, or try again later; the operator's limits are in [uns]",
+    1015: "nothing is wrong with what was sent; if it happens again, see what is between the two machines",
     1101: "send what has changed instead (lcccpstate does), or ask for more: lcc-admin provider set N --full-sets",
     1102: "send several smaller sets, or ask the operator for a larger [uns] limit",
     1103: "compare the attributes of <set> with doc/protocol.md",

@@ -33,7 +33,13 @@ from lcc.provider.statefile import StateFile
 ACCEPTED, URL_ERRORS, REJECTED, UNREACHABLE = 0, 1, 3, 4
 USAGE = 2
 _COME_AGAIN = frozenset(
-    {code_of("throttled"), code_of("try-later"), code_of("internal"), code_of("too-many-connections")}
+    {
+        code_of("throttled"),
+        code_of("try-later"),
+        code_of("internal"),
+        code_of("too-many-connections"),
+        code_of("cut-off"),
+    }
 )
 _AGAIN = "hint: what has failed is sent again when it changes, or all of the site with lcccpstate --full"
 _WHERE = "name it as HOST:PORT, such as lcc.example.org:9000, or as an endpoint such as unix:PATH"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twisted.application.service import MultiService, Service
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.logger import Logger
 from twisted.python import usage
 
@@ -110,9 +110,7 @@ class RoleService(MultiService):
 
     def stopService(self) -> Deferred[Any]:
         # MultiService stops all its children at once.
-        if self._drain is None:
-            return super().stopService()
-        drained = maybeDeferred(self._drain)
+        drained = succeed(None) if self._drain is None else maybeDeferred(self._drain)
         drained.addErrback(lambda failure: _log.failure("Cannot stop {role} in order", failure, role=self.name))
         return drained.addCallback(lambda _: MultiService.stopService(self))
 

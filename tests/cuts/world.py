@@ -25,7 +25,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from lcc.config import Config, DatabaseConfig, parse_config
-from lcc.errors import FetchError
+from lcc.errors import FetchError, code
 from lcc.fetchers.http import FetchCancelled
 from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.model import CachedUrl, Fetched, FetchOrder, Provider
@@ -57,6 +57,7 @@ PROVIDERS = (
     Provider(OTHER_PID, (OTHER_ROOT,), hash_password(PASSWORD, generated=True), full_sets=FULL_SETS),
 )
 TRIES = 100
+CUT_OFF = code("cut-off")
 SILENT_SECONDS = 400
 """Longer than anybody waits for a sign of life."""
 SQLITE = "sqlite:lcc.db"
@@ -323,7 +324,7 @@ class World:
         """Submit until it is accepted; how often that was tried."""
         for tries in range(1, TRIES):
             heard = self.submit(urls, full, pid)
-            if heard.answer is not None:
+            if heard.answer is not None and heard.answer.code != CUT_OFF:
                 assert heard.answer.accepted and not heard.answer.faults, heard.answer
                 return tries
             self.net.skip(1)

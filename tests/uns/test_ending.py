@@ -40,7 +40,7 @@ def test_a_set_that_ends_by_half_close_is_rejected(world: World, end: str) -> No
     cp.send(BEGIN + end)
     cp.half_close()
     world.pump()
-    assert codes(cp.text[greeting:]) == [1001] and "<set_rejected" in cp.text and cp.transport.closed
+    assert codes(cp.text[greeting:]) == [1015] and "<set_rejected" in cp.text and cp.transport.closed
     assert cp.text.endswith("</lococa:set_result>\n")
     assert qm.sets == [] and world.incoming_files() == []
     assert world.uns.counters.sets_cut_off == 1
@@ -51,7 +51,7 @@ def test_a_begun_tag_is_a_begun_set(world: World) -> None:
     cp.send("<lococa:set urlpre")
     cp.half_close()
     world.pump()
-    assert codes(cp.text)[-1:] == [1001] and "<set_rejected" in cp.text
+    assert codes(cp.text)[-1:] == [1015] and "<set_rejected" in cp.text
 
 
 def test_an_init_that_ends_by_half_close_is_rejected(world: World) -> None:
@@ -59,7 +59,7 @@ def test_an_init_that_ends_by_half_close_is_rejected(world: World) -> None:
     cp.send(init(7, PASSWORD)[:-3])
     cp.half_close()
     world.pump()
-    assert codes(cp.text) == [1001] and "init_rejected>" in cp.text and cp.transport.closed
+    assert codes(cp.text) == [1015] and "init_rejected>" in cp.text and cp.transport.closed
 
 
 @pytest.mark.parametrize("said", ["", init(7, PASSWORD), init(7, PASSWORD) + "\n <!-- that is all -->\n"])

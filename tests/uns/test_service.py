@@ -180,7 +180,7 @@ async def test_every_connection_hears_the_end_over_real_sockets(tmp_path: Path) 
         whole = await _opened(port, hello + begun + "</lococa:set>", _HalfClosing)
         for protocol in (cut, whole):
             protocol.transport.loseWriteConnection()  # type: ignore[union-attr]
-        assert codes(await cut.ended) == [1001]
+        assert codes(await cut.ended) == [1015]
         await _until(lambda: len(manager.peers) == 1 and manager.peers[0].numbers == [1])
 
         new, arriving, complete = [

@@ -196,14 +196,13 @@ class Session:
     def peer_finished(self) -> None:
         if self._deciding:
             return  # what it sent before still waits for its answer; _read_on comes back to this
-        error = ERRORS[code("syntax")]
-        text = f"{error.text}: it ends in the middle"
+        error = ERRORS[code("cut-off")]
         if self._provider is None and self._feed.unfinished:
-            self._reject_init(error.code, text)
+            self._reject_init(error.code, error.text)
         elif self._provider is not None and (self._set is not None or self._feed.unfinished):
             if self._set is not None:
                 self._uns.counters.sets_cut_off += 1
-            self._reject_set(error.code, text, self._feed.root_prefix)
+            self._reject_set(error.code, error.text, self._feed.root_prefix)
         else:
             self._stream.finish()
 
