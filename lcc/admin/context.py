@@ -21,6 +21,7 @@ import pymysql
 from lcc.commands.failing import Failed
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError, StoreFull, StoreUnavailable
+from lcc.model.shellwords import shell_command
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.migrations import SchemaError
@@ -68,7 +69,9 @@ class Admin:
         except ConfigError as error:
             path = self.config_path
             missing = path is not None and not path.exists()
-            raise Failed(str(error), f"{NAME_ONE} --config {path} init" if missing else SEE_CHECK) from None
+            raise Failed(
+                str(error), f"{NAME_ONE} {shell_command('--config', path, 'init')}" if missing else SEE_CHECK
+            ) from None
 
     def now(self) -> int:
         """Seconds since 1970."""

@@ -12,6 +12,7 @@ from typing import Any
 import click
 from attrs import field, frozen
 
+from lcc.commands.watching import clean
 from lcc.domain.wording import utc
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
@@ -54,7 +55,7 @@ class Listing:
         if not self._headed:
             self._headed = True
             click.echo(self._line({column.name: column.title for column in self._columns}, titles=True))
-        click.echo(self._line(row))
+        click.echo(clean(self._line(row)))
 
     def end(self, nothing: str) -> None:
         """After the last row.

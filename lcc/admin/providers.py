@@ -26,6 +26,7 @@ from lcc.admin.values import (
     timezone_callback,
 )
 from lcc.commands.failing import Failed
+from lcc.commands.watching import clean
 from lcc.model import Provider
 from lcc.monitor.live import delay_text
 from lcc.storage.inspect import delays_of
@@ -174,7 +175,7 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
         return
     row["delays"] = "; ".join(delay_text(delay, admin.now()) for delay in delays) or None
     for name, value in row.items():
-        click.echo(f"{name + ':':<16} {cell(value)}")
+        click.echo(clean(f"{name + ':':<16} {cell(value)}"))
 
 
 @provider_group.command("set")

@@ -16,12 +16,14 @@ from zope.interface import implementer
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.values import PID
 from lcc.commands.failing import Failed
+from lcc.commands.watching import clean
 from lcc.config import Config
 from lcc.domain.keys import url_key
 from lcc.domain.mimetypes import normalise_mimetype
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.model import CachedUrl
+from lcc.model.shellwords import shell_command
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.inspect import owners
 from lcc.storage.selected import views
@@ -54,7 +56,7 @@ def show_command(
     if rows_only:
         return
     if row.fetched_fileid is None or row.fetched_machineid is None:
-        raise Failed("it has no content", f"lcc-admin why {url} tells what it waits for")
+        raise Failed("it has no content", f"{shell_command('lcc-admin', 'why', row.curl)} tells what it waits for")
     if output is None and (as_json or (sys.stdout.isatty() and not row.mimetype.startswith("text/"))):
         return
     port = admin.config.cu.content.replace("{home}", str(admin.config.home))
@@ -79,9 +81,9 @@ def _choose(admin: Admin, url: str, pid: int | None, mimetype: str | None) -> Ca
     with admin.database() as database:
         found = [row for row in _cached(database, name, pid) if wanted in (None, row.mimetype)]
     if not found:
-        raise Failed(f"{name} is not in the cache", f"lcc-admin why {name} tells more")
+        raise Failed(f"{name} is not in the cache", f"{shell_command('lcc-admin', 'why', name)} tells more")
     if len(found) > 1:
-        choices = ", ".join(f"--provider {row.pid} --mimetype {row.mimetype}" for row in found)
+        choices = ", ".join(shell_command("--provider", row.pid, "--mimetype", row.mimetype) for row in found)
         raise Failed("it is there more than once", f"choose one of: {choices}")
     return found[0]
 
@@ -105,9 +107,9 @@ def _print_row(record: dict[str, Any], as_json: bool, err: bool) -> None:
     for name, value in record.items():
         if value is not None and value != "":
             text = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC" if name in _TIMES else value
-            click.echo(f"{name + ':':19}{text}", err=err)
+            click.echo(clean(f"{name + ':':19}{text}"), err=err)
     for name, value in headers:
-        click.echo(f"{'header:':19}{name}: {value}", err=err)
+        click.echo(clean(f"{'header:':19}{name}: {value}"), err=err)
 
 
 @implementer(IConsumer)

@@ -9,6 +9,7 @@ import click
 from lcc.admin.context import SEE_PROVIDERS, Admin, pass_admin
 from lcc.admin.values import PID
 from lcc.commands.failing import Failed
+from lcc.commands.watching import clean
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.monitor.why import explain
@@ -42,4 +43,4 @@ def why_command(admin: Admin, url: str, pid: int | None, fetch_url: bool, as_jso
         click.echo(json.dumps(answer))
         return
     for line in say(answer):
-        click.echo(line)
+        click.echo(clean(line))

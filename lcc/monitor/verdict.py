@@ -12,6 +12,7 @@ import attrs
 
 from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
+from lcc.model.shellwords import shell_command
 from lcc.monitor.live import Live
 from lcc.monitor.members import MACHINE, ROBOT, UNS, Away
 from lcc.monitor.processes import Standing
@@ -313,13 +314,13 @@ def _of_processes(processes: tuple[Standing, ...]) -> Iterator[Trouble]:
         key = f"process-{each.address}"
         stage = _STAGE_OF_ROLE.get(each.roles[0], "") if len(each.roles) == 1 else ""
         if each.silent:
-            units = "".join(f" lcc-role@{role}" for role in each.roles)
-            units = f" (systemctl start{units})" if units else ""
+            units = [f"lcc-role@{role}" for role in each.roles]
+            start = f" ({shell_command('systemctl', 'start', *units)})" if units else ""
             yield Trouble(
                 key,
                 Level.BAD,
                 f"{each.name} does not answer: {each.silent}",
-                f"Start it{units}, or see its log; [web] watch in lcc.toml says who is asked.",
+                f"Start it{start}, or see its log; [web] watch in lcc.toml says who is asked.",
                 each.since,
                 stage=stage,
             )

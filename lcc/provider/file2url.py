@@ -14,7 +14,6 @@ exit code is 1.  A file whose mime type nobody knows is skipped with a note.
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -22,6 +21,7 @@ import click
 
 from lcc.commands.examples import put_into_help
 from lcc.commands.progress import counting
+from lcc.model.shellwords import shell_word
 from lcc.provider.command import BadInput, Fault, Notes, in_words, next_step, printable, run, standard_input
 from lcc.provider.files import Describer, Listed, ListingFault, Skipped, found, split_names, under_docroot
 from lcc.provider.mimetable import MimeTable
@@ -117,7 +117,7 @@ def _must_be_files(files: tuple[str, ...], docroot: str) -> None:
         if os.path.isdir(path):  # noqa: PTH112
             raise BadInput(
                 f"{printable(name)} is a folder",
-                f"use file2url --find {shlex.quote(printable(path))} for all files in it, by their names in it",
+                f"use file2url --find {shell_word(path)} for all files in it, by their names in it",
             )
     missing = [name for name in files if not os.path.lexists(os.path.join(docroot, name))]  # noqa: PTH118
     if missing:

@@ -11,6 +11,7 @@ from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 
+from lcc.model.shellwords import shell_word
 from lcc.transport.http_replies import Explained, HttpError, run
 from lcc.transport.http_server import BodyRequest, text_header
 
@@ -19,14 +20,19 @@ FIELDS_MAX = 30
 
 
 def html_templates(package: str) -> Environment:
-    """The templates in a package's folder ``templates``: what they show is escaped, what they need must be there."""
-    return Environment(
+    """The templates in a package's folder ``templates``: what they show is escaped, what they need must be there.
+
+    ``|shell`` makes a word of a command line that is shown (:func:`lcc.model.shellwords.shell_word`).
+    """
+    environment = Environment(
         loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["shell"] = shell_word
+    return environment
 
 
 class Page(Resource):

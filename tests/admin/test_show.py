@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -97,6 +98,33 @@ async def test_which_one(showing: Showing) -> None:
     assert done.stdout == b"{}"
     assert (await showing.show(URL, "--provider", "2", "-o", "-")).stdout == b"other"
     assert (await showing.show("page.html")).returncode == 2
+
+
+@pytest_twisted.ensureDeferred
+async def test_commands_that_are_shown_can_be_given_to_a_shell(showing: Showing) -> None:
+    """Names that strangers chose: legal URLs and mime types that a shell would take for commands."""
+    url = f"{ROOT}a;$(id)&b'c"
+    done = await showing.show(url)
+    (line,) = [line for line in done.stderr.decode().splitlines() if line.startswith("Next: ")]
+    assert shlex.split(line) == ["Next:", "lcc-admin", "why", url, "tells", "more"]
+    for mimetype in ("text/`id`", "text/$x"):
+        showing.put(b"x", mimetype)
+    done = await showing.show(URL)
+    (line,) = [line for line in done.stderr.decode().splitlines() if line.startswith("Next: ")]
+    assert shlex.split(line)[4:8] == ["--provider", "1", "--mimetype", "text/$x,"]
+    assert shlex.split(line)[8:] == ["--provider", "1", "--mimetype", "text/`id`"]
+    showing.cache.put(1, url, "text/html", len=1, fetched_fileid=None, fetched_machineid=None)
+    done = await showing.show(url)
+    assert shlex.split(done.stderr.decode().partition("Next: ")[2])[:3] == ["lcc-admin", "why", url]
+
+
+@pytest_twisted.ensureDeferred
+async def test_headers_steer_no_terminal(showing: Showing) -> None:
+    headers = json.dumps(["Server", "\x1b]0;x\x07\x9b2J"])
+    showing.cache.put(1, URL, "text/html", len=1, fetched_fileid=showing.host.add(b"x"), headers=headers)
+    done = await showing.show(URL, "--rows-only")
+    assert "Server: \N{REPLACEMENT CHARACTER}]0;x" in done.stdout.decode()
+    assert not set("\x1b\x07\x9b") & set(done.stdout.decode())
 
 
 @pytest_twisted.ensureDeferred

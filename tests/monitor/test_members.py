@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 import pytest_twisted
 from twisted.internet import reactor
@@ -152,6 +153,8 @@ def test_what_is_said_of_processes() -> None:
     assert found(processes=(Standing(address), Standing(address, well=False, silent="refused", bad=1))) == []
     silent = Standing(address, ("cu",), False, "refused", since=NOW - 9, bad=2)
     (dead,) = found(processes=(silent,))
+    (hostile,) = found(processes=(attrs.evolve(silent, roles=("cu", "x; id #")),))  # it named its roles itself
+    assert "(systemctl start lcc-role@cu 'lcc-role@x; id #')" in hostile.remedy
     assert dead.what == f"cu at {address} does not answer: refused"
     assert (dead.level, dead.stage, dead.since) == (Level.BAD, "users", NOW - 9)
     assert "systemctl start lcc-role@cu" in dead.remedy

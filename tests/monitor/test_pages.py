@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from itertools import pairwise
 from typing import Any
 
 import pytest
 import pytest_twisted
 
+from lcc.domain.urls import normalise
 from lcc.model import Delay, Provider
 from lcc.storage.order_rows import RETRY, add_order
 from lcc.storage.providers import add_provider
@@ -220,6 +222,10 @@ async def test_the_words_of_why(watch: Watch) -> None:
     check_page(reply)
     assert "belongs to provider 1, by its root http://site/" in words(reply)
     assert "text/html: queued, to be fetched from http://site/a?%3Cb%3E&'x" in words(reply)
+    for url in ("http://site/a;$(id)&b'c", "http://nobody/|id", "http://site/!!"):
+        reply = check_page(await browser.get(url_page(url)))
+        (command,) = [code.text_content() for code in reply.xpath("//main//code")]
+        assert shlex.split(command) == ["lcc-admin", "why", normalise(url)]
     check_page(await browser.get(url_page('http://nobody/<script>alert("canary")</script>')))
     assert "This is no URL" in words(await browser.get(url_page("javascript:alert(1)")))
     check_page(await browser.get(url_page("http://site/a") + "&pid=99"), 404)

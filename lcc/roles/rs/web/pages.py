@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -73,7 +72,6 @@ class Templates:
     def __init__(self, registrar: Registrar, timezones: tuple[str, ...]) -> None:
         environment = html_templates("lcc.roles.rs.web")
         settings = registrar.settings
-        environment.filters["shell"] = shlex.quote
         environment.globals.update(
             timezones=timezones,
             uns=settings.uns or "HOST:9000",
