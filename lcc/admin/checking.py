@@ -200,8 +200,8 @@ def _open_ports(config: Config) -> Iterator[str]:
         text = wire.text(config)
         if wire.peers is None and leaves_machine(text) and not text.startswith(("tls:", "ssl:")):
             yield (
-                f"{setting} = {text!r} is without TLS: where lcc-{wire.role} runs with this file, passwords and "
-                "tokens travel as they are"
+                f"{setting} = {text!r} is open to other machines, without TLS: where lcc-{wire.role} runs with this "
+                "file, passwords and tokens travel as they are. For this machine alone: interface=127.0.0.1"
             )
 
 

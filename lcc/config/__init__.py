@@ -9,7 +9,13 @@ config --defaults`` prints this table.  :func:`load_config` reports every fault 
 from __future__ import annotations
 
 from lcc.config.defaults import describe_defaults
-from lcc.config.endpoints import content_address, is_local_endpoint, is_local_host, unix_socket_path
+from lcc.config.endpoints import (
+    content_address,
+    is_local_endpoint,
+    is_local_host,
+    leads_to_this_machine,
+    unix_socket_path,
+)
 from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
 from lcc.config.monitor import WebConfig
 from lcc.config.people import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
@@ -50,6 +56,7 @@ __all__ = [
     "describe_defaults",
     "examine_config",
     "is_local_endpoint",
+    "leads_to_this_machine",
     "is_local_host",
     "load_config",
     "parse_config",

@@ -19,7 +19,8 @@ def unix_socket_path(endpoint: str) -> str:
 
 
 _PART = re.compile(r"(?:\\.|[^\\:])+")
-_LOCAL_NAMES = frozenset(["localhost"])
+_LOCAL_NAMES = frozenset(["localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"])
+_SHORT_LOOPBACK = re.compile(r"127(\.\d+){1,3}", re.ASCII)
 
 
 def is_local_endpoint(endpoint: str) -> bool:
@@ -34,10 +35,23 @@ def is_local_endpoint(endpoint: str) -> bool:
     return is_local_host(address)
 
 
+def leads_to_this_machine(endpoint: str) -> bool:
+    """Whether who connects to this endpoint string stays on this machine, by its spelling."""
+    kind, *parts = _PART.findall(endpoint) or [""]
+    if kind not in ("tcp", "tcp4", "tcp6"):
+        return kind == "unix"
+    named = dict(part.split("=", 1) for part in parts if "=" in part)
+    places = [part for part in parts if "=" not in part]
+    # As Twisted reads them.
+    host = places[0] if len(places) > 1 or (places and "host" not in named) else named.get("host", "")
+    host = re.sub(r"\\(.)", r"\1", host)
+    return is_local_host(host) or bool(_SHORT_LOOPBACK.fullmatch(host))
+
+
 def is_local_host(host: str) -> bool:
     """Whether a host name or address is this machine's own, by its spelling."""
     try:
-        return host in _LOCAL_NAMES or ip_address(host).is_loopback
+        return host.lower() in _LOCAL_NAMES or ip_address(host).is_loopback
     except ValueError:
         return False
 

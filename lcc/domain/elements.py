@@ -77,6 +77,7 @@ class ElementChecker:
     :raises lcc.errors.SetError: "bad-prefix": with it the whole set is to be rejected.
     :raises ValueError: the provider's hours cannot be understood.
     :ivar roots, urlprefix: as given.
+    :ivar blanked_subtypes: how many elements were taken without their subtype, which was not ``type: value``.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class ElementChecker:
     ) -> None:
         self.roots = roots
         self.urlprefix = urlprefix
+        self.blanked_subtypes = 0
         self._mimetypes = mimetypes
         self._slots = slots
         self._provider_mask = parse_hours(provider_hours, slots)
@@ -175,6 +177,7 @@ class ElementChecker:
             subtype = get("s", "")
             if subtype and not _SUBTYPE(subtype):
                 subtype = ""
+                self.blanked_subtypes += 1
         return UrlNotice(
             curl,
             furl,

@@ -161,9 +161,11 @@ class SetAccepted:
     """The whole set is on stable storage.  The UNS closes.
 
     :ivar received: the count of valid elements.
+    :ivar blanked_subtypes: how many of them were taken without their subtype, because it was not ``type: value``.
     """
 
     received: int
+    blanked_subtypes: int = 0
 
 
 @attrs.frozen

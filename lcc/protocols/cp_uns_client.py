@@ -136,7 +136,9 @@ class ClientReader:
             case ["set_result", "errors", "url"]:
                 messages.append(_fault(attributes, end.text))
             case ["set_result", "set_accepted"]:
-                messages.append(SetAccepted(_number(attributes, "received")))
+                messages.append(
+                    SetAccepted(_number(attributes, "received"), _number(attributes, "blanked_subtypes", 0))
+                )
             case ["set_result", "set_rejected"]:
                 messages.append(SetRejected(_number(attributes, "code"), end.text.strip()))
             case ["init_rejected", "reason"]:

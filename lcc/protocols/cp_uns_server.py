@@ -169,9 +169,10 @@ def set_result_open(prefix: str) -> str:
     return f"<{qualified(prefix, 'set_result')}>\n<errors>\n"
 
 
-def set_accepted(prefix: str, received: int) -> str:
+def set_accepted(prefix: str, received: int, blanked_subtypes: int = 0) -> str:
     """Closes an answer that :func:`set_result_open` opened: the set is accepted."""
-    return f'</errors>\n<set_accepted received="{received}"/>\n</{qualified(prefix, "set_result")}>\n'
+    blanked = f' blanked_subtypes="{blanked_subtypes}"' if blanked_subtypes else ""
+    return f'</errors>\n<set_accepted received="{received}"{blanked}/>\n</{qualified(prefix, "set_result")}>\n'
 
 
 def set_rejected(prefix: str, code: int, text: str) -> str:

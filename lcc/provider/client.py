@@ -84,6 +84,7 @@ class Submission:
     :ivar finished: a whole set was sent (False: rejected before, or only the connection was tried).
     :ivar faults: URLs of this set that were refused, the first of them.
     :ivar fault_count: all of them.
+    :ivar blanked_subtypes: elements that were taken without their subtype.
     """
 
     accepted: bool
@@ -95,6 +96,7 @@ class Submission:
     finished: bool = False
     faults: tuple[UrlFault, ...] = ()
     fault_count: int = 0
+    blanked_subtypes: int = 0
 
 
 def _address_endpoint(reactor: Any, host: str, port: int) -> IStreamClientEndpoint | None:
@@ -249,9 +251,9 @@ class ProviderConversation:
                 self._fault_count += 1
                 if len(self._faults) < self._request.faults_kept:
                     self._faults.append(message)
-            case SetAccepted(received=received):
+            case SetAccepted():
                 if self._end_sent:
-                    self._finish(True, received=received)
+                    self._finish(True, accepted_set=message)
                 else:
                     self._fail("the UNS accepted the set before it was complete")
 
@@ -298,10 +300,11 @@ class ProviderConversation:
         else:
             self._pump_call = self._clock.callLater(0, self._pump)
 
-    def _finish(self, accepted: bool, code: int = 0, text: str = "", received: int = 0) -> None:
-        counts = (received, self._sent, self._end_sent)
-        faults = tuple(self._faults)
-        self._end_with(Submission(accepted, self._welcome, code, text, *counts, faults, self._fault_count))
+    def _finish(self, accepted: bool, code: int = 0, text: str = "", accepted_set: SetAccepted | None = None) -> None:
+        told = accepted_set or SetAccepted(0)
+        counts = (told.received, self._sent, self._end_sent)
+        faults = (tuple(self._faults), self._fault_count)
+        self._end_with(Submission(accepted, self._welcome, code, text, *counts, *faults, told.blanked_subtypes))
         if self._end_sent or accepted:
             self._stream.close()
         else:

@@ -216,6 +216,9 @@ class Submitter:
                 self._complain(line, bare=True)
             self._hint(what_to_do(submission.faults, self._orders.show_errors))
             self._hint(prefix_hints(submission.faults, self._orders.urlprefix))
+        if submission.blanked_subtypes:
+            which = counted(submission.blanked_subtypes, "subtype was", "subtypes were")
+            self._complain(f"warning: {which} left out: not of the form type: value")
         self._hint([_AGAIN] if failed else [])
         plan = self._spool.plan
         if plan.elements or plan.full:

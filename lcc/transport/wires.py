@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 from twisted.logger import Logger
 
-from lcc.config import Config, is_local_endpoint
+from lcc.config import Config, is_local_endpoint, leads_to_this_machine
 from lcc.errors import ConfigError
 from lcc.transport.certificates import CertificateFiles
 from lcc.transport.tls_endpoints import PREFIX
@@ -157,15 +157,12 @@ def certificate_files(config: Config, role: str) -> CertificateFiles:
     return CertificateFiles(config.under_home(settings.ca), config.under_home(certificate), config.under_home(key))
 
 
-_LOCAL_HOST = re.compile(r"tcp6?:(?:host=)?(?:127\.[0-9.]+|localhost|\\:\\:1):")
-
-
 def leaves_machine(text: str) -> bool:
     """Whether others than this machine may be at the other end of an endpoint; empty text: nobody is."""
     text = text.removeprefix("haproxy:")
     if not text or text.startswith(("unix:", "systemd:domain=UNIX")):
         return False
-    return not (is_local_endpoint(text) or _LOCAL_HOST.match(text))
+    return not (is_local_endpoint(text) or leads_to_this_machine(text))
 
 
 def shown(text: str) -> str:

@@ -132,6 +132,7 @@ def replies(prefix: str) -> list[str]:
         + write_fault(1201, "", [], "no curl")
         + server.set_accepted(prefix, 98),
         server.set_result_open(prefix) + server.set_accepted(prefix, 0),
+        server.set_result_open(prefix) + server.set_accepted(prefix, 5, 2),
         server.set_result_open(prefix) + server.set_rejected(prefix, 1102, "too <large>"),
         server.init_rejected(prefix, 1010, "no such provider or wrong password"),
     ]
@@ -161,6 +162,7 @@ MESSAGES: list[UnsMessage] = [
     UrlFault(1201, "no curl", ""),
     SetAccepted(98),
     SetAccepted(0),
+    SetAccepted(5, 2),
     SetRejected(1102, "too <large>"),
     InitRejected(1010, "no such provider or wrong password"),
 ]

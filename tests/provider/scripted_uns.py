@@ -54,6 +54,7 @@ class Script:
     inits: list[Init] = attrs.field(factory=list)
     sets: list[tuple[SetBegin, list[dict[str, str]]]] = attrs.field(factory=list)
     accepted: int = 0
+    blanked: int = 0
     lost: int = 0
 
     def welcome(self) -> str:
@@ -105,7 +106,7 @@ class ScriptedUns(Protocol):
                     self._end(abort=True)
                     return
                 script.accepted += 1
-                self._say(set_accepted("lococa", len(script.sets[-1][1]) - self._refused))
+                self._say(set_accepted("lococa", len(script.sets[-1][1]) - self._refused, script.blanked))
                 self._end()
 
     def _element(self, attributes: dict[str, str]) -> None:

@@ -256,6 +256,15 @@ def test_quota_warnings(
     assert bool(said) == bool(text)
 
 
+@pytest.mark.parametrize(("blanked", "text"), [(1, "1 subtype was left"), (2, "2 subtypes were left"), (0, "")])
+@pytest_twisted.inlineCallbacks
+def test_subtypes_that_are_left_out(capsys: pytest.CaptureFixture[str], blanked: int, text: str) -> Any:
+    with listening(reactor, Script(blanked=blanked)) as script, spooled(3) as spool:
+        assert (yield run(script, spool)) == 0
+    said = capsys.readouterr().err
+    assert text in said and bool(said) == bool(text)
+
+
 @pytest_twisted.inlineCallbacks
 def test_a_progress_bar_for_a_person(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)

@@ -453,6 +453,16 @@ def test_what_waits_in_the_spool_counts_as_being_processed(worlds: Callable[...,
     assert processing() == 3, "from now on it is the queue's to count them"
 
 
+def test_blanked_subtypes_are_counted(world: World) -> None:
+    qm = world.connect_qm()
+    kinds = ["a: b", "nonsense", "", "type:", "x:y"]
+    elements = [url(f"p{n}", f'm="text/html" s="{kind}"') for n, kind in enumerate(kinds)]
+    elements += [url("p8", 's="nonsense"'), url("p9", 'm="text/html" subtype="no"')]
+    answer = _answer(world, f'<lococa:set urlprefix="{ROOT}">' + "".join(elements) + "</lococa:set>")
+    assert codes(answer) == [1205] and '<set_accepted received="6" blanked_subtypes="3"/>' in answer
+    assert [notice.subtype for notice in qm.sets[0].notices] == ["a: b", "", "", "", "x:y", ""]
+
+
 def test_the_password_is_in_no_log(world: World) -> None:
     from twisted.logger import globalLogPublisher
 

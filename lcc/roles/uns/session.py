@@ -455,7 +455,14 @@ class Session:
     def _finish_set(self, arriving: _Arriving) -> None:
         """The set is accepted: say so, behind all its errors."""
         try:
-            self._tell(wire.set_accepted(arriving.prefix, arriving.received), bounded=False)
+            blanked = arriving.checker.blanked_subtypes
+            if blanked:
+                _log.info(
+                    "{count} subtypes of provider {pid} are blanked: not of the form type: value",
+                    count=blanked,
+                    pid=self.pid,
+                )
+            self._tell(wire.set_accepted(arriving.prefix, arriving.received, blanked), bounded=False)
         except OSError as error:
             self._uns.disk_failed(error)
             self._stream.abort()  # it is accepted, but that cannot be said; when it comes again nothing changes
