@@ -23,9 +23,13 @@ _LOCAL_NAMES = frozenset(["localhost", "localhost.localdomain", "ip6-localhost",
 _SHORT_LOOPBACK = re.compile(r"127(\.\d+){1,3}", re.ASCII)
 
 
+def _split(endpoint: str) -> list[str]:
+    return _PART.findall(endpoint) or [""]
+
+
 def is_local_endpoint(endpoint: str) -> bool:
     """Whether what listens at this endpoint string is reached from this machine only: a UNIX socket, or loopback."""
-    kind, *parts = _PART.findall(endpoint) or [""]
+    kind, *parts = _split(endpoint)
     if kind == "unix":
         return True
     if kind not in ("tcp", "tcp4", "tcp6", "ssl"):
@@ -37,7 +41,7 @@ def is_local_endpoint(endpoint: str) -> bool:
 
 def leads_to_this_machine(endpoint: str) -> bool:
     """Whether who connects to this endpoint string stays on this machine, by its spelling."""
-    kind, *parts = _PART.findall(endpoint) or [""]
+    kind, *parts = _split(endpoint)
     if kind not in ("tcp", "tcp4", "tcp6"):
         return kind == "unix"
     named = dict(part.split("=", 1) for part in parts if "=" in part)
