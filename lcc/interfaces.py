@@ -190,6 +190,15 @@ class IQueueRules(Interface):
         :param files, space_bytes: what the provider uses, and has been promised, without this URL.
         :param length: bytes; None: not known yet."""
 
+    def is_mass_deletion(count: int, cached: int) -> bool:
+        """Whether a full set deletes so much that somebody has to say that it is meant.
+
+        :param count: pages that it does not name.
+        :param cached: pages of the provider in the cache, those included."""
+
+    def prefixes(roots: Iterable[str]) -> tuple[str, ...]:
+        """What a URL within these roots begins with: one of these."""
+
     def may_be_unchanged(notice: UrlNotice, cached: CachedState) -> bool:
         """Whether a notice leaves it open that the cached content is still the right one."""
 

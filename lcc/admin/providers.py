@@ -29,8 +29,9 @@ from lcc.commands.failing import Failed
 from lcc.commands.watching import clean
 from lcc.model import Provider
 from lcc.monitor.live import delay_text
+from lcc.storage.held import held_sweep
 from lcc.storage.inspect import delays_of
-from lcc.storage.order_rows import TEXT_CHARS, WANT_FULL_SET, add_order
+from lcc.storage.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, TEXT_CHARS, WANT_FULL_SET, add_order
 from lcc.storage.passwords import generate_password, hash_password
 from lcc.storage.providers import (
     NoSuchProvider,
@@ -160,11 +161,14 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
     with admin.database() as database:
         row = _as_row(_existing(database.interact(get_provider, pid), pid))
         status = database.interact(provider_status, pid, 0)
+        held = database.interact(held_sweep, pid)
         delays = database.interact(delays_of, pid, admin.now())
     row["files_used"] = status.files_used
     row["space_used"] = status.space_used_bytes
     row["full_sets_left"] = status.full_sets_left
     row["full_set_wanted"] = status.full_set_wanted
+    row["deletions_held"] = None if held is None else held.deletions
+    row["deletions_held_since"] = None if held is None else held.time
     row["errors"] = status.error_count
     row["queued"] = status.processing
     row["files_free"] = None if row["files_max"] is None else max(0, row["files_max"] - status.files_used)
@@ -174,8 +178,11 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
         click.echo(json.dumps(row))
         return
     row["delays"] = "; ".join(delay_text(delay, admin.now()) for delay in delays) or None
+    if held is not None:
+        row["deletions_held"] = f"{held.deletions} of {held.cached}: provider allow-deletions, or drop-deletions"
+        row["deletions_held_since"] = f"{cell(held.time, 'time')} UTC"
     for name, value in row.items():
-        click.echo(clean(f"{name + ':':<16} {cell(value)}"))
+        click.echo(clean(f"{name + ':':<21} {cell(value)}"))
 
 
 @provider_group.command("set")
@@ -230,6 +237,40 @@ def want_full_set_command(admin: Admin, pid: int, reason: str) -> None:
             raise Failed(f"provider {pid} is being removed", "register it anew: lcc-admin provider add")
         database.write(add_order, WANT_FULL_SET, pid, 0, reason)
         click.echo(f"provider {pid} is asked for a full set at its next connection")
+        tell_when(admin, database)
+
+
+@provider_group.command("allow-deletions")
+@click.argument("pid", type=PID)
+@pass_admin
+def allow_deletions_command(admin: Admin, pid: int) -> None:
+    """Delete what a provider's last full set did not name, and what is held because it is so much.
+
+    What the provider has told again since stays.
+    """
+    _order_about_held(admin, pid, ALLOW_DELETIONS, "what {set} did not name is being deleted ({deletions} pages)")
+
+
+@provider_group.command("drop-deletions")
+@click.argument("pid", type=PID)
+@pass_admin
+def drop_deletions_command(admin: Admin, pid: int) -> None:
+    """Keep what a provider's last full set did not name, and what is held because it is so much.
+
+    It stays until a later set deletes it, or it expires.
+    """
+    _order_about_held(admin, pid, DROP_DELETIONS, "what {set} did not name stays ({deletions} pages)")
+
+
+def _order_about_held(admin: Admin, pid: int, kind: str, done: str) -> None:
+    with admin.database() as database:
+        _existing(database.interact(get_provider, pid), pid)
+        held = database.interact(held_sweep, pid)
+        if held is None:
+            raise Failed(f"no deletions of provider {pid} are held", "lcc-admin provider show tells what is")
+        database.write(add_order, kind, pid, 0, str(held.psetid))
+        who = f"the full set of {cell(held.time, 'time')} UTC"
+        click.echo(f"provider {pid}: {done.format(set=who, deletions=held.deletions)}")
         tell_when(admin, database)
 
 

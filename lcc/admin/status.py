@@ -74,6 +74,7 @@ def look(admin: Admin) -> tuple[Live, dict[str, Any]]:
         "delayed": reasons,
         "delays": [delay._asdict() for delay in held],
         "full_sets_wanted": figures.wanted,
+        "deletions_held": {"providers": figures.held[0], "pages": figures.held[1]},
         "errors": figures.errors,
         "errors_kept": [{"code": code, "kept": kept} for code, kept in figures.codes.items()],
         "errors_kept_more": figures.codes_more,
@@ -236,6 +237,13 @@ def _troubles(answer: dict[str, Any]) -> Lines:
     yield "providers", f"{answer['providers']['registered']:,}{being}"
     for reason, count in answer["full_sets_wanted"].items():
         yield "", f"{count:,} asked for a full set: {reason}"
+    held = answer["deletions_held"]
+    if held["providers"]:
+        yield (
+            "",
+            f"deletions of {number(held['pages'], 'page')} HELD, of {number(held['providers'], 'provider')}, because "
+            "they are so many: lcc-admin provider allow-deletions, or drop-deletions",
+        )
     yield "errors", f"{answer['errors']:,} to be told to providers"
     at_least = "at least " if answer["errors_kept_more"] else ""
     for row in answer["errors_kept"][:TOP]:

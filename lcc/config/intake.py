@@ -192,6 +192,14 @@ class QmConfig:
         unit="seconds",
         minimum=60,
     )
+    mass_deletion_share: float = setting(
+        0.5,
+        "a full set that would delete more than this part of what is cached of its provider is applied, but deletes "
+        "nothing before somebody says so; 1: none is held",
+        minimum=0,
+        maximum=1,
+    )
+    mass_deletion_floor: int = setting(100, "deletions up to this many are never held", minimum=0)
     delete_grace: int = setting(
         300, "the file of deleted content stays for this long, so that readers can finish", unit="seconds", minimum=0
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 from zope.interface import implementer
 
 from lcc.config import QmConfig
-from lcc.domain import absorb, outcome, quota, retries, revalidation
+from lcc.domain import absorb, deletions, outcome, quota, retries, revalidation
 from lcc.domain.timeslots import TimeSlots
+from lcc.domain.urls import Roots
 from lcc.interfaces import IQueueRules
 from lcc.model import Action, CachedState, Outcome, QueuedState, Quota, UrlNotice
 
@@ -21,6 +24,7 @@ class QueueRules:
     :ivar hold_attempts_max: the same for errors of the provider's site.
     :ivar timeslots: the LCC's period.
     :ivar retry_initial, retry_maximum: the first and the longest delay before a URL is tried again, in seconds.
+    :ivar mass_deletion_share, mass_deletion_floor: :func:`lcc.domain.deletions.is_mass_deletion`.
     """
 
     attempts_max: int
@@ -28,6 +32,8 @@ class QueueRules:
     timeslots: TimeSlots = attrs.field(factory=TimeSlots)
     retry_initial: float = 60.0
     retry_maximum: float = 3600.0
+    mass_deletion_share: float = 0.5
+    mass_deletion_floor: int = 100
 
     @classmethod
     def configured(cls, settings: QmConfig, timeslots: TimeSlots) -> QueueRules:
@@ -38,6 +44,8 @@ class QueueRules:
             timeslots,
             settings.retry_initial,
             settings.retry_maximum,
+            settings.mass_deletion_share,
+            settings.mass_deletion_floor,
         )
 
     def action(
@@ -65,6 +73,12 @@ class QueueRules:
 
     def over_quota(self, limits: Quota, is_new: bool, files: int, space_bytes: int, length: int | None) -> int:
         return quota.over_quota(limits, is_new, files, space_bytes, length)
+
+    def is_mass_deletion(self, count: int, cached: int) -> bool:
+        return deletions.is_mass_deletion(count, cached, self.mass_deletion_share, self.mass_deletion_floor)
+
+    def prefixes(self, roots: Iterable[str]) -> tuple[str, ...]:
+        return Roots(roots).prefixes
 
     def may_be_unchanged(self, notice: UrlNotice, cached: CachedState) -> bool:
         return revalidation.may_be_unchanged(notice, cached)

@@ -203,6 +203,7 @@ class Monitor:
             disk=self._disk_trouble(),
             waiting=0 if summary is None else summary.registrations,
             wanted={} if summary is None else summary.figures.wanted,
+            held=(0, 0) if summary is None else summary.figures.held,
             away=self.members.away(now),
             taken_away=self.members.machines_taken_away,
             processes=self.processes.standings,

@@ -93,6 +93,7 @@ class Known:
     :ivar disk: why the disk of a SQLite file is as good as full; empty: it is not.
     :ivar waiting: registrations that wait for the operator.
     :ivar wanted: reason -> providers that are asked for a full set.
+    :ivar held: ``(providers, pages)`` whose deletion waits for somebody's word, because they are so many.
     :ivar away: who was connected to the queue manager and is not.
     :ivar taken_away: machines that are away for good.
     :ivar processes: how those are that are asked.
@@ -106,6 +107,7 @@ class Known:
     disk: str = ""
     waiting: int = 0
     wanted: dict[str, int] = attrs.field(factory=dict)
+    held: tuple[int, int] = (0, 0)
     away: tuple[Away, ...] = ()
     taken_away: frozenset[str] = frozenset()
     processes: tuple[Standing, ...] = ()
@@ -387,6 +389,14 @@ def _of_others(known: Known) -> Iterator[Trouble]:
             Level.NOTE,
             f"{number(count, 'provider')} {'is' if count == 1 else 'are'} asked for a full set ({reason})",
             "lcccp sends it by itself at its next run.",
+        )
+    if known.held[0]:
+        yield Trouble(
+            "deletions-held",
+            Level.NOTE,
+            f"{number(known.held[1], 'page')} of {number(known.held[0], 'provider')} would be deleted by full sets "
+            "that do not name them: that is held, because it is so much",
+            "lcc-admin provider show N tells how much; allow-deletions N or drop-deletions N says what is meant.",
         )
     if known.waiting:
         yield Trouble(

@@ -14,6 +14,7 @@ from lcc.errors import code
 from lcc.model import UrlNotice
 from lcc.storage.books import Books
 from lcc.storage.checks import Check, check_counters, check_rows_of_sets, check_sets
+from lcc.storage.held import forget_held_before, held_sweeps
 from lcc.storage.queue_batch import Owed
 from lcc.storage.queue_sweep import remove_content
 from lcc.storage.rows import CACHED, FETCH, TOLD
@@ -69,14 +70,20 @@ def look_at_ages(books: Books, progress: bytes, now: int, owed: Owed) -> bytes |
     txn, settings = books.txn, books.settings
     sql = (
         "SELECT urlkey, pid, state, source, change_number, connseq, confirmed_time, len, fetched_machineid,"
-        " fetched_fileid FROM lccurl WHERE urlkey > ? ORDER BY urlkey LIMIT ?"
+        " fetched_fileid, seen FROM lccurl WHERE urlkey > ? ORDER BY urlkey LIMIT ?"
     )
+    if not progress and settings.age_expired:
+        forget_held_before(txn, now - settings.age_expired)
     rows = txn.query(sql, [progress, PAGE_ROWS])
+    held = held_sweeps(txn, (row[1] for row in rows))
     expired: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
     old: set[int] = set()
+    lacking: set[int] = set()
     forgotten: list[bytes] = []
-    for key, pid, state, source, change, connseq, confirmed, *content in rows:
+    for key, pid, state, source, change, connseq, confirmed, *content, seen in rows:
         age = now - (confirmed or now)
+        # What a full set did not name, and is only held, expires as anything else; another full set would not help.
+        unnamed = pid in held and seen != held[pid].psetid and connseq <= held[pid].connseq
         if state != CACHED:
             if age >= settings.tombstones_kept:
                 forgotten.append(key)
@@ -85,18 +92,22 @@ def look_at_ages(books: Books, progress: bytes, now: int, owed: Owed) -> bytes |
             continue
         elif settings.age_expired and age >= settings.age_expired:
             expired[pid].append((key, connseq, *content))
-        elif settings.age_wanted and age >= settings.age_wanted:
+            if not unnamed:
+                lacking.add(pid)
+        elif settings.age_wanted and age >= settings.age_wanted and not unnamed:
             old.add(pid)
     txn.execute_in("DELETE FROM lccurl WHERE urlkey IN ({in})", forgotten)
     books.load_stats(old | expired.keys())
     for pid, gone in sorted(expired.items()):
-        _expire(books, pid, gone, now)
+        if _expire(books, pid, gone, now) and pid in lacking:
+            _want(books, pid, "expired-files", now)
     for pid in old:
         _want(books, pid, "old-files", now)
     return bytes(rows[-1][0]) if len(rows) == PAGE_ROWS else None
 
 
-def _expire(books: Books, pid: int, rows: list[tuple[Any, ...]], now: int) -> None:
+def _expire(books: Books, pid: int, rows: list[tuple[Any, ...]], now: int) -> bool:
+    """Delete them; False: there is nothing to delete."""
     txn = books.txn
     # What the provider has told of since is not expired, however long it waits for its turn.
     sql = f"SELECT urlkey FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
@@ -109,8 +120,7 @@ def _expire(books: Books, pid: int, rows: list[tuple[Any, ...]], now: int) -> No
     for key, connseq, *told in txn.query_in(sql, [row[0] for row in gone]):
         books.error(pid, key, connseq, _EXPIRED, "", UrlNotice(*told))
     remove_content(books, gone, pid, now)
-    if gone:
-        _want(books, pid, "expired-files", now)
+    return bool(gone)
 
 
 def _want(books: Books, pid: int, reason: str, now: int) -> None:

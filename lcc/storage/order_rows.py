@@ -10,6 +10,12 @@ WANT_FULL_SET = "want-full-set"
 FETCH_AGAIN = "fetch-again"
 """What ``damaged`` names."""
 
+ALLOW_DELETIONS = "allow-deletions"
+"""Delete what is held (:mod:`lcc.storage.held`); the text is the ``psetid`` of the full set that is meant."""
+
+DROP_DELETIONS = "drop-deletions"
+"""Do not: what the set did not name stays."""
+
 TEXT_CHARS = 64
 """The longest reason for a full set."""
 

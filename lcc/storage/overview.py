@@ -51,6 +51,7 @@ class Overview:
     :ivar busiest: ``(pid, urls to fetch)``.
     :ivar next_retry: when the first URL that waits to be tried again after an error is due; None: none waits.
     :ivar wanted: reason -> providers that are asked for a full set.
+    :ivar held: ``(providers, pages)`` of which full sets would delete so much that somebody has to say so.
     :ivar codes: error code -> how many errors with it are kept.
     :ivar codes_more: there are more errors than were looked at.
     :ivar orders: kind -> orders of lcc-admin that are not carried out yet.
@@ -70,6 +71,7 @@ class Overview:
     busiest: tuple[tuple[int, int], ...]
     next_retry: int | None
     wanted: dict[str, int]
+    held: tuple[int, int]
     codes: dict[int, int]
     codes_more: bool
     orders: dict[str, int]
@@ -88,6 +90,7 @@ def overview(txn: Txn, top: int, limit: int) -> Overview:
         "SELECT COALESCE(SUM(files_used), 0), COALESCE(SUM(space_used), 0),"
         " COALESCE(SUM(errseq - errcleared), 0) FROM pstats",
     )
+    held, held_pages = _row(txn, "SELECT COUNT(*), COALESCE(SUM(deletions), 0) FROM heldsweeps")
     oldest = txn.one(
         "SELECT psetid, MIN(pid), SUM(nurls), MIN(time) FROM qpsdb"
         " WHERE psetid = (SELECT MIN(psetid) FROM qpsdb) GROUP BY psetid"
@@ -118,6 +121,7 @@ def overview(txn: Txn, top: int, limit: int) -> Overview:
                 " ORDER BY wantfullset"
             )
         ),
+        held=(int(held), int(held_pages)),
         codes=dict(codes),
         codes_more=sum(count for _, count in codes) >= limit,
         orders=dict(txn.query("SELECT kind, COUNT(*) FROM orders GROUP BY kind ORDER BY kind")),

@@ -155,10 +155,11 @@ def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
     """What ``<init_accepted>`` says; zeros for a provider of which nothing is known yet."""
     row = txn.one(
         "SELECT p.fullsetsallowed, s.files_used, s.space_used, s.nurlproc, s.errseq, s.errcleared, s.fullsets_used,"
-        " s.wantfullset, s.wantid FROM pidb p LEFT JOIN pstats s ON s.pid = p.pid WHERE p.pid = ?",
+        " s.wantfullset, s.wantid, h.deletions, h.cached FROM pidb p LEFT JOIN pstats s ON s.pid = p.pid"
+        " LEFT JOIN heldsweeps h ON h.pid = p.pid WHERE p.pid = ?",
         [pid],
     )
-    allowed, *stats = row or (None, None)
+    allowed, *stats, held, held_of = row or (None, None, None, None)
     files, space, processing, errseq, cleared, full_used, wanted, wantid = (
         (0, 0, 0, 0, 0, 0, "", 0) if stats[0] is None else stats
     )
@@ -179,6 +180,8 @@ def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
         errors=tuple(StoredError(*error) for error in reversed(errors)),
         processing=processing,
         wantid=wantid if wanted else 0,
+        deletions_held=held or 0,
+        deletions_of=held_of or 0,
     )
 
 

@@ -1,7 +1,7 @@
 """The queue manager's store: the queue and the cache tables, which nobody else writes.
 
-Owns: ``qdb``, ``qpsdb``, ``lccurl``, ``fsmdb``, ``setspos``, ``counters``, ``pstats``, ``urlerrs``; carries out
-``orders``.
+Owns: ``qdb``, ``qpsdb``, ``lccurl``, ``fsmdb``, ``setspos``, ``counters``, ``pstats``, ``urlerrs``, ``heldsweeps``;
+carries out ``orders``.
 
 Strategy: every write is a bounded transaction in the one writing thread, in the order of the calls.  Each checks that
 no newer queue manager has claimed the database (``counters.qm_run``).  Each is idempotent: a set knows how far it is
@@ -54,7 +54,7 @@ from lcc.storage.queue_record import Requeued, record_results
 from lcc.storage.queue_repair import RepairStore
 from lcc.storage.queue_slots import Opened, delays, open_slot, save_delays, save_slots_opened, slots_opened
 from lcc.storage.queue_state import save_state
-from lcc.storage.queue_sweep import finish_sweep, sweep_page
+from lcc.storage.queue_sweep import complete_full_set
 from lcc.storage.queue_waits import open_retries
 from lcc.storage.transactions import Txn
 
@@ -110,13 +110,10 @@ class QueueStore(RepairStore):
         while pieces:
             end = next((at for at, piece in enumerate(pieces, 1) if piece.last and piece.header.full), len(pieces))
             some, pieces = pieces[:end], pieces[end:]
-            answered, sweep = await self._write(absorb_pieces, self._rules, some, now, owed, settings)
+            answered, whole = await self._write(absorb_pieces, self._rules, some, now, owed, settings)
             answers += answered
-            if sweep is not None:
-                after: bytes | None = b""
-                while after is not None:
-                    after = await self._write(sweep_page, sweep, after, now, owed, settings)
-                answers.append(await self._write(finish_sweep, sweep.header, now, settings.full_set_period))
+            if whole is not None:
+                answers.append(await complete_full_set(self._write, self._rules, whole, now, owed, settings))
         self._owed = Owed()
         return owed.as_absorbed(answers)
 

@@ -16,6 +16,7 @@ from lcc.errors import code
 from lcc.interfaces import IQueueRules
 from lcc.model import SetAnswer, SetHeader, SetPiece
 from lcc.storage.books import Books
+from lcc.storage.held import order_release
 from lcc.storage.keyranges import PAGE_BYTES, all_views_key, is_all_views
 from lcc.storage.overlay import Overlay, row_questions
 from lcc.storage.queue_batch import Batch, Owed, Run, registered_in, registered_question
@@ -27,10 +28,23 @@ _GONE = code("provider-gone")
 
 @attrs.frozen
 class Sweep:
-    """A full set has arrived as a whole; what it did not name has to go."""
+    """What a full set did not name, and no later set has told again, has to go.
+
+    :ivar connseq: the full set's.
+    :ivar psetid: marks what it named.
+    """
+
+    pid: int
+    connseq: int
+    psetid: int
+
+
+@attrs.frozen
+class WholeSet:
+    """A full set that has arrived as a whole; it is complete once it is swept."""
 
     header: SetHeader
-    psetid: int
+    sweep: Sweep
 
 
 def absorb_pieces(
@@ -41,10 +55,10 @@ def absorb_pieces(
     now: int,
     owed: Owed,
     settings: QmConfig,
-) -> tuple[list[SetAnswer], Sweep | None]:
+) -> tuple[list[SetAnswer], WholeSet | None]:
     """Absorb pieces; none may follow the last piece of a full set.
 
-    :returns: answers for the sets that are complete; the full set that has to be swept next.
+    :returns: answers for the sets that are complete; the full set that has to be completed next.
     """
     headers = [piece.header for piece in pieces]
     pids = {header.pid for header in headers}
@@ -60,7 +74,7 @@ def absorb_pieces(
     runs: list[Run] = []
     answers: list[SetAnswer] = []
     finished: list[Finished] = []
-    sweep: Sweep | None = None
+    whole: WholeSet | None = None
     for piece in pieces:
         header = piece.header
         if header.pid not in registered:
@@ -78,7 +92,7 @@ def absorb_pieces(
             runs.append(Run(header, psetid, piece.first_index + skipped, piece.notices[skipped:]))
         positions.advance(header, piece.first_index + len(piece.notices))
         if piece.last and header.full:
-            sweep = Sweep(header, psetid)
+            whole = WholeSet(header, Sweep(header.pid, header.connseq, psetid))
         elif piece.last:
             positions.finish(header)
             finished.append(Finished(header))
@@ -95,14 +109,16 @@ def absorb_pieces(
         batch.move(owed)
     for done_set in finished:
         finish_set(books, done_set.header, now, settings.full_set_period)
-    if sweep is not None:
+        if done_set.header.deletions:
+            order_release(books, done_set.header)
+    if whole is not None:
         # From now on older connections have nothing to say: the set is here as a whole.
-        stats = books.stats(sweep.header.pid)
-        stats.fullconnseq = max(stats.fullconnseq, sweep.header.connseq)
+        stats = books.stats(whole.header.pid)
+        stats.fullconnseq = max(stats.fullconnseq, whole.header.connseq)
     owed.deletes |= books.deletes
     positions.save()
     books.close()
-    return answers, sweep
+    return answers, whole
 
 
 def _load_more(overlay: Overlay, books: Books, runs: Sequence[Run]) -> None:

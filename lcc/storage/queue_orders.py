@@ -14,14 +14,23 @@ from lcc.config import QmConfig
 from lcc.interfaces import IQueueRules
 from lcc.storage.books import Books, Stats
 from lcc.storage.checks import CHECKS
+from lcc.storage.held import drop_held
 from lcc.storage.keyranges import provider_range
-from lcc.storage.order_rows import FETCH_AGAIN, REBUILD, RETRY, WANT_FULL_SET
+from lcc.storage.order_rows import (
+    ALLOW_DELETIONS,
+    DROP_DELETIONS,
+    FETCH_AGAIN,
+    REBUILD,
+    RETRY,
+    WANT_FULL_SET,
+)
 from lcc.storage.overlay import TOMBSTONE_UPDATED
 from lcc.storage.providers import CHANGED, REMOVED
 from lcc.storage.queue_batch import Owed
 from lcc.storage.queue_changed import changed_page
 from lcc.storage.queue_damage import fetch_damaged
 from lcc.storage.queue_retry import retry_page
+from lcc.storage.queue_sweep import release_page
 from lcc.storage.rows import CACHE_COLUMNS, CACHED, empty_cache_row
 from lcc.storage.transactions import Txn
 
@@ -75,6 +84,10 @@ def carry_out(txn: Txn, run: int, rules: IQueueRules, order: Order, now: int, se
         left = _rebuild_page(books, progress, now, owed)
     elif order.kind == FETCH_AGAIN:
         left = fetch_damaged(books, rules, now, owed)
+    elif order.kind == ALLOW_DELETIONS:
+        left = release_page(books, order.pid, int(order.text), progress, now, owed)
+    elif order.kind == DROP_DELETIONS:
+        drop_held(txn, order.pid, int(order.text))
     if left is None:
         txn.execute("DELETE FROM orders WHERE id = ?", [order.id])
     else:
@@ -137,7 +150,7 @@ def _remove_page(books: Books, pid: int, now: int, progress: bytes) -> bytes | N
     txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
     if len(rows) == PAGE_ROWS:
         return _CONTENT + bytes(rows[-1][0])
-    for table in ("qpsdb", "urlerrs", "proots", "pdelays", "pidb"):
+    for table in ("qpsdb", "urlerrs", "heldsweeps", "proots", "pdelays", "pidb"):
         txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
     # The row stays: it says that the id was used, and how far its connections had come.
     stats = books.stats(pid)

@@ -249,6 +249,37 @@ def test_want_full_set(site: Site) -> None:
     assert "being removed" in site.lcc.admin("provider", "want-full-set", "1", code=1).output
 
 
+def hold_deletions(site: Site) -> None:
+    result_of(site.queue.store.save_state(json.dumps(STATE)))
+    site.queue.send(1, *[notice(f"1/{number}") for number in range(300)])
+    site.queue.fetch_all()
+    site.queue.send(2, notice("1/0"), full=True)
+
+
+def test_deletions_that_are_held(site: Site) -> None:
+    assert "no deletions of provider 1 are held" in site.lcc.admin("provider", "allow-deletions", "1", code=1).output
+    hold_deletions(site)
+    (row,) = site.lcc.rows("provider", "show", "1")
+    assert row["deletions_held"] == 299 and row["deletions_held_since"] == 10
+    assert "299 of 300: provider allow-deletions, or drop-deletions" in site.lcc.admin("provider", "show", "1").stdout
+    assert site.lcc.rows("status")[0]["deletions_held"] == {"providers": 1, "pages": 299}
+    assert "deletions of 299 pages HELD, of 1 provider" in site.lcc.admin("status").stdout
+    assert "299 pages" in site.lcc.admin("provider", "allow-deletions", "1").stdout
+    carry_out(site)
+    (row,) = site.lcc.rows("provider", "show", "1")
+    assert row["deletions_held"] is None and row["files_used"] == 1
+    assert "HELD" not in site.lcc.admin("status").stdout
+    assert "no provider 9" in site.lcc.admin("provider", "allow-deletions", "9", code=1).output
+
+
+def test_deletions_that_are_dropped(site: Site) -> None:
+    hold_deletions(site)
+    assert "stays (299 pages)" in site.lcc.admin("provider", "drop-deletions", "1").stdout
+    carry_out(site)
+    (row,) = site.lcc.rows("provider", "show", "1")
+    assert row["deletions_held"] is None and row["files_used"] == 300
+
+
 def test_provider_show(site: Site) -> None:
     site.change(files_max=10, space_max_bytes=100)
     fail_with(site, 404)

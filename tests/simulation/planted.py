@@ -103,7 +103,7 @@ BUGS = [
         "older-than-full-set",
         "hole 5: what a newer full set did not name is brought back by an older set",
         "lcc/storage/queue_absorb.py",
-        "stats.fullconnseq = max(stats.fullconnseq, sweep.header.connseq)",
+        "stats.fullconnseq = max(stats.fullconnseq, whole.header.connseq)",
         "pass",
     ),
     Bug(

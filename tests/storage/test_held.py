@@ -1,0 +1,271 @@
+"""Full sets that would delete most of a provider: what they did not name waits for somebody's word."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.config import QmConfig
+from lcc.domain.deletions import is_mass_deletion
+from lcc.errors import StoreUnavailable
+from lcc.model import SetAnswer
+from lcc.storage import chores, queue_orders, queue_sweep
+from lcc.storage.held import HeldSweep, held_sweep
+from lcc.storage.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, add_order
+from lcc.storage.providers import change_provider, get_provider, order_removal, provider_status
+
+from .kit import DirectDatabase, Queue, notice, result_of
+
+GUARDED = QmConfig(delete_grace=0, mass_deletion_share=0.5, mass_deletion_floor=2)
+TEN = [f"{number}" for number in range(10)]
+DAY = 86400
+
+
+@pytest.fixture(params=[2, 5000])
+def queue(database: DirectDatabase, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Queue:
+    monkeypatch.setattr(queue_sweep, "PAGE_ROWS", request.param)
+    return filled(Queue(database, GUARDED))
+
+
+def filled(queue: Queue) -> Queue:
+    queue.send(1, *[notice(name, "1") for name in TEN], full=True)
+    queue.fetch_all()
+    return queue
+
+
+def paths(queue: Queue) -> str:
+    """What is cached."""
+    return "".join(sorted(name.split()[0][12:] for name, state in queue.cached().items() if state == "cached"))
+
+
+def held(queue: Queue) -> HeldSweep | None:
+    return queue.database.now(held_sweep, queue.pid)
+
+
+def order(queue: Queue, kind: str, psetid: int = 0) -> None:
+    there = held(queue)
+    queue.database.now(add_order, kind, queue.pid, 0, str(psetid or (there.psetid if there else 0)))
+
+
+@given(cached=st.integers(0, 10**6), share=st.floats(0, 1), floor=st.integers(0, 1000), data=st.data())
+def test_the_rule(cached: int, share: float, floor: int, data: st.DataObject) -> None:
+    deletions = data.draw(st.integers(0, cached))
+    mass = is_mass_deletion(deletions, cached, share, floor)
+    assert mass == (deletions > floor and deletions > share * cached)
+    assert not is_mass_deletion(deletions, cached, 1.0, 0), "1 is without limit"
+    # A sweep that was interrupted is judged again, by what is left: it does not become too much by that.
+    done = data.draw(st.integers(0, deletions))
+    assert mass or not is_mass_deletion(deletions - done, cached - done, share, floor)
+
+
+def test_most_of_a_provider_is_not_deleted_without_a_word(queue: Queue) -> None:
+    absorbed = queue.send(2, notice("0", "2"), notice("new", "1"), full=True, now=77)
+    assert absorbed.answers == (SetAnswer("e", 2, 0),), "it is accepted"
+    queue.fetch_all()
+    assert paths(queue) == "0123456789new", "what it tells is done"
+    sweep = held(queue)
+    assert sweep is not None and (sweep.deletions, sweep.cached, sweep.time) == (9, 10, 77)
+    status = queue.database.now(provider_status, queue.pid, 0)
+    assert (status.deletions_held, status.deletions_of) == (9, 10)
+    queue.check_books()
+
+
+@pytest.mark.parametrize(("kept", "is_held"), [(5, False), (4, True), (0, True)])
+def test_up_to_the_share_it_is_deleted(queue: Queue, kept: int, is_held: bool) -> None:
+    queue.send(2, *[notice(name, "1") for name in TEN[:kept]], full=True)
+    assert paths(queue) == ("0123456789" if is_held else "01234")
+    assert (held(queue) is not None) == is_held
+    queue.check_books()
+
+
+@pytest.mark.parametrize(("floor", "left"), [(10, ""), (9, "0123456789")])
+def test_few_are_never_held(database: DirectDatabase, floor: int, left: str) -> None:
+    queue = filled(Queue(database, attrs.evolve(GUARDED, mass_deletion_floor=floor)))
+    queue.send(2, full=True)
+    assert paths(queue) == left
+
+
+def test_without_limit_nothing_is_held(database: DirectDatabase) -> None:
+    queue = filled(Queue(database, attrs.evolve(GUARDED, mass_deletion_share=1.0, mass_deletion_floor=0)))
+    queue.send(2, full=True)
+    assert paths(queue) == "" and held(queue) is None
+
+
+def test_a_set_whose_deletions_are_meant_deletes(queue: Queue) -> None:
+    queue.send(2, notice("0", "1"), full=True)
+    assert held(queue)
+    queue.send(3, notice("1", "1"), full=True, deletions=True)
+    assert paths(queue) == "1" and held(queue) is None
+    queue.check_books()
+
+
+def test_partial_sets_are_never_held(queue: Queue) -> None:
+    queue.send(2, *[notice(name, delete=True) for name in TEN])
+    assert paths(queue) == "" and held(queue) is None
+
+
+def test_the_operator_releases_it_and_what_was_told_since_stays(queue: Queue) -> None:
+    queue.send(2, notice("0", "1"), full=True)
+    queue.send(3, notice("1", "1"), notice("2", "2"), notice("3", "1", ifabsent=True))
+    order(queue, ALLOW_DELETIONS)
+    done = queue.carry_out()
+    assert done.finished == ((ALLOW_DELETIONS, queue.pid, 0),) and done.work.deletes
+    assert paths(queue) == "0123" and held(queue) is None, "2 is queued, and keeps its content"
+    queue.check_books()
+    queue.fetch_all()
+    assert paths(queue) == "0123"
+    queue.check_books()
+
+
+def test_what_is_queued_and_not_named_is_held_as_well(queue: Queue) -> None:
+    queue.send(2, notice("a"), notice("b"))
+    queue.send(3, notice("b"), full=True)
+    assert [row.notice.curl[12:] for row in queue.rows()] == ["a", "b"]
+    order(queue, ALLOW_DELETIONS)
+    assert queue.carry_out().work.queued, "what was read ahead has to be read again"
+    assert [(row.notice.curl[12:], row.delete) for row in queue.rows()] == [("a", True), ("b", False)]
+    queue.check_books()
+
+
+def test_a_partial_set_whose_deletions_are_meant_releases_it(queue: Queue) -> None:
+    queue.send(2, notice("0", "1"), full=True)
+    queue.send(3, notice("4", "1"), deletions=False)
+    queue.carry_out()
+    assert held(queue)
+    queue.send(4, notice("5", "1"), deletions=True)
+    queue.carry_out()
+    assert paths(queue) == "045" and held(queue) is None
+    queue.check_books()
+
+
+def test_a_word_of_before_the_set_that_is_held_releases_nothing(queue: Queue) -> None:
+    queue.send(4, notice("0", "1"), full=True)
+    queue.send(3, notice("1", "1"), deletions=True, uns="another")
+    queue.carry_out()
+    assert held(queue) and len(paths(queue)) == 10
+
+
+def test_the_operator_drops_it(queue: Queue) -> None:
+    queue.send(2, notice("0", "1"), full=True)
+    order(queue, DROP_DELETIONS)
+    queue.carry_out()
+    assert held(queue) is None and len(paths(queue)) == 10
+
+
+def test_an_order_is_for_the_set_that_was_seen(queue: Queue) -> None:
+    queue.send(2, notice("0", "1"), full=True)
+    before = held(queue)
+    assert before
+    queue.send(3, notice("1", "1"), full=True)
+    after = held(queue)
+    assert after and after.psetid != before.psetid and after.connseq == 3
+    for kind in (ALLOW_DELETIONS, DROP_DELETIONS):
+        order(queue, kind, before.psetid)
+    queue.carry_out()
+    assert held(queue) == after and len(paths(queue)) == 10
+
+
+def test_a_newer_full_set_takes_its_place(queue: Queue) -> None:
+    queue.send(2, notice("0", "1"), full=True)
+    queue.send(3, *[notice(name, "1") for name in TEN[:8]], full=True)
+    assert paths(queue) == "01234567" and held(queue) is None
+    queue.check_books()
+
+
+def test_an_older_full_set_does_nothing_to_it(queue: Queue) -> None:
+    queue.send(3, notice("0", "1"), full=True)
+    there = held(queue)
+    for deletions in (False, True):
+        queue.send(2, notice("old"), full=True, uns="another", deletions=deletions)
+        assert held(queue) == there and len(paths(queue)) == 10 and queue.rows() == []
+
+
+def test_rows_outside_of_the_roots_do_not_count(queue: Queue) -> None:
+    queue.send(2, *[notice(f"in/{name}") for name in "abcdef"])
+    queue.fetch_all()
+    provider = queue.database.now(get_provider, queue.pid)
+    assert provider
+    queue.database.now(change_provider, attrs.evolve(provider, roots=("http://site/in/",)))
+    queue.carry_out()
+    queue.send(3, *[notice(f"in/{name}") for name in "abc"], full=True)
+    assert held(queue) is None, "three of six, whatever lies outside"
+    assert paths(queue) == "in/ain/bin/c"
+
+
+def test_what_was_sent_twice_is_held_once(queue: Queue) -> None:
+    pieces = queue.pieces(queue.header(2, full=True), [notice("0", "1")])
+    queue.absorb(pieces)
+    there = held(queue)
+    order(queue, DROP_DELETIONS)
+    queue.carry_out()
+    assert queue.absorb(pieces).answers == (SetAnswer("e", 2, 0),)
+    assert there and held(queue) is None, "it is applied, and was judged"
+
+
+@pytest.mark.parametrize("fails", range(1, 12))
+def test_interrupted_anywhere_it_is_held_or_swept_as_a_whole(queue: Queue, fails: int) -> None:
+    for connseq, names, deletions, left in ((2, "0", False, 10), (3, "01", True, 2)):
+        pieces = queue.pieces(queue.header(connseq, full=True, deletions=deletions), [notice(n, "1") for n in names])
+        for attempt in range(20):
+            queue.database.fail_after = 1 if attempt < fails else 0
+            queue.database.lose = attempt % 2
+            try:
+                queue.absorb(pieces)
+            except StoreUnavailable:
+                queue.store = queue.another_store()
+                queue.claim()
+                continue
+            break
+        queue.database.lose = queue.database.fail_after = 0
+        assert len(paths(queue)) == left and (held(queue) is None) == deletions
+        queue.check_books()
+
+
+@pytest.mark.parametrize("lose", range(6))
+def test_a_release_goes_on_where_it_was(queue: Queue, lose: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_orders, "PAGE_ROWS", 2)
+    queue.send(2, notice("0", "1"), full=True)
+    order(queue, ALLOW_DELETIONS)
+    for _ in range(lose):
+        queue.database.fail_after = 1
+        with pytest.raises(StoreUnavailable):
+            result_of(queue.store.carry_out_orders(50))
+        queue.database.fail_after = 0
+        queue.store = queue.another_store()
+        queue.claim()
+        if not queue.database.query("SELECT 1 FROM orders"):
+            break
+    queue.carry_out()
+    assert paths(queue) == "0" and held(queue) is None
+    assert len(queue.files_to_delete()) == 9, "each once"
+    queue.check_books()
+
+
+def test_what_is_held_is_not_asked_for_again_and_expires(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chores, "PAGE_ROWS", 3)
+    queue.send(2, notice("0", "1"), full=True, now=10)
+    queue.keep_house(10 + 100 * DAY)
+    status = queue.database.now(provider_status, queue.pid, 0)
+    assert status.full_set_wanted == "old-files", "that is for what it named"
+    queue.send(3, notice("0", "1"), now=10 + 100 * DAY)
+    queue.send(4, notice("0", "1"), full=True, now=10 + 101 * DAY)  # wanted, and held again
+    there = held(queue)
+    assert there and queue.wantid() == 0
+    queue.send(5, notice("0", "1"), now=10 + 170 * DAY)
+    queue.keep_house(10 + 175 * DAY)
+    queue.keep_house(10 + 195 * DAY)
+    assert queue.wantid() == 0, "nothing but what is held is old"
+    assert paths(queue) == "0", "it expires as anything else"
+    assert held(queue) == there
+    queue.send(6, notice("0", "1"), now=10 + 280 * DAY)
+    queue.keep_house(10 + 282 * DAY)
+    assert held(queue) is None, "nothing is left of it"
+
+
+def test_it_goes_with_its_provider(queue: Queue) -> None:
+    queue.send(2, notice("0", "1"), full=True)
+    queue.database.now(order_removal, queue.pid)
+    queue.carry_out()
+    assert held(queue) is None
