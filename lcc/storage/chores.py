@@ -14,7 +14,7 @@ from lcc.errors import code
 from lcc.model import UrlNotice
 from lcc.storage.books import Books
 from lcc.storage.checks import Check, check_counters, check_rows_of_sets, check_sets
-from lcc.storage.held import forget_held_before, held_sweeps
+from lcc.storage.held import drop_held, held_sweeps
 from lcc.storage.queue_batch import Owed
 from lcc.storage.queue_sweep import remove_content
 from lcc.storage.rows import CACHED, FETCH, TOLD
@@ -72,10 +72,11 @@ def look_at_ages(books: Books, progress: bytes, now: int, owed: Owed) -> bytes |
         "SELECT urlkey, pid, state, source, change_number, connseq, confirmed_time, len, fetched_machineid,"
         " fetched_fileid, seen FROM lccurl WHERE urlkey > ? ORDER BY urlkey LIMIT ?"
     )
-    if not progress and settings.age_expired:
-        forget_held_before(txn, now - settings.age_expired)
     rows = txn.query(sql, [progress, PAGE_ROWS])
     held = held_sweeps(txn, (row[1] for row in rows))
+    for sweep in held.values():
+        if settings.age_expired and now - sweep.time >= settings.age_expired:
+            drop_held(txn, sweep.pid, sweep.psetid)  # all that it would delete has expired
     expired: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
     old: set[int] = set()
     lacking: set[int] = set()

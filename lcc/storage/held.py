@@ -64,11 +64,6 @@ def drop_held(txn: Txn, pid: int, psetid: int) -> None:
     txn.execute("DELETE FROM heldsweeps WHERE pid = ? AND psetid = ?", [pid, psetid])
 
 
-def forget_held_before(txn: Txn, time: int) -> None:
-    """What was held up to this time is done with: all that it would have deleted has expired."""
-    txn.execute("DELETE FROM heldsweeps WHERE time <= ?", [time])
-
-
 def order_release(books: Books, header: SetHeader) -> None:
     """A partial set says that deletions are meant: those that are held, if it came behind what holds them."""
     held = held_sweep(books.txn, header.pid)
