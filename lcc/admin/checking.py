@@ -24,9 +24,11 @@ from lcc.domain.urls import normalise_root
 from lcc.errors import ConfigError, UrlError
 from lcc.fetchers.registry import schemes_fetched
 from lcc.model import Provider
+from lcc.monitor.live import read_live
 from lcc.roles.botm.engine import LEASE_SHARE, ROBOT_MARGIN_SECONDS
 from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.providers import list_providers
+from lcc.storage.queue_state import saved_state
 from lcc.storage.room import Room
 from lcc.transport.certificates import describe, load, utc
 from lcc.transport.tls_endpoints import files_of
@@ -240,6 +242,7 @@ def _database(admin: Admin) -> Iterator[str]:
     try:
         with admin.database() as database:
             providers = database.interact(list_providers)
+            live = read_live(database.interact(saved_state), admin.now())
     except Failed as error:
         yield f"database.url: {error.message}: {error.then}"
         return
@@ -247,6 +250,7 @@ def _database(admin: Admin) -> Iterator[str]:
         schemes = schemes_fetched(admin.config.bot.fetchers)
     except ConfigError:
         schemes = []  # told before
+    yield from live.refused  # as the queue manager that runs with this database sees it
     for provider in providers:
         yield from _provider(provider, admin.config.slots, schemes)
 

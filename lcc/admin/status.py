@@ -156,12 +156,15 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
         if not machine["connected"]:
             # What its robots could do when it was last heard of helps nobody now.
             robots = "no robots"
+        elif machine.get("refused"):
+            robots = "gets no orders"
         elif machine.get("trouble"):
             robots = "no room for content"
         yield "BOT-M", f"{_who(machine)}: {stands}, {robots}, {number(machine['orders'], 'order')} out"
         yield from _robots(machine)
-        if machine["connected"] and machine.get("trouble"):
-            yield "", machine["trouble"]
+        for why in (machine.get("refused"), machine.get("trouble"), machine.get("robots_refused")):
+            if machine["connected"] and why:
+                yield "", why
         if machine.get("paused"):
             yield "", f"PAUSED at the console: {machine['paused']}: takes no new orders"
     for awaited in live.awaited:

@@ -45,6 +45,9 @@ class Live:
 
     def _no_capacity(self) -> str:
         ready = [machine for machine in self.state.get("machines", ()) if machine["ready"]]
+        refused = [machine for machine in ready if machine.get("refused") or machine.get("robots_refused")]
+        if refused and len(refused) == len(ready):
+            return "; ".join(self.refused)
         full = [machine for machine in ready if machine.get("trouble")]
         if not full or len(full) < len(ready):
             return "an operator has paused the robots" if self.pauses else "no robot is connected"
@@ -55,6 +58,17 @@ class Live:
         """What an operator has paused at the machines, by machine."""
         machines = self.state.get("machines", ()) if self.alive else ()
         return [f"machine {each['machine']}: {each['paused']}" for each in machines if each.get("paused")]
+
+    @property
+    def refused(self) -> list[str]:
+        """Machines and robots that get no orders until somebody mends what is told here."""
+        machines = self.state.get("machines", ()) if self.alive else ()
+        return [
+            f"machine {each['machine']} ({each.get('name', '')}): {why}"
+            for each in machines
+            for why in (each.get("refused"), each.get("robots_refused"))
+            if why and each["connected"]
+        ]
 
     @property
     def awaited(self) -> list[dict[str, int]]:

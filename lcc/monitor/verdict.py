@@ -223,7 +223,7 @@ def _of_robots(known: Known, live: Live) -> Iterator[Trouble]:
         return
     if not state["capacity"]:
         full = [each for each in machines if each["ready"] and each.get("trouble")]
-        if not full and not live.pauses:
+        if not full and not live.pauses and not live.refused:
             yield Trouble(
                 "no-robot",
                 Level.BAD,
@@ -243,6 +243,13 @@ def _of_robots(known: Known, live: Live) -> Iterator[Trouble]:
                 since.get(str(each["machine"])),
                 missed=(MACHINE, str(each["machine"])),
             )
+        elif each.get("refused"):
+            yield Trouble(
+                f"machine-{each['machine']}",
+                Level.BAD,
+                f"{name[:1].upper()}{name[1:]} gets no orders: {each['refused']}",
+                "Orders go there as soon as it has connected through central BOT-Ms of this version.",
+            )
         elif each.get("trouble"):
             yield Trouble(
                 f"machine-{each['machine']}",
@@ -257,6 +264,14 @@ def _of_robots(known: Known, live: Live) -> Iterator[Trouble]:
                 f"An operator has paused {name} ({each['paused']})",
                 "resume() at the console there ends that.",
                 stage="robots",
+            )
+
+        if each["connected"] and each.get("robots_refused"):
+            yield Trouble(
+                f"robots-refused-{each['machine']}",
+                Level.WARNING if each["capacity"] else Level.BAD,
+                f"On {name} robots get no orders: {each['robots_refused']}",
+                "Set [bot] content to the folder of their BOT-M, and start them again; the others do their work.",
             )
 
 

@@ -10,7 +10,7 @@ from typing import Self
 import attrs
 
 from lcc.errors import StreamError
-from lcc.protocols.flat import Flat
+from lcc.protocols.flat import Flat, read_number
 from lcc.protocols.xmlfeed import NAMESPACE, FeedLimits
 
 VERSION = 1
@@ -42,6 +42,9 @@ class Hello(Flat):
     :ivar clock_ms: its clock, in milliseconds from whatever moment it likes; pings say it again
         (:meth:`lcc.roles.peer.Peer.peer_clock_ms`).
     :ivar content: BOT-M: where its content port is reached (``http://host:port`` or ``unix:/path``); empty: nowhere.
+    :ivar session: BOT-M: names this connection (:func:`session_name`); on wires that several machines share, all that
+        is said to the machine names it, too, so that what was meant for an earlier connection, and was still on its
+        way, is known as such.  Empty: an older version, or a central BOT-M of an older version on the way.
     :ivar suspect_from, suspect_upto: BOT-M: files from the first to before the second may have been lost when the
         machine crashed, and are to be verified; both 0: none.
     """
@@ -59,6 +62,7 @@ class Hello(Flat):
     run: str = ""
     clock_ms: int | None = None
     content: str = ""
+    session: str = ""
     suspect_from: int = 0
     suspect_upto: int = 0
 
@@ -66,7 +70,7 @@ class Hello(Flat):
     def from_attributes(cls, attributes: dict[str, str]) -> Self:
         """As :meth:`Flat.from_attributes`; names are bounded, as they are in the database."""
         hello = super().from_attributes(attributes)
-        if any(len(name.encode()) > NAME_BYTES_MAX for name in (hello.name, hello.epoch, hello.run)):
+        if any(len(name.encode()) > NAME_BYTES_MAX for name in (hello.name, hello.epoch, hello.run, hello.session)):
             raise StreamError("limit", f"<{cls.TAG}> with a name of more than {NAME_BYTES_MAX} bytes")
         return hello
 
@@ -74,6 +78,24 @@ class Hello(Flat):
         """The root's start tag."""
         body = self.to_xml().removeprefix(f"<{ROOT}").removesuffix("/>")
         return f'<lcc:{ROOT} xmlns:lcc="{NAMESPACE}" version="{VERSION}"{body}>\n'
+
+
+def session_name(run: str, number: int) -> str:
+    """Names a connection of this run of a process.
+
+    :param number: counts its connections.
+    """
+    return f"{run}.{number}"
+
+
+def is_earlier(session: str, than: str) -> bool:
+    """Whether both are connections of one run, and the first was made before the second."""
+    run, _, number = session.rpartition(".")
+    other_run, _, other_number = than.rpartition(".")
+    try:
+        return run == other_run and read_number(number) < read_number(other_number)
+    except ValueError:
+        return False
 
 
 def read_hello(name: str, attributes: dict[str, str]) -> Hello:

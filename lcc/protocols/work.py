@@ -30,6 +30,7 @@ from lcc.errors import StreamError
 from lcc.model.numbers import parse_number
 from lcc.protocols.flat import ID_MAX, NUMBER_MAX, Flat, Vocabulary
 from lcc.protocols.hello import Hello
+from lcc.protocols.xmltext import quoted
 
 ROBOTS_TOLD = 100
 """Robots that one message names."""
@@ -181,12 +182,14 @@ class Capacity(Flat):
 
     :ivar trouble: from a BOT-M: why it can store nothing, for people; empty: it can.
     :ivar paused: what an operator has paused here, as words for a person: it takes nothing new.  Empty: nothing.
+    :ivar refused: from a BOT-M: which robots get no orders, and why, for people; empty: none.
     """
 
     TAG = "capacity"
     fetches: int
     trouble: str = ""
     paused: str = ""
+    refused: str = ""
 
 
 @attrs.frozen
@@ -322,12 +325,17 @@ DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Names, Settled, Verify, Int
 UP = Vocabulary(Running, Ready, Capacity, Robots, Done, Deleted, Checked, MachineHello, Gone, Ping, often=[Done])
 
 
-def addressed(message: Flat, machine: int) -> str:
-    """The element of a message from, or to, a machine, for a wire that several machines share."""
+def addressed(message: Flat, machine: int, session: str = "") -> str:
+    """The element of a message from, or to, a machine, for a wire that several machines share.
+
+    :param session: the connection of the machine that it is meant for; empty: for whichever there is.
+    """
     text = message.to_xml()
-    if getattr(message, "machine", None):
-        return text  # it speaks of its machine anyway
-    return f'{text[:-2]} machine="{machine}"/>'
+    # Some speak of their machine anyway.
+    address = "" if getattr(message, "machine", None) else f' machine="{machine}"'
+    if session:
+        address += f" session={quoted(session)}"
+    return f"{text[:-2]}{address}/>" if address else text
 
 
 def addressee(tag: str, attributes: dict[str, str]) -> int:
@@ -340,3 +348,9 @@ def addressee(tag: str, attributes: dict[str, str]) -> int:
         return parse_number(text, ID_MAX)
     except ValueError:
         raise StreamError("syntax", f"<{tag}> with machine={text[:80]!r}") from None
+
+
+def session_of(attributes: dict[str, str]) -> str:
+    """The connection of the machine that an element downwards is meant for; empty: it does not say, as those of an
+    older version, and those of wires that lead to one machine."""
+    return attributes.get("session", "")

@@ -65,6 +65,21 @@ def test_status_of_an_empty_lcc(lcc: Lcc) -> None:
     assert "queue         empty" in screen
 
 
+def test_machines_and_robots_that_get_no_orders(site: Site) -> None:
+    (machine,) = STATE["machines"]
+    old = machine | {"machine": 2, "capacity": 0, "refused": "a central BOT-M is old"}
+    away = old | {"machine": 3, "connected": False, "ready": False}
+    site.say(**STATE | {"machines": [machine | {"robots_refused": "robot bot7: another folder"}, old, away]})
+    screen = site.lcc.admin("status").stdout
+    assert "machine 2 (rack1 via central, row2): connected, gets no orders, 3 orders out" in screen
+    assert "robot bot7: another folder" in screen and screen.count("a central BOT-M is old") == 1
+    said = site.lcc.admin("check", code=1).output
+    assert "machine 1 (rack1): robot bot7: another folder" in said
+    assert "machine 2 (rack1): a central BOT-M is old" in said and "machine 3" not in said
+    site.say(**STATE)
+    assert "no fault found" in site.lcc.admin("check").output
+
+
 def test_status_of_a_busy_one(site: Site) -> None:
     first = site.queue.pid
     site.queue.send(1, *[notice(f"{number}") for number in range(5)], now=NOW - 600)

@@ -123,7 +123,7 @@ class Results(_Qm):
         failed = Done(2, "ORDER", 1, "KEY", 1, 404, 404, "gone", wire_bytes=200, elapsed_ms=7)
         running = Running("ORDER", 1, "KEY", 1, 300)
         rest = (Capacity(9), Deleted(1), Checked(1, True), Checked(2, False))
-        machine = MachineHello("botm", "m", machine=5, run="m5", capacity=2, via="c")
+        machine = MachineHello("botm", "m", machine=5, run="m5", capacity=2, session="m5.1", via="c")
 
         def said(*messages: Any) -> str:
             return "".join(message.to_xml() for message in messages)

@@ -323,10 +323,12 @@ class ResultsAtCentral(_Central):
 
     @classmethod
     def seeds(cls) -> list[bytes]:
-        hello = Hello("botm", "m", machine=7, run="r7", capacity=4, content="http://192.0.2.2:9").open_tag()
+        hello = Hello(
+            "botm", "m", machine=7, run="r7", capacity=4, content="http://192.0.2.2:9", session="r7.1"
+        ).open_tag()
         central = Hello("botm", "c", machine=0, run="c7").open_tag()
         results = [done(_ORDERS[0]), Deleted(4), Checked(3, True), Capacity(5)]
-        machine = MachineHello("botm", "m", machine=5, run="m5", capacity=2, via="c")
+        machine = MachineHello("botm", "m", machine=5, run="m5", capacity=2, session="m5.1", via="c")
         texts = [
             hello + said(Running("q1-1", 1, _ORDERS[0].key, 1, 300), Ready(), *results),
             central + said(machine) + "".join(addressed(each, 5) for each in (Ready(), *results)) + said(Gone(5)),

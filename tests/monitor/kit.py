@@ -38,6 +38,8 @@ MACHINE = {
     "paused": "",
     "orders": 3,
     "robots_count": 1,
+    "refused": "",
+    "robots_refused": "",
     "robots": [{"name": "bot", "capacity": 32, "busy": 3, "paused": False}],
 }
 STATE: dict[str, Any] = {

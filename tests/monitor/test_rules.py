@@ -142,6 +142,13 @@ MACHINE = STATE["machines"][0]
         ({"machines": [MACHINE, MACHINE | {"machine": 2, "connected": False}]}, "away-2", Level.WARNING),
         ({"machines": [MACHINE | {"trouble": "full"}]}, "machine-1", Level.BAD),
         ({"machines": [MACHINE | {"paused": "botm"}]}, "paused-1", Level.WARNING),
+        ({"machines": [MACHINE | {"refused": "old"}], "capacity": 0}, "machine-1", Level.BAD),
+        ({"machines": [MACHINE | {"robots_refused": "bot b"}]}, "robots-refused-1", Level.WARNING),
+        (
+            {"machines": [MACHINE | {"robots_refused": "bot b", "capacity": 0}], "capacity": 0},
+            "robots-refused-1",
+            Level.BAD,
+        ),
     ],
 )
 def test_what_the_queue_manager_says(changes: dict[str, Any], key: str, level: Level) -> None:

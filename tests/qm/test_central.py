@@ -9,7 +9,7 @@ import pytest
 
 from lcc.monitor.live import read_live
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import Hello, session_name
 from lcc.protocols.work import (
     DOWN,
     Capacity,
@@ -22,6 +22,7 @@ from lcc.protocols.work import (
     Running,
     addressed,
     addressee,
+    session_of,
 )
 from lcc.protocols.xmlfeed import Event, Start
 from lcc.roles.qm.dispatcher import AFFINITY_MAX
@@ -35,10 +36,13 @@ class FakeCentral(Remote):
     """A central BOT-M whose machines are played by the test.
 
     :ivar told: what each machine was told, in order.
+    :ivar meant: of the same: tag, and for which connection it was meant.
     """
 
     def __init__(self, world: World, *machines: int) -> None:
         self.told: list[tuple[int, Flat]] = []
+        self.meant: list[tuple[str, str]] = []
+        self.arrivals = 0
         super().__init__(world, False, Hello(role="botm", name="central", run="c1"), DOWN)
         for machine in machines:
             self.arrive(machine)
@@ -48,13 +52,16 @@ class FakeCentral(Remote):
         super()._read(event)
         if isinstance(event, Start) and event.name != "ping" and self.told:
             self.told[-1] = (addressee(event.name, event.attributes), self.told[-1][1])
+            self.meant.append((event.name, session_of(event.attributes)))
 
     def heard(self, message: Flat) -> None:
         self.told.append((0, message))
 
     def arrive(self, machine: int, run: str = "", **said: Any) -> None:
-        said = {"capacity": 4, "via": "central"} | said
-        hello = MachineHello(role="botm", name=f"m{machine}", machine=machine, run=run or f"r{machine}", **said)
+        self.arrivals += 1
+        run = run or f"r{machine}"
+        said = {"capacity": 4, "via": "central", "session": session_name(run, self.arrivals)} | said
+        hello = MachineHello(role="botm", name=f"m{machine}", machine=machine, run=run, **said)
         self.write(hello.to_xml())
 
     def of(self, machine: int, *messages: Flat) -> None:
@@ -98,7 +105,8 @@ def test_machines_are_served_one_by_one(world: World) -> None:
 def test_what_two_machines_say_in_one_read(world: World) -> None:
     central = FakeCentral(world)
     hellos = [
-        MachineHello("botm", f"m{number}", machine=number, run="r", capacity=4).to_xml() for number in (1, 2, 3)
+        MachineHello("botm", f"m{number}", machine=number, run="r", capacity=4, session=f"r{number}.1").to_xml()
+        for number in (1, 2, 3)
     ]
     text = "".join(hellos) + "".join(addressed(Ready(), number) for number in (3, 1, 2))
     central.write(text + Gone(3).to_xml() + hellos[2])
@@ -175,6 +183,62 @@ def test_the_same_run_behind_another_central_one(world: World) -> None:
     two.of(1, Ready())
     one.of(1, Gone(1))
     assert ready(world) == [1]
+
+
+def test_all_that_is_said_to_a_machine_names_its_connection(world: World) -> None:
+    central = FakeCentral(world, 1)
+    fill(world)
+    central.of(1, Gone(1))
+    central.arrive(1)
+    central.of(1, Ready())
+    central.write(addressed(Capacity(3), 1) + "<garbage machine='1'/>")
+    assert central.dropped == [1]
+    tags = {tag for tag, _ in central.meant}
+    assert {"fetch", "drop"} <= tags
+    assert {session for tag, session in central.meant} == {"r1.1", "r1.2"}
+    assert [session for tag, session in central.meant if tag == "drop"] == ["r1.2"]
+
+
+def test_a_hello_that_was_long_on_its_way_does_not_replace_a_later_connection(world: World) -> None:
+    fill(world)
+    central, other = FakeCentral(world), FakeCentral(world)
+    central.arrive(1, session="r1.10")
+    central.of(1, Ready())
+    assert central.orders(1)
+    other.arrive(1, session="r1.9")
+    other.of(1, Ready())
+    assert other.dropped == [1] and not central.dropped and ready(world) == [1]
+    central.of(1, Gone(1))
+    other.arrive(1, session="r1.2")  # also when the later one is gone
+    other.of(1, Ready())
+    assert other.dropped == [1, 1] and ready(world) == []
+    assert world.engine.dispatcher.orders_lost == 0
+    other.arrive(1, session="r1.11")
+    other.of(1, Ready())
+    assert ready(world) == [1]
+
+
+def test_a_central_one_of_an_older_version_gets_no_orders_for_its_machines(world: World) -> None:
+    central = FakeCentral(world)
+    central.arrive(1, session="", via="central row")  # what it does not know is lost when it passes the hello on
+    central.of(1, Ready(), Capacity(4))
+    fill(world)
+    assert central.orders(1) == [] and not central.dropped
+    world.advance(SAVE_SECONDS)
+    live = read_live(world.database.now(saved_state), int(NOW + world.clock.seconds()))
+    (why,) = live.refused
+    assert why.startswith("machine 1 (m1): a central BOT-M on the way") and "central row" in why
+    assert live.trouble == why and live.state["capacity"] == 0
+    direct = FakeBotm(world, 2)  # names none either: there is nothing in between
+    assert direct.out
+    direct.finish_all()
+    central.of(1, Gone(1))
+    central.arrive(1, session="r1.2")
+    central.of(1, Ready())
+    assert sorted(ready(world)) == [1, 2]
+    direct.close()
+    FakeUns(world).send_set(99, world.provider(), [page(1)])
+    assert central.orders(1)
 
 
 def test_a_machine_that_remembers_more_than_the_database(world: World, logged_errors: Any) -> None:
@@ -281,7 +345,7 @@ def test_a_result_is_of_the_machine_that_says_it(world: World) -> None:
 def test_a_machine_that_is_gone_before_it_is_let_in_holds_up_nobody(world: World) -> None:
     central = FakeCentral(world, 1)
     world.database.hold_back()
-    hello = MachineHello("botm", "m2", machine=2, run="r2", capacity=4, names_upto=5)
+    hello = MachineHello("botm", "m2", machine=2, run="r2", capacity=4, names_upto=5, session="r2.0")
     central.write(hello.to_xml() + addressed(Ready(), 2) + Gone(2).to_xml())
     world.database.let_go()
     world.settle()

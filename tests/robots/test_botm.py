@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from lcc.protocols.hello import is_earlier
 from lcc.protocols.work import (
     Capacity,
     Done,
@@ -13,6 +14,7 @@ from lcc.protocols.work import (
     Robot,
     Robots,
     Running,
+    addressed,
 )
 from lcc.storage.content_names import content_path
 
@@ -218,3 +220,23 @@ def test_every_cut_of_the_bytes_gives_the_same(bench: Bench, size: int) -> None:
 
 def wire_of(end: Any, *wires: Wire) -> Wire:
     return next(wire for wire in wires if end in wire.ends)
+
+
+def test_each_connection_has_a_name_and_what_is_meant_for_an_earlier_one_is_dropped(bench: Bench) -> None:
+    qm, wire = bench.qm()
+    bot, _ = bench.bot()
+    wire.kill(wire.server)
+    bench.settle()
+    again, _ = bench.qm()
+    assert qm.peer_hello is not None and again.peer_hello is not None
+    first, second = qm.peer_hello.session, again.peer_hello.session
+    assert first != second and is_earlier(first, second) and not is_earlier(second, first)
+    again.raw(addressed(fetch_order(1), 7, first) + addressed(fetch_order(2), 7, second) + fetch_order(3).to_xml())
+    bench.settle()
+    assert ids(bot) == ["q1-2", "q1-3"]
+
+
+@pytest.mark.parametrize("one", ["", "r", "r.", "r.x", f"r.{'9' * 5000}", "r.-", "other.1", "r.2", "r.\u0661"])
+def test_which_connection_was_earlier(one: str) -> None:
+    assert is_earlier("r.1", one) is (one == "r.2")
+    assert not is_earlier(one, "r.1")

@@ -50,8 +50,8 @@ class Upper(Peer):
     def elements_received(self, elements: list[Start]) -> None:
         self.heard += [(addressee(name, told), UP.read(name, told)) for name, told, _depth in elements]
 
-    def tell(self, machine: int, *messages: Flat) -> None:
-        self.stream.send("".join(addressed(message, machine) for message in messages))
+    def tell(self, machine: int, *messages: Flat, session: str = "") -> None:
+        self.stream.send("".join(addressed(message, machine, session) for message in messages))
 
     def of(self, machine: int) -> list[Flat]:
         """What a machine has said, its hello left out."""
@@ -106,9 +106,16 @@ class Tree(World):
         peer = machine_botm(self.clock, number, run, **said)
         return peer, self.join(peer, relay)
 
-    def tell(self, machine: int, *messages: Flat) -> None:
-        self.top.tell(machine, *messages)
+    def tell(self, machine: int, *messages: Flat, session: str = "") -> None:
+        self.top.tell(machine, *messages, session=session)
         self.settle()
+
+    def move(self, way: Wire) -> None:
+        """Deliver what is under way downwards on this connection, and nothing else."""
+        self.clock.advance(0)
+        way.server.stream.flush()
+        while way.move(way.server):
+            pass
 
     def say(self, peer: FakePeer, *messages: Flat) -> None:
         for message in messages:
@@ -212,6 +219,63 @@ def test_a_machine_that_moves_to_another_place_in_the_tree() -> None:
     assert list(tree.relays[0].machines) == list(tree.relays[1].machines) == [1]
     tree.say(back, Ready())
     assert tree.top.of(1)[-1] == Ready()
+
+
+@pytest.mark.parametrize("passed", [0, 1])
+def test_an_order_for_an_earlier_connection_does_not_come_to_the_new_one(passed: int) -> None:
+    """It was under way, below so many central ones, when the machine connected again."""
+    tree = Tree("central", "row")
+    _old, wire = tree.machine(1, session="r1.1")
+    tree.top.tell(1, fetch_order(1), Drop(1), session="r1.1")
+    for link in tree.links[:passed]:
+        tree.move(link)
+    wire.kill(wire.client)
+    while wire.close_ends():
+        pass
+    stream = tree.relays[-1].branch_factory().buildProtocol(None)
+    assert stream is not None
+    new = machine_botm(tree.clock, 1, session="r1.2")
+    wire = tree.connect(new.build_stream(), stream)
+    new.stream.flush()
+    while wire.move(wire.client):  # the last one knows it before the order comes
+        pass
+    assert tree.relays[-1].machines[1].session == "r1.2"
+    tree.settle()
+    tree.tell(1, fetch_order(2), session="r1.1")
+    assert not new.lost and new.heard == []
+    assert [hello.session for hello in tree.top.hellos()] == ["r1.1", "r1.2"]
+    tree.tell(1, fetch_order(3), session="r1.2")
+    assert [order.id for order in new.of(Fetch)] == [fetch_order(3).id]
+
+
+def test_an_upper_end_of_an_older_version_names_no_connection() -> None:
+    tree = Tree("central", "row")
+    one, _ = tree.machine(1, session="r1.1")
+    tree.tell(1, fetch_order(1))
+    assert len(one.of(Fetch)) == 1
+
+
+def test_the_connection_of_a_botm_of_an_older_version_is_named_by_the_one_above_it() -> None:
+    tree = Tree("central", "row")
+    tree.machine(1)
+    again, _ = tree.machine(1)
+    first, second = [hello.session for hello in tree.top.hellos()]
+    assert first and second and first != second
+    tree.tell(1, fetch_order(1), session=first)
+    assert again.heard == []
+    tree.tell(1, fetch_order(2), session=second)
+    assert len(again.of(Fetch)) == 1
+
+
+def test_a_hello_that_was_long_on_its_way_does_not_replace_a_later_connection() -> None:
+    tree = Tree("central", "row")
+    new, _ = tree.machine(1, session="r1.10", relay=0)
+    late, _ = tree.machine(1, session="r1.9")
+    direct, _ = tree.machine(1, session="r1.2", relay=0)
+    assert late.lost and direct.lost and not new.lost
+    tree.tell(1, Mark("e", 1), session="r1.10")
+    assert new.heard == [Mark("e", 1)]
+    assert [hello.session for hello in tree.top.hellos()] == ["r1.10"]
 
 
 @pytest.mark.parametrize(

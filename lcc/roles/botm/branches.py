@@ -34,6 +34,9 @@ class Stem(Protocol):
     def connected(self) -> bool:
         """The upper end is there."""
 
+    def new_session(self) -> str:
+        """Names a connection of a BOT-M that does not do so itself."""
+
     def arrived(self, branch: BranchPeer, machine: MachineHello) -> None:
         """A machine is there."""
 
@@ -88,7 +91,9 @@ class BranchPeer(Peer):
             raise StreamError("syntax", "a BOT-M must name its run, and its machine if it is not a central one")
         self.machine = hello.machine
         if self.machine:
-            self._stem.arrived(self, MachineHello(**attrs.asdict(hello)))
+            # One of an older version names no session; all that comes here for it passes by here, so this one can.
+            named = attrs.evolve(hello, session=hello.session or self._stem.new_session())
+            self._stem.arrived(self, MachineHello(**attrs.asdict(named)))
         else:
             _log.info("{peer}, a central BOT-M, has connected", peer=self.describe())
 

@@ -57,7 +57,7 @@ from lcc.config import BotmConfig
 from lcc.errors import CODES, StreamError
 from lcc.interfaces import IContentFolder, IContentSync
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import Hello, session_name
 from lcc.protocols.work import (
     Capacity,
     Delete,
@@ -132,6 +132,7 @@ class BotMaster:
         self._ending: set[IDelayedCall] = set()
         self._robot_factory = self._make_robot_factory()
         self._link: UpLink | None = None
+        self._sessions = 0
         self.paused = False
         """An operator has it take no new orders."""
         self._told_capacity = Capacity(-1)
@@ -170,8 +171,9 @@ class BotMaster:
         return RobotFactory(self, self._clock, hello, settings.robots_max)
 
     def hello(self) -> Hello:
-        """What this BOT-M says of itself now."""
+        """What this BOT-M says of itself now, on a new connection."""
         settings = self._settings
+        self._sessions += 1
         epoch, change = self._content.mark
         first, upto = self.syncer.suspect
         return Hello(
@@ -184,6 +186,7 @@ class BotMaster:
             capacity=self.capacity,
             run=self._run,
             content=settings.content_url,
+            session=session_name(self._run, self._sessions),
             suspect_from=first,
             suspect_upto=upto,
         )

@@ -20,11 +20,19 @@ Back-pressure
     While the upper end does not read, nothing is read from below.  A BOT-M that does not read holds up nobody: what
     is for it is kept up to a limit, then it is dropped, alone.  So is one that says what makes no sense.
 
+Sessions
+    A machine connects again while an order for it is under way, from the queue manager or a BOT-M between.  It would
+    come by the new connection; but the queue manager hears that the machine does not have it, and gives it to another
+    one: two robots would fetch from the same provider.  So each connection of a machine has a name, which its hello
+    tells, and what is said to the machine names the connection that it is meant for; here, and in the machine's own
+    BOT-M, what is meant for another one is dropped.  What comes from a queue manager of an older version names none,
+    and is passed on.
+
 A machine that is there twice
-    The same run of a BOT-M: the connection that came later is the good one, the other one is dropped.  Another run:
-    two BOT-Ms were given one machine id (or a machine was restarted so suddenly that its old connection still seems
-    to live); the later one is turned away until the earlier one is gone, because what the one fetches the other knows
-    nothing of.
+    The same run of a BOT-M: the connection that was made later is the good one, the other one is dropped.  Another
+    run: two BOT-Ms were given one machine id (or a machine was restarted so suddenly that its old connection still
+    seems to live); the later one is turned away until the earlier one is gone, because what the one fetches the other
+    knows nothing of.
 
 Leases
     An order goes on with what is left of its lease: the time that it was on its way, and here, counts.
@@ -42,7 +50,7 @@ from twisted.logger import Logger
 from lcc.config import BotmConfig
 from lcc.errors import StreamError
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import Hello, is_earlier, session_name
 from lcc.protocols.work import Drop, Fetch, Gone, MachineHello, addressed
 from lcc.roles.botm.branches import BranchFactory, BranchPeer
 from lcc.roles.botm.trunk import TrunkFactory, TrunkLink
@@ -82,6 +90,7 @@ class Relay:
         self._routes: dict[int, Route] = {}
         self._link: TrunkLink | None = None
         self._paused = False
+        self._sessions = 0
 
     # What the service needs.
 
@@ -120,18 +129,24 @@ class Relay:
         self._paused = False
         _log.info("Connected to {peer}", peer=link.describe())
 
-    def trunk_message(self, link: TrunkLink, machine: int, message: Flat) -> None:
-        """The upper end says this to a machine."""
+    def trunk_message(self, link: TrunkLink, machine: int, session: str, message: Flat) -> None:
+        """The upper end says this to a machine, on this of its connections."""
         route = self._routes.get(machine)
         if link is not self._link or route is None:
             return  # it is gone: what it did not get it says when it connects again
+        if session and session != route.machine.session:
+            if type(message) is Fetch:
+                _log.info(
+                    "Dropping order {id} for an earlier connection of machine {number}", id=message.id, number=machine
+                )
+            return  # the same
         branch = route.branch
         if type(message) is Drop and branch.machine:
             branch.drop("the queue manager wants it")
         elif type(message) is Fetch:
-            branch.tell(addressed(self._with_time_left(link, branch, message), machine))
+            branch.tell(addressed(self._with_time_left(link, branch, message), machine, session))
         else:
-            branch.tell(addressed(message, machine))
+            branch.tell(addressed(message, machine, session))
 
     def trunk_resumed(self, link: TrunkLink) -> None:
         """The upper end reads again."""
@@ -160,6 +175,11 @@ class Relay:
 
     # The BOT-Ms.
 
+    def new_session(self) -> str:
+        """Names a connection of a BOT-M of an older version, which does not do so itself."""
+        self._sessions += 1
+        return session_name(self._hello.run, self._sessions)
+
     def arrived(self, branch: BranchPeer, machine: MachineHello) -> None:
         """A machine is there."""
         number = machine.machine
@@ -175,17 +195,25 @@ class Relay:
                 one=route.branch.describe(),
                 other=branch.describe(),
             )
-            self._turn_away(branch, number)
+            self._turn_away(branch, machine)
+            return
+        if route is not None and is_earlier(machine.session, route.machine.session):
+            _log.info(
+                "Machine {number} has connected again meanwhile: {peer} is late",
+                number=number,
+                peer=branch.describe(),
+            )
+            self._turn_away(branch, machine)
             return
         if route is None and len(self._routes) >= MACHINES_MAX:
             _log.error("More than {limit} machines: turning away {number}", limit=MACHINES_MAX, number=number)
-            self._turn_away(branch, number)
+            self._turn_away(branch, machine)
             return
         if route is not None:
             _log.info("Machine {number} has connected again", number=number)
             self._leave(number)
             if route.branch is not branch:
-                self._turn_away(route.branch, number)
+                self._turn_away(*route)
         self._routes[number] = Route(branch, machine)
         self._link.say(attrs.evolve(machine, via=f"{self._name} {machine.via}".rstrip()))
         _log.info("Machine {number} has connected: {peer}", number=number, peer=branch.describe())
@@ -222,8 +250,9 @@ class Relay:
         if self._link is not None:
             self._link.say(Gone(number))
 
-    def _turn_away(self, branch: BranchPeer, number: int) -> None:
+    def _turn_away(self, branch: BranchPeer, machine: MachineHello) -> None:
+        number = machine.machine
         if branch.machine:
             branch.drop(f"machine {number} is there twice")
         else:
-            branch.say(Drop(number))
+            branch.stream.send(addressed(Drop(number), number, machine.session))

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from lcc.errors import StreamError
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import DOWN, addressee
+from lcc.protocols.work import DOWN, addressee, session_of
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.peer import Peer
 from lcc.transport.stream import XmlStream
@@ -25,8 +25,8 @@ class Trunk(Protocol):
     def trunk_ready(self, link: TrunkLink) -> None:
         """The upper end is there."""
 
-    def trunk_message(self, link: TrunkLink, machine: int, message: Flat) -> None:
-        """It says this to a machine."""
+    def trunk_message(self, link: TrunkLink, machine: int, session: str, message: Flat) -> None:
+        """It says this to a machine, on this of its connections (empty: it does not say on which)."""
 
     def trunk_resumed(self, link: TrunkLink) -> None:
         """It reads again."""
@@ -64,7 +64,7 @@ class TrunkLink(Peer):
             machine = addressee(name, attributes)
             if not machine:
                 raise StreamError("syntax", f"<{name}> to no machine, at a BOT-M that has none of its own")
-            self._relay.trunk_message(self, machine, message)
+            self._relay.trunk_message(self, machine, session_of(attributes), message)
         return None
 
     def peer_resumed(self) -> None:

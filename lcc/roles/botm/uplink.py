@@ -8,20 +8,24 @@ from typing import Protocol
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import DOWN
+from lcc.protocols.work import DOWN, session_of
+from lcc.protocols.xmlfeed import Run, Start
 from lcc.roles.peer import Peer
 from lcc.transport.stream import XmlStream
+
+_log = Logger()
 
 
 class Worker(Protocol):
     """What the connection needs of the engine."""
 
     def hello(self) -> Hello:
-        """What this BOT-M says of itself now."""
+        """What this BOT-M says of itself now, on a new connection."""
 
     def uplink_ready(self, link: UpLink) -> None:
         """The queue manager is there."""
@@ -50,6 +54,14 @@ class UpLink(Peer):
     def peer_ready(self, hello: Hello) -> None:
         self._good_hello()
         self._worker.uplink_ready(self)
+
+    def elements_received(self, elements: list[Start]) -> Deferred[None] | None:
+        """What was meant for an earlier connection is dropped; what names none came by no other."""
+        mine = ("", self.hello.session)
+        here = [each for each in elements if isinstance(each, Run) or session_of(each.attributes) in mine]
+        if len(here) < len(elements):
+            _log.info("Dropping {count} messages for an earlier connection", count=len(elements) - len(here))
+        return super().elements_received(here) if here else None
 
     def messages_received(self, messages: list[Flat]) -> Deferred[None] | None:
         self._worker.uplink_messages(self, messages)

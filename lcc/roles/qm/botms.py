@@ -17,6 +17,7 @@ from lcc.roles.qm.recorder import Recorder
 from lcc.roles.qm.verifier import Verifier
 
 PAUSED_CHARS = 200
+REFUSED_CHARS = 500
 """What is kept of the words of a BOT-M."""
 
 
@@ -67,9 +68,10 @@ class Botm:
                 elif isinstance(message, Checked):
                     engine.verifier.checked(machine, self._line, message)
                 elif isinstance(message, Capacity):
-                    machine.capacity = max(0, message.fetches)
+                    machine.set_capacity(message.fetches)
                     machine.trouble = message.trouble
                     machine.paused = message.paused[:PAUSED_CHARS]
+                    machine.robots_refused = message.refused[:REFUSED_CHARS]
                 elif isinstance(message, Robots):
                     machine.robots, machine.robots_count = message.robots, max(0, message.count)
                 elif isinstance(message, Running):

@@ -51,7 +51,7 @@ class Behind:
 
     def say(self, message: Flat) -> None:
         """Send it this."""
-        self._visitor.stream.send(addressed(message, self.hello.machine))
+        self._visitor.stream.send(addressed(message, self.hello.machine, self.hello.session))
 
     def peer_clock_ms(self) -> int | None:
         """The clock of the central one, which knows what time passes there."""
@@ -71,7 +71,7 @@ class Behind:
     def drop(self) -> None:
         """Have the central one close its connection; nothing is heard of it any longer."""
         if self._central.forget(self):
-            self._visitor.say(Drop(self.hello.machine))
+            self.say(Drop(self.hello.machine))
 
     def lost(self) -> None:
         """It is gone."""

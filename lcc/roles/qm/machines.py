@@ -12,10 +12,16 @@ from twisted.logger import Logger
 
 from lcc.errors import StreamError
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import Hello, is_earlier
 from lcc.protocols.work import MachineHello, RecordedUpto, Robot
 
 _log = Logger()
+
+OLD_CENTRAL = (
+    "a central BOT-M on the way to it is of an older version, and could bring an order to a connection that knows "
+    "nothing of it: bring it to the version of the queue manager"
+)
+"""Why a machine gets no orders whose hello came without the name of its connection."""
 
 
 class Line(Protocol):
@@ -67,6 +73,8 @@ class Machine:
     :ivar via: the names of the central BOT-Ms on the way to it, from the top down; empty: it is connected directly.
     :ivar content: the address at which its content is read; empty: it tells none.
     :ivar run: which run of its process is, or was last, connected.
+    :ivar session: its connection, as it names it; empty: it does not.
+    :ivar refused: why it gets no orders, for people; empty: it may get some.
     :ivar line: its connection; None: it is away.
     :ivar ready: it has said on this connection what is still running.
     :ivar granted: it may get orders (:mod:`lcc.roles.qm.leases`).
@@ -74,6 +82,7 @@ class Machine:
     :ivar capacity: fetches that its robots do at once.
     :ivar trouble: why it can store nothing at present, as it says; empty: it can.
     :ivar paused: what an operator has paused there, in words; empty: nothing.
+    :ivar robots_refused: which robots there get no orders, and why, for people; empty: none.
     :ivar robots: those there, the first ones if they are many, for people; ``robots_count``: all.
     :ivar orders: those that are out there.
     :ivar given: how many orders it ever got.
@@ -98,7 +107,8 @@ class Machine:
             "orders",
             "ready",
         ),
-        *("paused", "recorded", "reported", "robots", "robots_count", "run", "settled", "suspect", "trouble", "via"),
+        *("paused", "recorded", "refused", "reported", "robots", "robots_count", "robots_refused", "run"),
+        *("session", "settled", "suspect", "trouble", "via"),
     )
 
     def __init__(self, number: int) -> None:
@@ -107,6 +117,8 @@ class Machine:
         self.via = ""
         self.content = ""
         self.run = ""
+        self.session = ""
+        self.refused = ""
         self.line: Line | None = None
         self.ready = False
         self.granted = False
@@ -114,6 +126,7 @@ class Machine:
         self.capacity = 0
         self.trouble = ""
         self.paused = ""
+        self.robots_refused = ""
         self.robots: tuple[Robot, ...] = ()
         self.robots_count = 0
         self.orders: dict[str, Order] = {}
@@ -129,7 +142,10 @@ class Machine:
 
         :raises StreamError: another run is connected.  Two BOT-Ms have this machine id (or the machine was restarted
             so suddenly that its old connection still seems to live): what the one fetches the other knows nothing of.
+            Or a later connection of this run is, or was, there.
         """
+        if is_earlier(hello.session, self.session):
+            raise StreamError("unknown-message", f"machine {self.number} has connected again since")
         if self.line is not None:
             if hello.run != self.run:
                 raise StreamError(
@@ -142,17 +158,26 @@ class Machine:
             self.last_number = 0
             self.recorded = 0
         self.name = hello.name
+        self.session = hello.session
         self.via = hello.via if isinstance(hello, MachineHello) else ""
         self.content = hello.content
         self.line = line
         self.ready = self.granted = self.settled = False
         self.suspect = (hello.suspect_from, hello.suspect_upto)
         self.mark = ("", 0)
-        self.capacity = max(0, hello.capacity)
+        self.refused = f"{OLD_CENTRAL} ({self.via})" if self.via and not hello.session else ""
+        if self.refused:
+            _log.warn("BOT-M {machine} gets no orders: {why}", machine=self.number, why=self.refused)
+        self.set_capacity(hello.capacity)
         self.trouble = ""
         self.paused = ""
+        self.robots_refused = ""
         self.robots, self.robots_count = (), 0
         self.reported.clear()
+
+    def set_capacity(self, fetches: int) -> None:
+        """Its robots do so many fetches at once."""
+        self.capacity = 0 if self.refused else max(0, fetches)
 
     def disconnected(self, line: Line) -> None:
         """This connection is gone."""

@@ -167,7 +167,9 @@ def _machine(machine: Machine) -> dict[str, Any]:
         "ready": machine.ready,
         "capacity": machine.capacity,
         "trouble": machine.trouble[:TROUBLE_CHARS],
+        "refused": machine.refused,
         "paused": machine.paused,
+        "robots_refused": machine.robots_refused,
         "orders": len(machine.orders),
         "robots_count": machine.robots_count,
     }
