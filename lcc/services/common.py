@@ -18,6 +18,7 @@ from lcc.config import Config, load_config
 from lcc.errors import ConfigError
 from lcc.interfaces import IRoleFigures
 from lcc.services import jsonlog
+from lcc.services.startfaults import tell_start_faults
 from lcc.storage.disk import Disk
 from lcc.storage.durable import make_folder_durably
 
@@ -71,6 +72,9 @@ class RoleOptions(usage.Options):
         if parent is not None and parent.get("pidfile") == "twistd.pid":
             # Two roles started in one folder would clash over the default.
             parent["pidfile"] = ""
+        if parent is not None:
+            elsewhere = parent.get("syslog") or parent.get("logfile") not in (None, "-")
+            tell_start_faults(parent.subCommand or self.role, to_terminal=bool(elsewhere))
         if parent is not None and self.config.log.format == "json" and not parent.get("logger"):
             if parent.get("syslog"):
                 raise usage.UsageError('[log] format = "json" goes to standard output or a file, not to --syslog')

@@ -7,23 +7,14 @@ cannot be used.
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from importlib import import_module
 from typing import Any
 
-from twisted.internet.error import BindError
 from twisted.python import usage
 
-from lcc.errors import Busy, ConfigError, StoreUnavailable
-
-_NEXT: dict[int | None, str] = {
-    errno.EADDRINUSE: "see who has that port (ss -ltnp): end that process, or set another port in lcc.toml",
-    errno.EADDRNOTAVAIL: "this machine has no such address: correct interface=… in lcc.toml",
-    errno.EACCES: "take a port from 1024 on, or have systemd open it (doc/metrics.md, systemd)",
-}
-"""Why a port cannot be listened at -> what to do next."""
+from lcc.services.startfaults import START_FAULTS, start_fault_lines
 
 
 def run(role: str, arguments: list[str]) -> None:
@@ -44,13 +35,9 @@ def run(role: str, arguments: list[str]) -> None:
         raise SystemExit(2) from None
     try:
         twistd.runApp(options)
-    except (Busy, ConfigError, StoreUnavailable, BindError, OSError, ValueError, OverflowError) as error:
-        # ValueError, OverflowError: an endpoint string, or its port, that does not make sense.  What happens later is
-        # logged by the reactor.  By now sys.stderr leads to the log.
-        print(f"{role}: {error}", file=sys.__stderr__)
-        reason: Any = getattr(error, "socketError", None)
-        if step := _NEXT.get(getattr(reason, "errno", None)):
-            print(f"{role}: next: {step}", file=sys.__stderr__)
+    except START_FAULTS as error:
+        for line in start_fault_lines(error):
+            print(f"{role}: {line}", file=sys.__stderr__)  # sys.stderr leads to the log by now
         raise SystemExit(1) from None
     raise SystemExit(0)
 

@@ -233,6 +233,13 @@ def _remove_stale_socket(endpoint: str) -> None:
         Path(path).unlink()
 
 
+def _holder(file: IO[str]) -> str:
+    """Who has written its process id there."""
+    file.seek(0)
+    text = file.read(20).strip()
+    return f" (process {text})" if text.isascii() and text.isdigit() else ""
+
+
 class LockService(Service):
     """Holds an exclusive lock on a file while the process runs, so that there is one of the role in this folder.
 
@@ -251,8 +258,11 @@ class LockService(Service):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            holder = _holder(file)
             file.close()
-            raise Busy(f"{self._path} is locked: another process of this role is running in this folder") from None
+            raise Busy(
+                f"{self._path} is locked: another process of this role is running in this folder{holder}"
+            ) from None
         self._file = file
         try:
             os.ftruncate(file.fileno(), 0)

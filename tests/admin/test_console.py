@@ -111,6 +111,63 @@ def test_a_second_one_in_the_same_home_is_refused(tmp_path: Path) -> None:
     assert "Traceback" not in output
 
 
+def twistd(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, BIN / "twistd", *options, "lcc-uns", "--config", "lcc.toml"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )
+
+
+@pytest.mark.parametrize("how", ["foreground", "log file", "daemon"])
+def test_twistd_says_in_a_line_why_a_role_does_not_start(tmp_path: Path, how: str) -> None:
+    """Where its log goes to a file, and it is not a daemon, on the terminal, too."""
+    options = {"foreground": "-n", "log file": "-n --logfile=log", "daemon": "--logfile=log --pidfile=pid"}[
+        how
+    ].split()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        configure(tmp_path, taken.getsockname()[1])
+        done = twistd(tmp_path, *options.split())
+    assert done.returncode == 1
+    log = done.stdout if how == "foreground" else (tmp_path / "log").read_text()
+    last = log.splitlines()[-1]
+    assert "lcc-uns cannot start: Couldn't listen on 127.0.0.1:" in last and "next: see who has that port" in last
+    assert "Traceback" not in log + done.stdout + done.stderr
+    if how == "log file":
+        what, step = done.stderr.splitlines()
+        assert what.startswith("lcc-uns: Couldn't listen") and step.startswith("lcc-uns: next: ")
+
+
+def test_twistd_says_in_a_line_that_the_home_is_locked(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with start("lcc-uns", tmp_path) as first:
+        try:
+            read_until(first, "starting on")
+            done = twistd(tmp_path, "-n")
+        finally:
+            first.kill()
+    assert done.returncode == 1
+    assert f"is running in this folder (process {first.pid})" in done.stdout.splitlines()[-1]
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_home_that_cannot_be_written_to_is_told_in_lines(tmp_path: Path) -> None:
+    configure(tmp_path)
+    (tmp_path / "new").write_text("in the way")
+    with start("lcc-uns", tmp_path) as process:
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1 and "Traceback" not in output
+    what, step = output.splitlines()[-2:]
+    assert what.startswith(f"lcc-uns: {tmp_path}/new") and step.startswith("lcc-uns: next: see that")
+    done = twistd(tmp_path, "-n")
+    assert done.returncode == 1 and "Traceback" not in done.stdout + done.stderr
+    assert f"lcc-uns cannot start: {tmp_path}/new" in done.stdout.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     "command",
     ["lcc-admin config --defaults", "lcc-admin --version", "file2url test_console.py", "lcccp --help"],

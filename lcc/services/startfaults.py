@@ -1,0 +1,58 @@
+"""A role that cannot start says why in a line, and what to do in another, however it was started.
+
+What happens later is logged by the reactor.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from types import TracebackType
+from typing import Any
+
+from twisted.internet.error import BindError
+from twisted.logger import Logger
+
+from lcc.errors import Busy, ConfigError, StoreUnavailable
+
+_log = Logger()
+
+START_FAULTS = (Busy, ConfigError, StoreUnavailable, BindError, OSError, ValueError, OverflowError)
+"""What keeps a role from starting.  ValueError, OverflowError: an endpoint string, or its port, makes no sense."""
+
+_NEXT_PORT: dict[int | None, str] = {
+    errno.EADDRINUSE: "see who has that port (ss -ltnp): end that process, or set another port in lcc.toml",
+    errno.EADDRNOTAVAIL: "this machine has no such address: correct interface=… in lcc.toml",
+    errno.EACCES: "take a port from 1024 on, or have systemd open it (doc/metrics.md, systemd)",
+}
+"""Why a port cannot be listened at -> what to do next."""
+_NEXT_FILE = "see that it is there, and that the user who runs this may write there; or set another home in lcc.toml"
+
+
+def start_fault_lines(error: BaseException) -> list[str]:
+    """What is wrong, and what to do next if that is known, for people."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return [f"{error.filename}: {error.strerror}", f"next: {_NEXT_FILE}"]
+    reason: Any = getattr(error, "socketError", None)
+    step = _NEXT_PORT.get(getattr(reason, "errno", None))
+    return [str(error).rstrip("."), *([f"next: {step}"] if step else [])]
+
+
+def tell_start_faults(role: str, to_terminal: bool) -> None:
+    """From now on an exception that ends this process because its role cannot start is told in lines, in its log,
+    instead of with a traceback.  ``twistd`` lets such an exception through, and the process ends with exit code 1.
+
+    :param to_terminal: also on standard error: the log goes elsewhere.
+    """
+
+    def hook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if not isinstance(error, START_FAULTS):
+            sys.__excepthook__(kind, error, traceback)
+            return
+        lines = start_fault_lines(error)
+        _log.critical("{role} cannot start: {lines}", role=role, lines="; ".join(lines))
+        if to_terminal and sys.__stderr__ is not None:
+            for line in lines:
+                print(f"{role}: {line}", file=sys.__stderr__)
+
+    sys.excepthook = hook
