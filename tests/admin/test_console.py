@@ -124,9 +124,7 @@ def twistd(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("how", ["foreground", "log file", "daemon"])
 def test_twistd_says_in_a_line_why_a_role_does_not_start(tmp_path: Path, how: str) -> None:
     """Where its log goes to a file, and it is not a daemon, on the terminal, too."""
-    options = {"foreground": "-n", "log file": "-n --logfile=log", "daemon": "--logfile=log --pidfile=pid"}[
-        how
-    ].split()
+    options = {"foreground": "-n", "log file": "-n --logfile=log", "daemon": "--logfile=log --pidfile=pid"}[how]
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
