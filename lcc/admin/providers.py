@@ -27,9 +27,9 @@ from lcc.admin.values import (
 )
 from lcc.commands.failing import Failed
 from lcc.commands.watching import clean
-from lcc.model import Provider
+from lcc.model import Delay, Provider, ProviderStatus
 from lcc.monitor.live import delay_text
-from lcc.storage.held import held_sweep
+from lcc.storage.held import HeldSweep, held_sweep
 from lcc.storage.inspect import delays_of
 from lcc.storage.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, TEXT_CHARS, WANT_FULL_SET, add_order
 from lcc.storage.passwords import generate_password, hash_password
@@ -44,6 +44,7 @@ from lcc.storage.providers import (
     order_removal,
     provider_status,
 )
+from lcc.storage.transactions import Txn
 
 LIMIT = "NUMBER|none"
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -159,10 +160,8 @@ def list_command(admin: Admin, as_json: bool) -> None:
 def show_command(admin: Admin, pid: int, as_json: bool) -> None:
     """Show what is registered of a provider, and how it stands."""
     with admin.database() as database:
-        row = _as_row(_existing(database.interact(get_provider, pid), pid))
-        status = database.interact(provider_status, pid, 0)
-        held = database.interact(held_sweep, pid)
-        delays = database.interact(delays_of, pid, admin.now())
+        found, status, held, delays = database.interact(_standing, pid, admin.now())
+    row = _as_row(_existing(found, pid))
     row["files_used"] = status.files_used
     row["space_used"] = status.space_used_bytes
     row["full_sets_left"] = status.full_sets_left
@@ -183,6 +182,11 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
         row["deletions_held_since"] = f"{cell(held.time, 'time')} UTC"
     for name, value in row.items():
         click.echo(clean(f"{name + ':':<21} {cell(value)}"))
+
+
+def _standing(txn: Txn, pid: int, now: int) -> tuple[Provider | None, ProviderStatus, HeldSweep | None, list[Delay]]:
+    status, held = provider_status(txn, pid, 0), held_sweep(txn, pid)
+    return get_provider(txn, pid), status, held, delays_of(txn, pid, now)
 
 
 @provider_group.command("set")

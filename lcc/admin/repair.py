@@ -14,6 +14,7 @@ from lcc.storage.inspect import Count, count_errors, count_waiting
 from lcc.storage.order_rows import REBUILD, RETRY, add_order
 from lcc.storage.providers import get_provider
 from lcc.storage.queue_state import saved_state
+from lcc.storage.transactions import Txn
 
 COUNT_MAX = 100_000
 
@@ -29,16 +30,20 @@ def retry_command(admin: Admin, pid: int | None, code: int | None) -> None:
     errors that are kept (see: lcc-admin errors) are queued again, unless something has come of them since.
     """
     with admin.database() as database:
-        if pid is not None and database.interact(get_provider, pid) is None:
+        there, found, waiting = database.interact(_count, pid or 0, code or 0)
+        if not there:
             raise Failed(f"there is no provider {pid}", SEE_PROVIDERS)
-        found: Count = database.interact(count_errors, pid or 0, code or 0, COUNT_MAX)
-        waiting: Count = database.interact(count_waiting, pid or 0, code or 0, COUNT_MAX)
         database.write(add_order, RETRY, pid or 0, code or 0)
         click.echo(
             f"ordered: {_urls(found)} that failed for good, {_urls(waiting)} that wait after an error,"
             " and sites that could not be reached are tried again"
         )
         tell_when(admin, database)
+
+
+def _count(txn: Txn, pid: int, code: int) -> tuple[bool, Count, Count]:
+    there = not pid or get_provider(txn, pid) is not None
+    return there, count_errors(txn, pid, code, COUNT_MAX), count_waiting(txn, pid, code, COUNT_MAX)
 
 
 def _urls(count: Count) -> str:

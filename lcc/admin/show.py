@@ -24,9 +24,9 @@ from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.model import CachedUrl
 from lcc.model.shellwords import shell_command
-from lcc.storage.database import BlockingDatabase
 from lcc.storage.inspect import owners
 from lcc.storage.selected import views
+from lcc.storage.transactions import Txn
 from lcc.transport.wires import certificate_files
 from lcc.users.content import ContentClient, ContentGone, ContentUnavailable
 from lcc.users.records import user_record
@@ -79,7 +79,7 @@ def _choose(admin: Admin, url: str, pid: int | None, mimetype: str | None) -> Ca
     except UrlError as error:
         raise click.BadParameter(str(error)) from None
     with admin.database() as database:
-        found = [row for row in _cached(database, name, pid) if wanted in (None, row.mimetype)]
+        found = [row for row in database.interact(_cached, name, pid) if wanted in (None, row.mimetype)]
     if not found:
         raise Failed(f"{name} is not in the cache", f"{shell_command('lcc-admin', 'why', name)} tells more")
     if len(found) > 1:
@@ -88,9 +88,9 @@ def _choose(admin: Admin, url: str, pid: int | None, mimetype: str | None) -> Ca
     return found[0]
 
 
-def _cached(database: BlockingDatabase, name: str, pid: int | None) -> list[CachedUrl]:
-    pids = [owner.pid for owner in database.interact(owners, name)] if pid is None else [pid]
-    return [row for each in pids for row in database.interact(views, url_key(each, name, "")) if row.curl == name]
+def _cached(txn: Txn, name: str, pid: int | None) -> list[CachedUrl]:
+    pids = [owner.pid for owner in owners(txn, name)] if pid is None else [pid]
+    return [row for each in pids for row in views(txn, url_key(each, name, "")) if row.curl == name]
 
 
 def _headers(text: str) -> list[list[str]]:

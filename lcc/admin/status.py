@@ -21,9 +21,10 @@ from lcc.monitor.disks import database_disk
 from lcc.monitor.live import Live, delay_text, read_live
 from lcc.storage.disk import DISK
 from lcc.storage.inspect import delays
-from lcc.storage.overview import overview
+from lcc.storage.overview import Overview, overview
 from lcc.storage.queue_state import saved_state
 from lcc.storage.spool import spool_room
+from lcc.storage.transactions import Txn
 
 TOP = 5
 ROBOTS = 8
@@ -54,9 +55,8 @@ def look(admin: Admin) -> tuple[Live, dict[str, Any]]:
     """What the queue manager says of itself, and all that ``--json`` shows."""
     now = admin.now()
     with admin.database() as database:
-        live = read_live(database.interact(saved_state), now)
-        figures = database.interact(overview, TOP, LIMIT)
-        held, reasons = database.interact(delays, now, TOP)
+        state, figures, (held, reasons) = database.interact(_read, now)
+    live = read_live(state, now)
     return live, {
         "time": now,
         "database": admin.config.database.url.partition(":")[0],
@@ -83,6 +83,10 @@ def look(admin: Admin) -> tuple[Live, dict[str, Any]]:
         "spool": spool(admin.config.under_home(admin.config.uns.spool), admin.config.uns.spool_reserve),
         "database_disk": database_disk(admin.config, DISK),
     }
+
+
+def _read(txn: Txn, now: int) -> tuple[str, Overview, tuple[list[Delay], dict[str, int]]]:
+    return saved_state(txn), overview(txn, TOP, LIMIT), delays(txn, now, TOP)
 
 
 def spool(folder: Path, reserve_bytes: int) -> dict[str, Any] | None:

@@ -27,6 +27,7 @@ from lcc.storage.durable import make_folder_durably
 from lcc.storage.figures import DatabaseCounts
 from lcc.storage.migrations import MAIN, migrate
 from lcc.storage.retry import ConnectionHolder, RetryPolicy, run_retrying
+from lcc.storage.transactions import Access
 
 T = TypeVar("T")
 
@@ -123,24 +124,29 @@ class Database:
         return DeferredList(list(self._running)).addCallback(close)
 
     def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        """Run ``function(txn, *args)`` in a reading thread, as one transaction.
-
-        On SQLite it sees one state; on MySQL each of its statements sees what is committed by then.
+        """Run ``function(txn, *args)`` in a reading thread, as one transaction: all that it asks sees one state.
 
         :raises StoreUnavailable: (as the Deferred's failure) the database cannot be reached, or the answer takes too
             long.
         """
-        return self._run(self._readers, False, function, args)
+        return self._run(self._readers, Access.SNAPSHOT, function, args)
+
+    def select(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        """As :meth:`interact`, for a function that runs one SELECT: on MySQL that is a round trip less.
+
+        :raises RuntimeError: (as the Deferred's failure) it runs several.
+        """
+        return self._run(self._readers, Access.SELECT, function, args)
 
     def write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
         """Run ``function(txn, *args)`` in the writing thread; durable when the Deferred fires.
 
         :raises StoreUnavailable: (as the Deferred's failure) it was given up, and may have been done or not.
         """
-        return self._run(self._writer, True, function, args)
+        return self._run(self._writer, Access.WRITE, function, args)
 
     def _run(
-        self, pool: adbapi.ConnectionPool | None, write: bool, function: Callable[..., T], args: tuple[Any, ...]
+        self, pool: adbapi.ConnectionPool | None, access: Access, function: Callable[..., T], args: tuple[Any, ...]
     ) -> Deferred[T]:
         if pool is None:
             return fail(StoreUnavailable(f"{self.dialect!r} is closed"))
@@ -151,7 +157,7 @@ class Database:
             pool,
             self.dialect,
             self._policy,
-            write,
+            access,
             self._schema.prepare,
             function,
             *args,
@@ -161,7 +167,7 @@ class Database:
         begun = self._reactor.seconds()
 
         def ended(outcome: Any) -> Any:
-            self.counts.ended(write, self._reactor.seconds() - begun)
+            self.counts.ended(access is Access.WRITE, self._reactor.seconds() - begun)
             self._running.discard(done)
             done.callback(None)
             return outcome
@@ -219,21 +225,28 @@ class BlockingDatabase:
         return False
 
     def interact(self, function: Callable[..., T], *args: Any) -> T:
-        """Run ``function(txn, *args)`` for reading.
+        """Run ``function(txn, *args)`` for reading: all that it asks sees one state.
 
         :raises StoreUnavailable: the database cannot be reached.
         """
-        return self._run(False, function, args)
+        return self._run(Access.SNAPSHOT, function, args)
+
+    def select(self, function: Callable[..., T], *args: Any) -> T:
+        """As :meth:`interact`, for a function that runs one SELECT.
+
+        :raises RuntimeError: it runs several.
+        """
+        return self._run(Access.SELECT, function, args)
 
     def write(self, function: Callable[..., T], *args: Any) -> T:
         """Run ``function(txn, *args)``; durable on return.
 
         :raises StoreUnavailable: it was tried often enough, and may have been done or not.
         """
-        return self._run(True, function, args)
+        return self._run(Access.WRITE, function, args)
 
-    def _run(self, write: bool, function: Callable[..., T], args: tuple[Any, ...]) -> T:
-        return run_retrying(self._holder, self.dialect, self._policy, write, self._schema.prepare, function, *args)
+    def _run(self, access: Access, function: Callable[..., T], args: tuple[Any, ...]) -> T:
+        return run_retrying(self._holder, self.dialect, self._policy, access, self._schema.prepare, function, *args)
 
     def close(self) -> None:
         """Close the connection."""

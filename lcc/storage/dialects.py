@@ -88,6 +88,13 @@ class Dialect(ABC):
     def begin(self, connection: Any, write: bool) -> None:
         """Begin a transaction."""
 
+    @abstractmethod
+    def begin_snapshot(self, cursor: Any) -> None:
+        """In a transaction for reading: all that is asked from now on sees one state.
+
+        :param cursor: that nothing has been asked of.
+        """
+
     def cursor(self, connection: Any, whole: bool) -> Any:
         """For the statements of a transaction.
 
@@ -189,6 +196,9 @@ class SqliteDialect(Dialect):
             until = time.monotonic() + self.read_seconds
             connection.set_progress_handler(lambda: time.monotonic() > until, self._STEPS)
         connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    def begin_snapshot(self, cursor: Any) -> None:
+        """With the first SELECT of a transaction it has one in any case."""
 
     def commit(self, connection: Any) -> None:
         connection.execute("COMMIT")
@@ -352,8 +362,8 @@ class MysqlDialect(Dialect):
 
     @property
     def reader_arguments(self) -> dict[str, Any]:
-        # Each statement sees what is committed by then anyway: so there is no transaction to end, a round trip less.
-        return {**self.connect_arguments, "autocommit": True}
+        # A single SELECT is consistent by itself: there is no transaction to end, a round trip less.
+        return {**self.writer_arguments, "autocommit": True}
 
     def cursor(self, connection: Any, whole: bool) -> Any:
         return JoiningCursor(connection, whole)
@@ -363,12 +373,14 @@ class MysqlDialect(Dialect):
         cursor.close()
 
     def begin(self, connection: Any, write: bool) -> None:
-        """The first statement begins it, but where each is a transaction of its own; who may not write says so."""
+        """The first statement begins it, but where each is a transaction of its own."""
         if write and connection.get_autocommit():
             connection.begin()
-        elif self.read_seconds and not write:
-            with connection.cursor() as cursor:
-                cursor.execute("START TRANSACTION READ ONLY")
+
+    def begin_snapshot(self, cursor: Any) -> None:
+        # They travel with the first question.
+        cursor.write("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        cursor.write(f"START TRANSACTION WITH CONSISTENT SNAPSHOT{', READ ONLY' if self.read_seconds else ''}")
 
     def commit(self, connection: Any) -> None:
         connection.commit()

@@ -61,10 +61,10 @@ class ProviderReader:
         self._database = database
 
     def provider(self, pid: int) -> Deferred[Provider | None]:
-        return self._database.interact(registered_provider, pid)
+        return self._database.select(registered_provider, pid)
 
     def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
-        return self._database.interact(provider_status, pid, errors_max)
+        return self._database.select(provider_status, pid, errors_max)
 
 
 def registered_provider(txn: Txn, pid: int) -> Provider | None:
@@ -151,25 +151,34 @@ def order_removal(txn: Txn, pid: int) -> None:
     _order(txn, REMOVED, pid)
 
 
+_STATUS = (
+    "p.fullsetsallowed, s.files_used, s.space_used, s.nurlproc, s.errseq, s.errcleared, s.fullsets_used,"
+    " s.wantfullset, s.wantid, h.deletions, h.cached"
+)
+_STATUS_COLUMNS = _STATUS.count(",") + 1
+_ERROR = ", e.number, e.code, e.message, e.url, e.sent, e.time"
+_JOIN_ERRORS = " LEFT JOIN urlerrs e ON e.pid = p.pid AND e.number > s.errcleared"
+
+
 def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
-    """What ``<init_accepted>`` says; zeros for a provider of which nothing is known yet."""
-    row = txn.one(
-        "SELECT p.fullsetsallowed, s.files_used, s.space_used, s.nurlproc, s.errseq, s.errcleared, s.fullsets_used,"
-        " s.wantfullset, s.wantid, h.deletions, h.cached FROM pidb p LEFT JOIN pstats s ON s.pid = p.pid"
-        " LEFT JOIN heldsweeps h ON h.pid = p.pid WHERE p.pid = ?",
-        [pid],
+    """What ``<init_accepted>`` says; zeros for a provider of which nothing is known yet.
+
+    It is one SELECT, so that what is counted is what is listed, at the price of a round trip (each login pays it).
+
+    :param errors_max: the latest errors, at most so many.
+    """
+    shown = bool(errors_max)
+    rows = txn.query(
+        f"SELECT {_STATUS}{_ERROR if shown else ''} FROM pidb p LEFT JOIN pstats s ON s.pid = p.pid"
+        " LEFT JOIN heldsweeps h ON h.pid = p.pid"
+        f"{_JOIN_ERRORS if shown else ''} WHERE p.pid = ?{' ORDER BY e.number DESC LIMIT ?' if shown else ''}",
+        [pid, errors_max] if shown else [pid],
     )
-    allowed, *stats, held, held_of = row or (None, None, None, None)
+    allowed, *stats, held, held_of = rows[0][:_STATUS_COLUMNS] if rows else (None, None, None, None)
     files, space, processing, errseq, cleared, full_used, wanted, wantid = (
         (0, 0, 0, 0, 0, 0, "", 0) if stats[0] is None else stats
     )
-    errors = []
-    if errseq > cleared and errors_max:
-        errors = txn.query(
-            "SELECT number, code, message, url, sent, time FROM urlerrs WHERE pid = ? AND number > ?"
-            " ORDER BY number DESC LIMIT ?",
-            [pid, cleared, errors_max],
-        )
+    errors = [row[_STATUS_COLUMNS:] for row in rows if shown and row[_STATUS_COLUMNS] is not None]
     return ProviderStatus(
         files_used=files,
         space_used_bytes=space,

@@ -126,7 +126,7 @@ class QueueStore(RepairStore):
         return self._database.interact(read_ahead, self._rules, list(cursors), list(unknown))
 
     def provider(self, pid: int) -> Deferred[Provider | None]:
-        return self._database.interact(get_provider, pid)
+        return self._database.select(get_provider, pid)
 
     def record(
         self,

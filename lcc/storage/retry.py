@@ -21,7 +21,7 @@ from twisted.logger import Logger
 
 from lcc.errors import StoreFull, StoreUnavailable
 from lcc.storage.dialects import Dialect, Trouble
-from lcc.storage.transactions import Txn
+from lcc.storage.transactions import Access, Txn
 
 _log = Logger()
 T = TypeVar("T")
@@ -139,7 +139,7 @@ def run_retrying(
     holder: ConnectionHolder,
     dialect: Dialect,
     policy: RetryPolicy,
-    write: bool,
+    access: Access,
     prepare: Callable[[Any], None],
     function: Callable[..., T],
     *args: Any,
@@ -156,8 +156,8 @@ def run_retrying(
         try:
             connection = holder.connect()
             prepare(connection)
-            result = run_once(connection, dialect, write, function, *args)
-            outages.reached(write)
+            result = run_once(connection, dialect, access, function, *args)
+            outages.reached(access is Access.WRITE)
             return result
         except BaseException as error:
             trouble = dialect.trouble(error)
@@ -185,10 +185,10 @@ def run_retrying(
                 raise StoreUnavailable(f"{dialect!r}: {reason}") from None
 
 
-def run_once(connection: Any, dialect: Dialect, write: bool, function: Callable[..., T], *args: Any) -> T:
+def run_once(connection: Any, dialect: Dialect, access: Access, function: Callable[..., T], *args: Any) -> T:
     """Run ``function(txn, *args)`` and commit.  At an exception the caller has to roll back."""
-    dialect.begin(connection, write)
-    txn = Txn(dialect, connection, whole=True)
+    dialect.begin(connection, access is Access.WRITE)
+    txn = Txn(dialect, connection, access)
     result = function(txn, *args)
     txn.finish()
     return result

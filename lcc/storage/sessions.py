@@ -53,7 +53,7 @@ class SessionStore:
     def open_session(self, pid: int, ip: str, now: int) -> Deferred[Session]:
         if self.main is self.database:
             return self.database.write(count_session, pid, ip, now, None)
-        newest = self.main.interact(newest_absorbed, pid)
+        newest = self.main.select(newest_absorbed, pid)
         return newest.addCallback(lambda least: self.database.write(count_session, pid, ip, now, least))
 
 

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 from lcc.storage.dialects import Dialect
+
+
+class Access(Enum):
+    """What a transaction that is run as a whole is for."""
+
+    WRITE = "write"
+    """It reads what is committed by then, and writes."""
+    SNAPSHOT = "snapshot"
+    """It only reads; all its SELECTs see one state."""
+    SELECT = "select"
+    """It runs one SELECT, and needs nothing around it."""
 
 
 class Question(NamedTuple):
@@ -26,13 +38,32 @@ class Txn:
     Interactions may be run again from their start, also after a commit whose result got lost: they are idempotent.
     """
 
-    def __init__(self, dialect: Dialect, connection: Any, whole: bool = False) -> None:
+    _left: int | None = None
+    """Statements that may still be run; None: any number."""
+
+    def __init__(self, dialect: Dialect, connection: Any, access: Access | None = None) -> None:
         """
-        :param whole: it is ended by :meth:`finish`; so the database may learn of what is written as late as then.
+        :param access: what it is for, where it is ended by :meth:`finish`; so the database may learn of what is
+            written as late as then.  None: it is ended in another way.
         """
         self.dialect = dialect
         self._connection = connection
-        self._cursor = dialect.cursor(connection, whole)
+        self._cursor = dialect.cursor(connection, access is not None)
+        if access is Access.SELECT:
+            self._left = 1
+        # Who may not write says so where a transaction begins.
+        if access is Access.SNAPSHOT or (access is Access.SELECT and dialect.read_seconds):
+            dialect.begin_snapshot(self._cursor)
+
+    def _count(self, statements: int = 1) -> None:
+        """There are so many more.
+
+        :raises RuntimeError: it was to be one SELECT, and these would not see the same as that.
+        """
+        if self._left is not None:
+            self._left -= statements
+            if self._left < 0:
+                raise RuntimeError("several statements in what was to be one SELECT: use interact()")
 
     @property
     def for_update(self) -> str:
@@ -49,15 +80,18 @@ class Txn:
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """Run a statement that gives no rows."""
+        self._count()
         self.dialect.execute(self._cursor, sql, parameters)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a SELECT."""
+        self._count()
         self.dialect.query(self._cursor, sql, parameters)
         return list(self._cursor.fetchall())
 
     def one(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         """The first row of a SELECT; None: it has none."""
+        self._count()
         self.dialect.query(self._cursor, sql, parameters)
         rows = self._cursor.fetchall()
         return rows[0] if rows else None
@@ -70,6 +104,7 @@ class Txn:
     def query_each(self, sql: str, each: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         """The rows of a SELECT for each of many lists of parameters, all together, in any order; in as few statements
         as may be.  The SELECT may have an ORDER BY with a LIMIT."""
+        self._count(len(each))
         return self.dialect.query_each(self._cursor, sql, each) if each else []
 
     def query_several(self, questions: Sequence[Question]) -> list[list[tuple[Any, ...]]]:
@@ -84,6 +119,7 @@ class Txn:
             chunks = [(sql.replace("{in}", marks), [*before, *chunk]) for chunk, marks in self._chunks(values)]
             parts += chunks
             counts.append(len(chunks))
+        self._count(len(parts))
         found = iter(self.dialect.query_several(self._cursor, parts))
         return [[row for _ in range(count) for row in next(found)] for count in counts]
 

@@ -49,6 +49,10 @@ class InlineDatabase:
         """As :meth:`lcc.storage.database.Database.interact`."""
         return self._ask(self._database.interact, False, function, args)
 
+    def select(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        """As :meth:`lcc.storage.database.Database.select`."""
+        return self._ask(self._database.select, False, function, args)
+
     def write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
         """As :meth:`lcc.storage.database.Database.write`."""
         return self._ask(self._database.write, True, function, args)

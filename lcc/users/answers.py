@@ -25,7 +25,10 @@ class Reads(Protocol):
     """The database, as far as it is needed here (:class:`lcc.storage.database.Database`)."""
 
     def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        """Run ``function(txn, *args)`` in a reading thread."""
+        """Run ``function(txn, *args)`` in a reading thread; all that it asks sees one state."""
+
+    def select(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        """The same, for a function that runs one SELECT."""
 
 
 @attrs.frozen

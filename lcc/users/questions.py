@@ -40,6 +40,13 @@ class Questions:
 
         :raises StoreUnavailable: (as the Deferred's failure) the database cannot be reached, or too many ask.
         """
+        return self._run(self._database.interact, function, args)
+
+    def select(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        """The same, for a function that runs one SELECT."""
+        return self._run(self._database.select, function, args)
+
+    def _run(self, run: Callable[..., Deferred[T]], function: Callable[..., T], args: tuple[Any, ...]) -> Deferred[T]:
         if self.waiting >= self._waiting_max:
             return fail(StoreUnavailable("too many questions wait for the database"))
         self.waiting += 1
@@ -55,5 +62,5 @@ class Questions:
             if not result.called:
                 result.callback(outcome)  # a failure calls its errbacks
 
-        self._database.interact(ask).addBoth(answered)
+        run(ask).addBoth(answered)
         return result

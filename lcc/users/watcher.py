@@ -63,7 +63,7 @@ class ChangeWatcher:
     def _ask(self) -> None:
         self._next = None
         self._asking = True
-        self._database.interact(current_change).addCallbacks(self._heard, self._not_heard).addBoth(self._asked)
+        self._database.select(current_change).addCallbacks(self._heard, self._not_heard).addBoth(self._asked)
 
     def _heard(self, change: int) -> None:
         for result, (after, _) in list(self._waiting.items()):

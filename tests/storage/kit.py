@@ -63,6 +63,9 @@ class DirectDatabase:
     def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
         return self._do(self.blocking.interact, function, args)
 
+    def select(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        return self._do(self.blocking.select, function, args)
+
     def write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
         if self.lose > 0:
             self.lose -= 1

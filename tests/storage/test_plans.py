@@ -13,6 +13,7 @@ import pytest
 from lcc.model import Cursor
 from lcc.storage import checks, chores, queue_read, queue_record, queue_retry, queue_slots, queue_waits
 from lcc.storage.books import Books
+from lcc.storage.providers import provider_status
 from lcc.storage.queue_batch import Owed
 from lcc.storage.transactions import Txn
 
@@ -231,3 +232,8 @@ def test_what_is_tried_again(big: Queue) -> None:
             ),
             small=("pidb",),
         )
+
+
+def test_a_greeting_looks_at_the_provider_only(big: Queue) -> None:
+    check(big, lambda txn: provider_status(txn, big.pid, 50))
+    check(big, lambda txn: provider_status(txn, big.pid + 1, 50))

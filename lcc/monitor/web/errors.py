@@ -35,17 +35,13 @@ class ErrorsPage(MonitorPage):
         query = read_query(request)
         code, pid = number(query.get("code", "0")), number(query.get("pid", "0"))
         order = number(query.get("order", "0"))
-        waits = bool(order) and await self.monitor.database.interact(is_open, order)
+        owner, _, last = query.get("after", "0-0").partition("-")
+        waits, rows = await self.monitor.database.interact(_read, order, pid, code, (number(owner), number(last)))
         if not code and not pid:
             self.front.page(
                 request, "errors", "Errors", summary=self.monitor.summary, ordered=order, order_open=waits
             )
             return
-        owner, _, last = query.get("after", "0-0").partition("-")
-        after = (number(owner), number(last))
-        rows: list[tuple[int, StoredError]] = await self.monitor.database.interact(
-            kept_errors, pid, code, after, PAGE_ERRORS
-        )
         of_provider = f" of provider {pid}" if pid else ""
         self.front.page(
             request,
@@ -58,6 +54,14 @@ class ErrorsPage(MonitorPage):
             ordered=order,
             order_open=waits,
         )
+
+
+def _read(
+    txn: Txn, order: int, pid: int, code: int, after: tuple[int, int]
+) -> tuple[bool, list[tuple[int, StoredError]]]:
+    """Whether an order is open; and the next errors, where those of a provider or code are asked for."""
+    waits = bool(order) and is_open(txn, order)
+    return waits, kept_errors(txn, pid, code, after, PAGE_ERRORS) if code or pid else []
 
 
 class RetryPage(MonitorPage):

@@ -26,7 +26,7 @@ from lcc.storage.dialects import SqliteDialect
 from lcc.storage.figures import DatabaseCounts
 from lcc.storage.migrations import MAIN, migrate
 from lcc.storage.retry import RetryPolicy, run_once
-from lcc.storage.transactions import Txn
+from lcc.storage.transactions import Access, Txn
 from lcc.testing.simulated.network import Network
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
@@ -81,7 +81,7 @@ class DatabaseServer:
 
     def now(self, function: Callable[..., Any], *args: Any, series: str = MAIN) -> Any:
         """Run an interaction for the test itself, whatever is the matter."""
-        return run_once(self.connection(series), self.dialect, True, function, *args)
+        return run_once(self.connection(series), self.dialect, Access.WRITE, function, *args)
 
     def backup(self) -> None:
         """Keep what is in the tables of the queue now."""
@@ -113,11 +113,15 @@ class DatabaseServer:
 
 @attrs.define(eq=False)
 class _Job:
-    write: bool
+    access: Access
     function: Callable[..., Any]
     args: tuple[Any, ...]
     result: Deferred[Any]
     failures: int = 0
+
+    @property
+    def is_write(self) -> bool:
+        return self.access is Access.WRITE
 
 
 class SimulatedDatabase:
@@ -156,18 +160,22 @@ class SimulatedDatabase:
 
     def interact(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
         """As of the real one."""
-        return self._take(False, function, args)
+        return self._take(Access.SNAPSHOT, function, args)
+
+    def select(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        """As of the real one."""
+        return self._take(Access.SELECT, function, args)
 
     def write(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
         """As of the real one."""
-        return self._take(True, function, args)
+        return self._take(Access.WRITE, function, args)
 
-    def _take(self, write: bool, function: Callable[..., Any], args: tuple[Any, ...]) -> Deferred[Any]:
+    def _take(self, access: Access, function: Callable[..., Any], args: tuple[Any, ...]) -> Deferred[Any]:
         if not self._open:
             return fail(StoreUnavailable("the database is closed"))
-        job = _Job(write, function, args, Deferred())
+        job = _Job(access, function, args, Deferred())
         self._running[job] = Deferred()
-        if write:
+        if access is Access.WRITE:
             self._writes.append(job)
             if len(self._writes) > 1:
                 return job.result
@@ -185,7 +193,7 @@ class SimulatedDatabase:
         if timeline.now < server.away_until or not passes:
             self._passing(job, "the database is away")
             return
-        if job.write and timeline.now < server.full_until:
+        if job.is_write and timeline.now < server.full_until:
             # Nothing is tried again then: the store says so at once (lcc.storage.retry).
             self._answer(job, Failure(StoreUnavailable("simulated: the database's disk is full")))
             return
@@ -206,7 +214,7 @@ class SimulatedDatabase:
         except Exception:
             self._answer(job, Failure())
             return
-        if job.write and luck < faults.answer_lost:
+        if job.is_write and luck < faults.answer_lost:
             self._passing(job, "the connection was lost after the commit")
         else:
             self._answer(job, value)
@@ -220,12 +228,12 @@ class SimulatedDatabase:
                 connection.execute("ROLLBACK")
             return None
         try:
-            value = run_once(connection, self.dialect, job.write, job.function, *job.args)
+            value = run_once(connection, self.dialect, job.access, job.function, *job.args)
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        if job.write and self._server.committed is not None:
+        if job.is_write and self._server.committed is not None:
             self._server.committed(self._series)
         return value
 
@@ -241,7 +249,7 @@ class SimulatedDatabase:
         self._process.timeline.call_later(seconds, self._process, self._answered, job, value)
 
     def _answered(self, job: _Job, value: Any) -> None:
-        if job.write:
+        if job.is_write:
             self._writes.popleft()
             if self._writes:
                 self._plan(self._writes[0], 0.0)

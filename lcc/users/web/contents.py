@@ -71,7 +71,7 @@ class Contents(Asked):
                 return await self._send(request, row)
             except ContentGone:
                 # Replaced or deleted since the row was read.
-                row = await self.database.interact(url, row.key)
+                row = await self.database.select(url, row.key)
             except ContentUnavailable as error:
                 # Users elsewhere need not know addresses of the LCC's own network; lcc-admin show tells them.
                 if request.channel is not None:  # else it is the user who has gone
@@ -84,7 +84,7 @@ class Contents(Asked):
             (key, *rest) = request.postpath
             if rest or not _KEY(key):
                 raise HttpError(404, "a key is 40 hexadecimal digits, as in the rows")
-            return await self.database.interact(url, bytes.fromhex(key.decode()))
+            return await self.database.select(url, bytes.fromhex(key.decode()))
         pairs, named = asked_pairs(request, "curl")
         asked = parse_query(pairs).selection
         if "curl" not in named or asked.providers is None or len(asked.providers) != 1:
@@ -100,7 +100,7 @@ class Contents(Asked):
         key = url_key(pid, curl, "")
         found = [
             row
-            for row in await self.database.interact(views, key)
+            for row in await self.database.select(views, key)
             if row.curl == curl and (not mimetypes or row.mimetype in mimetypes)
         ]
         if len(found) > 1:

@@ -92,7 +92,7 @@ class Packages(Asked):
             outlet.write(made.data)
             if made.ended:
                 return
-            row = None if made.again is None else await self.database.interact(url, made.again)
+            row = None if made.again is None else await self.database.select(url, made.again)
 
 
 def _asked(request: Request) -> tuple[Query, str, Kind]:

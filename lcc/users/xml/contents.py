@@ -77,7 +77,7 @@ class ContentWriter:
 
     async def _now(self, row: CachedUrl) -> CachedUrl | None:
         """The row as it is now; None: it no longer belongs to the answer."""
-        now = await self._database.interact(url, row.key)
+        now = await self._database.select(url, row.key)
         held = now is not None and self._query.selection.holds(now)
         if self._query.since is None:
             return now if held and now is not None and now.state == CACHED else None
