@@ -1,14 +1,16 @@
-"""Points in time as text: ISO 8601, or seconds since 1970."""
+"""Points in time as text: ISO 8601, or seconds since 1970; dates of HTTP."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 from lcc.model.numbers import parse_number
 
 _SECONDS = re.compile(r"(-?[0-9]{1,12})(?:\.[0-9]+)?").fullmatch
 _SECONDS_MAX = 10**12
+_DATE_CHARS_MAX = 100
 
 
 def parse_time(text: str) -> int:
@@ -28,3 +30,12 @@ def parse_time(text: str) -> int:
         return int(moment.timestamp() // 1)
     except (ValueError, OverflowError):
         raise ValueError(f"{text[:80]!r} is neither ISO 8601 nor seconds since 1970") from None
+
+
+def http_date(text: str) -> int | None:
+    """Seconds since 1970 of a date as HTTP writes it, in whichever of its forms; None: it is none."""
+    try:
+        moment = parsedate_to_datetime(text[:_DATE_CHARS_MAX])
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError, IndexError, TypeError):
+        return None

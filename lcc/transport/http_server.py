@@ -7,18 +7,21 @@ twisted.web's channel trusts its peer in some ways that cost memory or a connect
 - While a client does not read, nothing more is read from it.
 - A client has some time for the head and body of a request, from its first byte on, however steadily it sends.
 - A connection that is to be closed and whose peer does not take the rest is closed without it.
-- A body's length must be a sane number.
-- A body is kept only where one is expected (:class:`BodyRequest`); one that is longer than it may be closes the
-  connection.
+- A body is kept only where one is expected (:class:`BodyRequest`).
+- What cannot be served is answered by a status and a line that says why: 400 (it is no request, the length of its
+  body is no number, or it is HTTP/1.1 and names no host, or several), 413 (its body is too long), 431 (its head is).
+  The connection is closed in order then: what the peer still sends is read and thrown away for a while, because a
+  connection that is closed with unread input is reset, and the answer would be lost.
 - What still arrives after the connection was closed (over TLS it does) is not looked at.
 """
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from io import BytesIO
 from typing import Any
 
-from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.interfaces import IDelayedCall, INegotiated
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel, datetimeToString
@@ -28,14 +31,26 @@ REQUEST_SECONDS = 60.0
 """How long a request may take to arrive."""
 BODY_BYTES_MAX = 1024
 """Nobody has to send a body."""
+HEAD_BYTES_MAX = 16_384
+"""Request line and header fields."""
 LENGTH_DIGITS_MAX = 18
 """Of a body's length.  Python refuses to read a number of thousands of them, and twisted.web does not expect that."""
+LINGER_SECONDS = 10.0
+"""Who was refused may send on for so long."""
+LINGER_BYTES_MAX = 8 << 20
+"""And so much."""
 
 
 def text_header(request: Request, name: str) -> str | None:
     """The value of a header field, whatever bytes it is made of; None: there is none."""
     value = request.getHeader(name.encode("ascii"))
     return None if value is None else value.decode("latin-1")
+
+
+def list_header(request: Request, name: str) -> str | None:
+    """The same of a field whose value is a list, which may come in several lines."""
+    values = request.requestHeaders.getRawHeaders(name.encode("ascii"))
+    return None if values is None else b", ".join(values).decode("latin-1")
 
 
 class GuardedRequest(Request):
@@ -50,14 +65,19 @@ class GuardedRequest(Request):
         self.setHeader("server", "LCC")  # instead of twisted.web's version
         super().render(resrc)
 
+    def setResponseCode(self, code: int, message: bytes | None = None) -> None:
+        # twisted.web's table ends before 429.
+        super().setResponseCode(code, reason_of(code) if message is None else message)
+
     def gotLength(self, length: int | None) -> None:
         # None: chunked; twisted.web would make a file for it.
         self.content = BytesIO()
 
     def handleContentChunk(self, data: bytes) -> None:
         self._body_bytes += len(data)
-        if self._body_bytes > self.body_bytes_max and self.channel is not None:
-            self.channel.forceAbortClient()
+        channel: Any = self.channel
+        if self._body_bytes > self.body_bytes_max and channel is not None:
+            channel.refuse(413, f"the body is longer than {self.body_bytes_max} bytes")
 
 
 class BodyRequest(GuardedRequest):
@@ -93,7 +113,13 @@ class GuardedChannel(HTTPChannel):
     _leaving = False
     """The connection was closed here."""
 
+    _lingering: IDelayedCall | None = None
+    """Ends a connection whose peer was refused and sends on."""
+    _lingering_bytes = 0
+
     _idle_seconds: float | None = None
+    totalHeadersSize = HEAD_BYTES_MAX
+    requests: list[Any]
 
     def connectionMade(self) -> None:
         self._idle_seconds = self.timeOut  # while a request is answered, that is None
@@ -101,6 +127,9 @@ class GuardedChannel(HTTPChannel):
 
     def dataReceived(self, data: bytes) -> None:
         if self._leaving:
+            self._lingering_bytes += len(data)
+            if self._lingering is not None and self._lingering_bytes > LINGER_BYTES_MAX:
+                self._peer().abortConnection()
             return
         if self._arriving is None and not self._answering:
             self._arriving = self.callLater(REQUEST_SECONDS, self._too_late)
@@ -108,13 +137,81 @@ class GuardedChannel(HTTPChannel):
         if self._full and self._answering:
             self._peer().pauseProducing()  # resumed when the answer has left
 
+    def lineReceived(self, line: bytes) -> None:
+        if self._leaving:
+            return
+        if self._receivedHeaderSize + len(line) > self.totalHeadersSize:
+            self._refuse_head()
+            return
+        super().lineReceived(line)
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        self._refuse_head()
+
     def headerReceived(self, line: bytes) -> bool:
+        if self._leaving:
+            return False
         name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-length" and len(value.strip()) > LENGTH_DIGITS_MAX:
-            self._respondToBadRequestAndDisconnect()
+        if name.lower() == b"content-length" and len(value.strip()) > LENGTH_DIGITS_MAX and value.strip().isdigit():
+            self.refuse(413, "the body is longer than any may be")
+            return False
+        if self._receivedHeaderCount >= self.maxHeaders:
+            self.refuse(431, f"there are more than {self.maxHeaders} header fields")
             return False
         received: bool = super().headerReceived(line)
         return received
+
+    def allHeadersReceived(self) -> None:
+        if self._leaving:
+            return
+        request = self.requests[-1]
+        hosts = len(request.requestHeaders.getRawHeaders(b"host", ()))
+        if hosts > 1 or (not hosts and self._version == b"HTTP/1.1"):
+            self.refuse(400, "a request names its host once" if hosts else "a request of HTTP/1.1 names its host")
+        elif self.length is not None and self.length > request.body_bytes_max:
+            # Before a "100 Continue": whoever waits for that need not send it at all.
+            self.refuse(413, f"the body is longer than {request.body_bytes_max} bytes")
+        else:
+            super().allHeadersReceived()
+
+    def rawDataReceived(self, data: bytes) -> None:
+        if not self._leaving:
+            super().rawDataReceived(data)
+
+    def refuse(self, status: int, why: str) -> None:
+        """Answer what cannot be served, and close.
+
+        :param why: a line of ASCII.
+        """
+        if self._leaving:
+            return
+        self._arrived()
+        body = f"{why}\n".encode("ascii")
+        head = (
+            f"HTTP/1.1 {status} {reason_of(status).decode()}\r\nServer: LCC\r\nContent-Type: text/plain\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        peer = self._peer()
+        peer.write(head.encode("ascii") + body)
+        site: Any = getattr(self, "site", None)
+        if site is not None:
+            site.counts.ended(status, len(body))
+        self._leaving = True
+        self._lingering = self.callLater(LINGER_SECONDS, self._too_late)
+        # TLS says goodbye and reads on by itself.  What it seems to have for a half-close is that of the TCP below.
+        if INegotiated.providedBy(peer) or not hasattr(peer, "loseWriteConnection"):
+            self.loseConnection()
+        else:
+            self.setTimeout(None)
+            network: Any = self._networkProducer
+            network.unregisterProducer()
+            peer.loseWriteConnection()
+
+    def _respondToBadRequestAndDisconnect(self) -> None:
+        self.refuse(400, "this is no request of HTTP")
+
+    def _refuse_head(self) -> None:
+        self.refuse(431, f"the head of the request is longer than {self.totalHeadersSize} bytes")
 
     def forceAbortClient(self) -> None:
         self._leaving = True
@@ -155,6 +252,9 @@ class GuardedChannel(HTTPChannel):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._arrived()
+        if self._lingering is not None and self._lingering.active():
+            self._lingering.cancel()
+        self._lingering = None
         if self._ended is not None:
             self.requests.remove(self._ended)
             self._ended = None
@@ -171,6 +271,14 @@ class GuardedChannel(HTTPChannel):
 
     def _peer(self) -> Any:
         return self.transport
+
+
+def reason_of(status: int) -> bytes:
+    """The reason phrase of a status."""
+    try:
+        return HTTPStatus(status).phrase.encode("ascii")
+    except ValueError:
+        return b"Unknown Status"
 
 
 class HttpCounts:

@@ -21,7 +21,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 
 from lcc.transport import http_server
-from lcc.transport.http_server import GuardedSite
+from lcc.transport.http_server import GuardedRequest, GuardedSite
 from lcc.transport.limited import LimitedFactory
 
 BIG = 1_000_000
@@ -191,7 +191,9 @@ def test_who_sends_and_does_not_read(server: Server, sock: socket.socket) -> Non
     assert sent < 20 * BIG
 
 
-@pytest.mark.parametrize("text", [b"G", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\n"])
+@pytest.mark.parametrize(
+    "text", [b"G", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"]
+)
 @pytest_twisted.ensureDeferred
 async def test_a_request_that_never_ends(server: Server, text: bytes) -> None:
     """It may come slowly, but not for ever."""
@@ -234,6 +236,83 @@ async def test_a_body_that_is_too_long(server: Server, head: bytes) -> None:
     assert server.numbers.answered == 0
 
 
+POST = b"POST / HTTP/1.1\r\nHost: a\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+REFUSED = {
+    "long head": (b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: %s\r\n" % (b"y" * 1000) * 40 + b"\r\n", 431),
+    "long line": (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 60_000 + b"\r\n\r\n", 431),
+    "long address": (b"GET /" + b"y" * 60_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 431),
+    "many fields": (b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 600 + b"\r\n", 431),
+    "long body": (POST + b"Content-Length: 4000000\r\n\r\n" + b"x" * 4_000_000, 413),
+    "long body, announced": (POST + b"Expect: 100-continue\r\nContent-Length: 4000000\r\n\r\n", 413),
+    "long body in chunks": (CHUNKED + b"186a0\r\n%s\r\n" % (b"x" * 100_000) * 40, 413),
+    "a length of many digits": (POST + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n" + b"x" * 4_000_000, 413),
+    "a length that is none": (POST + b"Content-Length: 1_0\r\n\r\n" + b"x" * 100_000, 400),
+    "no host": (b"GET / HTTP/1.1\r\n\r\n", 400),
+    "two hosts": (b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400),
+    "two hosts, HTTP/1.0": (b"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+    "no HTTP": (b"\x16\x03\x01" + b"z" * 5000 + b"\r\n" + b"x" * 100_000, 400),
+}
+
+
+@pytest.mark.parametrize(("sent", "status"), REFUSED.values(), ids=REFUSED)
+@pytest_twisted.ensureDeferred
+async def test_what_is_refused_is_told_why(server: Server, sent: bytes, status: int) -> None:
+    """Also to a client that has it all written before it reads: a reset would take the answer away."""
+
+    def play() -> None:
+        for _ in range(3):
+            with closing(server.connect()) as sock:
+                sock.sendall(sent)
+                sock.sendall(b"more")
+                with sock.makefile("rb") as stream:
+                    head, _, body = stream.read().partition(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 %d " % status) and b"Unknown Status" not in head
+                assert b"Connection: close" in head and body.endswith(b"\n") and body.count(b"\n") == 1
+
+    await deferToThread(play)
+    assert server.numbers.answered == 0
+
+
+@peer
+def test_http_1_0_names_no_host(server: Server, sock: socket.socket) -> None:
+    sock.sendall(b"GET /7 HTTP/1.0\r\n\r\n")
+    assert read_answers(sock, 1) == [b"/7"]
+
+
+@pytest_twisted.ensureDeferred
+async def test_who_is_refused_may_not_send_on_for_ever(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "LINGER_SECONDS", 0.5)
+
+    def trickle() -> None:
+        with closing(server.connect()) as sock:
+            sock.sendall(b"nonsense\r\n")
+            with pytest.raises(ConnectionError):
+                for _ in range(100):
+                    sock.sendall(b"x")
+                    time.sleep(0.1)
+
+    def flood() -> None:
+        with closing(server.connect()) as sock, pytest.raises(ConnectionError):
+            for _ in range(1000):
+                sock.sendall(b"nonsense\r\n" + b"x" * 100_000)
+
+    await deferToThread(trickle)
+    monkeypatch.setattr(http_server, "LINGER_SECONDS", 30.0)
+    await deferToThread(flood)
+
+
+@pytest.mark.parametrize("status", [421, 425, 429, 431, 451, 511])
+def test_each_status_has_its_reason(status: int) -> None:
+    site = GuardedSite(Numbers(), reactor=Clock())
+    channel = site.buildProtocol(None)
+    channel.makeConnection(StringTransport())
+    request: Any = GuardedRequest(channel, False)
+    request.setResponseCode(status)
+    assert request.code_message not in (b"", b"Unknown Status")
+    channel.connectionLost(Failure(ConnectionDone()))
+
+
 @peer
 def test_who_says_nothing(server: Server, sock: socket.socket) -> None:
     """A connection on which nothing is asked is closed."""
@@ -243,15 +322,17 @@ def test_who_says_nothing(server: Server, sock: socket.socket) -> None:
 def test_what_comes_after_the_end_is_not_looked_at() -> None:
     """Over TLS bytes still arrive after the connection was closed here."""
     site = GuardedSite(Numbers(), reactor=Clock())
-    for begin in (b"nonsense\r\n", b"GET /1 HTTP/1.1\r\nContent-Length: " + b"7" * 5000 + b"\r\nX: y\r\n"):
+    huge = b"GET /1 HTTP/1.1\r\nContent-Length: " + b"7" * 5000 + b"\r\nX: y\r\n"
+    for begin, status in ((b"nonsense\r\n", b"400 Bad Request"), (huge, b"413 Request Entity Too Large")):
         channel = site.buildProtocol(None)
         transport = StringTransport()
         channel.makeConnection(transport)
         channel.dataReceived(begin)
-        assert transport.value() == b"HTTP/1.1 400 Bad Request\r\n\r\n" and transport.disconnecting
+        said = transport.value()
+        assert said.startswith(b"HTTP/1.1 %s\r\n" % status) and transport.disconnecting
         channel.dataReceived(b"Host: a\r\n\r\n")
         channel.connectionLost(Failure(ConnectionDone()))
-        assert transport.value() == b"HTTP/1.1 400 Bad Request\r\n\r\n"
+        assert transport.value() == said and said.count(b"HTTP/1.1") == 1
 
 
 def test_of_an_aborted_connection_no_more_requests_are_read() -> None:

@@ -70,6 +70,15 @@ async def test_what_is_known_is_not_sent_again(api: Api, cache: Cache, host: Con
     reply = await api.get(path, If_None_Match=f'"{1:032x}"')
     assert (reply.status, reply.body) == (304, b"")
     assert (await api.get(path, If_None_Match='"other"')).status == 200
+    for tags in (f'"other", W/"{1:032x}"', f'"other","{1:032x}"', "*"):
+        reply = await api.get(path, If_None_Match=tags)
+        assert (reply.status, reply.headers["etag"]) == (304, f'"{1:032x}"')
+    # The entity tag alone counts, where there is one.
+    reply = await api.get(path, If_None_Match='"other"', If_Modified_Since="Tue, 14 Nov 2023 22:13:20 GMT")
+    assert (reply.status, reply.body) == (200, TEXT)
+    assert (await api.get(path, If_Modified_Since=";")).status == 200
+    for wanted, status in ((f'"{1:032x}"', 200), ("*", 200), ('"other"', 412), (f'W/"{1:032x}"', 412)):
+        assert (await api.get(path, If_Match=wanted)).status == status
     assert (await api.get(path, If_Modified_Since="Tue, 14 Nov 2023 22:13:20 GMT")).status == 304
     # Fetched again with the same content: another file, the same entity tag.
     cache.put(1, A, len=len(TEXT), md5=f"{1:032x}", fetched_fileid=host.add(TEXT))

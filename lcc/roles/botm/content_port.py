@@ -22,16 +22,16 @@ from typing import Any, Protocol
 from twisted.internet.interfaces import IConsumer, IPushProducer, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.http import CACHED
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 from zope.interface import implementer
 
+from lcc.domain.preconditions import PRECONDITION_FAILED, precondition
 from lcc.domain.ranges import requested_range
 from lcc.interfaces import IContentFolder, IContentReader
 from lcc.model.numbers import parse_number
 from lcc.transport.http_client import UNIX, Answer, HttpClient, HttpFailed, Watch
-from lcc.transport.http_server import GuardedSite, text_header
+from lcc.transport.http_server import GuardedSite, list_header, text_header
 from lcc.transport.limited import LimitedFactory
 
 _log = Logger()
@@ -39,7 +39,7 @@ _log = Logger()
 PIECE_BYTES = 1 << 16
 _PATH = re.compile(rb"/([0-9]{1,10})/([0-9]{1,19})", re.ASCII)
 _NUMBER_MAX = 10**19
-_PASSED_DOWN = ("Range", "If-Range", "If-None-Match")
+_PASSED_DOWN = ("Range", "If-Range", "If-Match", "If-None-Match")
 _PASSED_UP = ("Content-Length", "Content-Range", "Content-Type", "ETag", "Accept-Ranges", "Retry-After")
 RETRY_AFTER_SECONDS = 5
 
@@ -132,8 +132,20 @@ class ContentPort(Resource):
             _log.error("Content file {file} cannot be read: {error}", file=file_id, error=str(error))
             return _say(request, 500, "it cannot be read")
         etag = f'"{local.machine}-{file_id}"'
-        if request.setETag(etag.encode()) is CACHED:
+        request.setHeader("ETag", etag)
+        ended = precondition(
+            etag,
+            None,
+            if_match=list_header(request, "If-Match"),
+            if_none_match=list_header(request, "If-None-Match"),
+            if_modified_since=None,
+            if_unmodified_since=None,
+        )
+        if ended:
             reader.close()
+            if ended == PRECONDITION_FAILED:
+                return _say(request, ended, "it is another file")
+            request.setResponseCode(ended)
             return b""
         condition = text_header(request, "If-Range")
         wanted = text_header(request, "Range") if condition in (None, etag) else None
@@ -159,7 +171,7 @@ class ContentPort(Resource):
         return NOT_DONE_YET
 
     def _through(self, request: Request, address: str, path: str) -> int:
-        headers = {name: value for name in _PASSED_DOWN if (value := text_header(request, name)) is not None}
+        headers = {name: value for name in _PASSED_DOWN if (value := list_header(request, name)) is not None}
         asked = self._http.get(address, path, {"Via": "1.1 lcc", **headers})
         state: list[Answer | None] = [None]
 

@@ -10,11 +10,12 @@ import re
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
-from twisted.web.http import CACHED as NOT_MODIFIED
+from twisted.web.http import datetimeToString
 from twisted.web.server import Request
 
 from lcc.domain.keys import url_key
 from lcc.domain.mimetypes import normalise_mimetype
+from lcc.domain.preconditions import PRECONDITION_FAILED, precondition
 from lcc.domain.ranges import requested_range
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
@@ -22,7 +23,7 @@ from lcc.model import CachedUrl
 from lcc.storage.cache import url
 from lcc.storage.selected import views
 from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import text_header
+from lcc.transport.http_server import list_header, text_header
 from lcc.users.access import Access
 from lcc.users.answers import Reads
 from lcc.users.content import Content, ContentClient, ContentGone, ContentUnavailable
@@ -109,13 +110,26 @@ class Contents(Asked):
 
     async def _send(self, request: Request, row: CachedUrl) -> None:
         size = row.length or 0
+        etag = f'"{row.md5}"'
+        request.setHeader("etag", etag)
         if row.mtime is not None:
-            request.setLastModified(row.mtime)
-        if request.setETag(f'"{row.md5}"'.encode("ascii")) is NOT_MODIFIED:
+            request.setHeader("last-modified", datetimeToString(row.mtime))
+        ended = precondition(
+            etag,
+            row.mtime,
+            if_match=list_header(request, "if-match"),
+            if_none_match=list_header(request, "if-none-match"),
+            if_modified_since=text_header(request, "if-modified-since"),
+            if_unmodified_since=text_header(request, "if-unmodified-since"),
+        )
+        if ended == PRECONDITION_FAILED:
+            raise HttpError(412, "the content is another one now")
+        if ended:
+            request.setResponseCode(ended)
             request.finish()
             return
         condition = text_header(request, "if-range")
-        wanted = text_header(request, "range") if condition in (None, f'"{row.md5}"') else None
+        wanted = text_header(request, "range") if condition in (None, etag) else None
         part = requested_range(wanted, size)
         request.setHeader("accept-ranges", "bytes")
         if part is None:

@@ -49,6 +49,7 @@ _ERRORS = {
     "405": "only GET and HEAD",
     "410": "the changes since this token are no longer known: start again with since=0 and an empty copy; or the "
     "content is in the cache no longer",
+    "412": "the content is another one now",
     "416": "the content is shorter",
     "429": "too many wrong tokens came from this address: try again after Retry-After seconds",
     "501": "what this kind of package needs is not installed there",
@@ -115,7 +116,9 @@ def _content(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
         *parameters,
         *(
             {"name": name, "in": "header", "schema": {"type": "string"}}
-            for name in ("Range", "If-Range", "If-None-Match", "If-Modified-Since")
+            for name in (
+                *("Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"),
+            )
         ),
     ]
     body: dict[str, Any] = {"*/*": {}}
@@ -124,7 +127,7 @@ def _content(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
         "206": {"description": "a part of it", "content": body},
         "304": {"description": "what the client has is what there is"},
     }
-    return _operation(summary, parameters, good, "400", "401", "403", "404", "405", "410", "416", "429", "503")
+    return _operation(summary, parameters, good, "400", "401", "403", "404", "405", "410", "412", "416", "429", "503")
 
 
 def _package() -> dict[str, Any]:
