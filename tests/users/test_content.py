@@ -227,9 +227,7 @@ def test_what_is_not_there(host: Host) -> Any:
         assert b"<" not in body
     answer, _ = yield ask(config, "/3/7", "POST", b"x" * 1000)
     assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
-    answer, body = yield ask(
-        config, "/3/7", "POST", b"x" * 3_000_000
-    )  # all of it is written before the answer is read
+    answer, body = yield ask(config, "/3/7", "POST", b"x" * 3_000_000)  # all of it, before it reads
     assert (answer.status, body) == (413, b"the body is longer than 1024 bytes\n")
     answer, _ = yield ask(config, "/3/50")
     assert answer.status == 410
