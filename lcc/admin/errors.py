@@ -40,7 +40,11 @@ code_option = click.option(
 @json_option
 @pass_admin
 def errors_command(admin: Admin, pid: int | None, code: int | None, limit: int | None, as_json: bool) -> None:
-    """List the errors of fetches that are kept for the providers, each provider's in their order."""
+    """List the errors of fetches that are kept for the providers, each provider's in their order.
+
+    What has been fetched since (because of lcc-admin retry, or told again), or deleted, is not listed. Its provider
+    is told of it all the same.
+    """
     listing = Listing(_COLUMNS, as_json)
     with admin.database() as database:
         for row in counting("listing", islice(_errors(database, pid or 0, code or 0), limit)):

@@ -10,6 +10,16 @@ from lcc.model import FETCH_NOW, retry_time
 from lcc.storage.rows import CACHED
 from lcc.storage.transactions import Txn
 
+WITH_CONTENT = "LEFT JOIN lccurl c ON c.urlkey = kept.urlkey"
+"""Put it behind rows of ``urlerrs``, named ``kept``, for :data:`STANDS`."""
+STANDS = (
+    f"(c.urlkey IS NULL OR (c.state = {CACHED} AND c.generation <= kept.generation)"
+    f" OR (c.state <> {CACHED} AND COALESCE(c.confirmed_time, 0) <= kept.time))"
+)
+"""Nothing has come of the URL of an error since: neither was it fetched later (because it was tried again, or told
+again), nor deleted.  An error is kept until its provider was told, whatever comes of it; an operator has nothing
+more to do with one that does not stand (as for "try again": :mod:`lcc.storage.queue_retry`)."""
+
 
 @attrs.frozen
 class FailureGroup:
@@ -72,18 +82,14 @@ def failures(txn: Txn, now: float, limit: int, pid: int = 0) -> Failures:
 
 
 def _kept(txn: Txn, limit: int, pid: int) -> tuple[list[tuple[Any, ...]], bool]:
-    # An error is kept until its provider was told, also when the URL was tried again and is well.  As for "try again"
-    # (lcc.storage.queue_retry): what was fetched later, or deleted later, has nothing more to do with it.
     where, values = (" WHERE pid = ?", [pid]) if pid else ("", [])
     rows = txn.query(
         "SELECT code, COUNT(DISTINCT named) + COUNT(unnamed), MIN(time), MAX(time) FROM (SELECT kept.code AS code,"
         " kept.time AS time, CASE WHEN kept.urlkey <> ? THEN kept.urlkey END AS named,"
         " CASE WHEN kept.urlkey = ? THEN 1 END AS unnamed"
         f" FROM (SELECT code, time, urlkey, generation FROM urlerrs{where} LIMIT ?) AS kept"
-        " LEFT JOIN lccurl c ON c.urlkey = kept.urlkey WHERE c.urlkey IS NULL"
-        " OR (c.state = ? AND c.generation <= kept.generation)"
-        " OR (c.state <> ? AND COALESCE(c.confirmed_time, 0) <= kept.time)) AS standing GROUP BY code",
-        [b"", b"", *values, limit, CACHED, CACHED],
+        f" {WITH_CONTENT} WHERE {STANDS}) AS standing GROUP BY code",
+        [b"", b"", *values, limit],
     )
     seen = txn.value(f"SELECT COUNT(*) FROM (SELECT 1 FROM urlerrs{where} LIMIT ?) AS some", [*values, limit], 0)
     return rows, int(seen) >= limit

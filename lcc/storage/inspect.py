@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from lcc.model import FETCH_NOW, CachedUrl, Delay, QueueRow, StoredError
 from lcc.storage.cache import QueueSet
+from lcc.storage.failures import STANDS, WITH_CONTENT
 from lcc.storage.keyranges import provider_range, views_range
 from lcc.storage.queue_slots import DELAY_COLUMNS
 from lcc.storage.rows import SELECT_QUEUE, SELECT_USER, cached_url, queue_row
@@ -189,21 +190,22 @@ def errors_of(txn: Txn, key: bytes, urls: Sequence[str], limit: int) -> list[Sto
 
 
 def kept_errors(txn: Txn, pid: int, code: int, after: tuple[int, int], limit: int) -> list[tuple[int, StoredError]]:
-    """A page of the errors that are kept for providers, ``(pid, error)`` in their order.
+    """A page of the errors that are kept for providers and stand, ``(pid, error)`` in their order.
 
     :param pid: only this provider's; 0: all.
     :param code: only those of this code; 0: all.
     :param after: ``(pid, number)`` of the last one known.
     """
-    select = "SELECT pid, number, code, message, url, sent, time FROM urlerrs WHERE"
-    only, codes = (" AND code = ?", [code]) if code else ("", [])
+    columns = "kept.pid, kept.number, kept.code, kept.message, kept.url, kept.sent, kept.time"
+    select = f"SELECT {columns} FROM urlerrs kept {WITH_CONTENT} WHERE"
+    only, codes = (f" AND kept.code = ? AND {STANDS}", [code]) if code else (f" AND {STANDS}", [])
     # Two statements, each a walk along the key; one with OR would not be.
-    where = "pid = ? AND number > ?"
+    where = "kept.pid = ? AND kept.number > ?"
     parameters = [pid or after[0], after[1], *codes, limit]
-    rows = txn.query(f"{select} {where}{only} ORDER BY number LIMIT ?", parameters)
+    rows = txn.query(f"{select} {where}{only} ORDER BY kept.number LIMIT ?", parameters)
     if not pid and len(rows) < limit:
         parameters = [after[0], *codes, limit - len(rows)]
-        rows += txn.query(f"{select} pid > ?{only} ORDER BY pid, number LIMIT ?", parameters)
+        rows += txn.query(f"{select} kept.pid > ?{only} ORDER BY kept.pid, kept.number LIMIT ?", parameters)
     return [(row[0], StoredError(*row[1:])) for row in rows]
 
 
@@ -235,12 +237,12 @@ def delays(txn: Txn, now: float, limit: int) -> tuple[list[Delay], dict[str, int
 
 
 def count_errors(txn: Txn, pid: int, code: int, limit: int) -> Count:
-    """How many errors are kept (parameters as of :func:`kept_errors`)."""
-    where, parameters = "pid = ?" if pid else "pid > ?", [pid]
+    """How many errors are kept and stand (parameters as of :func:`kept_errors`)."""
+    where, parameters = "kept.pid = ?" if pid else "kept.pid > ?", [pid]
     if code:
-        where += " AND code = ?"
+        where += " AND kept.code = ?"
         parameters.append(code)
-    return count_rows(txn, f"FROM urlerrs WHERE {where}", parameters, limit)
+    return count_rows(txn, f"FROM urlerrs kept {WITH_CONTENT} WHERE {where} AND {STANDS}", parameters, limit)
 
 
 def count_waiting(txn: Txn, pid: int, code: int, limit: int) -> Count:

@@ -11,6 +11,7 @@ import attrs
 
 from lcc.model import FETCH_NOW
 from lcc.storage.cache import current_change, database_epoch
+from lcc.storage.failures import STANDS, WITH_CONTENT
 from lcc.storage.inspect import Count, count_rows
 from lcc.storage.queue_waits import next_retry
 from lcc.storage.transactions import Txn
@@ -52,7 +53,7 @@ class Overview:
     :ivar next_retry: when the first URL that waits to be tried again after an error is due; None: none waits.
     :ivar wanted: reason -> providers that are asked for a full set.
     :ivar held: ``(providers, pages)`` of which full sets would delete so much that somebody has to say so.
-    :ivar codes: error code -> how many errors with it are kept.
+    :ivar codes: error code -> how many errors with it are kept and stand.
     :ivar codes_more: there are more errors than were looked at.
     :ivar orders: kind -> orders of lcc-admin that are not carried out yet.
     :ivar deletes: machine -> files to be removed there.
@@ -98,10 +99,13 @@ def overview(txn: Txn, top: int, limit: int) -> Overview:
     busiest = txn.query(
         "SELECT pid, nurlproc FROM pstats WHERE nurlproc > 0 ORDER BY nurlproc DESC, pid LIMIT ?", [top]
     )
+    # What has been fetched since, because it was tried again, stands no longer.
     codes = txn.query(
-        "SELECT code, COUNT(*) FROM (SELECT code FROM urlerrs LIMIT ?) AS kept GROUP BY code ORDER BY 2 DESC, code",
+        "SELECT kept.code, COUNT(*) FROM (SELECT code, time, urlkey, generation FROM urlerrs LIMIT ?) AS kept"
+        f" {WITH_CONTENT} WHERE {STANDS} GROUP BY kept.code ORDER BY 2 DESC, kept.code",
         [limit],
     )
+    looked_at = count_rows(txn, "FROM urlerrs", [], limit)
     return Overview(
         epoch=database_epoch(txn),
         run=int(txn.value("SELECT value FROM counters WHERE name = 'qm_run'", (), 0)),
@@ -123,7 +127,7 @@ def overview(txn: Txn, top: int, limit: int) -> Overview:
         ),
         held=(int(held), int(held_pages)),
         codes=dict(codes),
-        codes_more=sum(count for _, count in codes) >= limit,
+        codes_more=looked_at.more,
         orders=dict(txn.query("SELECT kind, COUNT(*) FROM orders GROUP BY kind ORDER BY kind")),
         deletes=_deletes(txn, limit),
     )

@@ -11,7 +11,10 @@ from lcc.config import QmConfig
 from lcc.model import UrlNotice
 from lcc.storage import queue as store_module
 from lcc.storage import queue_orders, queue_retry
+from lcc.storage.failures import failures
+from lcc.storage.inspect import count_errors, kept_errors
 from lcc.storage.order_rows import RETRY, WANT_FULL_SET, add_order
+from lcc.storage.overview import overview
 from lcc.storage.providers import change_provider, get_provider, order_removal, provider_status
 
 from .kit import Queue, notice, result_of
@@ -52,6 +55,37 @@ def test_what_failed_is_queued_as_it_was_told(queue: Queue) -> None:
     assert retry(queue) == {}
     # The provider is told all the same that it had failed.
     assert queue.database.now(provider_status, queue.pid, 10).error_count == 1
+
+
+def operators_errors(queue: Queue) -> list[str]:
+    """Of which URLs an operator still sees errors: the same, however they are asked for."""
+    database = queue.database
+    page = database.now(kept_errors, queue.pid, 0, (0, 0), 100)
+    assert database.now(kept_errors, 0, 0, (0, 0), 100) == page
+    for pid in (0, queue.pid):
+        assert database.now(count_errors, pid, 0, 100).number == len(page)
+    groups = database.now(failures, 60, 100).groups
+    assert sum(group.kept for group in groups) == len(page)
+    assert sum(database.now(overview, 10, 100).codes.values()) == len(page)
+    return [error.url[12:] for _pid, error in page]
+
+
+def test_what_was_fetched_at_last_is_no_error_for_an_operator(queue: Queue) -> None:
+    fail(queue, 403, *"abc")
+    fail(queue, 404, "d")
+    assert operators_errors(queue) == ["a", "b", "c", "d"]
+    retry(queue)
+    a, b, c, d = queue.rows()
+    queue.record(queue.fetched(a), queue.failed(c, 503), queue.fetched(d), now=60)
+    assert operators_errors(queue) == ["b", "c"]
+    assert queue.database.now(kept_errors, queue.pid, 404, (0, 0), 100) == []
+    queue.record(queue.failed(b, 404), now=61)
+    assert operators_errors(queue) == ["b", "c", "b"]
+    queue.send(2, notice("b", delete=True), now=70)
+    assert operators_errors(queue) == ["c"]
+    # Its provider is told of all that has failed, and of no other number.
+    status = queue.database.now(provider_status, queue.pid, 10)
+    assert status.error_count == len(status.errors) == 5
 
 
 def test_only_of_a_provider_or_of_a_code(queue: Queue) -> None:

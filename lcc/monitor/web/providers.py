@@ -14,7 +14,7 @@ from lcc.model.numbers import INT64_MAX, parse_number
 from lcc.monitor.drawing import Mask, mask
 from lcc.monitor.live import Live, read_live
 from lcc.monitor.web.front import Front, MonitorPage
-from lcc.storage.failures import Failures, failures
+from lcc.storage.failures import STANDS, WITH_CONTENT, Failures, failures
 from lcc.storage.inspect import delays_of, owners
 from lcc.storage.order_rows import is_open
 from lcc.storage.provider_pages import (
@@ -205,7 +205,8 @@ def _look_at(txn: Txn, pid: int, now: int, order: int, rows_max: int) -> _Looked
         [pid, FETCH_NOW, NEXT_ROWS],
     )
     errors = txn.query(
-        "SELECT number, code, message, url, sent, time FROM urlerrs WHERE pid = ? ORDER BY number DESC LIMIT ?",
+        "SELECT kept.number, kept.code, kept.message, kept.url, kept.sent, kept.time"
+        f" FROM urlerrs kept {WITH_CONTENT} WHERE kept.pid = ? AND {STANDS} ORDER BY kept.number DESC LIMIT ?",
         [pid, NEWEST_ERRORS],
     )
     return _Looked(
