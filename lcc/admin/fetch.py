@@ -8,11 +8,11 @@ from typing import Any, BinaryIO
 import attrs
 import click
 from twisted.internet.defer import CancelledError
-from twisted.internet.task import react
 
 from lcc.admin.context import SEE_CHECK, SEE_PROVIDERS, Admin, pass_admin
 from lcc.admin.output import json_option
 from lcc.admin.values import PID
+from lcc.commands.boottime import react
 from lcc.commands.failing import Failed
 from lcc.config import BotConfig
 from lcc.domain.urls import Roots, normalise, scheme_of, site_of

@@ -13,12 +13,12 @@ from typing import Any
 import attrs
 import click
 import pymysql
-from twisted.internet.task import react
 from twisted.internet.threads import deferToThreadPool
 
 from lcc.admin.context import RETRIES, SEE_DATABASE, Admin, DatabaseFailed, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import NUMBER, PID
+from lcc.commands.boottime import react
 from lcc.commands.failing import Failed
 from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.fetchers.registry import build_fetchers

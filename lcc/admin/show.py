@@ -10,11 +10,11 @@ from typing import Any, BinaryIO
 
 import click
 from twisted.internet.interfaces import IConsumer
-from twisted.internet.task import react
 from zope.interface import implementer
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.values import PID
+from lcc.commands.boottime import react
 from lcc.commands.failing import Failed
 from lcc.commands.watching import clean
 from lcc.config import Config

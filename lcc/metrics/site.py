@@ -103,7 +103,12 @@ def _is_near(host: str) -> bool:
         return False
 
 
-def build_site(process: Process, settings: MetricsConfig, near: bool, reactor: Any) -> LimitedFactory:
-    """The factory for the port."""
-    site = GuardedSite(MetricsPort(process, near), timeout=settings.idle_timeout, reactor=reactor)
+def build_site(
+    process: Process, settings: MetricsConfig, near: bool, reactor: Any, now: Callable[[], float] | None = None
+) -> LimitedFactory:
+    """The factory for the port.
+
+    :param now: seconds since 1970, for the dates of answers; None: as the machine has them.
+    """
+    site = GuardedSite(MetricsPort(process, near), timeout=settings.idle_timeout, reactor=reactor, now=now)
     return LimitedFactory(site, settings.connections_max, "connections to the metrics port")

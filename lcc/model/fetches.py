@@ -108,7 +108,8 @@ class MachineState(NamedTuple):
     """A row of ``machines``.
 
     :ivar last_seen: seconds since 1970.
-    :ivar lease_until: its orders may be running up to this time (seconds since 1970); 0: it has none.
+    :ivar lease_until: its orders may be running up to this time (seconds since 1970; for people, as the wall
+        clock may be set); 0: it has none.
     :ivar names_upto: file ids below this one were given out there.
     """
 

@@ -215,10 +215,13 @@ class Claim:
 
     :ivar run: the fencing epoch; each write checks that it is still the newest.
     :ivar database_epoch: names this database; a new one after a restore.
+    :ivar saved_time: when the queue manager before this one said last how it is, on its wall clock (seconds since
+        1970); 0: none ever did.
     """
 
     run: int
     database_epoch: str
+    saved_time: int = 0
 
 
 class QueuedState(NamedTuple):

@@ -48,7 +48,7 @@ from lcc.protocols.xmlfeed import Event
 from lcc.transport.certificates import CertificateFiles, Credentials
 from lcc.transport.stream import StreamLimits, XmlStream
 from lcc.transport.tls import ClientTls
-from lcc.transport.tls_endpoints import TlsClientEndpoint, reactor_clock
+from lcc.transport.tls_endpoints import TlsClientEndpoint
 
 DEFAULT_PORT = 9000
 _BATCH = 500
@@ -132,7 +132,7 @@ def uns_endpoint(reactor: Any, text: str, tls: bool = False, ca_file: Path | Non
     endpoint = _address_endpoint(reactor, host, port) or HostnameEndpoint(reactor, host, port)
     if not tls and over_tls is None:
         return endpoint
-    trusted = Credentials(CertificateFiles(ca_file), reactor_clock(reactor))
+    trusted = Credentials(CertificateFiles(ca_file))
     secured = TlsClientEndpoint(reactor, endpoint, ClientTls(trusted, None).towards(host))
     secured.load()
     return secured

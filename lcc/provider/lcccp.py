@@ -146,7 +146,7 @@ def _claim(stack: ExitStack, state: StateFile, token: str) -> None:
 
 def _run(submitter: Submitter) -> None:
     # Only now: this brings in much of Twisted, and a usage error should be quick.
-    from twisted.internet.task import react
+    from lcc.commands.boottime import react
 
     async def submit(reactor: Any) -> None:
         raise SystemExit(await submitter.start(reactor))

@@ -114,6 +114,7 @@ def build(config: Config, outside: Outside) -> RoleService:
         settings.content_connections_max,
         stall_seconds,
         settings.content_connections_per_address,
+        outside.now,
     )
     limited = LimitedFactory(port, settings.robots_max, settings.serves, settings.robots_per_address)
     services = RoleService("botm", desk, figures)

@@ -92,9 +92,8 @@ def build(config: Config, outside: Outside) -> RoleService:
     ):
         service.setServiceParent(services)
     if settings.listen:
-        site = build_site(
-            questions, watcher, content, workshop, settings, _without_token(config, settings.listen), reactor
-        )
+        without = _without_token(config, settings.listen)
+        site = build_site(questions, watcher, content, workshop, settings, without, reactor, outside.now)
         PortService(reactor, endpoint(config, "cu.listen"), site, "cu.listen").setServiceParent(services)
     if settings.listen_xml:
         users = XmlUsers(questions, watcher, content, settings, _without_token(config, settings.listen_xml), reactor)

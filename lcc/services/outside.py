@@ -19,6 +19,7 @@ from twisted.application.service import IService
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 
+from lcc.commands.boottime import use_boot_time
 from lcc.config import BotConfig
 from lcc.fetchers.registry import build_fetchers
 from lcc.interfaces import IFetcher
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 class Outside:
     """The world around one process.
 
-    :ivar reactor: connects, listens, calls later, has threads.
-    :ivar now: the wall clock: seconds since 1970.
+    :ivar reactor: connects, listens, calls later, has threads.  Its ``seconds()`` are no time of day: they count from
+        some moment on, and are never set.  All timers, leases, and lengths of time are measured on it.
+    :ivar now: the wall clock: seconds since 1970.  It may be set at any moment, and is only for what is told or
+        stored (hours, the times of sets, dates in answers).
     :ivar chance: jitter, and other things that nobody needs to guess.
     :ivar token: gives 16 hexadecimal digits that nobody can guess, never the same twice.
     :ivar disk: where files are kept.
@@ -78,6 +81,7 @@ def real_outside(reactor: Any = None) -> Outside:
     if reactor is None:
         from twisted.internet import reactor
 
+        use_boot_time(reactor)
         # Whatever this process makes is for its user alone.  twistd's --umask, which comes later, wins.
         os.umask(0o077)
     return Outside(

@@ -47,7 +47,7 @@ def watched(
             from lcc.metrics.site import build_site
 
             near = is_local_endpoint(text) and not unix_socket_path(text)
-            site = build_site(process, config.metrics, near, outside.reactor)
+            site = build_site(process, config.metrics, near, outside.reactor, outside.now)
             PortService(outside.reactor, endpoint(config, setting), site, setting).setServiceParent(watching)
     return services
 

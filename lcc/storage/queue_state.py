@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from lcc.storage.books import Books
 from lcc.storage.transactions import Txn
 
@@ -15,3 +17,11 @@ def save_state(txn: Txn, run: int, text: str) -> None:
 def saved_state(txn: Txn) -> str:
     """What was saved last; empty: nothing yet."""
     return str(txn.value("SELECT state FROM qmstate WHERE id = 1", (), ""))
+
+
+def saved_time(txn: Txn) -> int:
+    """When that was, on the wall clock of who saved it (seconds since 1970); 0: that is not known."""
+    try:
+        return int(json.loads(saved_state(txn) or "{}")["time"])
+    except (ValueError, TypeError, KeyError):
+        return 0

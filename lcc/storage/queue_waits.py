@@ -48,7 +48,7 @@ def open_retries(txn: Txn, run: int, now: int, limit: int, latest: float, opened
     txn.execute_in(f"UPDATE qdb SET slot = {FETCH_NOW} WHERE urlkey IN ({{in}})", keys)
     _move_sets(txn, whole)
     _know_priorities(txn, opened)
-    return RetryPage(list(opened.earliest.values()), next_retry(txn))
+    return RetryPage(list(opened.earliest.values()), _next_page(txn, now, latest))
 
 
 def _due_sets(txn: Txn, now: int, latest: float) -> list[tuple[Any, ...]]:
@@ -57,6 +57,12 @@ def _due_sets(txn: Txn, now: int, latest: float) -> list[tuple[Any, ...]]:
     order = "ORDER BY slot DESC, psetid DESC LIMIT ?"
     due = txn.query(f"{select} slot >= ? AND slot < ? {order}", [begun, FETCH_NOW, SETS_AT_ONCE])
     return due or txn.query(f"{select} slot < ? {order}", [retry_slot(latest), SETS_AT_ONCE])
+
+
+def _next_page(txn: Txn, now: int, latest: float) -> int | None:
+    """When there is more to be opened: now, if a row waits for longer than any may."""
+    sql = f"SELECT 1 FROM qpsdb {txn.by_index('qpsdb_slot')} WHERE slot < ? LIMIT 1"
+    return now if txn.one(sql, [retry_slot(latest)]) else next_retry(txn)
 
 
 def next_retry(txn: Txn) -> int | None:

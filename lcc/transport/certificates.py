@@ -10,6 +10,7 @@ restart.  Files that changed into something that cannot be used are told once; w
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,7 +121,7 @@ class Credentials:
     :param wall_clock: seconds since 1970.
     """
 
-    def __init__(self, files: CertificateFiles, wall_clock: Callable[[], float]) -> None:
+    def __init__(self, files: CertificateFiles, wall_clock: Callable[[], float] = time.time) -> None:
         self._files = files
         self._wall_clock = wall_clock
         self._loaded: Loaded | None = None

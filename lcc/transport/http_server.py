@@ -17,6 +17,7 @@ twisted.web's channel trusts its peer in some ways that cost memory or a connect
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any
@@ -60,8 +61,9 @@ class GuardedRequest(Request):
     _body_bytes = 0
 
     def render(self, resrc: Any) -> None:
-        assert self.site is not None
-        self.setHeader(b"Date", datetimeToString(self.site.reactor.seconds()))  # of the clock that was given
+        now = getattr(self.site, "now", None)
+        if now is not None:
+            self.setHeader(b"Date", datetimeToString(now()))
         self.setHeader("server", "LCC")  # instead of twisted.web's version
         super().render(resrc)
 
@@ -303,6 +305,7 @@ class GuardedSite(Site):
     """A site of such connections, without an access log: what is asked for is nobody's business.
 
     :param reactor: a clock.
+    :param now: the wall clock, for the dates of answers; None: the machine's.
     :ivar counts: what it has answered.
     """
 
@@ -311,8 +314,9 @@ class GuardedSite(Site):
     displayTracebacks = False
     noisy = False
 
-    def __init__(self, *args: Any, **named: Any) -> None:
+    def __init__(self, *args: Any, now: Callable[[], float] | None = None, **named: Any) -> None:
         super().__init__(*args, **named)
+        self.now = now
         self.counts = HttpCounts()
 
     def acceptableProtocols(self) -> list[bytes]:

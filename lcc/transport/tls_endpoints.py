@@ -301,7 +301,7 @@ def parse_server(
     if bool(roles) != bool(ca):
         raise ValueError("ca= and roles= belong together")
     wanted = _roles(roles)
-    credentials = Credentials(_files(ca, certificate, key), reactor_clock(reactor))
+    credentials = Credentials(_files(ca, certificate, key))
     shown = f"tls:{port}" + (f":interface={interface}" if interface else "")
     tcp = TCP4ServerEndpoint(reactor, int(port), int(backlog), interface)
     return TlsServerEndpoint(reactor, tcp, ServerTls(credentials, wanted), shown)
@@ -327,7 +327,7 @@ def parse_client(
         raise ValueError("roles= needs ca=")
     if bool(certificate) != bool(key):
         raise ValueError("certificate= and key= belong together")
-    tls = ClientTls(Credentials(_files(ca, certificate, key), reactor_clock(reactor)), _roles(roles))
+    tls = ClientTls(Credentials(_files(ca, certificate, key)), _roles(roles))
     tcp = HostnameEndpoint(reactor, host, int(port), float(timeout))
     return TlsClientEndpoint(reactor, tcp, tls.towards(name or host), float(timeout))
 
@@ -342,11 +342,6 @@ def files_of(text: str) -> CertificateFiles | None:
         if name in arguments:
             arguments[name] = re.sub(r"\\(.)", r"\1", value)
     return _files(**arguments)
-
-
-def reactor_clock(reactor: Any) -> Callable[[], float]:
-    """Seconds since 1970, as a reactor has them; asked for only when it is needed."""
-    return lambda: float(reactor.seconds())
 
 
 def _roles(text: str) -> frozenset[str] | None:

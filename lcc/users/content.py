@@ -24,7 +24,6 @@ from lcc.model.numbers import INT64_MAX, parse_number
 from lcc.transport.certificates import CertificateFiles, Credentials
 from lcc.transport.http_client import Answer, HttpClient, HttpFailed, is_address
 from lcc.transport.tls import CONTENT_ROLES, ClientTls
-from lcc.transport.tls_endpoints import reactor_clock
 
 REDIRECTS_MAX = 3
 MACHINES_REMEMBERED = 10_000
@@ -99,7 +98,7 @@ class ContentClient:
         self._address = address
         tls = None
         if certificates is not None:
-            tls = ClientTls(Credentials(certificates, reactor_clock(reactor)), CONTENT_ROLES)
+            tls = ClientTls(Credentials(certificates), CONTENT_ROLES)
         self._http = HttpClient(reactor, connections_max, timeout_seconds, tls=tls)
         self._known: dict[int, str] = {}
 

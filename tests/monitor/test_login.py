@@ -188,12 +188,16 @@ async def test_over_https_cookies_are_for_that_alone(open_watch: Callable[..., W
 
 
 def test_where_passwords_would_travel_as_they_are(backend: Backend, tmp_path: Any) -> None:
+    from twisted.internet import reactor
+
     from lcc.config import parse_config
     from lcc.services import everything, web
     from lcc.services.outside import real_outside
 
     def build(listen: str, more: str = "") -> Any:
-        return web.build(parse_config(f'home = "."\n[web]\nlisten = "{listen}"\n{more}', tmp_path), real_outside())
+        return web.build(
+            parse_config(f'home = "."\n[web]\nlisten = "{listen}"\n{more}', tmp_path), real_outside(reactor)
+        )
 
     with pytest.raises(ConfigError, match=r"web\.listen.*passwords"):
         build("tcp:9600")
@@ -202,7 +206,7 @@ def test_where_passwords_would_travel_as_they_are(backend: Backend, tmp_path: An
     with pytest.raises(ConfigError, match=r"web\.listen: there is no endpoint"):
         build("")
     roles = [
-        len(list(everything.build(parse_config(text, tmp_path), real_outside())))
+        len(list(everything.build(parse_config(text, tmp_path), real_outside(reactor))))
         for text in ('home = "."', 'home = "."\n[web]\nlisten = "unix:web.sock"')
     ]
     assert roles[1] == roles[0] + 1

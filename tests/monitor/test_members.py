@@ -268,7 +268,7 @@ async def test_processes_are_asked(open_watch: Callable[..., Watch]) -> None:
 def test_where_processes_are_asked(backend: Backend) -> None:
     def build(watch: str, more: str = "") -> Any:
         text = f'home = "."\n[web]\nlisten = "unix:web.sock"\nwatch = ["{watch}"]\n{more}'
-        return web.build(parse_config(text, backend.home), real_outside())
+        return web.build(parse_config(text, backend.home), real_outside(reactor))
 
     for fault in ("tcp:127.0.0.1:1", "127.0.0.1:80", "", "http://10.0.0.1:9112", "http://127.evil.example:1"):
         with pytest.raises(ConfigError, match=r"web\.watch"):

@@ -303,6 +303,8 @@ class World:
         self.centrals: list[CentralBotm] = []
         self.settings = QmConfig(**({"delete_grace": 0} | settings))
         self.clock = Clock()
+        self.ahead = 0.0
+        """What somebody has set the wall clock by."""
         self.random = Random(1)
         self.database = InlineDatabase(folder, self.random)
         self.remotes: list[Remote] = []
@@ -342,7 +344,7 @@ class World:
         return self.centrals[-1].relay.branch_factory().buildProtocol(None)
 
     def wall_clock(self) -> float:
-        return self.begin + self.clock.seconds()
+        return self.begin + self.clock.seconds() + self.ahead
 
     def _stopped(self) -> None:
         self.stopped += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from lcc.model import Delay
 from lcc.roles.qm.delays import BANDWIDTH, HOURS, SITE_ERROR, Delays
 
 DNS = code("dns-failed")
+STEPS = [-86400.0, -3600.0, 3600.0, 86400.0]
 NOW = 1_700_000_000.0
 
 
@@ -132,8 +134,38 @@ def test_a_clock_that_was_wrong_holds_nobody_for_years() -> None:
     subject.load([Delay(1, years, SITE_ERROR, DNS, 1), Delay(2, years, HOURS)], 86400.0, NOW)
     assert subject.until(1) == NOW + 1000 and subject.until(2) == NOW + 2 * 86400
     subject.release(NOW)
-    assert subject.release(NOW - 5000) == [2]  # it is set back: hours are looked at again
+    subject.stepped(-5000.0, NOW - 5000)
+    assert subject.release(NOW - 5000) == [2]  # hours are looked at again
     assert subject.until(1) == NOW - 4000
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_of_the_wall_clock_changes_no_delay(step: float) -> None:
+    subject = delays()
+    subject.charge(1, 5000, 100, NOW)
+    subject.site_error(2, DNS, NOW)
+    subject.closed(3, NOW + 3600, NOW)
+    subject.release(NOW + 1)
+    now = NOW + 2 + step
+    subject.stepped(step, now)
+    assert subject.release(now) == [3], "its hours are looked at again"
+    assert subject.until(1) - now == 48 and subject.until(2) - now == 8
+    record = subject.get(2)
+    assert record is not None and record.since == NOW + step and record.failures == 1
+    saved = {delay.pid: delay for delay in subject.to_save(now)}
+    assert saved[1].owed_time == NOW + step + 50 and saved[2].until_time == NOW + step + 10
+    assert subject.release(now + 8) == [2] and subject.release(now + 48) == [1]
+
+
+@pytest.mark.parametrize("step", [-step for step in STEPS if step < 0])
+def test_the_clock_was_set_back_while_nobody_ran(step: float) -> None:
+    before, subject = delays(), delays()
+    before.charge(1, 5000, 100, NOW)
+    before.site_error(2, DNS, NOW)
+    before.closed(3, NOW + 3600, NOW)
+    subject.load(before.to_save(NOW), 86400.0, NOW - step, step)
+    assert subject.until(1) == NOW - step + 50 and subject.until(2) == NOW - step + 10
+    assert 3 not in subject, "its hours are looked at again"
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.floats(0, 100), st.floats(0, 30))))

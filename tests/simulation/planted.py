@@ -68,8 +68,8 @@ BUGS = [
         "order-of-retries",
         "hole 3: rows that are tried again are never due",
         "lcc/roles/qm/retries.py",
-        "if now >= min(self._next, self._noted) or now < self._last:",
-        "if now < self._last - 1e9:",
+        "if self._stepped or now >= min(self._next, self._noted):",
+        "if self._stepped and now < 0:",
     ),
     Bug(
         "replay-skips-one",
@@ -278,8 +278,8 @@ BUGS = [
         "leases-forgotten",
         "P6: a new queue manager does not wait for machines that may still be fetching",
         "lcc/roles/qm/leases.py",
-        "            if state.lease_until > now:\n",
-        "            if state.lease_until > now + 1e9:\n",
+        "            if state.lease_until:\n",
+        "            if state.lease_until < 0:\n",
     ),
     Bug(
         "running-not-told",

@@ -83,6 +83,6 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
     }
     for path, page in pages.items():
         root.putChild(path.encode(), page)
-    site = MonitorSite(root, timeout=settings.idle_timeout, reactor=reactor)
+    site = MonitorSite(root, timeout=settings.idle_timeout, reactor=reactor, now=monitor.now)
     per_address = 0 if settings.proxy else settings.connections_per_address
     return LimitedFactory(site, settings.connections_max, "who look at the web monitor", per_address)

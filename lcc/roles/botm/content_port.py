@@ -313,7 +313,11 @@ def content_factory(
     connections_max: int,
     idle_timeout_seconds: float,
     connections_per_address: int = 0,
+    now: Callable[[], float] | None = None,
 ) -> LimitedFactory:
-    """The factory for the content port."""
-    site = GuardedSite(port, timeout=idle_timeout_seconds, reactor=clock)
+    """The factory for the content port.
+
+    :param now: seconds since 1970, for the dates of answers; None: as the machine has them.
+    """
+    site = GuardedSite(port, timeout=idle_timeout_seconds, reactor=clock, now=now)
     return LimitedFactory(site, connections_max, "connections to the content port", connections_per_address)

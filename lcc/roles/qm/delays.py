@@ -11,7 +11,10 @@ Three reasons, each with its own time; a provider waits for the latest of them:
     little at random, so that providers on one dead network do not all come back in the same second.
 
 A delay is one small record, whatever waits behind it in the queue.  Delays that matter beyond a restart are saved;
-times are seconds since 1970 for that reason.  A clock that is set back does not make them longer.
+times are seconds since 1970 for that reason.  When the wall clock is set, forward or back, all of them are moved with
+it (:meth:`Delays.stepped`), so that none becomes longer or shorter; hours are looked at again, because they are times
+of day.  The same is done with what was saved, if the clock was set back while no queue manager ran.  If it was set
+forward then, that looks as if more time had passed: what waits for no hours goes on at once.
 """
 
 from __future__ import annotations
@@ -32,7 +35,6 @@ _SAVED_SECONDS = 1.0
 """What ends sooner is not saved: no restart is so quick."""
 _URGENT_SECONDS = 10.0
 _BANDWIDTH_CAP_SECONDS = 90 * 86400.0
-_SET_BACK_SECONDS = 1.0
 
 
 _REMEDIES: dict[int, Remedy] = {0: Remedy.NONE}
@@ -194,8 +196,6 @@ class Delays:
 
     def release(self, now: float) -> list[int]:
         """Those whose delays have ended."""
-        if now < self._last - _SET_BACK_SECONDS:
-            self._set_back(self._last - now, now)
         self._last = now
         ended: list[int] = []
         while (end := self.next_end) is not None and end <= now:
@@ -232,12 +232,34 @@ class Delays:
             record.forgive()
             self._end(pid, record)
 
+    # The wall clock is set.
+
+    def stepped(self, step: float, now: float) -> None:
+        """The wall clock was set.
+
+        :param step: by so many seconds; less than 0: back.
+        :param now: what it shows now.
+        """
+        self._last = max(0.0, self._last + step)
+        for record in self._records.values():
+            # 0 is no time but says that there is none.
+            record.owed = record.owed and max(0.0, record.owed + step)
+            record.retry = record.retry and max(0.0, record.retry + step)
+            record.since = record.since and max(0.0, record.since + step)
+            record.hours = record.hours and now
+            if record.until:
+                record.until = max(now, record.owed, record.hours, record.retry)
+        self._heap = [(record.until, pid) for pid, record in self._records.items() if record.until]
+        heapify(self._heap)
+        self._dirty.update(self._records)
+
     # A restart.
 
-    def load(self, saved: Iterable[Delay], period_seconds: float, now: float) -> None:
-        """Begin with what was saved; a time that no such delay can have (the clock has been set) is shortened.
+    def load(self, saved: Iterable[Delay], period_seconds: float, now: float, set_back: float = 0.0) -> None:
+        """Begin with what was saved; a time that no such delay can have is shortened.
 
         :param period_seconds: of the LCC's hours.
+        :param set_back: the wall clock was set back by so many seconds since they were saved.
         """
         self._last = now
         longest = {BANDWIDTH: _BANDWIDTH_CAP_SECONDS, SITE_ERROR: self._maximum, HOURS: 2 * period_seconds}
@@ -245,13 +267,14 @@ class Delays:
             record = self._record(delay.pid)
             self._saved.add(delay.pid)
             record.failures, record.code = delay.failures, delay.code
-            record.since = min(delay.since_time, now)
-            until = min(delay.until_time, now + longest.get(delay.reason, 0.0))
+            record.since = min(max(0.0, delay.since_time - set_back), now)
+            until = min(delay.until_time - set_back, now + longest.get(delay.reason, 0.0))
             if delay.reason == SITE_ERROR:
                 record.retry = until
-            elif delay.reason == HOURS:
+            elif delay.reason == HOURS and not set_back:  # else they are looked at again
                 record.hours = until
-            record.owed, record.rate = min(delay.owed_time, now + _BANDWIDTH_CAP_SECONDS), delay.rate
+            owed = min(delay.owed_time - set_back, now + _BANDWIDTH_CAP_SECONDS)
+            record.owed, record.rate = max(0.0, owed), delay.rate
             self._settle(delay.pid, record, now)
 
     def to_save(self, now: float) -> list[Delay]:
@@ -318,16 +341,3 @@ class Delays:
             del self._records[pid]
         if pid in self._saved or record.failures:
             self._dirty.add(pid)
-
-    def _set_back(self, seconds: float, now: float) -> None:
-        for record in self._records.values():
-            record.owed = max(0.0, record.owed - seconds)
-            record.retry = max(0.0, record.retry - seconds)
-            record.since = max(0.0, record.since - seconds)
-            if record.hours:
-                record.hours = now  # they are looked at again
-            if record.until:
-                record.until = max(now, record.owed, record.hours, record.retry)
-        self._heap = [(record.until, pid) for pid, record in self._records.items() if record.until]
-        heapify(self._heap)
-        self._dirty.update(self._records)

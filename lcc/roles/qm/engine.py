@@ -43,7 +43,7 @@ from lcc.config import QmConfig
 from lcc.domain.timeslots import TimeSlots
 from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
-from lcc.model import Absorbed, CarriedOut, Delay, Recorded
+from lcc.model import Absorbed, CarriedOut, Claim, Delay, Recorded
 from lcc.protocols.hello import Hello
 from lcc.roles.background import Background
 from lcc.roles.qm.absorber import Absorber
@@ -65,6 +65,7 @@ from lcc.roles.qm.turns import Turns
 from lcc.roles.qm.upkeep import Upkeep
 from lcc.roles.qm.verifier import Verifier
 from lcc.roles.qm.visitors import BOTM_ONLY, UNS_AND_BOTM, Guest, Visitor, VisitorFactory
+from lcc.roles.qm.wallclock import STEP_SECONDS, WallClock, tell_step
 
 _log = Logger()
 
@@ -74,8 +75,8 @@ TICK_SECONDS = 1.0
 class QmEngine:
     """The queue manager.
 
-    :param clock: for all timers and leases.
-    :param wall_clock: seconds since 1970.
+    :param clock: for all timers and leases; it is never set.
+    :param wall_clock: seconds since 1970; it may be set at any time.
     :param random: gives numbers in [0, 1).
     :param stop_process: called once when this queue manager must not go on.
     :param timeslots: the LCC's period of hours.
@@ -94,7 +95,7 @@ class QmEngine:
         self.store = store
         self.settings = settings
         self.clock = clock
-        self._wall_clock = wall_clock
+        self._wall_clock = wall_clock = WallClock(wall_clock, clock, self._stepped)
         self._stop_process = stop_process
         self.patience = Patience(clock, random)
         self.timeslots = timeslots or TimeSlots()
@@ -163,7 +164,7 @@ class QmEngine:
             claim = await self.patience.ask("claiming the database", lambda: self.store.claim(self.now()))
             waiting = await self.patience.ask("loading the queue", self.store.providers_with_work)
             await self.upkeep.starting()
-            await self.timekeeper.starting()
+            await self.timekeeper.starting(self._set_back(claim))
         except Busy as error:
             self.fatal(error)
             return
@@ -185,6 +186,21 @@ class QmEngine:
         self._tick_loop.start(TICK_SECONDS, now=False)
         self.upkeep.started(claim)
         self.pump()
+
+    def _set_back(self, claim: Claim) -> float:
+        """By how many seconds the wall clock was set back, at least, since the queue manager before this one ran."""
+        seconds = claim.saved_time - self._wall_clock()
+        if seconds < STEP_SECONDS:
+            return 0.0
+        tell_step(-seconds, " while no queue manager ran")
+        return seconds
+
+    def _stepped(self, step: float) -> None:
+        """The wall clock was set."""
+        self.timekeeper.stepped(step)
+        if self.paused_since is not None:
+            self.paused_since += round(step)
+        self.upkeep.intake.stepped(step)
 
     def _start_failed(self, failure: Failure) -> None:
         _log.failure("The queue manager cannot start", failure=failure)

@@ -104,6 +104,11 @@ class Intake:
         if self.reason and hello.role == "uns":
             raise StreamError("try-later", f"nothing is taken in: {self.reason}")
 
+    def stepped(self, step: float) -> None:
+        """The wall clock was set by so many seconds."""
+        if self.since is not None:
+            self.since += round(step)
+
     async def check(self) -> None:
         """Look how much is queued.
 

@@ -4,7 +4,8 @@
 now", in bounded pages, and their providers get work.  Up to when that was done is saved, so that slots that began
 while no queue manager ran are opened by the next one; and so is what the slots' numbers meant, because after a change
 of the period or of the LCC's time zone all of them are opened (rows whose hours are closed then go back to the right
-slot as they are reached).
+slot as they are reached).  All are opened, too, when the wall clock was set back, because what has waited for
+tomorrow's hours may be in today's now.
 
 *Delays.*  What the results of fetches have cost is saved in the transaction that records them, so that no debt is
 forgotten whenever the process is killed.  What changes otherwise is saved once a second; a long delay with the next
@@ -32,6 +33,7 @@ from lcc.roles.qm.patience import Patience
 from lcc.roles.qm.recorder import Entry
 from lcc.roles.qm.retries import RetryKeeper
 from lcc.roles.qm.scheduler import Scheduler
+from lcc.roles.qm.wallclock import STEP_SECONDS
 from lcc.roles.qm.work import fetch_info
 from lcc.roles.qm.worker import Keeping, Worker
 
@@ -58,17 +60,25 @@ class SlotKeeper(Worker):
         self._period = f"{timeslots.slots}/{timeslots.slot_seconds}/{timeslots.timezone}"[:255]
         self._upto: float | None = None
         self._next = 0.0
+        self._set_back = False
+
+    def set_back(self) -> None:
+        """The wall clock was set back."""
+        self._set_back = True
 
     def look(self, now: float) -> None:
         """Open what has begun, if anything has."""
-        if self._upto is None or now >= self._next or now < self._upto:
+        if self._upto is None or now >= self._next or self._set_back:
             self._begin(lambda: Deferred.fromCoroutine(self._open(now)), "Time slots cannot be opened")
 
     async def _open(self, now: float) -> None:
         slots = self._timeslots
-        if self._upto is None:
+        set_back, self._set_back = self._set_back, False
+        if set_back and self._upto is not None:
+            begun = list(range(slots.slots))
+        elif self._upto is None:
             upto, period = await self._patience.ask("reading time slots", self._store.slots_opened)
-            if period == self._period:
+            if period == self._period and not set_back and upto <= now + STEP_SECONDS:
                 begun = [*slots.begun(upto, now), slots.current(now)]
             else:
                 begun = list(range(_SLOTS_MAX if period else slots.slots))
@@ -161,11 +171,17 @@ class Timekeeper:
         self._alarm_time = 0.0
         self._lookups: set[Deferred[None]] = set()
 
-    async def starting(self) -> None:
-        """Load what was saved."""
+    async def starting(self, set_back: float) -> None:
+        """Load what was saved.
+
+        :param set_back: the wall clock was set back by so many seconds since.
+        """
+        if set_back:
+            self.slots.set_back()
+            self.retries.stepped()
         saved = await self._patience.ask("loading delays", self._store.delays)
         delays, now = self._scheduler.delays, self._wall_clock()
-        delays.load(saved, self._period_seconds, now)
+        delays.load(saved, self._period_seconds, now, set_back)
         delays.limits_changed(SITE, self._site_rate or None, now)
 
     def tick(self) -> None:
@@ -213,6 +229,16 @@ class Timekeeper:
             )
             for row in rows
         ]
+
+    def stepped(self, step: float) -> None:
+        """The wall clock was set.
+
+        :param step: by so many seconds; less than 0: back.
+        """
+        self._scheduler.delays.stepped(step, self._wall_clock())
+        self.retries.stepped()
+        if step < 0:
+            self.slots.set_back()
 
     def order_finished(self, kind: str, pid: int, error: int) -> None:
         """Something that ``lcc-admin`` ordered is done.

@@ -8,14 +8,18 @@ elsewhere that may still be fetched there.  The rule is simple:
   from now on.  This is kept a quarter of a lease ahead while there is something to fetch, so it is written rarely; it
   is taken back when nothing is queued, or when the machine is away and has no orders.
 * After a start, providers that had rows to be fetched are not fetched from until each machine for which the table
-  says so has said that it is ready, or the time has passed.  In the usual case, all machines back within seconds,
-  nothing waits for longer than that.  A provider that had nothing in the queue is not being fetched from, since a row
-  stays until its result is recorded; nor is one that has an order at a machine that is back.  Those wait for nobody.
+  names a time has said that it is ready, or a lease has passed (and what the note was ahead).  That is measured from
+  the start, and on the clock that is never set: what the table says is a time of day, for people, and the wall clock
+  may show another one by now.  When the time is over, that is noted, so that the next queue manager does not wait
+  again.  In the usual case, all machines back within seconds, nothing waits for longer than that.  A provider that
+  had nothing in the queue is not being fetched from, since a row stays until its result is recorded; nor is one that
+  has an order at a machine that is back.  Those wait for nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -41,6 +45,9 @@ class Leasing(Protocol):
     def now(self) -> int:
         """Seconds since 1970."""
 
+    def clock_seconds(self) -> float:
+        """The clock that leases are measured on."""
+
     def machine_list(self) -> Iterable[Machine]:
         """All machines that have connected."""
 
@@ -59,40 +66,41 @@ class Leases:
 
     :param lease_seconds: of an order.
     :param more_work: whether there is anything to fetch.
-    :ivar awaited: machine -> until when (seconds since 1970) orders of an earlier queue manager may be running there.
+    :ivar awaited: machine -> until when, on the clock, orders of an earlier queue manager may be running there.
     """
 
     def __init__(
         self, engine: Leasing, store: IQueueStore, lease_seconds: float, more_work: Callable[[], bool]
     ) -> None:
-        self.awaited: dict[int, int] = {}
+        self.awaited: dict[int, float] = {}
         self._engine = engine
         self._store = store
         self._lease = lease_seconds
         self._more_work = more_work
         self._states: dict[int, MachineState] = {}
+        self._noted: dict[int, float] = {}
         self._saving: Deferred[None] | None = None
         self._enabled = False
         self._again = False
 
     def load(self, states: Iterable[MachineState]) -> None:
         """Begin with what the queue manager before this one has noted."""
-        now = self._engine.now()
-        longest = int(now + self._lease * (1 + AHEAD)) + 1  # the clock may have been set back
+        # One that still runs may go on giving out orders until its notes are used up.
+        seconds = self._lease * (1 + AHEAD) + SPARE_SECONDS
         for state in states:
             self._states[state.machine] = state
-            if state.lease_until > now:
-                self.awaited[state.machine] = min(state.lease_until, longest)
+            if state.lease_until:
+                self.awaited[state.machine] = self._engine.clock_seconds() + seconds
         for machine in self._engine.machine_list():
             if machine.ready:
                 self.awaited.pop(machine.number, None)
         self._enabled = True
-        for number, until in self.awaited.items():
+        for number in self.awaited:
             _log.info(
                 "Machine {number} may still have orders: what was queued before waits until its BOT-M is back, or "
                 "{seconds} seconds have passed",
                 number=number,
-                seconds=until - now,
+                seconds=round(seconds),
             )
 
     def said_hello(self, number: int, names_upto: int) -> None:
@@ -113,8 +121,8 @@ class Leases:
         """To be called every second, and when there is work: note what has to be noted."""
         if not self._enabled:
             return
-        now = self._engine.now()
-        passed = [number for number, until in self.awaited.items() if until <= now]
+        clock, now = self._engine.clock_seconds(), self._engine.now()
+        passed = [number for number, until in self.awaited.items() if until <= clock]
         for number in passed:
             del self.awaited[number]
             _log.warn("Machine {number} is not back, but all orders that it had are over", number=number)
@@ -123,20 +131,23 @@ class Leases:
         if self._saving is not None:
             self._again = True
             return
-        changed = []
-        for machine in self._engine.machine_list():
-            state = self._states.get(machine.number, MachineState(machine.number))
-            ahead = state.lease_until - now - self._lease
-            if machine.ready and (machine.orders or self._more_work()):
-                if ahead < self._lease * AHEAD / 2 + SPARE_SECONDS:
-                    until = int(now + self._lease * (1 + AHEAD) + SPARE_SECONDS) + 1
-                    changed.append(state._replace(last_seen=now, lease_until=until))
-            elif not machine.orders and state.lease_until > now and machine.number not in self.awaited:
-                # From now on it gets nothing, whether this is saved or not.
-                self._states[machine.number] = state._replace(last_seen=now, lease_until=0)
-                changed.append(self._states[machine.number])
+        changed: list[MachineState] = []
+        notes: dict[int, float] = {}
+        machines = {machine.number: machine for machine in self._engine.machine_list()}
+        for number in sorted(machines.keys() | self._states.keys()):
+            machine, state = machines.get(number), self._states.get(number, MachineState(number))
+            if machine is not None and machine.ready and (machine.orders or self._more_work()):
+                if self._ahead(number, clock) < self._lease * AHEAD / 2 + SPARE_SECONDS:
+                    seconds = self._lease * (1 + AHEAD) + SPARE_SECONDS
+                    notes[number] = clock + seconds
+                    changed.append(state._replace(last_seen=now, lease_until=int(now + seconds) + 1))
+            elif machine is None or not machine.orders:
+                self._noted.pop(number, None)  # from now on it gets nothing, whether that is saved or not
+                if state.lease_until and number not in self.awaited:
+                    seen = state.last_seen if machine is None else now
+                    changed.append(state._replace(last_seen=seen, lease_until=0))
         if changed:
-            self._save(changed)
+            self._save(changed, notes)
         self._grant()
 
     def stop(self) -> None:
@@ -145,17 +156,25 @@ class Leases:
         if self._saving is not None:
             self._saving.cancel()
 
-    def _save(self, changed: list[MachineState]) -> None:
+    def _ahead(self, number: int, clock: float) -> float:
+        """How many seconds what is noted of a machine is ahead of what an order needs."""
+        return self._noted.get(number, clock) - clock - self._lease
+
+    def _save(self, changed: list[MachineState], notes: Mapping[int, float] = MappingProxyType({})) -> None:
+        """
+        :param notes: machine -> until when, on the clock, it may have orders once this is saved.
+        """
         if self._saving is not None or not self._enabled:
             return  # the next tick comes
         saving = self._saving = self._store.save_machines(changed)
-        saving.addCallback(self._saved, changed)
+        saving.addCallback(self._saved, changed, notes)
         # A database that is away is asked again a second later; others say loudly that it is away.
         saving.addErrback(lambda failure: failure.trap(StoreUnavailable, CancelledError) and None)
         saving.addErrback(self._failed)
         saving.addBoth(self._over)
 
-    def _saved(self, _: None, changed: list[MachineState]) -> None:
+    def _saved(self, _: None, changed: list[MachineState], notes: Mapping[int, float]) -> None:
+        self._noted |= notes
         for state in changed:
             known = self._states.get(state.machine, state)
             self._states[state.machine] = known._replace(last_seen=state.last_seen, lease_until=state.lease_until)
@@ -172,12 +191,10 @@ class Leases:
         """Decide who may get orders now."""
         if not self._enabled:
             return
-        now = self._engine.now()
+        clock = self._engine.clock_seconds()
         more = False
         for machine in self._engine.machine_list():
-            state = self._states.get(machine.number)
-            noted = state is not None and state.lease_until - now - self._lease >= SPARE_SECONDS
-            granted = machine.ready and noted
+            granted = machine.ready and self._ahead(machine.number, clock) >= SPARE_SECONDS
             more = more or (granted and not machine.granted)
             machine.granted = granted
         if more:

@@ -2,7 +2,8 @@
 
 They stand in the database only, in the order in which they are due (:mod:`lcc.storage.queue_waits`).  Here stands
 when the first of them is: what the recorder says, or the page that was opened last; and once a minute the database is
-asked, for what was mended meanwhile.
+asked, for what was mended meanwhile; so it is when the wall clock was set, because no row waits for longer than the
+longest delay that there is.  (What is due by a clock that was set forward is tried at once.)
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ class RetryKeeper(Worker):
         self._scheduler = scheduler
         self._next = 0.0
         self._noted = inf
-        self._last = 0.0
+        self._stepped = False
+
+    def stepped(self) -> None:
+        """The wall clock was set."""
+        self._stepped = True
 
     def waits(self, until: float) -> None:
         """A row waits until then."""
@@ -37,11 +42,11 @@ class RetryKeeper(Worker):
 
     def look(self, now: float) -> None:
         """Open what is due, if anything is."""
-        if now >= min(self._next, self._noted) or now < self._last:  # the clock was set back
+        if self._stepped or now >= min(self._next, self._noted):
             self._begin(lambda: Deferred.fromCoroutine(self._open(now)), "What is to be tried again cannot be read")
-        self._last = now
 
     async def _open(self, now: float) -> None:
+        self._stepped = False
         while True:
             self._noted = inf  # what is recorded from now on may be too late for this page
             ask = partial(self._store.open_retries, int(now), PAGE_ROWS)

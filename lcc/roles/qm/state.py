@@ -106,7 +106,7 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
         "absorb_waiting": sum(absorber.waiting_count for absorber in absorbers),
         "providers_waiting": len(scheduler.turns),
         "providers_active": scheduler.active_count,
-        "awaited": _awaited(engine.upkeep.leases.awaited),
+        "awaited": _awaited(engine.upkeep.leases.awaited, engine.now() - engine.clock_seconds()),
         "withheld": _withheld(scheduler),
         "rows_buffered": scheduler.buffered_count,
         "orders": _orders(machines, engine.clock_seconds()),
@@ -133,9 +133,13 @@ def _results(results: ResultCounts) -> dict[str, int]:
     return {**fine, "failed": results.by_name.total() - sum(fine.values()), "wire_bytes": results.wire_bytes}
 
 
-def _awaited(leases: Mapping[int, int]) -> list[dict[str, int]]:
-    """Machines that may have orders of an earlier queue manager."""
-    return [{"machine": machine, "until": until} for machine, until in nsmallest(MACHINES_SHOWN, leases.items())]
+def _awaited(leases: Mapping[int, float], ahead: float) -> list[dict[str, int]]:
+    """Machines that may have orders of an earlier queue manager, and until when (seconds since 1970).
+
+    :param ahead: what the wall clock shows more than the clock.
+    """
+    first = nsmallest(MACHINES_SHOWN, leases.items())
+    return [{"machine": machine, "until": int(until + ahead)} for machine, until in first]
 
 
 def _withheld(scheduler: Scheduler) -> dict[str, Any]:

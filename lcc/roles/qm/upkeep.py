@@ -30,6 +30,9 @@ class Engine(Protocol):
     def now(self) -> int:
         """Seconds since 1970."""
 
+    def clock_seconds(self) -> float:
+        """The clock that leases are measured on."""
+
     def pump(self) -> None:
         """Something may be given out."""
 

@@ -26,6 +26,8 @@ class Machine:
     """A host: an address, a disk, processes.
 
     :ivar boot: counts its boots.
+    :ivar booted: when the last one was: its processes' timers count from there.
+    :ivar clock_ahead: what its wall clock shows more than the timeline's, in seconds.
     """
 
     def __init__(self, timeline: Timeline, network: Network, address: str) -> None:
@@ -34,6 +36,8 @@ class Machine:
         self.address = address
         self.disk = SimulatedDisk(timeline.random(f"disk {address}"))
         self.boot = 1
+        self.booted = timeline.now - timeline.random(f"boot {address}").choice((1.0, 100.0, 1e6))
+        self.clock_ahead = 0.0
         self.processes: dict[str, Process] = {}
         self.locks: dict[str, Process] = {}
         self.is_up = True
@@ -50,6 +54,7 @@ class Machine:
     def power_on(self) -> None:
         """The machine runs again; processes are to be started."""
         self.is_up = True
+        self.booted = self.timeline.now - 1.0
         self.network.machine_returned(self.address)
 
 
@@ -108,7 +113,7 @@ class Process:
         self.chance = chance
         self.outside = Outside(
             reactor=self.reactor,
-            now=self.reactor.seconds,
+            now=lambda: timeline.now + machine.clock_ahead,
             chance=chance,
             token=lambda: f"{chance.getrandbits(64):016x}",
             disk=machine.disk,

@@ -99,6 +99,7 @@ class SimulatedReactor:
         self.process = process
         self.running = False
         self._timeline = process.timeline
+        self._booted = process.machine.booted
         self._threads: _Threads | None = None
         self._at_start: list[Callable[[], Any]] = []
         self.nameResolver = NamesOfNetwork(process)
@@ -106,11 +107,13 @@ class SimulatedReactor:
     # IReactorTime.
 
     def seconds(self) -> float:
-        return self._timeline.now
+        return self._timeline.now - self._booted
 
     def callLater(self, delay: float, callable: Callable[..., Any], *args: object, **kw: object) -> Event:
         assert delay >= 0, f"{delay} is not greater than or equal to 0 seconds"
-        return self._timeline.call_later(delay, self.process, callable, *args, **kw)
+        event = self._timeline.call_later(delay, self.process, callable, *args, **kw)
+        event.zero = self._booted
+        return event
 
     def getDelayedCalls(self) -> list[Any]:
         return []

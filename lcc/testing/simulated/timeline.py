@@ -29,7 +29,7 @@ class Owner(Protocol):
 class Event:
     """Something that is going to happen."""
 
-    __slots__ = ("_timeline", "args", "called", "cancelled", "function", "kwargs", "order", "owner", "time")
+    __slots__ = ("_timeline", "args", "called", "cancelled", "function", "kwargs", "order", "owner", "time", "zero")
 
     def __init__(
         self,
@@ -47,6 +47,8 @@ class Event:
         self.args = args
         self.kwargs = kwargs
         self.order = 0
+        self.zero = 0.0
+        """When the clock began of who asks :meth:`getTime`."""
         self.called = False
         self.cancelled = False
 
@@ -54,8 +56,8 @@ class Event:
         return (self.time, self.order) < (other.time, other.order)
 
     def getTime(self) -> float:
-        """When, in seconds since 1970."""
-        return self.time
+        """When, on the clock of the reactor that it belongs to."""
+        return self.time - self.zero
 
     def active(self) -> bool:
         """It will happen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -46,12 +47,14 @@ def build_site(
     settings: CuConfig,
     without: str,
     reactor: Any,
+    now: Callable[[], float] | None = None,
 ) -> LimitedFactory:
     """The site with all that it has.
 
     :param content: reads content files.
     :param workshop: makes packages.
     :param without: what those who have no token may see (:data:`lcc.users.access.WITHOUT_TOKEN`).
+    :param now: seconds since 1970, for the dates of answers; None: as the machine has them.
     """
     root = _Root()
     stall = settings.idle_timeout
@@ -60,6 +63,6 @@ def build_site(
     root.putChild(b"changes", Changes(database, door, reactor, stall, watcher, settings.wait_max))
     root.putChild(b"content", Contents(database, door, content, reactor, stall))
     root.putChild(b"package", Packages(database, door, workshop, reactor, stall))
-    site = GuardedSite(root, timeout=settings.idle_timeout, reactor=reactor)
+    site = GuardedSite(root, timeout=settings.idle_timeout, reactor=reactor, now=now)
     root.putChild(b"openapi.json", JsonDocument(document(version("lcc"))))
     return LimitedFactory(site, settings.connections_max, "content users over HTTP", settings.connections_per_address)

@@ -58,6 +58,6 @@ def build_site(
     root.putChild(b"api", api)
     api.putChild(b"registrations", Api(registrar))
     root.putChild(b"openapi.json", JsonDocument(document(version("lcc"))))
-    site = RegistrationSite(root, timeout=settings.idle_timeout, reactor=reactor)
+    site = RegistrationSite(root, timeout=settings.idle_timeout, reactor=reactor, now=registrar.now)
     per_address = 0 if settings.proxy else settings.connections_per_address
     return LimitedFactory(site, settings.connections_max, "who register", per_address)
