@@ -54,7 +54,7 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     """What goes wrong in this run; sometimes nothing does, sometimes one thing, sometimes everything at once."""
     if chance.random() < 0.05:
         return []
-    chosen = [kind for kind in KINDS if chance.random() < 0.35]
+    chosen = [kind for kind in KINDS if KINDS[kind].weight and chance.random() < 0.35]
     if "restore" in chosen:
         # Those who notice it are the BOT-Ms and UNSes, by what they remember: it must not be lost as well.
         chosen = [kind for kind in chosen if kind not in ("power", "disk-full", "disk-faulty")]
@@ -67,7 +67,20 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
         seconds = min(chance.expovariate(1 / KINDS[kind].mean_seconds), 6 * KINDS[kind].mean_seconds)
         time = chance.uniform(0.0, until_seconds)
         faults.append(Fault(round(time, 3), kind, target, round(seconds, 3), chance.randrange(1 << 30)))
+    faults += _clock_steps(system, until_seconds)
     return sorted(faults, key=lambda fault: fault.time)
+
+
+def _clock_steps(system: System, until_seconds: float) -> list[Fault]:
+    """Wall clocks that are set, of one machine or of all; what else a seed decides is the same without them."""
+    chance = system.timeline.random("clock steps")
+    faults = []
+    for _ in range(chance.choice((0, 0, 1, 3))):
+        hosts = sorted({system.machine_of[role] for role in ROLES if role in system.roles})
+        target = chance.choice((QM, "all", chance.choice(hosts)))
+        time = round(chance.uniform(0.0, until_seconds), 3)
+        faults.append(Fault(time, "clock-step", target, 0.0, chance.randrange(1 << 30)))
+    return faults
 
 
 def schedule(system: System, promises: Promises, faults: list[Fault]) -> None:
@@ -82,6 +95,7 @@ def heal(system: System) -> None:
     """All is well again, at once."""
     network = system.network
     for machine in system.machines.values():
+        machine.clock_ahead = 0.0
         if not machine.is_up:
             machine.power_on()
         machine.disk.is_full = False
@@ -243,6 +257,15 @@ def _content_damage(system: System, _: Promises, fault: Fault) -> None:
     disk.lose(lambda path: f"/{ATTEMPTS}/" in path, fault.chance)
 
 
+def _clock_step(system: System, promises: Promises, fault: Fault) -> None:
+    """Somebody sets the wall clock, by about an hour or a day (which are many periods of hours here)."""
+    step = fault.chance.choice((-86400.0, -3600.0, 3600.0, 86400.0)) + fault.chance.uniform(0.0, 240.0)
+    for address, machine in system.machines.items():
+        if fault.target in (address, "all"):
+            machine.clock_ahead += step
+    promises.clock_was_set()
+
+
 def _restore(system: System, promises: Promises, fault: Fault) -> None:
     """The database is put back from a backup, while the queue manager is down."""
     system.timeline.call_later(fault.seconds, None, _put_back, system, promises)
@@ -263,6 +286,7 @@ class Kind:
     """A kind of fault.
 
     :ivar target: chooses whom it befalls.
+    :ivar weight: how often it is chosen; 0: it comes by another way.
     """
 
     happen: Callable[[System, Promises, Fault], None]
@@ -325,4 +349,5 @@ KINDS = {
     "attempt-lost": Kind(_content_damage, _a_botm, 0.4, 1),
     "restore": Kind(_restore, _the_database, 0.2, 5),
     "spool-damage": Kind(_spool_damage, _a_spool, 0.3, 8),
+    "clock-step": Kind(_clock_step, _a_host, 0, 0),
 }

@@ -15,7 +15,7 @@ from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.timeline import EPOCH
 
 from .sites import Site, identity
-from .system import BOTMS, UNSES, System
+from .system import BOTMS, QM, UNSES, System
 
 BUFFERED_BYTES_MAX = 2_000_000
 LEASE_SECONDS = 45.0
@@ -44,6 +44,7 @@ class Promises:
         self._timeline.after_each = self._after_each
         self._until_look = _LOOK_EVERY_EVENTS
         self._overlaps_until = 0.0
+        self._clocks: list[tuple[float, float]] = [(self._timeline.now, 0.0)]
 
     def broken(self, promise: str, text: str) -> None:
         """It was."""
@@ -56,6 +57,21 @@ class Promises:
         self._changed.clear()
         # What was noted of machines with orders is lost with it.
         self._overlaps_until = self._timeline.now + LEASE_SECONDS
+
+    def clock_was_set(self) -> None:
+        """Somebody's was."""
+        ahead = self._system.machines[QM].clock_ahead
+        if ahead != self._clocks[-1][1]:
+            self._clocks.append((self._timeline.now, ahead))
+
+    def _queue_manager_clocks(self) -> list[float]:
+        """What the queue manager's wall clock showed when orders went out that may be carried out now, and what has
+        passed since."""
+        now = self._timeline.now
+        until = [since for since, _ in self._clocks[1:]] + [now]
+        return [
+            now + ahead for (_, ahead), end in zip(self._clocks, until, strict=True) if now - end <= LEASE_SECONDS
+        ]
 
     # While it runs.
 
@@ -76,7 +92,7 @@ class Promises:
     def _fetch_begins(self, order: FetchOrder) -> None:
         site = next(site for site in self._system.sites if site.pid == order.pid)
         for hours in (site.hours, site.hours_of(order.url.removeprefix(site.root).partition("?")[0])):
-            if hours and not is_open(hours, self._timeline.now):
+            if hours and not any(is_open(hours, now) for now in self._queue_manager_clocks()):
                 self.broken("P11", f"{order.url} is fetched outside of {hours}")
 
     def _set_accepted(self, site: Site, connseq: int, full: bool) -> None:
@@ -220,7 +236,8 @@ class Promises:
                     self._check_content("P7", site.url(name[0]), row[3], row[4], row[2], row[1])
                     if row[7:] != described[name]:
                         self.broken("P5", f"{site.url(name[0])} ({name[1]}) is described as {row[7:]}")
-                    if row[6] < told.get(name, 0) and not self._overlaps_until:  # else that was put back, too
+                    # Else that was put back, too, or nobody knows what the clock showed.
+                    if row[6] < told.get(name, 0) and not self._overlaps_until and len(self._clocks) == 1:
                         self.broken("P5", f"{site.url(name[0])} ({name[1]}) was told, and is as old as before")
             for path in sorted(site.broken):
                 if not site.errors_shown.get(path):

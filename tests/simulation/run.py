@@ -81,6 +81,8 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
     schedule(system, promises, planned)
     timeline.run_until(EPOCH + TROUBLE_SECONDS)
     heal(system)
+    if any(fault.kind == "clock-step" for fault in planned):
+        promises.clock_was_set()
     for site in system.sites:
         site.changing = False
     end = timeline.now + DRAIN_SECONDS
