@@ -193,8 +193,9 @@ def _registering(admin: Admin, do: Callable[..., Awaitable[Any]], with_database:
         try:
             results.append(await (do(assembly.registrar, database) if with_database else do(assembly.registrar)))
         except NotProven as error:
+            what = f"{error.url}: {error.detail.code} {error.detail.text}"
             results.append(
-                Failed(f"the secret was not found: {error}", "put the file there, as it was shown, and try again")
+                Failed(f"the secret was not found: {what}", "put the file there, as it was shown, and try again")
             )
         except RegistrationRefused as refused:
             results.append(Failed(_all_of(refused), "change what is named, or what [rs] allows, and ask again"))

@@ -122,7 +122,13 @@ class RsConfig:
     space_max_bytes: int = setting(10 << 30, "quota of space of who registers here; 0: none", unit="bytes", minimum=0)
     full_sets: int = setting(10, "unsolicited full sets for each period of who registers here", minimum=0)
     roots_max: int = setting(20, "roots of one provider", minimum=1, maximum=1000)
-    providers_per_site: int = setting(5, "providers that may have roots on one host (and port)", minimum=1)
+    providers_per_site: int = setting(
+        5,
+        "providers that may have roots in the same first folder of a host (and port); roots below the folder that is "
+        "proven do not count",
+        minimum=1,
+    )
+    providers_per_host: int = setting(100, "providers that may have roots on one host, counted likewise", minimum=1)
     pending_max: int = setting(
         10_000, "registrations that are under way at once; beyond: try again later", minimum=1, maximum=1_000_000
     )

@@ -25,10 +25,24 @@ class Reach(Enum):
     PRIVATE = "private"
     """A host of a private network, or this one: only for providers registered so."""
     NEVER = "never"
-    """No address of one web server: multicast, broadcast, unspecified, reserved."""
+    """No address of one web server (multicast, broadcast, unspecified, reserved), or one that tells whoever asks from
+    this host its secrets: link-local addresses, and where clouds keep a host's credentials ("metadata")."""
 
 
-_NEVER4 = tuple(map(IPv4Network, ("0.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4")))
+_NEVER4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8",
+            "100.100.100.200/32",  # metadata (Alibaba)
+            "168.63.129.16/32",  # metadata (Azure)
+            "169.254.0.0/16",  # link-local; metadata (most clouds)
+            "192.0.0.192/32",  # metadata (Oracle)
+            "224.0.0.0/4",
+            "240.0.0.0/4",
+        ),
+    )
+)
 _PRIVATE4 = tuple(
     map(
         IPv4Network,
@@ -36,7 +50,6 @@ _PRIVATE4 = tuple(
             "10.0.0.0/8",
             "100.64.0.0/10",  # carrier-grade NAT
             "127.0.0.0/8",
-            "169.254.0.0/16",
             "172.16.0.0/12",
             "192.0.0.0/24",
             "192.0.2.0/24",  # documentation, as the other two below
@@ -60,9 +73,22 @@ _PRIVATE6 = tuple(
         ),
     )
 )
-_NEVER6 = tuple(map(IPv6Network, ("ff00::/8", "::/128")))
+_NEVER6 = tuple(
+    map(
+        IPv6Network,
+        (
+            "::/128",
+            "fd00:ec2::/32",  # metadata (Amazon)
+            "fd20:ce::254/128",  # metadata (Google)
+            "fe80::/10",  # link-local
+            "ff00::/8",
+        ),
+    )
+)
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
+_ISATAP = frozenset([0x0000_5EFE, 0x0200_5EFE])
 _SIX_TO_FOUR = IPv6Network("2002::/16")
 _TEREDO = IPv6Network("2001::/32")
 _COMPATIBLE = IPv6Network("::/96")
@@ -107,6 +133,18 @@ def _reach6(address: IPv6Address) -> Reach:
         # The client's address stands in it inverted.
         client = _reach4(IPv4Address(~number & 0xFFFFFFFF))
         return client if client is Reach.NEVER else Reach.PRIVATE
+    if address in _LOCAL_NAT64:
+        # Where the IPv4 address stands depends on the operator's prefix (RFC 6052, section 2.2).
+        inner = (
+            number & 0xFFFFFFFF,
+            (number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF,
+            (number >> 64 & 0xFF) << 24 | number >> 32 & 0xFFFFFF,
+            number >> 24 & 0xFFFFFFFF,
+        )
+        never = any(_reach4(IPv4Address(each)) is Reach.NEVER and each > 0xFFFFFF for each in inner)
+        return Reach.NEVER if never else Reach.PRIVATE
+    if number >> 32 & 0xFFFFFFFF in _ISATAP and _reach4(IPv4Address(number & 0xFFFFFFFF)) is not Reach.GLOBAL:
+        return _reach4(IPv4Address(number & 0xFFFFFFFF))
     if number == 1:
         return Reach.PRIVATE
     if address in _COMPATIBLE:

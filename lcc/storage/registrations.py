@@ -206,16 +206,39 @@ def _provider(txn: Txn, pid: int) -> Provider:
 
 def _check_site(txn: Txn, folder: str, pid: int, settings: RsConfig) -> None:
     """
+    Roots below the proven folder do not count: whoever has it could have them removed, and strangers who were given
+    folders below it must not keep its owner away.  Nor do those of another first folder, but for a greater number.
+
     :param pid: this one has roots there, or will.
-    :raises RegistrationRefused: too many providers have roots on this host.
+    :raises RegistrationRefused: too many providers have roots in this part of its host, or on the host.
     """
     host = folder.partition("://")[2].partition("/")[0]
     # "_" in a host stands for any character in LIKE: what comes back is looked at again.
     rows = txn.query(f"{_SITES} AND root LIKE ?", [f"http%://{host}/%"])
-    there = {row[0] for row in rows if row[1].partition("://")[2].startswith(f"{host}/")}
-    if pid not in there and len(there) >= settings.providers_per_site:
-        text = f"{settings.providers_per_site} providers have roots on {host} already: ask the operator"
-        raise RegistrationRefused("full", text)
+    there: set[int] = set()
+    near: set[int] = set()
+    proven = folder.partition("://")[2]
+    for other, root in rows:
+        place = root.partition("://")[2]
+        if not place.startswith(f"{host}/") or (other != pid and place != proven and place.startswith(proven)):
+            continue
+        there.add(other)
+        if _first_folder(root) == _first_folder(folder):
+            near.add(other)
+    if pid in there:
+        return
+    for found, most, where in (
+        (near, settings.providers_per_site, f"{host}/{_first_folder(folder)}"),
+        (there, settings.providers_per_host, host),
+    ):
+        if len(found) >= most:
+            raise RegistrationRefused("full", f"{most} providers have roots on {where} already: ask the operator")
+
+
+def _first_folder(root: str) -> str:
+    """What stands between the host and the next slash: whose it is, on a host of many; empty: the host itself."""
+    folder, slash, _ = root.partition("://")[2].partition("/")[2].partition("/")
+    return folder if slash else ""
 
 
 def _registration(row: tuple[Any, ...]) -> Registration:

@@ -23,12 +23,12 @@ def test_settings_and_their_defaults() -> None:
         each = re.findall(r"`(\w+)`", names)
         given = values.split(", ") if len(each) > 1 and "," in values else [values] * len(each)
         told |= dict(zip(each, given, strict=False))
-    assert len(told) == 16 and told.keys() <= defaults.keys()
+    assert len(told) == 17 and told.keys() <= defaults.keys()
     assert (defaults["approval"], defaults["proxy"], defaults["allow_private"], defaults["any_port"]) == (False,) * 4
     assert (told["files_max"], defaults["files_max"]) == ("100,000", 100_000)
     assert (told["space_max_bytes"], defaults["space_max_bytes"]) == ("10 GiB", 10 << 30)
     assert (told["expiry"], defaults["expiry"], defaults["approval_expiry"]) == ("7 and 30 days", 604_800, 2_592_000)
-    for name in ("roots_max", "providers_per_site", "asks_max", "checks_max", "full_sets"):
+    for name in ("roots_max", "providers_per_site", "providers_per_host", "asks_max", "checks_max", "full_sets"):
         assert told[name] == str(defaults[name]), name
     assert told["failed_logins"] == "10 an hour" and (defaults["failed_logins"], defaults["throttle_window"]) == (
         10,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred, gatherResults
+from twisted.logger import capturedLogs, formatEvent
 
 from tests.certificates import Authority
 
@@ -140,6 +142,29 @@ async def test_private_addresses_are_refused(open_office: Callable[..., Office],
         told = (await check(office.browser(), given)).json()
         assert (told["name"], told["code"]) == ("address-forbidden", 1305), host
     assert site.asked == []
+
+
+@pytest_twisted.ensureDeferred
+async def test_an_answer_tells_nothing_of_internal_names(open_office: Callable[..., Office], site: WebSite) -> None:
+    """Neither the address of one, nor that there is one."""
+    office = open_office(allow_private=False)
+    answers = []
+    with capturedLogs() as logged:
+        for host in ("localhost", "nowhere.invalid"):
+            given = await ask(office.browser(), f"http://{host}:{site.port}/")
+            told = (await check(office.browser(), given)).json()
+            assert not {"127.0.0.1", "::1", "private"} & set(re.split(r"[ ;,]", told["text"] + " " + told["error"]))
+            answers.append((told["name"], told["code"], told["text"]))
+    assert answers[0] == answers[1]
+    said = [formatEvent(event) for event in logged]
+    assert any("localhost" in line and "is private" in line for line in said)  # the operator sees it
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "[fd00:ec2::254]"])
+@pytest_twisted.ensureDeferred
+async def test_where_private_sites_register_metadata_stays_refused(office: Office, site: WebSite, host: str) -> None:
+    given = await ask(office.browser(), f"http://{host}:{site.port}/")
+    assert (await check(office.browser(), given)).json()["name"] == "address-forbidden"
 
 
 @pytest_twisted.ensureDeferred

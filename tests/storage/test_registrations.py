@@ -217,8 +217,28 @@ def test_a_provider_that_goes_meanwhile(database: DirectDatabase, kind: Proves) 
     assert caught.value.kind == "gone"
 
 
+def test_nobody_locks_out_who_has_the_host(database: DirectDatabase) -> None:
+    few = attrs.evolve(SETTINGS, providers_per_site=2, providers_per_host=4)
+
+    def register(folder: str) -> None:
+        prove(database, open_one(database, another(folders=(folder,))), few)
+
+    for folder in ("http://h/~a/", "http://h/~a/1/"):
+        register(folder)
+    for folder in ("http://h/~a/2/", "https://h/~a/1/"):
+        with pytest.raises(RegistrationRefused, match="2 providers have roots on h/~a already"):
+            register(folder)
+    register("http://h/~b/")  # a neighbour
+    register("https://h/")  # the owner of them all: what lies below does not count
+    register("http://h/")
+    with pytest.raises(RegistrationRefused, match="2 providers have roots on h/ already"):
+        register("http://h/")
+    with pytest.raises(RegistrationRefused, match="4 providers have roots on h already"):
+        register("http://h/~c/")
+
+
 def test_not_too_many_providers_on_one_host(database: DirectDatabase) -> None:
-    few = attrs.evolve(SETTINGS, providers_per_site=2)
+    few = attrs.evolve(SETTINGS, providers_per_host=2)
     numbers = [open_one(database, another(folders=(f"http://a_b/{name}/",))) for name in "abc"]
     first = prove(database, numbers[0], few)
     prove(database, numbers[1], few)
@@ -228,9 +248,9 @@ def test_not_too_many_providers_on_one_host(database: DirectDatabase) -> None:
     for other in ("http://axb/", "http://a_b:8080/", "http://c/a_b/"):
         prove(database, open_one(database, another(folders=(other,))), few)
     with pytest.raises(RegistrationRefused):
-        prove(database, open_one(database, another(folders=("https://a_b/",))), few)
+        prove(database, open_one(database, another(folders=("https://a_b/d/",))), few)
     # Who is there already may have more of it; and there is room when one goes.
-    prove(database, open_one(database, another(kind=Proves.ROOT, pid=first.pid, folders=("https://a_b/",))), few)
+    prove(database, open_one(database, another(kind=Proves.ROOT, pid=first.pid, folders=("https://a_b/d/",))), few)
     database.now(order_removal, first.pid)
     prove(database, numbers[2], few)
 

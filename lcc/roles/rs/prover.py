@@ -7,14 +7,18 @@ the host, the body has to be the secret and nothing else, and everything has sma
 from __future__ import annotations
 
 import attrs
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from lcc.config import BotConfig, RsConfig
-from lcc.domain.sites import file_in, follow_on_host
+from lcc.domain.sites import file_in, follow_on_host, name_of
 from lcc.errors import FetchError, LccError, RegistrationRefused
+from lcc.fetchers.addresses import literal_address
 from lcc.interfaces import IContentSink, IFetcher
 from lcc.model import FetchOrder, Registration
 from lcc.storage.passwords import verify_password
+
+_log = Logger()
 
 BODY_BYTES_MAX = 1024
 HEADER_BYTES_MAX = 16_384
@@ -48,12 +52,14 @@ class NotProven(Exception):
     """The secret was not found.
 
     :ivar url: where it was looked for.
-    :ivar error: what exactly happened.
+    :ivar error: what happened, for who asked.
+    :ivar detail: what exactly happened, for the operator.
     """
 
-    def __init__(self, url: str, error: LccError) -> None:
+    def __init__(self, url: str, error: LccError, detail: LccError | None = None) -> None:
         self.url = url
         self.error = error
+        self.detail = detail or error
         super().__init__(f"{url}: {error.code} {error.text}")
 
 
@@ -111,13 +117,31 @@ class Prover:
                 content = await self._fetch(registration.number, url, True)
             _compare(content, registration.secret_hash)
         except FetchError as error:
-            raise NotProven(url, error) from None
+            told = self._told(url, error)
+            if told is not error:
+                _log.info("{url} was not fetched: {error}", url=url, error=str(error))
+            raise NotProven(url, told, error) from None
         return private
+
+    def _told(self, url: str, error: FetchError) -> FetchError:
+        """What strangers are told of an error: not what names of the operator's own network resolve to, nor which
+        there are."""
+        names = ("address-forbidden", "dns-failed")
+        if self._settings.allow_private or error.entry.name not in names or _is_literal(url):
+            return error
+        return FetchError("address-forbidden", "this name has no address, or none that is fetched from here")
 
     async def _fetch(self, number: int, url: str, private: bool) -> bytes:
         body = _Body()
         await self._fetcher.fetch(FetchOrder(number, url, private=private), body, self._follow)
         return body.content
+
+
+def _is_literal(url: str) -> bool:
+    try:
+        return literal_address(name_of(url)) is not None
+    except FetchError:
+        return True  # an odd spelling of one
 
 
 def _compare(content: bytes, secret_hash: str) -> None:
