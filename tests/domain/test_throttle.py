@@ -56,6 +56,19 @@ def test_passwords_are_counted_by_provider_and_by_where_they_come_from() -> None
     assert not login.is_throttled(7, "", 0.0)
 
 
+def test_a_right_password_takes_back_no_wrong_ones_from_there() -> None:
+    """Whoever has one account could else try the passwords of all others, with a login of its own in between."""
+    login = LoginThrottle(3, 60.0)
+    for number in range(3):
+        assert not login.is_throttled(100 + number, "there", 1.0)
+        login.tried(100 + number, 1.0, "there")
+        login.failed("there", 1.0)
+        login.tried(7, 1.0, "there")
+        login.passed(7, 1.0, "there")
+    assert login.is_throttled(8, "there", 2.0) and login.is_throttled(7, "there", 2.0)
+    assert not login.is_throttled(8, "elsewhere", 2.0)
+
+
 def test_wrong_passwords_from_elsewhere_do_not_lock_out_who_is_known() -> None:
     login = LoginThrottle(3, 60.0)
     login.tried(7, 0.0, "home")

@@ -47,6 +47,39 @@ def test_a_slot_ends_where_the_next_begins(now: int, zone: str, slots: int, seco
     assert subject.current(now) == TimeSlots(slots, seconds, zone).current(now)  # whatever was asked before
 
 
+CHANGES = (
+    *(("Europe/Amsterdam", "2024-03-31T01:00"), ("Europe/Amsterdam", "2024-10-27T01:00")),
+    *(("Australia/Lord_Howe", "2024-10-05T15:30"), ("Australia/Lord_Howe", "2024-04-06T15:00")),
+    *(("Asia/Beirut", "2024-03-30T22:00"), ("Asia/Beirut", "2024-10-26T21:00")),
+)
+"""Zones, and when their clocks change (UTC): forward and back, by an hour and by half of one, also at midnight."""
+
+
+@pytest.mark.parametrize("seconds", [3600, 6 * 3600, 86400])
+@pytest.mark.parametrize("slots", [24, 168])
+@pytest.mark.parametrize(("zone", "change"), CHANGES)
+def test_a_clock_that_is_set_ends_a_stretch_of_a_slot(zone: str, change: str, slots: int, seconds: int) -> None:
+    """Looked at every quarter of an hour around the change: until the end that is told the slot is the same and the
+    clock is not set, and at the end one or the other happens."""
+    changed = datetime.fromisoformat(change).replace(tzinfo=UTC).timestamp()
+    assert shown(changed - 1, zone).utcoffset() != shown(changed, zone).utcoffset()
+    subject = TimeSlots(slots, seconds, zone)
+
+    def state(moment: float) -> tuple[int, timedelta | None]:
+        offset = shown(moment, zone).utcoffset()
+        assert offset is not None
+        monday = moment + offset.total_seconds() - 4 * 86400
+        return int(monday // seconds) % slots, offset
+
+    step = 900
+    for now in range(int(changed) - 2 * 86400, int(changed) + 86400, step):
+        end = subject.slot_end(now)
+        assert state(end) != state(end - step) == state(now), now
+        assert subject.current(now) == state(now)[0]
+        since = subject._compute(now, "")[0]
+        assert since <= now and state(since) == state(now) != state(since - step), now
+
+
 @given(instants, zones, st.sampled_from(HOURS), st.integers(0, 3600 * 40))
 def test_hours_open_and_close_where_the_clock_says(now: int, zone: str, hours: str, later: int) -> None:
     subject = TimeSlots(24, 3600, "UTC")

@@ -16,6 +16,7 @@ from twisted.internet.task import deferLater
 
 from lcc.config import BotConfig
 from lcc.errors import CODES
+from lcc.fetchers.dial import Dialer
 from lcc.fetchers.ftp import FtpFetcher
 from lcc.model import FetchOrder, FetchStep
 from tests.vsftpd import PrivateVsftpd
@@ -199,6 +200,27 @@ async def test_private_addresses_are_for_those_who_may(server: PrivateVsftpd) ->
     ftp = Ftp(server)
     assert (await ftp.fetch("/pub/page", private=False)).error == "address-forbidden"
     assert server.connections == before
+    await ftp.close()
+
+
+@pytest_twisted.ensureDeferred
+async def test_where_a_connection_has_led_to_is_judged(
+    server: PrivateVsftpd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A public address that leads to a private one: by a proxy or a translation of addresses in between."""
+    server.put("pub/page", b"x")
+    ftp = Ftp(server)
+    endpoint, asked = Dialer.endpoint, []
+
+    def elsewhere(self: Dialer, address: str, port: int, timeout_seconds: float) -> Any:
+        asked.append(address)
+        return endpoint(self, "127.0.0.1", server.port, timeout_seconds)
+
+    monkeypatch.setattr(Dialer, "endpoint", elsewhere)
+    sink = Sink()
+    order = FetchOrder(1, "ftp://192.88.98.1/pub/page", private=False)
+    outcome = await collect(ftp.fetcher.fetch(order, sink, stay), sink)
+    assert (outcome.error, outcome.content) == ("address-forbidden", b"") and asked == ["192.88.98.1"]
     await ftp.close()
 
 

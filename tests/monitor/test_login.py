@@ -175,6 +175,20 @@ async def test_sessions_are_bounded_in_number_and_time(open_watch: Callable[...,
 
 
 @pytest_twisted.ensureDeferred
+async def test_a_session_is_idle_from_when_it_was_seen_last(open_watch: Callable[..., Watch]) -> None:
+    watch = open_watch("session_idle = 100")
+    visitor = await watch.visitor()
+    accounts = watch.monitor.accounts
+    (session,) = accounts._sessions.values()
+    for _ in range(3):  # each time after most of the idle time
+        session.began -= 60
+        session.seen -= 60
+        assert (await visitor.get("/")).status == 200
+    session.seen -= 101
+    assert (await visitor.get("/")).status == 303
+
+
+@pytest_twisted.ensureDeferred
 async def test_over_https_cookies_are_for_that_alone(open_watch: Callable[..., Watch]) -> None:
     watch = open_watch('url = "https://monitor.example.org/"')
     browser = watch.browser(host="monitor.example.org")

@@ -11,6 +11,7 @@ from twisted.internet.task import deferLater
 
 from lcc.domain.rules import QueueRules
 from lcc.model import MachineState
+from lcc.protocols.work import Ready
 from lcc.roles.qm.state import describe
 from lcc.storage.queue import QueueStore
 from lcc.storage.queue_repair import machines
@@ -93,6 +94,23 @@ def test_one_botm_that_is_back_waits_for_nothing(world: World) -> None:
     assert len(botm.out) == len(out)
     botm.finish_all()
     assert world.cached_count == 16 and not world.engine.upkeep.leases.awaited
+
+
+def test_a_machine_that_is_connected_and_has_not_said_what_is_running_is_waited_for(world: World) -> None:
+    """It may be there before the queue manager has read what is noted."""
+    pid, *_ = work(world, sites=1)
+    botm = FakeBotm(world)
+    assert {fetch.pid for fetch in botm.out.values()} == {pid}
+    world.database.unavailable = True
+    world.start()
+    other, back = FakeBotm(world, 2), FakeBotm(world, earlier=botm, ready=False)
+    world.database.unavailable = False
+    world.advance(5)
+    assert set(world.engine.upkeep.leases.awaited) == {1}
+    assert not other.out, "machine 1 may be fetching from it"
+    back.say(Ready())
+    world.settle()
+    assert not world.engine.upkeep.leases.awaited
 
 
 def test_an_absent_machine_is_waited_for(world: World, logged: list[Any]) -> None:

@@ -392,6 +392,25 @@ def test_a_lost_counter_begins_a_new_epoch(world: World, logged: list[Any]) -> N
     assert world.set_files() == []
 
 
+def test_sets_of_a_lost_epoch_go_first_whatever_their_numbers(world: World, logged: list[Any]) -> None:
+    """The file was told before, and somebody has put it back."""
+    for name in "abc":
+        world.send_set(name)
+    aside = world.folder.with_name("aside")
+    (world.folder / "000000000003-7.set").rename(aside)
+    world.connect_qm()
+    world.lose_qm()
+    (world.folder / "numbers").write_bytes(b"\0\0\0")
+    world.restart_with(lambda: "epoch2")
+    world.send_set("d")
+    assert world.set_files() == ["000000000001-7.set"]
+    aside.rename(world.folder / "000000000003-7.set")
+    world.restart()
+    qm = world.connect_qm()
+    assert [(taken.begin.epoch, taken.begin.number) for taken in qm.sets] == [("epoch1", 3), ("epoch2", 1)]
+    assert names(qm) == ["c", "d"]
+
+
 def test_a_big_set_never_lies_in_memory(world: World) -> None:
     world.link_capacity = 65536
     cp = world.login()

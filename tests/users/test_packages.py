@@ -177,6 +177,24 @@ async def test_what_changes_meanwhile_is_taken_as_it_is_now(
 
 
 @pytest_twisted.ensureDeferred
+async def test_a_token_for_some_providers_gets_packages_of_those(
+    backend: Backend, cache: Cache, host: ContentHost
+) -> None:
+    put(cache, host, f"{A}1", b"one", pid=1)
+    put(cache, host, f"{A}2", b"two", pid=2)
+    _, token = add_user(cache, {2})
+    api = Api(backend, "")
+    try:
+        for asked in ("", "&since=0", "&provider=1&provider=2"):
+            reply = await api.get(f"/package?kind=tar{asked}", Authorization=f"Bearer {token}")
+            assert Unpacked(reply.body).contents() == {f"{A}2": b"two"}, asked
+        reply = await api.get("/package?kind=tar&provider=1", Authorization=f"Bearer {token}")
+        assert Unpacked(reply.body).contents() == {}
+    finally:
+        await api.stop()
+
+
+@pytest_twisted.ensureDeferred
 async def test_refusals(backend: Backend, cache: Cache) -> None:
     _, token = add_user(cache, content=False)
     api = Api(backend, "packages_max = 1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,6 +83,16 @@ SELECTIONS = st.builds(
 @given(SELECTIONS, SELECTIONS)
 def test_selections_have_the_same_digest_only_if_they_are_the_same(one: Selection, other: Selection) -> None:
     assert (one.digest == other.digest) == (one == other)
+
+
+def test_each_part_of_a_selection_is_in_its_digest() -> None:
+    parts = attrs.asdict(
+        Selection(frozenset({1}), ("text/*",), "http://a/", "x: y", Times(1, None), Times(None, 1)), recurse=False
+    )
+    assert set(parts) == {field.name for field in attrs.fields(Selection)}
+    base = Selection(frozenset({2}), ("image/*",), "http://b/", "z: y", Times(2, None), Times(None, 2))
+    for name, value in parts.items():
+        assert attrs.evolve(base, **{name: value}).digest != base.digest, name
 
 
 def test_order_and_repetition_do_not_make_another_selection() -> None:
