@@ -36,7 +36,10 @@ class ErrorsPage(MonitorPage):
         code, pid = number(query.get("code", "0")), number(query.get("pid", "0"))
         order = number(query.get("order", "0"))
         owner, _, last = query.get("after", "0-0").partition("-")
-        waits, rows = await self.monitor.database.interact(_read, order, pid, code, (number(owner), number(last)))
+        waits, rows = False, list[tuple[int, StoredError]]()
+        if order or code or pid:
+            after = (number(owner), number(last))
+            waits, rows = await self.monitor.database.interact(_read, order, pid, code, after)
         if not code and not pid:
             self.front.page(
                 request, "errors", "Errors", summary=self.monitor.summary, ordered=order, order_open=waits
