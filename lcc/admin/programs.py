@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from typing import Any
 
 import click
 from twisted.python import usage
 from twisted.python.reflect import accumulateClassList
 
 ROLES = {
-    "lcc": ("everything", "All roles of an LCC in one process, in the foreground."),
-    "lcc-uns": ("uns", "The update notification server of an LCC: takes in what providers tell."),
-    "lcc-qm": ("qm", "The queue manager of an LCC: decides what is fetched when."),
-    "lcc-botm": ("botm", "The robot multiplexer of an LCC: hands out work, and keeps content files."),
-    "lcc-bot": ("bot", "The robot of an LCC: fetches."),
-    "lcc-cu": ("cu", "The content user API of an LCC: answers who reads the cache."),
-    "lcc-web": ("web", "The web monitor of an LCC: shows how all of it stands."),
-    "lcc-rs": ("rs", "The registration server of an LCC: where sites register by themselves."),
+    "lcc": "everything",
+    "lcc-uns": "uns",
+    "lcc-qm": "qm",
+    "lcc-botm": "botm",
+    "lcc-bot": "bot",
+    "lcc-cu": "cu",
+    "lcc-web": "web",
+    "lcc-rs": "rs",
 }
-"""Role -> its module in ``lcc.services``, and what it is."""
+"""Role -> its module in ``lcc.services``."""
 
 TOOLS = {
     "lcc-admin": "lcc.admin.cli:main",
@@ -58,8 +59,7 @@ def commands_of(group: click.Group, context: click.Context | None = None) -> Ite
 
 
 def _role(name: str) -> click.Command:
-    module, text = ROLES[name]
-    options: type[usage.Options] = import_module(f"lcc.services.{module}").Options
+    options: Any = import_module(f"lcc.services.{ROLES[name]}").Options
     found: list[click.Parameter] = []
     for long, short, default, help_text, *_ in _gathered(options, "optParameters"):
         kind = click.Path(dir_okay=False) if long == "config" else None
@@ -67,7 +67,7 @@ def _role(name: str) -> click.Command:
     for long, short, help_text in _gathered(options, "optFlags"):
         found.append(click.Option(_spelling(long, short), is_flag=True, help=_sentence(help_text)))
     found.append(click.Option(["--version"], is_flag=True, help="Show the version and exit."))
-    return click.Command(name, params=found, help=f"{text}\n\nThe same as: twistd --nodaemon --pidfile= {name}")
+    return click.Command(name, params=found, help=f"{options.summary}\n\n{' '.join(options.notes(name))}")
 
 
 def _gathered(options: type[usage.Options], kind: str) -> list[list[str | None]]:

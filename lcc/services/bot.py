@@ -24,6 +24,7 @@ class Options(RoleOptions):
     """The options of ``lcc-bot``."""
 
     role = "bot"
+    summary = "The robot of an LCC: fetches."
 
     optFlags = [["listen", "l", "connect to nobody: wait on [bot] listen for a person who types what to fetch"]]
 

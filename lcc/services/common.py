@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import sys
+import textwrap
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +56,43 @@ class RoleOptions(usage.Options):
     files as the system lets it, and seldom looks for garbage; nothing else is touched.
 
     :cvar role: what the process calls itself in its log.
+    :cvar summary: what it is, for ``--help``.
     """
 
     role = "lcc"
+    summary = ""
+    longdesc = ""
 
     optParameters = [["config", "c", None, "configuration file; without: lcc.toml in this folder, else the defaults"]]
     config: Config
+
+    @staticmethod
+    def notes(program: str) -> list[str]:
+        """What else to know of a role's program, a sentence each."""
+        return [
+            f"{program} runs in the foreground until SIGTERM or Ctrl-C, twistd {program} in the background.",
+            "Its settings stand in the configuration file: lcc-admin config --defaults shows them all.",
+            "More is in doc/operating.md.",
+            "Exit codes: 1 it could not start; 2 its options or its configuration cannot be used.",
+        ]
+
+    def getSynopsis(self) -> str:
+        name = Path(sys.argv[0]).name
+        return f"Usage: {name} [options]" if name == self._program else super().getSynopsis()
+
+    def getUsage(self, width: int | None = None) -> str:
+        columns = width or 80
+        notes = textwrap.fill(" ".join(self.notes(self._program)), columns)
+        return f"\n{textwrap.fill(self.summary, columns)}\n\n{super().getUsage(width)}\n{notes}\n"
+
+    @property
+    def _program(self) -> str:
+        return getattr(getattr(self, "parent", None), "subCommand", None) or f"lcc-{self.role}"
+
+    def opt_version(self) -> None:
+        """Show the version and exit."""
+        print(f"{self._program}, version {version('lcc')}")
+        raise SystemExit(0)
 
     def postOptions(self) -> None:
         path = self["config"]

@@ -33,6 +33,7 @@ class Options(RoleOptions):
     """The options of ``lcc-cu``."""
 
     role = "cu"
+    summary = "The content user API of an LCC: answers who reads the cache."
 
 
 class _AtStop(Service):

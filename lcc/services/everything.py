@@ -19,6 +19,8 @@ from lcc.services.watching import watched
 class Options(RoleOptions):
     """The options of ``lcc``."""
 
+    summary = "All roles of an LCC in one process."
+
 
 def build(config: Config, outside: Outside) -> MultiService:
     """The services of all roles.

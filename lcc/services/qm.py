@@ -30,6 +30,7 @@ class Options(RoleOptions):
     """The options of ``lcc-qm``."""
 
     role = "qm"
+    summary = "The queue manager of an LCC: decides what is fetched when."
 
 
 class _Engine(Service):

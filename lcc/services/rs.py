@@ -27,6 +27,7 @@ class Options(RoleOptions):
     """The options of ``lcc-rs``."""
 
     role = "rs"
+    summary = "The registration server of an LCC: where sites register by themselves."
 
 
 class _Registering(Service):

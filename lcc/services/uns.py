@@ -26,6 +26,7 @@ class Options(RoleOptions):
     """The options of ``lcc-uns``."""
 
     role = "uns"
+    summary = "The update notification server of an LCC: takes in what providers tell."
 
 
 class _Engine(Service):

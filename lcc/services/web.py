@@ -39,6 +39,7 @@ class Options(RoleOptions):
     """The options of ``lcc-web``."""
 
     role = "web"
+    summary = "The web monitor of an LCC: shows how all of it stands."
 
 
 class _Watching(Service):

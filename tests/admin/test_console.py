@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,23 @@ def test_a_second_one_in_the_same_home_is_refused(tmp_path: Path) -> None:
     assert second.returncode == 1
     assert "another process of this role" in output.splitlines()[-1]
     assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("role", [*ROLES, "lcc-cu", "lcc-web", "lcc-rs"])
+def test_help_says_what_a_role_is(role: str) -> None:
+    def said(*command: str | Path) -> str:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+        assert done.returncode == 0 and not done.stderr
+        return " ".join(done.stdout.split())
+
+    text = said(BIN / role, "--help")
+    assert text.startswith(f"Usage: {role} [options] ") and "twistd [options]" not in text
+    under_twistd = said(sys.executable, BIN / "twistd", role, "--help")
+    assert under_twistd.startswith(f"Usage: twistd [options] {role} [options] ")
+    for each in (text, under_twistd):
+        assert " of an LCC" in each and "--config" in each and "doc/operating.md" in each
+        assert "lcc-admin config --defaults" in each and "Exit codes: 1 it could not start" in each
+    assert said(BIN / role, "--version") == f"{role}, version {version('lcc')}"
 
 
 def twistd(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
