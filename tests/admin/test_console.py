@@ -6,10 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+from lcc.admin.programs import ROLES as PROGRAM_MODULES
 
 BIN = Path(sys.executable).parent
 RUNNING = {
@@ -112,7 +115,7 @@ def test_a_second_one_in_the_same_home_is_refused(tmp_path: Path) -> None:
     assert "Traceback" not in output
 
 
-@pytest.mark.parametrize("role", [*ROLES, "lcc-cu", "lcc-web", "lcc-rs"])
+@pytest.mark.parametrize("role", ["lcc", "lcc-qm"])
 def test_help_says_what_a_role_is(role: str) -> None:
     def said(*command: str | Path) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
@@ -127,6 +130,12 @@ def test_help_says_what_a_role_is(role: str) -> None:
         assert " of an LCC" in each and "--config" in each and "doc/operating.md" in each
         assert "lcc-admin config --defaults" in each and "Exit codes: 1 it could not start" in each
     assert said(BIN / role, "--version") == f"{role}, version {version('lcc')}"
+
+
+def test_each_role_says_what_it_is() -> None:
+    for name, module in PROGRAM_MODULES.items():
+        options = import_module(f"lcc.services.{module}").Options
+        assert " of an LCC" in options.summary and name in " ".join(options.notes(name))
 
 
 def twistd(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
