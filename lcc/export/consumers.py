@@ -14,6 +14,7 @@ from typing import IO, Protocol
 
 from lcc.commands.failing import Failed
 from lcc.export.files import replacing
+from lcc.export.guardian import Guardian
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
@@ -49,7 +50,7 @@ class Consumer(Protocol):
 class Command:
     """A command that reads the export from its standard input; exit code 0 says that it succeeded.
 
-    It dies with this process: of a stream that merely ends it would think that it was all.
+    It dies with this process, before its input ends: of a stream that merely ends it would think that it was all.
 
     :param environment: is added to its own.
     """
@@ -58,32 +59,45 @@ class Command:
         self._words = list(words)
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
+        self._input: IO[bytes] | None = None
+        self._guardian: Guardian | None = None
 
     def open(self) -> Sink:
-        process = self.start(subprocess.PIPE)
-        assert process.stdin is not None
-        return _Pipe(process.stdin, self._ended)
+        reading, writing = os.pipe()
+        self._input = os.fdopen(writing, "wb")
+        try:
+            self._guardian = Guardian(writing)
+            self.start(reading)
+        except OSError as error:
+            self._let_go()
+            raise _not_started(error) from None
+        except BaseException:
+            self._let_go()
+            raise
+        finally:
+            os.close(reading)
+        return _Pipe(self._input, self._ended)
 
     def start(self, stdin: int | IO[bytes]) -> subprocess.Popen[bytes]:
         """Start it with this standard input."""
+        announce = None if self._guardian is None else self._guardian.announce
         try:
             self._process = subprocess.Popen(
                 self._words,
                 stdin=stdin,
                 env={**os.environ, **self._environment},
                 start_new_session=True,
-                preexec_fn=_die_with(os.getpid()),
+                preexec_fn=_die_with(os.getpid(), announce),
             )
         except OSError as error:
-            raise Failed(f"the consumer cannot be started: {error}", "look at the command behind --") from None
+            raise _not_started(error) from None
         return self._process
 
     def close(self) -> None:
         process = self._process
         assert process is not None
         try:
-            if process.stdin is not None:
-                process.stdin.close()
+            self._let_go()
         except BrokenPipeError:
             self._ended()
         code = process.wait()
@@ -95,6 +109,8 @@ class Command:
         assert self._process is not None
         code = self._process.wait()
         self._process = None
+        with suppress(BrokenPipeError):
+            self._let_go()
         raise Failed(f"the consumer ended before it had all ({_said(code)}); nothing has moved on", AGAIN) from None
 
     def abort(self) -> None:
@@ -104,9 +120,22 @@ class Command:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        if process.stdin is not None:
-            with suppress(BrokenPipeError):
-                process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Its input ends.
+
+        :raises BrokenPipeError: it has ended before.
+        """
+        file, self._input = self._input, None
+        guardian, self._guardian = self._guardian, None
+        try:
+            if file is not None:
+                file.close()
+        finally:
+            if guardian is not None:
+                guardian.release()
 
 
 class File:
@@ -198,8 +227,14 @@ def _said(code: int) -> str:
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 
-def _die_with(parent: int) -> Callable[[], None]:
+def _not_started(error: OSError) -> Failed:
+    return Failed(f"the consumer cannot be started: {error}", "look at the command behind --")
+
+
+def _die_with(parent: int, announce: Callable[[], None] | None) -> Callable[[], None]:
     def prepare() -> None:
+        if announce is not None:
+            announce()
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it was too late
             os._exit(127)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from lcc.export.leftovers import hold, remove_leftovers
 
 
 @contextmanager
@@ -23,9 +26,11 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is there, but is no plain file; write to standard output instead")
     folder = path.parent
+    remove_leftovers(folder, f".{glob.escape(path.name)}.*.part")
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=folder)
     try:
         with os.fdopen(descriptor, "w+b") as file:
+            hold(descriptor)
             yield file
             file.flush()
             os.fchmod(descriptor, 0o666 & ~_umask())

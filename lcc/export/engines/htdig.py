@@ -11,13 +11,13 @@ import socket
 import tempfile
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
-from pathlib import Path
 from subprocess import Popen
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 from lcc.export.consumers import Command
 from lcc.export.htdig_handler import SOCKET_VARIABLE
+from lcc.export.leftovers import temporary_folder
 from lcc.export.pages import Page
 from lcc.export.run import Job
 
@@ -53,7 +53,7 @@ class HtDig:
 
     def hand_over(self, job: Job) -> None:
         with (
-            tempfile.TemporaryDirectory(prefix="lcc-htdig-") as folder,
+            temporary_folder("lcc-htdig-") as folder,
             tempfile.TemporaryFile() as urls,
             socket.socket(socket.AF_UNIX) as listener,
         ):
@@ -61,7 +61,7 @@ class HtDig:
                 if not job.full or job.state.shown(name) is not None:
                     urls.write(f"{name}\n".encode())
             urls.seek(0)
-            address = str(Path(folder) / "s")
+            address = str(folder / "s")
             listener.bind(address)
             listener.listen(64)
             listener.settimeout(LOOK_SECONDS)
