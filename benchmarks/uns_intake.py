@@ -13,7 +13,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -74,7 +74,7 @@ def take_in(path: Path, folder: Path) -> dict[str, Any]:
     from twisted.internet.testing import StringTransport
 
     from lcc.config import Config, UnsConfig
-    from lcc.model import Provider, ProviderStatus, Session
+    from lcc.model import FullSetKey, Provider, ProviderStatus, Session, SetStart
     from lcc.protocols.cp_uns_client import init
     from lcc.roles.uns.engine import Uns
     from lcc.services.common import collect_garbage_rarely
@@ -88,8 +88,17 @@ def take_in(path: Path, folder: Path) -> dict[str, Any]:
         def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
             return succeed(ProviderStatus(0, 0, None, "", 0, 0, (), 0))
 
-        def open_session(self, pid: int, ip: str, now: int) -> Deferred[Session]:
-            return succeed(Session(1, ""))
+        def open_session(self, pid: int, ip: str, now: int, known: int = 0) -> Deferred[Session]:
+            return succeed(Session(1, "", 1))
+
+        def begin_sets(self, starts: Sequence[SetStart], now: int) -> Deferred[list[int | None]]:
+            return succeed([start.held for start in starts])
+
+        def end_full_sets(self, keys: Collection[FullSetKey]) -> Deferred[None]:
+            return succeed(None)
+
+        def settle_full_sets(self, here: Collection[FullSetKey], now: int) -> Deferred[None]:
+            return succeed(None)
 
     collect_garbage_rarely()
     settings = UnsConfig(spool_max_bytes=1 << 40)

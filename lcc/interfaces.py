@@ -29,6 +29,7 @@ from lcc.model import (
     FetchOrder,
     FetchResult,
     FetchStep,
+    FullSetKey,
     Kept,
     MachineState,
     Outcome,
@@ -42,6 +43,7 @@ from lcc.model import (
     RetryPage,
     Session,
     SetPiece,
+    SetStart,
     SlotPage,
     UnsStanding,
     UrlNotice,
@@ -123,10 +125,28 @@ class IProviderReader(Interface):
 
 
 class ISessionStore(Interface):
-    """The connection counters of providers: the one thing that a UNS writes."""
+    """Order numbers, connections, and full sets under way: what a UNS writes (:mod:`lcc.storage.sessions`)."""
 
-    def open_session(pid: int, ip: str, now: int) -> Deferred[Session]:
-        """Count a successful connection; durable and unique among all UNSes when the Deferred fires."""
+    def open_session(pid: int, ip: str, now: int, known: int = 0) -> Deferred[Session]:
+        """Count a successful connection; durable and unique among all UNSes when the Deferred fires.
+
+        :param known: the highest order number of the provider that is known here."""
+
+    def begin_sets(starts: Sequence[SetStart], now: int) -> Deferred[list[int | None]]:
+        """The order number of each of these sets, which are given in the order in which they began; durable.  To be
+        called again only when it has ended.
+
+        Of two sets of a provider, the one that began when the other one had its number already has the same or a
+        higher one; the same only if both are of one session.
+
+        :returns: None where it is a full set too many; it may be noted all the same until :meth:`end_full_sets`."""
+
+    def end_full_sets(keys: Collection[FullSetKey]) -> Deferred[None]:
+        """These unsolicited full sets are counted by the queue manager, or nothing will come of them.  If it fails,
+        they are taken along by the next call, and by :meth:`begin_sets`."""
+
+    def settle_full_sets(here: Collection[FullSetKey], now: int) -> Deferred[None]:
+        """Of this UNS these full sets are under way, and no others.  To be called before any set begins."""
 
 
 class IRegistrationStore(Interface):
@@ -157,9 +177,9 @@ class IQueueRules(Interface):
     def action(
         notice: UrlNotice, connseq: int, floor: int, queued: QueuedState | None, cached: CachedState | None
     ) -> Action:
-        """What to do about a notice of this connection; its rows, or None.
+        """What to do about a notice of this order number; its rows, or None.
 
-        :param floor: the newest connection that is known to have said something of all URLs that this one belongs
+        :param floor: the highest order number that is known to have said something of all URLs that this one belongs
             to (a full set, a deletion of all views)."""
 
     def outcome(
@@ -225,10 +245,10 @@ class IQueueRepair(Interface):
     def settle_uns(uns: str, epoch: str, acked: int) -> Deferred[None]:
         """Sets up to this number were answered, whatever the answer was."""
 
-    def want_full_sets(reason: str, connections_lost: bool = False) -> Deferred[None]:
+    def want_full_sets(reason: str, order_lost: bool = False) -> Deferred[None]:
         """Ask all providers for full sets.
 
-        :param connections_lost: there were later connections than the database knows; their numbers jump ahead."""
+        :param order_lost: there were later order numbers than the database knows; they jump ahead."""
 
     def begin_epoch(before: str, epoch: str, least_change: int) -> Deferred[str]:
         """End the database's epoch ``before``: cursors of content users start again, and all counters jump ahead.

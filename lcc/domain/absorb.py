@@ -1,8 +1,8 @@
 """What a notice does to the queue and the cache: pure decisions.
 
-The order of operations is that of the provider's connections: an operation of an older connection than the last one
-known of a URL does nothing to its queue row, its cache row or its tombstone.  Within a connection, later elements
-win.  A queue row keeps the place of its first operation and does the last one.
+The order of operations is that of the provider's sets, by their order numbers (``connseq``): an operation of an older
+set than the last one known of a URL does nothing to its queue row, its cache row or its tombstone.  With the same
+number, what comes later wins.  A queue row keeps the place of its first operation and does the last one.
 """
 
 from __future__ import annotations

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from lcc.model.cache import Action, CachedState, CachedUrl, ContentRow, Outcome
 from lcc.model.fetches import DeleteOrder, Fetched, FetchOrder, FetchResult, FetchStep, MachineState
-from lcc.model.providers import Progress, Proves, Provider, ProviderStatus, Registration, Session, StoredError, Wishes
+from lcc.model.providers import (
+    FullSetKey,
+    Progress,
+    Proves,
+    Provider,
+    ProviderStatus,
+    Registration,
+    Session,
+    SetStart,
+    StoredError,
+    Wishes,
+)
 from lcc.model.queue import (
     Absorbed,
     Ahead,
@@ -51,6 +62,7 @@ __all__ = [
     "FetchResult",
     "FetchStep",
     "Fetched",
+    "FullSetKey",
     "Kept",
     "KeyedNotice",
     "MachineState",
@@ -70,6 +82,7 @@ __all__ = [
     "SetAnswer",
     "SetHeader",
     "SetPiece",
+    "SetStart",
     "SlotPage",
     "Stored",
     "StoredError",

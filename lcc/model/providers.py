@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
 import attrs
 
@@ -108,12 +109,39 @@ class Registration:
 class Session:
     """One successful connection of a provider.
 
-    :ivar connseq: grows by one with each connection of the provider.
+    :ivar number: counts the provider's connections; it is shown to the provider.
     :ivar last_ip: where the connection before this one came from; empty: there was none.
+    :ivar order: the order number that was drawn for it.
     """
 
-    connseq: int
+    number: int
     last_ip: str
+    order: int = 0
+
+
+class FullSetKey(NamedTuple):
+    """Names an unsolicited full set that has begun.
+
+    :ivar order: its order number, which no other full set under way has.
+    """
+
+    pid: int
+    order: int
+
+
+@attrs.frozen
+class SetStart:
+    """A set that begins to be told.
+
+    :ivar held: the order number that its session has got last.
+    :ivar known: the highest order number of the provider that is known here, in the spool.
+    :ivar counts: it is an unsolicited full set of a provider who may send only so many.
+    """
+
+    pid: int
+    held: int
+    known: int = 0
+    counts: bool = False
 
 
 @attrs.frozen

@@ -50,7 +50,7 @@ class SetHeader:
 
     :ivar uns, epoch, number: the set's unique id: the UNS's name, the epoch of its spool, and a number that grows
         within the epoch.  A UNS delivers the numbers of an epoch in order.
-    :ivar connseq: the provider's connection that sent it; orders the provider's sets.
+    :ivar connseq: its order number: the provider's sets are ordered by it.  Sets of one session may have the same.
     :ivar full: everything the provider has (a full set), not only changes.
     :ivar errors_upto: stored errors up to this number were shown in the set's session.
     :ivar answered: the provider has already been told that it is accepted: it can no longer be refused.

@@ -120,6 +120,7 @@ class UrlFault:
 class InitAccepted:
     """All that the UNS tells at the beginning.  Ends its document.
 
+    :ivar connseq: counts the provider's connections.
     :ivar last_ip: where the connection before this one came from; empty: there was none.
     :ivar mimetypes: patterns of what the LCC takes.
     :ivar files_free, space_free_bytes: None: without limit.

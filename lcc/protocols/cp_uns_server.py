@@ -128,7 +128,7 @@ def init_accepted(
     allowed = "" if status.full_sets_left is None else status.full_sets_left
     wanted = f'wanted="yes" reason="{escape(status.full_set_wanted)}"' if status.full_set_wanted else 'wanted="no"'
     parts = [
-        f'<{root}>\n<connect_info seq="{session.connseq}" lastConnectIP="{escape(session.last_ip)}"/>\n',
+        f'<{root}>\n<connect_info seq="{session.number}" lastConnectIP="{escape(session.last_ip)}"/>\n',
         *(f"<mime>{escape(pattern)}</mime>\n" for pattern in mimetypes),
         f'<quota>\n<files used="{status.files_used}" free="{files_free}"/>\n',
         f'<space used="{status.space_used_bytes}" free="{space_free}"/>\n',

@@ -37,8 +37,8 @@ class _Engine(Service):
         self._sessions = sessions
 
     def startService(self) -> None:
-        self.uns.start()
         self._sessions.start()
+        self.uns.start()
         super().startService()
 
     def stopService(self) -> Deferred[None]:

@@ -169,7 +169,7 @@ class Books:
     ) -> None:
         """Count an error of a URL, and keep it for the provider.
 
-        :param connseq: the connection that told the notice.
+        :param connseq: the order number of the set that told the notice.
         :param detail: what exactly happened; empty: the code says all.
         :param generation: of the queue row; None: none failed, it is newer than all there are.
         """

@@ -119,6 +119,10 @@ class Dialect(ABC):
     def trouble(self, error: BaseException) -> Trouble | None:
         """What this exception means; None: it is no passing trouble."""
 
+    def is_there_already(self, error: BaseException) -> bool:
+        """Whether a change of the schema has failed because it is made already."""
+        return False
+
     def reason(self, error: BaseException) -> str:
         """What this exception says, for people."""
         return str(error) or type(error).__name__
@@ -300,6 +304,7 @@ class MysqlDialect(Dialect):
     _FULL_MAYBE = frozenset({1005, 1016, 1030})
     _ERROR_NUMBER = re.compile(r"(?:error|errno:|Errcode:) (\d+)\b")
     _DISK_ERRORS = frozenset({errno.EIO, errno.ENOSPC, errno.EROFS})
+    _THERE_ALREADY = frozenset({1060, 1061})  # a column, an index
     _SESSION = (
         "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
@@ -403,6 +408,11 @@ class MysqlDialect(Dialect):
         if number in self._FULL or (number in self._FULL_MAYBE and self._is_of_the_disk(str(error.args[-1]))):
             return Trouble.FULL
         return Trouble.LOST if number in self._LOST else None
+
+    def is_there_already(self, error: BaseException) -> bool:
+        import pymysql
+
+        return isinstance(error, pymysql.err.Error) and error.args[0] in self._THERE_ALREADY
 
     def _is_of_the_disk(self, text: str) -> bool:
         match = self._ERROR_NUMBER.search(text)

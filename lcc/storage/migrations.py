@@ -1,7 +1,7 @@
 """Numbered schema changes: ``sql/NNN_name.DIALECT.sql``, applied in order, each once.
 
 Several processes may start at once; a schema newer than this program is refused.  The table ``meta`` keeps the number
-of the last change applied, under the name of the series (``schema``; SQLite's connection counters, in a file of their
+of the last change applied, under the name of the series (``schema``; SQLite's order numbers, in a file of their
 own, are the series ``connections``).
 """
 
@@ -133,7 +133,12 @@ def _locked_migrate(
     doer = holder if worker is lock else Txn(dialect, worker)
     for change in changes[number:]:
         for statement in change.statements:
-            doer.execute(statement)
+            try:
+                doer.execute(statement)
+            except Exception as error:
+                # Not within a transaction on MySQL: an earlier attempt may have been ended behind it.
+                if not dialect.is_there_already(error):
+                    raise
     holder.execute("UPDATE meta SET value = ? WHERE name = ?", [str(len(changes)), series])
     if series == MAIN and holder.one("SELECT value FROM meta WHERE name = 'epoch'") is None:
         holder.insert("meta", ["name", "value"], [("epoch", new_epoch)])

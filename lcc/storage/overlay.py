@@ -196,7 +196,7 @@ class Overlay:
                     entry.touched = True
 
     def known(self, key: bytes, connseq: int) -> None:
-        """The last operation of it was this connection's."""
+        """The last operation of it was of this order number."""
         queued, cached = self.queue.get(key), self.cache.get(key)
         if queued is not None:
             queued.state = queued.state._replace(connseq=connseq)

@@ -112,7 +112,7 @@ def absorb_pieces(
         if done_set.header.deletions:
             order_release(books, done_set.header)
     if whole is not None:
-        # From now on older connections have nothing to say: the set is here as a whole.
+        # From now on older sets have nothing to say: the set is here as a whole.
         stats = books.stats(whole.header.pid)
         stats.fullconnseq = max(stats.fullconnseq, whole.header.connseq)
     owed.deletes |= books.deletes

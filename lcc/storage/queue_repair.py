@@ -25,9 +25,9 @@ from lcc.storage.transactions import Txn
 
 JUMP = 1 << 32
 """How far the counters jump; thousands of times fit into what follows from them (generations)."""
-CONNECTIONS_JUMP = 1 << 20
-"""How far the numbers of connections jump: what UNSes have spooled may be of later connections than the database
-knows, and is older than what comes from now on."""
+ORDER_JUMP = 1 << 32
+"""How far order numbers jump: what UNSes have spooled may be of later ones than the database knows, and is older than
+what comes from now on.  Two thousand million of these fit into a counter."""
 PAGE_PROVIDERS = 1000
 CACHE_CRASH = "cache-crash"
 
@@ -56,13 +56,13 @@ class RepairStore:
     def settle_uns(self, uns: str, epoch: str, acked: int) -> Deferred[None]:
         return self._write(note_answered, uns, epoch, acked)
 
-    def want_full_sets(self, reason: str, connections_lost: bool = False) -> Deferred[None]:
-        return Deferred.fromCoroutine(self._want_full_sets(reason, connections_lost))
+    def want_full_sets(self, reason: str, order_lost: bool = False) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._want_full_sets(reason, order_lost))
 
-    async def _want_full_sets(self, reason: str, connections_lost: bool) -> None:
+    async def _want_full_sets(self, reason: str, order_lost: bool) -> None:
         after: int | None = 0
         while after is not None:
-            after = await self._write(want_page, reason, connections_lost, after)
+            after = await self._write(want_page, reason, order_lost, after)
 
     def begin_epoch(self, before: str, epoch: str, least_change: int) -> Deferred[str]:
         return self._write(begin_epoch, before, epoch, least_change)
@@ -109,7 +109,7 @@ def note_answered(txn: Txn, run: int, uns: str, epoch: str, number: int) -> None
         txn.execute("UPDATE setspos SET answered_number = ? WHERE uns = ? AND epoch = ?", [number, *key])
 
 
-def want_page(txn: Txn, run: int, reason: str, connections_lost: bool, after: int) -> int | None:
+def want_page(txn: Txn, run: int, reason: str, order_lost: bool, after: int) -> int | None:
     """Ask the next providers for a full set; gives the last one's id, None: there are no more."""
     books = Books(txn, run)
     sql = "SELECT pid FROM pidb WHERE pid > ? AND removed = 0 ORDER BY pid LIMIT ?"
@@ -117,8 +117,8 @@ def want_page(txn: Txn, run: int, reason: str, connections_lost: bool, after: in
     books.load_stats(pids)
     for pid in pids:
         books.want_full_set(pid, reason)
-        if connections_lost:
-            books.stats(pid).maxconnseq += CONNECTIONS_JUMP
+        if order_lost:
+            books.stats(pid).maxconnseq += ORDER_JUMP
     books.close()
     return pids[-1] if len(pids) == PAGE_PROVIDERS else None
 

@@ -208,7 +208,7 @@ def release_page(books: Books, pid: int, psetid: int, progress: bytes, now: int,
 def remove_content(books: Books, rows: Sequence[tuple[Any, ...]], pid: int, now: int) -> None:
     """Delete content of a provider; tombstones stay.
 
-    :param rows: key, connection that is to stand in the tombstone, length, machine, file.
+    :param rows: key, order number that is to stand in the tombstone, length, machine, file.
     """
     txn, stats = books.txn, books.stats(pid)
     gone: list[tuple[Any, ...]] = []

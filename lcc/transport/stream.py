@@ -80,6 +80,7 @@ class XmlStream(Protocol):
         self._linger_call: IDelayedCall | None = None
         self._busy = False
         self._late: list[bytes] = []
+        self._end_untold = False
         self._paused = False
         self._held_reading = False
         self._discarding = False
@@ -186,8 +187,10 @@ class XmlStream(Protocol):
         if self._finishing:
             transport: Any = self.transport
             transport.loseConnection()
-            return
-        self.conversation.peer_finished()
+        elif self._busy:
+            self._end_untold = True  # until all is worked off that came before
+        else:
+            self.conversation.peer_finished()
 
     def writeConnectionLost(self) -> None:
         """Our half is closed; we read on until the peer closes (see :meth:`finish`)."""
@@ -276,6 +279,9 @@ class XmlStream(Protocol):
                 self._late.clear()
                 self._handle(self.feed.receive, late)
             self._update_reading()
+            if self._end_untold and self.connected_stream and not (self._busy or self._finishing):
+                self._end_untold = False
+                self.conversation.peer_finished()
 
         result.addBoth(done)
         if self._busy:

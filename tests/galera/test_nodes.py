@@ -142,7 +142,7 @@ def test_a_claim_at_another_node_fences_what_is_under_way(place: Place) -> None:
 
 ROUNDS = 25
 COUNTS: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
-    ("connections", lambda txn: count_session(txn, 1, "ip", 0).connseq, ()),
+    ("connections", lambda txn: count_session(txn, 1, "ip", 0).order, ()),
     ("orders", add_order, ("rebuild",)),
     ("runs", claim_run, ()),
 ]

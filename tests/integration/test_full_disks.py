@@ -214,7 +214,7 @@ def test_a_full_database_disk(
             assert "make room on the disk of" in system.log("qm")
             wait_status(system, "make room")
             lay_out("a", 60)
-            # A SQLite file has the connection counters beside it: nobody is let in.  Else the set waits in the spool.
+            # A SQLite file has the order numbers beside it: nobody is let in.  Else the set waits in the spool.
             code = system.publish(site, expect=(0, REJECTED)).returncode
             assert code == (REJECTED if kind == "sqlite" else 0)
             assert all(process.poll() is None for process in system.processes.values())

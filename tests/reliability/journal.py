@@ -66,6 +66,8 @@ class ToldSet:
 
     :ivar time: when its connection was begun.
     :ivar seq: number of its connection; 0: nobody has greeted.
+    :ivar welcomed: when it was greeted: the set began after that.
+    :ivar answered: when its answer had come, or was waited for no longer.
     """
 
     number: int
@@ -79,6 +81,8 @@ class ToldSet:
     code: int = 0
     faults: tuple[tuple[int, str], ...] = ()
     received: int = 0
+    welcomed: float = 0.0
+    answered: float = float("inf")
 
 
 @attrs.frozen
@@ -143,12 +147,13 @@ class Journal:
                 self.sets[event["n"]] = ToldSet(event["n"], event["pid"], event["uns"], event["full"], ops, when)
             case "welcome":
                 told = self.sets[event["n"]]
-                told.seq = event["seq"]
+                told.seq, told.welcomed = event["seq"], when
                 errors = tuple((code, id) for code, id in event["errors"])
                 self.welcomes.append(Welcome(told.pid, when, event["seq"], event["count"], errors, event["wanted"]))
             case "answer":
                 told = self.sets[event["n"]]
                 told.how, told.code, told.received = event["how"], event["code"], event["received"]
+                told.answered = when
                 told.faults = tuple((code, id) for code, id in event["faults"])
             case "ask":
                 self.asked.append(

@@ -2,8 +2,9 @@
 LCC shows at rest (:mod:`evidence`), and when which process was killed or stood still (:mod:`faults`).
 
 Nothing here asks the LCC's own code what ought to have happened.  *The last operation* on a page is the one of the
-newest connection that spoke of it and whose set was accepted; any newer one whose set may have been accepted may have
-come after it.  So a page has some *candidates*, and what is in the cache must be what one of them leads to.
+set that spoke of it, was accepted, and began last: after its provider was greeted, and before it had its answer.  Any
+set that may have begun later, and may have been accepted, may have come after it.  So a page has some *candidates*,
+and what is in the cache must be what one of them leads to.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ ANYTHING = Op("", "", IF_ABSENT, 0)
 GONE = (404, 410)
 REFUSAL = 1207
 OVER_QUOTA = 1501
+LATE_BEGIN_SECONDS = 5.0
+"""How long after its provider has gone a set may still be taken to begin: the UNS is sure of less."""
 LATE_SECONDS = 2.0
 """What a request may be later than the hours allow: the way from the robot through a loaded machine."""
 KNOWN_SECONDS = 40.0
@@ -81,15 +84,22 @@ def judge(case: Case) -> list[Violation]:
 # P1 to P5: what is in the cache.
 
 
+def begun_by(told: ToldSet) -> float:
+    """When a set had begun: it has an order number from then on, or gets none any more."""
+    return told.answered if told.how == ACCEPTED else told.answered + LATE_BEGIN_SECONDS
+
+
 def candidates(sets: list[ToldSet], name: str) -> list[Op | None]:
     """The operations that may have been the last one on a page; None: it was never told, or deleted.
 
-    :param sets: of its provider, the newest connection first.
+    :param sets: of its provider, those that were greeted last first.  Which of two that were told at once began first
+        nobody outside knows.
     """
     found: list[Op | None] = []
     conditional: ToldSet | None = None
+    settled: float | None = None
     for told in sets:
-        if told.how not in (ACCEPTED, UNKNOWN):
+        if told.how not in (ACCEPTED, UNKNOWN) or (settled is not None and begun_by(told) < settled):
             continue
         op = told.ops.get(name)
         if op is None and not told.full:
@@ -104,9 +114,9 @@ def candidates(sets: list[ToldSet], name: str) -> list[Op | None]:
         # What is asked for only if it is absent leaves what was told before in force.
         if op is not None and op.kind == IF_ABSENT:
             conditional = conditional or told
-        elif told.how == ACCEPTED:
-            return found
-    return [*found, None]
+        elif told.how == ACCEPTED and settled is None:
+            settled = told.welcomed
+    return found if settled is not None else [*found, None]
 
 
 def check_final_state(case: Case) -> Iterator[Violation]:
@@ -117,7 +127,7 @@ def check_final_state(case: Case) -> Iterator[Violation]:
     errors = errors_by_op(case)
     rows = {row.curl: row for row in case.evidence.rows if row.cached}
     for provider in case.providers:
-        sets = sorted((told for told in case.journal.of(provider.pid) if told.seq), key=lambda told: -told.seq)
+        sets = sorted((told for told in case.journal.of(provider.pid) if told.seq), key=lambda told: -told.welcomed)
         root = f"http://127.0.0.1:{case.port}/{provider.name}/"
         names = {name for told in sets for name in told.ops}
         names |= {curl.removeprefix(root) for curl, row in rows.items() if row.pid == provider.pid}

@@ -45,7 +45,11 @@ def told(number: int, how: str, *ops: Op, full: bool = False) -> ToldSet:
     """A set on the connection of the same number."""
     valid = sum(op.kind != REFUSED for op in ops)
     faults = tuple((1207, op.id) for op in ops if op.kind == REFUSED) if how == ACCEPTED else ()
-    return ToldSet(number, 1, 9000, full, {op.name: op for op in ops}, float(number), number, how, 0, faults, valid)
+    ops_by_name = {op.name: op for op in ops}
+    when = float(number)
+    return ToldSet(
+        *(number, 1, 9000, full, ops_by_name, when, number, how, 0, faults, valid), welcomed=when, answered=when + 0.5
+    )
 
 
 def sound(hours: str = "") -> Case:
@@ -131,10 +135,16 @@ def test_a_set_that_was_not_accepted_has_no_effect() -> None:
     assert promises(with_set(sound(), told(8, ACCEPTED, Op("8-d", "d", UPDATE, 1), full=True))) == {"P2/P3/P5"}
 
 
-def test_an_operation_of_an_older_connection_comes_too_late() -> None:
-    late = attrs.evolve(told(8, ACCEPTED, Op("8-a", "a", DELETE, 1)), seq=0)
-    assert promises(with_set(sound(), attrs.evolve(late, seq=1))) == set()
-    assert promises(with_set(sound(), attrs.evolve(late, seq=8))) == {"P2/P3/P5"}
+def test_an_operation_of_an_older_set_comes_too_late() -> None:
+    late = told(8, ACCEPTED, Op("8-a", "a", DELETE, 1))
+    assert promises(with_set(sound(), attrs.evolve(late, welcomed=1.0, answered=1.5))) == set()
+    assert promises(with_set(sound(), late)) == {"P2/P3/P5"}
+    # Told at once, either may have begun first: the order of the connections says nothing.
+    assert promises(with_set(sound(), attrs.evolve(late, welcomed=1.9, answered=2.1))) == set()
+    late, other = attrs.evolve(late, welcomed=8.3), told(9, ACCEPTED, Op("9-a", "a", UPDATE, 2))
+    for answered, expected in ((8.4, set()), (8.2, {"P2/P3/P5"})):
+        first = attrs.evolve(other, welcomed=8.1, answered=answered)
+        assert promises(with_set(sound(), first, late)) == expected
 
 
 def test_what_was_asked_for_if_absent() -> None:

@@ -14,7 +14,7 @@ from lcc.storage.setfile import HEADER_BYTES
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.timeline import EPOCH
 
-from .sites import Site, identity
+from .sites import Place, Site, identity
 from .system import BOTMS, QM, UNSES, System
 
 BUFFERED_BYTES_MAX = 2_000_000
@@ -36,6 +36,7 @@ class Promises:
         self.violations: list[str] = []
         self.commits = 0
         self.power_cut: set[str] = set()
+        self._accepted: set[tuple[int, int]] = set()
         self._last_change = 0
         self._changed: dict[bytes, tuple[Any, ...]] = {}
         system.fetch_begins = self._fetch_begins
@@ -95,10 +96,12 @@ class Promises:
             if hours and not any(is_open(hours, now) for now in self._queue_manager_clocks()):
                 self.broken("P11", f"{order.url} is fetched outside of {hours}")
 
-    def _set_accepted(self, site: Site, connseq: int, full: bool) -> None:
+    def _set_accepted(self, site: Site, place: Place) -> None:
         """What is accepted is in the tables, or would be in the spool after a power cut."""
+        order = self._system.order_of(site, place)
+        self._accepted.add((site.pid, order))
         for disk, path, header in self._spooled():
-            if (header["pid"], header["connseq"]) != (site.pid, connseq):
+            if (header["pid"], header["connseq"]) != (site.pid, order):
                 continue
             if disk.after_a_power_cut(path) != disk.paths_at(path) or not header["answered"]:
                 self.broken("P1", f"a set of {site.pid} is accepted, {path} is not on the disk")
@@ -164,13 +167,15 @@ class Promises:
 
     def _check_cuts(self) -> None:
         """A set that broke off has left nothing behind."""
-        cut = {(site.pid, connseq) for site in self._system.sites for connseq in site.cut}
+        system = self._system
+        cut = {(site.pid, system.order_of(site, place)) for site in system.sites for place in site.cut}
+        cut -= self._accepted  # an earlier set of its session may have had the same number
         told = (
             self.rows("SELECT pid, connseq, curl FROM lccurl UNION SELECT pid, connseq, curl FROM qdb") if cut else []
         )
         for pid, connseq, curl in told:
             if (pid, connseq) in cut:
-                self.broken("P3", f"{curl} is as connection {connseq} said, whose set broke off")
+                self.broken("P3", f"{curl} is as the set of order number {connseq} said, which broke off")
 
     # In the end.
 
@@ -223,7 +228,7 @@ class Promises:
             cached = {(row[0].removeprefix(site.root), row[5]): row for row in self.rows(sql)}
             expected = {identity(path): page.md5 for path, page in site.pages.items()}
             described = {identity(path): site.description(path) for path in site.pages}
-            told = {identity(path): int(when) for path, (_, when) in site.told_last.items()}
+            told = {identity(path): int(when) for path, when in site.told_last.items()}
             for name in sorted(expected.keys() | cached.keys()):
                 row = cached.get(name)
                 if row is None:

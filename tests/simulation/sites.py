@@ -1,4 +1,4 @@
-"""Content providers: their pages, their web servers, and the programs that tell the LCC what has changed.
+"""Content providers: their pages and their web servers.
 
 A provider is the oracle of its own pages: it knows what it has, what it was told is accepted, and which errors it was
 shown.  What must be true in the end is simple: the cache has what the site has.
@@ -6,19 +6,12 @@ shown.  What must be true in the end is simple: the cache has what the site has.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from hashlib import md5
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
-from twisted.application.service import Service
-from twisted.internet.defer import Deferred
-from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.task import deferLater
+from twisted.internet.protocol import Protocol
 
-from lcc.protocols.cp_uns import InitAccepted
-from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
-from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
 
 BROKEN = "broken"
@@ -80,6 +73,33 @@ class SiteFaults:
     slow: float = 0.0
 
 
+class Place(NamedTuple):
+    """Which set of a provider.
+
+    :ivar connection: number that the provider was shown.
+    :ivar index: counts the sets on this connection, from 0.
+    """
+
+    connection: int
+    index: int
+
+
+@attrs.frozen
+class Telling:
+    """A set, as it is told.
+
+    :ivar states: path -> what is told of it.
+    :ivar absent: paths that it deletes, because it does not name them.
+    :ivar began: when.
+    """
+
+    full: bool
+    states: dict[str, Any]
+    elements: list[dict[str, str]]
+    absent: set[str]
+    began: float
+
+
 class Site:
     """What a provider has, and what it knows of the LCC.
 
@@ -87,7 +107,8 @@ class Site:
     :ivar active: requests that the web server is answering now.
     :ivar overlaps: what a polite robot must never do, as it happened.
     :ivar accepted: sets that the LCC said it has accepted.
-    :ivar told_last: path -> number of the connection on which it was last told in a set that was accepted, and when.
+    :ivar told_last: path -> when the last set began in which it was told, of those that were accepted.
+    :ivar stays_open: it tells sets on a connection that stays open, too.
     """
 
     def __init__(self, timeline: Timeline, number: int, address: str, plain: bool = False) -> None:
@@ -112,11 +133,12 @@ class Site:
         self.wants_full = True
         self.changing = True
         self.accepted = 0
-        self.told_last: dict[str, tuple[int, float]] = {}
+        self.told_last: dict[str, float] = {}
+        self.stays_open = self.chance.random() < 0.5
         self.rejected = 0
         self.unanswered = 0
-        self.cut: set[int] = set()
-        """Connections on which a set broke off before its end."""
+        self.cut: set[Place] = set()
+        """Sets that broke off before their end."""
         self.errors_shown: dict[str, int] = {}
         self.last_error_count = -1
         self.hours = ""
@@ -233,7 +255,7 @@ class Site:
         return told
 
 
-def _told(site: Site, path: str) -> tuple[int, int]:
+def told_of(site: Site, path: str) -> tuple[int, int]:
     """Which state of this path is told now; (0, 0): there is nothing."""
     page = site.pages.get(path)
     return (0, 0) if page is None else page.told
@@ -312,119 +334,3 @@ class OriginProtocol(Protocol):
             transport.loseConnection()
         elif b"\r\n\r\n" in self._data:
             self.dataReceived(b"")
-
-
-class Publisher(Service):
-    """A provider's tools: tells the LCC what has changed, with the production client, until it is accepted.
-
-    :param unses: addresses of the UNSes.
-    :param accepted: called at once when a set was accepted, with its connection's number and whether it was a full
-        one.
-    """
-
-    def __init__(
-        self, site: Site, process: Process, unses: list[str], accepted: Callable[[Site, int, bool], None]
-    ) -> None:
-        self._accepted = accepted
-        self._site = site
-        self._process = process
-        self._unses = unses
-        self._reactor = process.reactor
-
-    def startService(self) -> None:
-        super().startService()
-        factory = Factory.forProtocol(lambda: OriginProtocol(self._site, self._reactor))
-        factory.noisy = False
-        self._reactor.listenTCP(80, factory)
-        Deferred.fromCoroutine(self._publish())
-
-    async def _publish(self) -> None:
-        site, reactor, chance = self._site, self._reactor, self._site.chance
-        while True:
-            await deferLater(reactor, chance.expovariate(1 / 4.0))
-            if site.changing and chance.random() < 0.6:
-                site.live_a_little()
-            await self._submit()
-
-    async def _submit(self) -> None:
-        site, reactor, chance = self._site, self._reactor, self._site.chance
-        full = site.wants_full or (site.changing and chance.random() < 0.05)
-        if full:
-            paths = sorted(site.pages.keys() | site.broken)
-        else:
-            paths = list(site.untold)
-            chance.shuffle(paths)
-            if len(paths) > 1 and chance.random() < 0.3:
-                paths = paths[: chance.randint(1, len(paths))]
-        told = {path: _told(site, path) for path in paths}
-        elements = [site.element(path) for path in paths]
-        if chance.random() < 0.1:
-            elements.insert(chance.randint(0, len(elements)), {"c": "http://elsewhere.example/", "m": "text/html"})
-        absent = {path for path in site.untold if path not in site.pages} if full else set()
-        welcomes: list[InitAccepted] = []
-        began = site.timeline.now
-
-        def welcome(message: InitAccepted) -> bool:
-            welcomes.append(message)
-            if chance.random() < 0.1:
-                reactor.callLater(chance.uniform(0, 0.004), lambda: self._break_off(submitting, broke_off))
-            site.wants_full = message.full_set_wanted or (full and site.wants_full)
-            site.last_error_count = message.error_count
-            for error in message.errors:
-                self._shown(error.url)
-            if message.error_count > len(message.errors):
-                site.wants_full = True  # nobody can say which they were
-            return True
-
-        endpoint = uns_endpoint(reactor, f"{chance.choice(self._unses)}:9000")
-        broke_off = [False]
-        try:
-            submitting = submit(
-                reactor,
-                endpoint,
-                site.pid,
-                site.password,
-                iter(elements),
-                full=full,
-                urlprefix=site.root,
-                on_welcome=welcome,
-                timeout_seconds=30.0,
-                connect_timeout_seconds=5.0,
-            )
-            answer: Submission = await submitting
-        except Unreachable as failure:
-            site.unanswered += 1
-            if welcomes and (broke_off[0] or not failure.uncertain):
-                site.cut.add(welcomes[-1].connseq)
-            return
-        if not answer.accepted:
-            site.rejected += 1
-            return
-        site.accepted += 1
-        connseq = welcomes[-1].connseq
-        self._accepted(site, connseq, full)
-        for path in told:
-            site.told_last[path] = max(site.told_last.get(path, (0, 0.0)), (connseq, began))
-        if full:
-            site.wants_full = False
-        for path, state in told.items():
-            if state == _told(site, path):
-                site.untold.pop(path, None)
-        for path in absent:
-            if path not in site.pages and path not in site.broken:
-                site.untold.pop(path, None)
-
-    def _break_off(self, submitting: Deferred[Submission], broke_off: list[bool]) -> None:
-        """The provider's program is ended in the middle; whether a part of the set has never left it."""
-        for connection in self._process.network.connections:
-            # The last byte is the end of the line behind the set.
-            if connection.near.process is self._process and connection.near.waiting_bytes > 1:
-                broke_off[0] = True
-        submitting.cancel()
-
-    def _shown(self, url: str) -> None:
-        site = self._site
-        path = url.removeprefix(site.root).partition("?")[0]
-        site.errors_shown[path] = site.errors_shown.get(path, 0) + 1
-        if path not in site.broken:
-            site.untold[path] = True  # it is there, so it is told again, as a person would do it

@@ -15,6 +15,8 @@ from lcc.config import BotConfig, Config, parse_config
 from lcc.fetchers.http import HttpFetcher
 from lcc.interfaces import IContentSink, IFetcher
 from lcc.model import Fetched, FetchOrder, Provider
+from lcc.protocols.cp_uns import CpMessage, SetBegin
+from lcc.roles.uns import session as uns_session
 from lcc.services import bot, botm, cu, qm, uns
 from lcc.services.outside import Outside
 from lcc.storage.providers import add_provider
@@ -24,7 +26,8 @@ from lcc.testing.simulated.process import Machine, Process
 from lcc.testing.simulated.timeline import Timeline
 
 from .follower import Copy, Follower
-from .sites import Publisher, Site
+from .publisher import Publisher
+from .sites import Place, Site
 
 DATABASE, QM, CENTRAL, CU, USER = "10.0.0.2", "10.0.0.1", "10.0.0.5", "10.0.0.8", "10.0.0.9"
 UNSES = ("10.0.0.3", "10.0.0.4")
@@ -136,7 +139,11 @@ class System:
         self.sites: list[Site] = []
         self.copy = Copy()
         self.fetch_begins: Callable[[FetchOrder], None] = lambda order: None
-        self.set_accepted: Callable[[Site, int, bool], None] = lambda site, connseq, full: None
+        self.set_accepted: Callable[[Site, Place], None] = lambda site, place: None
+        self.orders: dict[tuple[int, int], list[int]] = {}
+        """(provider, its connection) -> the order numbers of the sets that began there."""
+        self._begin_of_a_set = uns_session.Session._begin
+        uns_session.Session._begin = lambda *args: self._watch_begin(*args)  # type: ignore[method-assign]
         self.wanted: set[str] = set()
         self._starting: set[str] = set()
         self._batches = {"absorb_batch": chance.choice((3, 7, 50)), "record_batch": chance.choice((1, 3, 50))}
@@ -222,6 +229,21 @@ class System:
     def _publisher(self, site: Site, process: Process) -> Service:
         return Publisher(site, process, list(UNSES), lambda *args: self.set_accepted(*args))
 
+    def _watch_begin(self, session: uns_session.Session, begin: SetBegin, rest: list[CpMessage]) -> Any:
+        """Note a set's order number, which nobody tells its provider."""
+
+        async def watched() -> None:
+            await begun
+            self.orders.setdefault((session.pid, session.number), []).append(session._order)
+
+        begun = self._begin_of_a_set(session, begin, rest)
+        return watched()
+
+    def order_of(self, site: Site, place: Place) -> int:
+        """The order number of a set; 0: its UNS has not read that it begins."""
+        orders = self.orders.get((site.pid, place.connection), [])
+        return orders[place.index] if place.index < len(orders) else 0
+
     # What runs.
 
     @property
@@ -259,6 +281,7 @@ class System:
         for process in list(self.processes.values()):
             process.die()
         self.database.close()
+        uns_session.Session._begin = self._begin_of_a_set  # type: ignore[method-assign]
 
 
 def make(module: ModuleType, config: Config, outside: Outside) -> MultiService:

@@ -1,6 +1,6 @@
 """Random histories of the store against what the specification says of each URL.
 
-Two UNSes deliver sets piece by piece, out of the order of the connections, from the start again now and then; fetches
+Two UNSes deliver sets piece by piece, out of the order of their numbers, from the start again now and then; fetches
 end late, twice, with all kinds of errors; rows wait for their hours, or to be tried again; commits get lost.  At any
 time all that is counted is what there is, quotas hold, and no file is lost; at the end each URL is as its last
 operation says.
@@ -100,7 +100,7 @@ class History:
             uns.sets.append(self.queue.pieces(header, told, size=random.choice((1, 2, 3, 100))))
 
     def expected(self) -> dict[str, str]:
-        """What is in the cache at the end: the last operation of each URL, in the order of the connections."""
+        """What is in the cache at the end: the last operation of each URL, in the order of the sets' numbers."""
         state: dict[tuple[str, str], bool] = {}
         for _connseq, told, full in sorted(self.operations, key=lambda operation: operation[0]):
             named = set()

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from random import Random
-from typing import Any
-
 import attrs
 import pytest
 import pytest_twisted
 
-from lcc.config import Config, DatabaseConfig
 from lcc.model import Provider
 from lcc.storage.passwords import DUMMY_HASH, generate_password, hash_password, is_slow, verify_password
 from lcc.storage.providers import (
@@ -22,7 +18,6 @@ from lcc.storage.providers import (
     list_providers,
     order_removal,
 )
-from lcc.storage.sessions import open_session_store
 
 from .kit import DirectDatabase, Queue, notice
 
@@ -95,41 +90,6 @@ async def test_what_a_uns_reads(queue: Queue) -> None:
     queue.database.now(order_removal, queue.pid)
     assert await reader.provider(queue.pid) is None
     assert await reader.provider(12345) is None
-
-
-@pytest_twisted.ensureDeferred
-async def test_sessions_are_counted(backend: Any) -> None:
-    from twisted.internet import reactor
-
-    config = Config(home=backend.home, database=DatabaseConfig(url=backend.url))
-    store = open_session_store(config, reactor, Random(1))
-    store.start()
-    first = await store.open_session(3, "192.0.2.1", 100)
-    assert (first.connseq, first.last_ip) == (1, "")
-    other = open_session_store(config, reactor, Random(2))
-    other.start()
-    second = await other.open_session(3, "2001:db8::1", 200)
-    assert (second.connseq, second.last_ip) == (2, "192.0.2.1")
-    assert (await store.open_session(4, "192.0.2.1", 300)).connseq == 1
-    third = await store.open_session(3, "x" * 1000, 300)
-    assert (third.connseq, third.last_ip) == (3, "2001:db8::1")
-    await store.stop()
-    await other.stop()
-
-
-@pytest_twisted.ensureDeferred
-async def test_counters_that_got_lost_go_on_behind_the_queue(backend: Any) -> None:
-    from twisted.internet import reactor
-
-    queue = Queue(DirectDatabase(backend.url, backend.home))
-    queue.send(500, notice("a"))
-    store = open_session_store(
-        Config(home=backend.home, database=DatabaseConfig(url=backend.url)), reactor, Random(1)
-    )
-    store.start()
-    assert (await store.open_session(queue.pid, "192.0.2.1", 100)).connseq == 501
-    await store.stop()
-    queue.database.blocking.close()
 
 
 @pytest.mark.parametrize("generated", [True, False])

@@ -212,7 +212,7 @@ def test_a_full_set_deletes_what_it_does_not_name(queue: Queue) -> None:
     assert {row.notice.curl[-1]: row.delete for row in queue.rows()} == {"f": False, "g": True, "b": False}
     assert absorbed.deletes
     queue.check_books()
-    # What an older connection says now is behind the full set, also of URLs that nobody knows.
+    # What an older set says now is behind the full set, also of URLs that nobody knows.
     queue.send(2, notice("e"), notice("z"))
     assert len(queue.rows()) == 3
 

@@ -8,7 +8,7 @@ from lcc.errors import Busy
 from lcc.model import MachineState, UnsStanding
 from lcc.storage.cache import database_epoch
 from lcc.storage.queue_repair import JUMP, PAGE_PROVIDERS
-from lcc.storage.sessions import newest_absorbed
+from lcc.storage.sessions import absorbed_numbers
 
 from .kit import Queue, notice, result_of
 
@@ -99,8 +99,8 @@ def test_connections_after_a_loss_are_newer_than_those_that_are_spooled(queue: Q
     queue.send(3, notice("a"))
     result_of(queue.store.want_full_sets("cache-crash"))
     assert queue.stats("maxconnseq") == 3
-    result_of(queue.store.want_full_sets("cache-crash", connections_lost=True))
-    newest = queue.database.now(newest_absorbed, queue.pid)
+    result_of(queue.store.want_full_sets("cache-crash", order_lost=True))
+    newest = queue.database.now(absorbed_numbers, [queue.pid])[queue.pid]
     spooled, new = queue.header(900, full=True, uns="spool"), queue.header(newest + 1, full=True)
     queue.absorb(queue.pieces(spooled, [notice("a", "1"), notice("b", "1")]))
     queue.absorb(queue.pieces(new, [notice("a", "2"), notice("c", "2")]))

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import attrs
 import pytest
 
 from lcc.config import DatabaseConfig
@@ -106,6 +107,19 @@ def test_upgraded_equals_fresh(backend: Any, mariadb: PrivateMariaDb, tmp_path: 
         assert _shape(old) == _shape(fresh)
 
 
+def test_upgraded_connections_equal_fresh_ones(tmp_path: Path) -> None:
+    changes = migrations("sqlite", CONNECTIONS)
+    shapes = []
+    for start in range(1, len(changes) + 1):
+        dialect = dialect_for(f"sqlite:from{start}.db", tmp_path, SETTINGS)
+        connection = _connect(dialect)
+        for upto in range(start, len(changes) + 1):
+            migrate(dialect, connection, lambda: None, "epoch", CONNECTIONS, changes[:upto])
+        connection.close()
+        shapes.append(_shape(dialect))
+    assert all(shape == shapes[0] for shape in shapes)
+
+
 def test_a_later_change_is_applied_once(backend: Any) -> None:
     dialect = dialect_for(backend.url, backend.home, SETTINGS)
     assert _migrate(dialect) == len(migrations(dialect.name))
@@ -118,6 +132,18 @@ def test_a_later_change_is_applied_once(backend: Any) -> None:
     assert _migrate(dialect, later) == 0
     with pytest.raises(SchemaError, match="use a newer one"):
         _migrate(dialect)
+
+
+def test_a_change_that_was_interrupted_is_made_again(backend: Any) -> None:
+    """On MySQL each statement is durable by itself, and the number of the change is written behind all of them."""
+    dialect = dialect_for(backend.url, backend.home, SETTINGS)
+    changes = migrations(dialect.name)
+    add = "ALTER TABLE webusers ADD COLUMN extra INT NOT NULL DEFAULT 0"
+    half = Migration(len(changes) + 1, "x", (add, "CREATE TABLE extra (a INTEGER NOT NULL PRIMARY KEY)"))
+    with pytest.raises(Exception, match="nonsense"):
+        _migrate(dialect, [*changes, attrs.evolve(half, statements=(add, "nonsense"))])
+    assert _migrate(dialect, [*changes, half]) >= 1
+    assert _migrate(dialect, [*changes, half]) == 0
 
 
 def test_many_may_start_at_once(backend: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from zope.interface import implementer
 from lcc.config import UnsConfig
 from lcc.errors import StoreUnavailable
 from lcc.interfaces import IProviderReader, ISessionStore
-from lcc.model import Provider, ProviderStatus, Session, UrlNotice
+from lcc.model import FullSetKey, Provider, ProviderStatus, Session, SetStart, UrlNotice
 from lcc.protocols.cp_uns_client import init
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import FROM_UNS, Absorbed, EndSet, Set, read_notice
@@ -110,6 +111,12 @@ class FakeDatabase:
         self.providers: dict[int, Provider] = {7: Provider(7, (ROOT,), HASH), 8: Provider(8, (ROOT,), HASH)}
         self.statuses: dict[int, ProviderStatus] = {}
         self.sessions: dict[int, Session] = {}
+        self.drawn: dict[int, int] = {}
+        self.under_way: set[FullSetKey] = set()
+        self.ended: set[FullSetKey] = set()
+        self.used: Counter[int] = Counter()
+        self.held: list[Deferred[None]] | None = None
+        """Not None: sets that begin wait for these."""
         self.away = False
         self.asked = 0
 
@@ -121,13 +128,58 @@ class FakeDatabase:
         return self._answer(self.providers.get(pid))
 
     def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
-        return self._answer(self.statuses.get(pid, STATUS))
+        status = self.statuses.get(pid, STATUS)
+        if status.full_sets_left is not None:
+            status = attrs.evolve(status, full_sets_left=max(0, status.full_sets_left - self.used[pid]))
+        return self._answer(status)
 
-    def open_session(self, pid: int, ip: str, now: int) -> Deferred[Session]:
-        before = self.sessions.get(pid, Session(0, ""))
-        session = Session(before.connseq + 1, before.last_ip)
-        self.sessions[pid] = Session(session.connseq, ip)
+    def open_session(self, pid: int, ip: str, now: int, known: int = 0) -> Deferred[Session]:
+        before = self.sessions.get(pid, Session(0, "", 0))
+        session = Session(before.number + 1, before.last_ip, self._draw(pid, known))
+        self.sessions[pid] = Session(session.number, ip, 0)
         return self._answer(session)
+
+    def _draw(self, pid: int, known: int) -> int:
+        self.drawn[pid] = max(self.drawn.get(pid, 0), known) + 1
+        return self.drawn[pid]
+
+    def begin_sets(self, starts: Sequence[SetStart], now: int) -> Deferred[list[int | None]]:
+        if self.held is not None:
+            self.held.append(Deferred())
+            return self.held[-1].addCallback(lambda _: self._begin_sets(starts))
+        return self._begin_sets(starts)
+
+    def _begin_sets(self, starts: Sequence[SetStart]) -> Deferred[list[int | None]]:
+        numbers: list[int | None] = []
+        for start in [] if self.away else starts:
+            pid = start.pid
+            kept = self.drawn.get(pid) == start.held >= start.known
+            number = start.held
+            if not kept or FullSetKey(pid, number) in self.under_way:
+                number = self._draw(pid, start.known)
+            if not start.counts:
+                numbers.append(number)
+                continue
+            left = self.statuses.get(pid, STATUS).full_sets_left
+            under_way = sum(key.pid == pid for key in self.under_way) + self.used[pid]
+            if left is not None and under_way >= left:
+                numbers.append(None)
+            else:
+                numbers.append(number)
+                self.ended.discard(FullSetKey(pid, number))
+                self.under_way.add(FullSetKey(pid, number))
+        return self._answer(numbers)
+
+    def end_full_sets(self, keys: Collection[FullSetKey]) -> Deferred[None]:
+        self.ended.update(keys)
+        if not self.away:
+            self.under_way -= self.ended
+        return self._answer(None)
+
+    def settle_full_sets(self, here: Collection[FullSetKey], now: int) -> Deferred[None]:
+        if not self.away:
+            self.under_way = set(here)
+        return self._answer(None)
 
 
 class RecordingDisk(Disk):

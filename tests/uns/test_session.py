@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lcc.protocols.cp_uns_client import init
-from lcc.protocols.uns_qm import Absorbed
+from lcc.protocols.uns_qm import Absorbed, Set
 
-from .kit import PASSWORD, ROOT, STATUS, Cp, World, codes, partial, url
+from .kit import PASSWORD, ROOT, STATUS, Cp, World, absorbed, codes, partial, url
 
 CONVERSATION = (
     '<?xml version="1.0"?>\n'
@@ -220,10 +220,17 @@ def test_full_sets_that_the_database_does_not_know_yet_count(world: World) -> No
     world.restart()
     assert codes(begun().text) == [1101]
     early = world.login()
-    world.connect_qm()
+
+    def applied(begin: Set) -> Absorbed:
+        world.database.used[begin.pid] += 1
+        return absorbed(begin)
+
+    world.connect_qm(applied)
     early.send(begin)
     world.pump()
     assert codes(early.text) == [1101], "it was told that two are left before these were applied"
+    assert codes(begun().text) == [1101]
+    world.database.used.clear()  # a new period
     assert codes(begun().text) == [], "what the database says now is all there is"
 
 

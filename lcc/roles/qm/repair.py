@@ -211,7 +211,7 @@ class Repair:
             "asked for full sets, and content users have to start again",
             why=why,
         )
-        await self._want_all(connections_lost=True)
+        await self._want_all(order_lost=True)
         epoch = "".join(f"{int(self._random() * 65536):04x}" for _ in range(4))
         before = self.epoch
         self.epoch = await self._patience.ask(
@@ -219,8 +219,8 @@ class Repair:
         )
         _log.warn("The database's epoch is {epoch} from now on", epoch=self.epoch)
 
-    async def _want_all(self, connections_lost: bool = False) -> None:
+    async def _want_all(self, order_lost: bool = False) -> None:
         await self._patience.ask(
             "asking all providers for full sets",
-            lambda: self._store.want_full_sets(CACHE_CRASH, connections_lost),
+            lambda: self._store.want_full_sets(CACHE_CRASH, order_lost),
         )

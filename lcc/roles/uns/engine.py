@@ -1,7 +1,7 @@
 """The update notification server (UNS): takes sets of URLs in from providers, passes them on (seed 002, section 5).
 
 *Owns* its spool (:mod:`lcc.storage.spool`), one process at a time.  Of the database it reads providers and what is to
-be told to them, and writes only the providers' connection counters.
+be told to them, and writes only order numbers, connections, and full sets under way (:mod:`lcc.storage.sessions`).
 
 *Strategy.*  Each connection is a :class:`~lcc.roles.uns.session.Session`: it checks who is there, tells the provider
 how it stands, and takes its sets, element by element, into the spool.  A complete set gets its number and goes to the
@@ -15,7 +15,7 @@ the disk.
   storage, and passed on later, in order, while new ones come in.
 * The spool is over its size, or its disk is full (a reserve is kept): at init and for each further set, "try again
   later"; a set that does not fit any more is rejected, so.
-* The database is away: at init, "try again later".
+* The database is away: at init and where a set begins, "try again later".
 * The disk fails: the set concerned is rejected.  A file that is damaged is moved aside, loudly.
 * The process is killed: sets that were arriving are gone, as their providers know; complete ones are passed on by the
   next run.  One that the queue manager had already is applied only once.
@@ -44,8 +44,9 @@ from lcc.errors import SetError, StoreUnavailable
 from lcc.interfaces import IProviderReader, ISessionStore
 from lcc.model import Provider
 from lcc.roles.uns.forwarder import Forwarder, InThread
+from lcc.roles.uns.sequencer import Sequencer
 from lcc.roles.uns.session import Session
-from lcc.roles.uns.status import Counters, FullSets
+from lcc.roles.uns.status import Counters
 from lcc.storage.room import fault_text
 from lcc.storage.spool import Spool
 from lcc.transport.shares import Place, Shares, party_of
@@ -96,9 +97,9 @@ class Uns(Factory):
         self.in_thread = in_thread
         self.counters = Counters()
         self.throttle = LoginThrottle(settings.failed_logins, settings.login_window)
-        self.full_sets = FullSets()
+        self.sequencer = Sequencer(sessions, clock, self.ask, now)
         self.forwarder = Forwarder(
-            spool, clock, in_thread, settings.answer_timeout, self.counters, self.full_sets, good_hello
+            spool, clock, in_thread, settings.answer_timeout, self.counters, self.sequencer, good_hello
         )
         self.started = False
         self.stopping = False
@@ -165,6 +166,7 @@ class Uns(Factory):
     def close(self) -> None:
         """Cut all connections.  Nothing that was answered is lost."""
         self.forwarder.close()
+        self.sequencer.close()
         for session in list(self._open):
             session.drop()
 
@@ -230,7 +232,7 @@ class Uns(Factory):
             now = self.clock.seconds()
             if now >= self._slow_until:
                 self._slow_until = now + _SLOW_LOG_SECONDS
-                _log.warn("The database has not answered a login for {seconds} s", seconds=seconds)
+                _log.warn("The database has not answered a provider's connection for {seconds} s", seconds=seconds)
             answer.errback(StoreUnavailable("the database does not answer"))
 
         timer = self.clock.callLater(seconds, late)
@@ -252,6 +254,8 @@ class Uns(Factory):
 
     def session_let_in(self, session: Session) -> None:
         """It is a provider's."""
+        if not self._by_provider:
+            self.sequencer.watch(True)
         self._by_provider[session.pid] += 1
 
     def session_closed(self, session: Session) -> None:
@@ -263,6 +267,8 @@ class Uns(Factory):
             self._by_provider[session.pid] -= 1
             if not self._by_provider[session.pid]:
                 del self._by_provider[session.pid]
+            if not self._by_provider:
+                self.sequencer.watch(False)
         self._are_all_gone()
 
     @property

@@ -40,7 +40,8 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import Absorbed, Damage, EndSet, Paused
 from lcc.roles.uns.delivery import Delivery, Verdict, disk_fault, opening
 from lcc.roles.uns.link import QmPeer
-from lcc.roles.uns.status import Counters, FullSets
+from lcc.roles.uns.sequencer import Sequencer
+from lcc.roles.uns.status import Counters
 from lcc.storage.room import fault_text
 from lcc.storage.setfile import SpoolDamaged, SpooledSet
 from lcc.storage.spool import PIECE_BYTES, Spool
@@ -73,7 +74,7 @@ class Forwarder(Factory):
         in_thread: InThread,
         answer_timeout_seconds: float,
         counters: Counters,
-        full_sets: FullSets,
+        sequencer: Sequencer,
         good_hello: Callable[[], None],
     ) -> None:
         self._spool = spool
@@ -81,7 +82,7 @@ class Forwarder(Factory):
         self._in_thread = in_thread
         self._answer_timeout_seconds = answer_timeout_seconds
         self._counters = counters
-        self._full_sets = full_sets
+        self._sequencer = sequencer
         self._good_hello = good_hello
         self._unsent: deque[Delivery] = deque()
         self._outstanding: deque[Delivery] = deque()
@@ -94,6 +95,7 @@ class Forwarder(Factory):
         self._untold: list[int] = []
         self._ending_epoch = False
         self._paused = False
+        self._newest: dict[int, int] = {}
 
     @property
     def connected(self) -> bool:
@@ -132,22 +134,23 @@ class Forwarder(Factory):
 
     def load(self, entries: list[SpooledSet]) -> None:
         """Take what an earlier run left."""
-        self._unsent.extend(Delivery(entry) for entry in entries)
         for entry in entries:
-            self._elements[entry.header.pid] += entry.count
-            if entry.header.is_unsolicited:
-                self._full_sets.begun(entry.header.pid)
+            self._add(Delivery(entry))
+        self._sequencer.load(entry.header for entry in entries)
+
+    def newest_order(self, pid: int) -> int:
+        """No set of this provider that is here has a higher order number."""
+        return self._newest.get(pid, 0)
 
     def deliver(self, entry: SpooledSet) -> Deferred[Verdict | None]:
         """Pass a complete set on, or secure it.
 
         :returns: fires with what the provider is to be told; None: nothing is known.
         """
-        self._elements[entry.header.pid] += entry.count
         delivery = Delivery(entry)
         waiter = delivery.waiter = Deferred()
         backlog = self._peer is None or bool(self._unsent)
-        self._unsent.append(delivery)
+        self._add(delivery)
         if backlog:
             self._secure(delivery)
         else:
@@ -160,6 +163,14 @@ class Forwarder(Factory):
         for delivery in self.deliveries:
             if delivery.waiter is not None:
                 self._secure(delivery)
+
+    def _add(self, delivery: Delivery) -> None:
+        header = delivery.entry.header
+        if not self.waiting_count:
+            self._newest.clear()
+        self._newest[header.pid] = max(self._newest.get(header.pid, 0), header.connseq)
+        self._elements[header.pid] += delivery.entry.count
+        self._unsent.append(delivery)
 
     def close(self) -> None:
         """Drop the link and all timers; what is spooled stays."""
@@ -340,16 +351,15 @@ class Forwarder(Factory):
         delivery.cancel_timer()
         delivery.over = True
         self._spool.remove(delivery.entry)
-        self._no_longer_here(delivery, applied=verdict.code == 0)
+        self._no_longer_here(delivery)
         delivery.reply(verdict)
 
-    def _no_longer_here(self, delivery: Delivery, *, applied: bool) -> None:
+    def _no_longer_here(self, delivery: Delivery) -> None:
         header = delivery.entry.header
         self._elements[header.pid] -= delivery.entry.count
         if not self._elements[header.pid]:
             del self._elements[header.pid]
-        if header.is_unsolicited:
-            self._full_sets.ended(header.pid, applied=applied)
+        self._sequencer.ended(header)
 
     # Passing on.
 
@@ -466,7 +476,7 @@ class Forwarder(Factory):
         delivery.cancel_timer()
         delivery.over = True
         self._spool.set_aside(delivery.entry, why)
-        self._no_longer_here(delivery, applied=False)
+        self._no_longer_here(delivery)
         if delivery.entry.header.answered:
             self._lost(delivery.entry.header.pid)
         delivery.reply(Verdict(code("internal"), "the set could not be stored"))

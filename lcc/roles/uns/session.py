@@ -25,7 +25,7 @@ from zope.interface import implementer
 from lcc.domain.elements import ElementChecker, ElementError
 from lcc.errors import ERRORS, LccError, SetError, StoreUnavailable, StreamError, code, entry_for
 from lcc.interfaces import IConversation
-from lcc.model import Provider, ProviderStatus
+from lcc.model import Provider, ProviderStatus, SetStart
 from lcc.protocols import cp_uns_server as wire
 from lcc.protocols.cp_uns import (
     INIT_LIMITS,
@@ -42,7 +42,6 @@ from lcc.protocols.uns_qm import write_notice
 from lcc.protocols.xmlfeed import Event, XmlFeed
 from lcc.roles.uns.delivery import Verdict, disk_fault
 from lcc.roles.uns.plain import PlainSet
-from lcc.roles.uns.status import FullSetAllowance
 from lcc.storage.errorfile import ErrorFile, ErrorFileFull
 from lcc.storage.passwords import DUMMY_HASH, is_slow, verify_password
 from lcc.storage.spool import SetWriter, SpoolFull
@@ -71,7 +70,7 @@ class _Rejection(Exception):
 class _Arriving:
     """The set that is arriving, or whose answer is awaited.
 
-    :ivar unsolicited: it is a full set that was not asked for.
+    :ivar order: its order number.
     :ivar writer: None once the set is complete.
     :ivar received: valid elements.
     :ivar names_something: an element, refused or not, names a URL within the provider's roots.
@@ -79,7 +78,7 @@ class _Arriving:
 
     prefix: str
     full: bool
-    unsolicited: bool
+    order: int
     checker: ElementChecker
     writer: SetWriter | None
     plain: PlainSet
@@ -94,10 +93,12 @@ class Session:
 
     :param refusal: name of the error that this connection is refused with once it has said who it is; empty: none.
     :ivar place: of this connection, among those that there may be.
+    :ivar number: of the provider's connections, as it was told; 0: it has not been let in.
     """
 
     def __init__(self, uns: Uns, address: str, refusal: str, place: Place) -> None:
         self.place = place
+        self.number = 0
         self._uns = uns
         self._address = address
         self._refusal = refusal
@@ -109,10 +110,11 @@ class Session:
         self._deciding = False
         self._closed = False
         """Nothing more is to be said: the connection is gone, or the UNS has ended it."""
-        self._connseq = 0
+        self._beginning: SetBegin | None = None
+        self._order = 0
         self._provider: Provider | None = None
         self._status: ProviderStatus | None = None
-        self._allowance: FullSetAllowance | None = None
+        self._full_set_wanted = False
         self._set: _Arriving | None = None
         self._unread: ErrorFile | None = None
 
@@ -138,6 +140,8 @@ class Session:
 
     def _stands(self) -> str:
         arriving = self._set
+        if self._beginning is not None:
+            return "its set waits for an order number"
         if arriving is None:
             return (
                 "between sets" if self.pid else "its password is looked at" if self._deciding else "says nothing yet"
@@ -160,7 +164,7 @@ class Session:
         error = ERRORS[code("try-later")]
         if self._provider is None:
             self._reject_init(error.code, error.text)
-        elif arriving is not None or self._feed.unfinished:
+        elif arriving is not None or self._beginning is not None or self._feed.unfinished:
             self._reject_set(error.code, error.text, self._feed.root_prefix)
         else:
             self._stream.finish()
@@ -173,13 +177,13 @@ class Session:
         self._login_call = self._uns.clock.callLater(self._uns.settings.login_timeout, self._no_login)
         self._uns.session_opened(self)
 
-    def events_received(self, events: list[Event]) -> None:
+    def events_received(self, events: list[Event]) -> Deferred[None] | None:
         try:
             messages = self._reader.events(events)
         except SetError as error:
             self._reject_set(error.code, error.text, self._feed.root_prefix)
-            return
-        self._take(messages)
+            return None
+        return self._take(messages)
 
     def stream_failed(self, error: StreamError) -> None:
         if self._provider is None:
@@ -276,11 +280,14 @@ class Session:
         uns.throttle.passed(init.pid, now, self.place.party)
         if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")
-        full_sets = uns.full_sets.view(provider.pid)
         spooled = uns.forwarder.elements_of(
             provider.pid
         )  # before the queue is asked: what moves meanwhile counts twice
-        counting = uns.ask(uns.sessions.open_session(provider.pid, self._address, uns.now()))
+        counting = uns.ask(
+            uns.sessions.open_session(
+                provider.pid, self._address, uns.now(), uns.forwarder.newest_order(provider.pid)
+            )
+        )
         reading = uns.ask(uns.providers.status(provider.pid, uns.settings.errors_shown))
         try:
             session = await counting
@@ -294,8 +301,8 @@ class Session:
         if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")  # others came in while this one waited
         self._provider, self._status = provider, status
-        self._connseq = session.connseq
-        self._allowance = FullSetAllowance(status, full_sets)
+        self.number, self._order = session.number, session.order
+        self._full_set_wanted = bool(status.full_set_wanted)
         uns.counters.logins_accepted += 1
         uns.session_let_in(self)
         self._stream.send(wire.init_accepted(init.prefix, session, uns.mimetypes, provider, status))
@@ -337,52 +344,72 @@ class Session:
 
     # A set.
 
-    def _take(self, messages: list[CpMessage]) -> None:
-        for message in messages:
+    def _take(self, messages: list[CpMessage]) -> Deferred[None] | None:
+        """Work these off.
+
+        :returns: fires when all of them are; the peer is paused until then.  None: they are.
+        """
+        for index, message in enumerate(messages):
             if type(message) is UrlElement:
                 if self._set is None:
-                    return  # the set was rejected; what is left of this piece is of no interest
+                    return None  # the set was rejected; what is left of this piece is of no interest
                 self._element(self._set, message.attributes)
             elif type(message) is PlainUrls:
                 if self._set is None:
-                    return
+                    return None
                 self._plain_urls(self._set, message)
             elif isinstance(message, SetBegin):
-                self._begin(message)
+                return Deferred.fromCoroutine(self._begin(message, messages[index + 1 :]))
             elif isinstance(message, SetEnd):
                 if self._set is not None:
                     self._start(self._end(self._set))
             elif isinstance(message, Init):
                 self._cancel_calls()
                 self._start(self._login(message))
+        return None
 
-    def _begin(self, begin: SetBegin) -> None:
-        uns, provider, status, allowance = self._uns, self._provider, self._status, self._allowance
-        assert provider is not None and status is not None and allowance is not None
+    async def _begin(self, begin: SetBegin, rest: list[CpMessage]) -> None:
+        """A set begins: it gets its order number, and then what has come of it so far is taken."""
+        uns, status = self._uns, self._status
+        assert self._provider is not None and status is not None
+        pid = self._provider.pid
+        self._beginning = begin
+        wanted = begin.full and self._full_set_wanted
+        counts = begin.full and not wanted and status.full_sets_left is not None
         try:
             if not uns.takes_sets:
                 raise SetError("try-later")
-            if begin.full and not allowance.allowed:
-                raise SetError("full-set-not-allowed")
-            checker = uns.checker(provider, begin.urlprefix)
+            checker = uns.checker(self._provider, begin.urlprefix)
             if uns.is_full():
                 raise SpoolFull
+            known = uns.forwarder.newest_order(pid)
+            order = await uns.sequencer.begin(SetStart(pid, self._order, known, counts))
+        except (LccError, SpoolFull, StoreUnavailable) as error:
+            self._beginning = None
+            if not self._closed:
+                self._reject_set(*self._reason(error), begin.prefix)
+            return
+        self._beginning = None
+        self._order = order
+        if self._closed:
+            uns.sequencer.give_up(pid, order)
+            return
+        try:
             writer = uns.spool.begin(
-                pid=provider.pid,
-                connseq=self._connseq,
+                pid=pid,
+                connseq=order,
                 full=begin.full,
                 errors_upto=status.errors_upto,
-                wantid=status.wantid if begin.full and allowance.wanted else 0,
+                wantid=status.wantid if wanted else 0,
                 deletions=begin.deletions,
             )
-        except (LccError, SpoolFull, OSError) as error:
+        except OSError as error:
+            uns.sequencer.give_up(pid, order)
             self._reject_set(*self._reason(error), begin.prefix)
             return
-        unsolicited = begin.full and not allowance.wanted
-        if unsolicited:
-            uns.full_sets.begun(provider.pid)
-        self._set = _Arriving(begin.prefix, begin.full, unsolicited, checker, writer, PlainSet(checker))
+        self._set = _Arriving(begin.prefix, begin.full, order, checker, writer, PlainSet(checker))
         self._stream.send(wire.set_result_open(begin.prefix))
+        self._take(rest)
 
     def _element(self, arriving: _Arriving, attributes: dict[str, str]) -> None:
         writer = arriving.writer
@@ -448,8 +475,8 @@ class Session:
             self._reject_set(verdict.code, verdict.text or entry_for(verdict.code).text, arriving.prefix)
         else:
             uns.counters.sets_accepted += 1
-            if arriving.full and self._allowance is not None:
-                self._allowance.use()
+            if arriving.full:
+                self._full_set_wanted = False  # it was that one, if one was wanted
             self._finish_set(arriving)
 
     def _finish_set(self, arriving: _Arriving) -> None:
@@ -493,14 +520,13 @@ class Session:
                 self._uns.counters.sets_cut_off += 1
             arriving.writer.abandon()
             arriving.writer = None
-            if arriving.unsolicited:
-                self._uns.full_sets.ended(self.pid, applied=False)
+            self._uns.sequencer.give_up(self.pid, arriving.order)
 
     def _reason(self, error: Exception) -> tuple[int, str]:
         """Code and text for a set that cannot be taken because of this."""
         if isinstance(error, LccError):
             return error.code, error.text
-        if isinstance(error, SpoolFull):
+        if isinstance(error, SpoolFull | StoreUnavailable):
             entry = ERRORS[code("try-later")]
         elif isinstance(error, ErrorFileFull):
             entry = ERRORS[code("limit")]

@@ -34,8 +34,8 @@ CREATE TABLE IF NOT EXISTS pstats (
     nurlproc BIGINT NOT NULL DEFAULT 0,         -- rows of qdb that are to be fetched
     errseq BIGINT NOT NULL DEFAULT 0,           -- errors ever counted: the number of the last one
     errcleared BIGINT NOT NULL DEFAULT 0,       -- errors up to this number are done with
-    maxconnseq BIGINT NOT NULL DEFAULT 0,       -- the newest connection of which a set was absorbed
-    fullconnseq BIGINT NOT NULL DEFAULT 0,      -- the newest connection of which a full set was absorbed
+    maxconnseq BIGINT NOT NULL DEFAULT 0,       -- the highest order number of a set that was absorbed
+    fullconnseq BIGINT NOT NULL DEFAULT 0,      -- the highest order number of a full set that was absorbed
     fullsets_used BIGINT NOT NULL DEFAULT 0,    -- unsolicited full sets in this period
     fullsets_since BIGINT NOT NULL DEFAULT 0,   -- when the period began
     wantfullset VARCHAR(64) NOT NULL DEFAULT '',-- why a full set is wanted; empty: it is not
@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS urlerrs (
     sent MEDIUMTEXT NOT NULL,                   -- the element's attributes as sent, a JSON list
     time BIGINT NOT NULL,
     urlkey BINARY(20) NOT NULL DEFAULT '',      -- of the URL; empty: not known
-    connseq BIGINT NOT NULL DEFAULT 0,          -- connection that told it
+    connseq BIGINT NOT NULL DEFAULT 0,          -- order number of the set that told it
     generation BIGINT NOT NULL DEFAULT 0,       -- of the queue row that failed; content that came later has a greater one
     notice MEDIUMTEXT,                          -- all that was told, a JSON list; NULL: not known
     PRIMARY KEY (pid, number)
@@ -71,7 +71,7 @@ CREATE TABLE IF NOT EXISTS qdb (
     seq BIGINT NOT NULL,                        -- its place in the set
     operation SMALLINT NOT NULL,                -- 1: fetch; 0: nothing (deleted since)
     generation BIGINT NOT NULL,                 -- grows with each change of the row
-    connseq BIGINT NOT NULL,                    -- connection of its last operation
+    connseq BIGINT NOT NULL,                    -- order number of its last operation
     attempts INT NOT NULL,                      -- fetches that have failed since it was told, by an error of the URL
     unreached INT NOT NULL,                     -- fetches that have not reached its site since then
     seen BIGINT NOT NULL,                       -- psetid of the last full set that named it
@@ -134,7 +134,7 @@ CREATE TABLE IF NOT EXISTS lccurl (
     pid INT NOT NULL,
     state SMALLINT NOT NULL,                    -- 1: cached; 0: deleted
     change_number BIGINT NOT NULL,              -- of its last change; 0: never was in the cache
-    connseq BIGINT NOT NULL,                    -- connection of its last operation
+    connseq BIGINT NOT NULL,                    -- order number of its last operation
     seen BIGINT NOT NULL,                       -- psetid of the last full set that named it
     generation BIGINT NOT NULL,                 -- of the queue row whose content came last; older content is not taken
     source SMALLINT NOT NULL,                   -- who named it; 1: the provider told it
@@ -273,10 +273,10 @@ CREATE TABLE IF NOT EXISTS qmstate (
     state MEDIUMTEXT NOT NULL                   -- JSON
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- The connection counters: the one table that a UNS writes (on SQLite in a file of its own).
+-- Order numbers (lcc.storage.sessions): a UNS writes this (on SQLite in a file of its own).
 CREATE TABLE IF NOT EXISTS connections (
     pid INT NOT NULL PRIMARY KEY,
-    lastconnseq BIGINT NOT NULL,                -- counts the provider's connections
+    lastconnseq BIGINT NOT NULL,                -- the last order number drawn
     lastconnip VARCHAR(64) NOT NULL,            -- where the last one came from
     lastconntime BIGINT NOT NULL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

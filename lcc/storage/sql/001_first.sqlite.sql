@@ -34,8 +34,8 @@ CREATE TABLE pstats (
     nurlproc INTEGER NOT NULL DEFAULT 0,        -- rows of qdb that are to be fetched
     errseq INTEGER NOT NULL DEFAULT 0,          -- errors ever counted: the number of the last one
     errcleared INTEGER NOT NULL DEFAULT 0,      -- errors up to this number are done with
-    maxconnseq INTEGER NOT NULL DEFAULT 0,      -- the newest connection of which a set was absorbed
-    fullconnseq INTEGER NOT NULL DEFAULT 0,     -- the newest connection of which a full set was absorbed
+    maxconnseq INTEGER NOT NULL DEFAULT 0,      -- the highest order number of a set that was absorbed
+    fullconnseq INTEGER NOT NULL DEFAULT 0,     -- the highest order number of a full set that was absorbed
     fullsets_used INTEGER NOT NULL DEFAULT 0,   -- unsolicited full sets in this period
     fullsets_since INTEGER NOT NULL DEFAULT 0,  -- when the period began
     wantfullset TEXT NOT NULL DEFAULT '',       -- why a full set is wanted; empty: it is not
@@ -56,7 +56,7 @@ CREATE TABLE urlerrs (
     sent TEXT NOT NULL,                         -- the element's attributes as sent, a JSON list
     time INTEGER NOT NULL,
     urlkey BLOB NOT NULL DEFAULT x'',           -- of the URL; empty: not known
-    connseq INTEGER NOT NULL DEFAULT 0,         -- connection that told it
+    connseq INTEGER NOT NULL DEFAULT 0,         -- order number of the set that told it
     generation INTEGER NOT NULL DEFAULT 0,      -- of the queue row that failed; content that came later has a greater one
     notice TEXT,                                -- all that was told, a JSON list; NULL: not known
     PRIMARY KEY (pid, number)
@@ -71,7 +71,7 @@ CREATE TABLE qdb (
     seq INTEGER NOT NULL,                       -- its place in the set
     operation INTEGER NOT NULL,                 -- 1: fetch; 0: nothing (deleted since)
     generation INTEGER NOT NULL,                -- grows with each change of the row
-    connseq INTEGER NOT NULL,                   -- connection of its last operation
+    connseq INTEGER NOT NULL,                   -- order number of its last operation
     attempts INTEGER NOT NULL,                  -- fetches that have failed since it was told, by an error of the URL
     unreached INTEGER NOT NULL,                 -- fetches that have not reached its site since then
     seen INTEGER NOT NULL,                      -- psetid of the last full set that named it
@@ -134,7 +134,7 @@ CREATE TABLE lccurl (
     pid INTEGER NOT NULL,
     state INTEGER NOT NULL,                     -- 1: cached; 0: deleted
     change_number INTEGER NOT NULL,             -- of its last change; 0: never was in the cache
-    connseq INTEGER NOT NULL,                   -- connection of its last operation
+    connseq INTEGER NOT NULL,                   -- order number of its last operation
     seen INTEGER NOT NULL,                      -- psetid of the last full set that named it
     generation INTEGER NOT NULL,                -- of the queue row whose content came last; older content is not taken
     source INTEGER NOT NULL,                    -- who named it; 1: the provider told it

@@ -1,7 +1,7 @@
--- The connection counters, in a file of their own: a UNS must not wait while the queue manager writes.
+-- Order numbers (lcc.storage.sessions), in a file of their own: a UNS must not wait while the queue manager writes.
 CREATE TABLE connections (
     pid INTEGER NOT NULL PRIMARY KEY,
-    lastconnseq INTEGER NOT NULL,           -- counts the provider's connections
+    lastconnseq INTEGER NOT NULL,           -- the last order number drawn
     lastconnip TEXT NOT NULL,               -- where the last one came from
     lastconntime INTEGER NOT NULL
 );

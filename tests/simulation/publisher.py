@@ -1,0 +1,214 @@
+"""The programs by which a content provider tells the LCC what has changed.
+
+One tells each set on a connection of its own, with the production client.  At some sites another one stays connected
+meanwhile, and tells several sets on one connection.  What a set says is read when it begins: no two begin at once,
+but one may begin, and end, while another one is under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.protocol import Factory
+from twisted.internet.task import deferLater
+
+from lcc.protocols.cp_uns import InitAccepted
+from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
+from lcc.testing.simulated.process import Process
+
+from .open_session import OpenSession
+from .sites import OriginProtocol, Place, Site, Telling, told_of
+
+
+class Publisher(Service):
+    """A provider's tools, and its web server.
+
+    :param unses: addresses of the UNSes.
+    :param accepted: called at once when a set was accepted, with its place.
+    """
+
+    def __init__(
+        self, site: Site, process: Process, unses: list[str], accepted: Callable[[Site, Place], None]
+    ) -> None:
+        self._accepted = accepted
+        self._site = site
+        self._process = process
+        self._unses = unses
+        self._reactor = process.reactor
+        self._begins = DeferredLock()
+
+    def startService(self) -> None:
+        super().startService()
+        factory = Factory.forProtocol(lambda: OriginProtocol(self._site, self._reactor))
+        factory.noisy = False
+        self._reactor.listenTCP(80, factory)
+        Deferred.fromCoroutine(self._publish())
+        if self._site.stays_open:
+            Deferred.fromCoroutine(self._stay_open())
+
+    async def _publish(self) -> None:
+        site, reactor, chance = self._site, self._reactor, self._site.chance
+        while True:
+            await deferLater(reactor, chance.expovariate(1 / 4.0))
+            if site.changing and chance.random() < 0.6:
+                site.live_a_little()
+            await self._begins.run(lambda: Deferred.fromCoroutine(self._submit()))
+
+    # A set.
+
+    @property
+    def _endpoint(self) -> str:
+        return f"{self._site.chance.choice(self._unses)}:9000"
+
+    def _is_full(self) -> bool:
+        site = self._site
+        return site.wants_full or (site.changing and site.chance.random() < 0.05)
+
+    def _compose(self, full: bool) -> Telling:
+        """What is told now."""
+        site, chance = self._site, self._site.chance
+        if full:
+            paths = sorted(site.pages.keys() | site.broken)
+        else:
+            paths = list(site.untold)
+            chance.shuffle(paths)
+            if len(paths) > 1 and chance.random() < 0.3:
+                paths = paths[: chance.randint(1, len(paths))]
+        elements = [site.element(path) for path in paths]
+        if chance.random() < 0.1:
+            elements.insert(chance.randint(0, len(elements)), {"c": "http://elsewhere.example/", "m": "text/html"})
+        absent = {path for path in site.untold if path not in site.pages} if full else set()
+        states = {path: told_of(site, path) for path in paths}
+        return Telling(full, states, elements, absent, site.timeline.now)
+
+    def _welcomed(self, message: InitAccepted, full: bool) -> None:
+        site = self._site
+        site.wants_full = message.full_set_wanted or (full and site.wants_full)
+        site.last_error_count = message.error_count
+        for error in message.errors:
+            self._shown(error.url)
+        if message.error_count > len(message.errors):
+            site.wants_full = True  # nobody can say which they were
+
+    def _was_accepted(self, place: Place, telling: Telling) -> None:
+        site = self._site
+        site.accepted += 1
+        self._accepted(site, place)
+        for path in telling.states:
+            site.told_last[path] = max(site.told_last.get(path, 0.0), telling.began)
+        if telling.full:
+            site.wants_full = False
+        for path, state in telling.states.items():
+            if state == told_of(site, path):
+                site.untold.pop(path, None)
+        for path in telling.absent:
+            if path not in site.pages and path not in site.broken:
+                site.untold.pop(path, None)
+
+    def _shown(self, url: str) -> None:
+        site = self._site
+        path = url.removeprefix(site.root).partition("?")[0]
+        site.errors_shown[path] = site.errors_shown.get(path, 0) + 1
+        if path not in site.broken:
+            site.untold[path] = True  # it is there, so it is told again, as a person would do it
+
+    # On a connection of its own.
+
+    async def _submit(self) -> None:
+        site, reactor, chance = self._site, self._reactor, self._site.chance
+        telling = self._compose(self._is_full())
+        welcomes: list[InitAccepted] = []
+
+        def welcome(message: InitAccepted) -> bool:
+            welcomes.append(message)
+            if chance.random() < 0.1:
+                reactor.callLater(chance.uniform(0, 0.004), lambda: self._break_off(submitting, broke_off))
+            self._welcomed(message, telling.full)
+            return True
+
+        broke_off = [False]
+        try:
+            submitting = submit(
+                reactor,
+                uns_endpoint(reactor, self._endpoint),
+                site.pid,
+                site.password,
+                iter(telling.elements),
+                full=telling.full,
+                urlprefix=site.root,
+                on_welcome=welcome,
+                timeout_seconds=30.0,
+                connect_timeout_seconds=5.0,
+            )
+            answer: Submission = await submitting
+        except Unreachable as failure:
+            site.unanswered += 1
+            if welcomes and (broke_off[0] or not failure.uncertain):
+                site.cut.add(Place(welcomes[-1].connseq, 0))
+            return
+        if answer.accepted:
+            self._was_accepted(Place(welcomes[-1].connseq, 0), telling)
+        else:
+            site.rejected += 1
+
+    def _break_off(self, submitting: Deferred[Submission], broke_off: list[bool]) -> None:
+        """The provider's program is ended in the middle; whether a part of the set has never left it."""
+        for connection in self._process.network.connections:
+            # The last byte is the end of the line behind the set.
+            if connection.near.process is self._process and connection.near.waiting_bytes > 1:
+                broke_off[0] = True
+        submitting.cancel()
+
+    # On a connection that stays open.
+
+    async def _stay_open(self) -> None:
+        reactor, chance = self._reactor, self._site.chance
+        while True:
+            await deferLater(reactor, chance.expovariate(1 / 8.0))
+            session = OpenSession(reactor, self._site.pid, self._site.password)
+            factory = Factory.forProtocol(session.build_stream)
+            factory.noisy = False
+            connecting = uns_endpoint(reactor, self._endpoint).connect(factory)
+            connecting.addTimeout(5.0, reactor)
+            try:
+                await connecting
+            except Exception:  # however it cannot be reached
+                self._site.unanswered += 1
+                continue
+            await self._tell_several(session)
+            session.close()
+
+    async def _tell_several(self, session: OpenSession) -> None:
+        site, chance = self._site, self._site.chance
+        welcome = await session.welcome
+        if welcome is None:
+            site.unanswered += 1
+            return
+        self._welcomed(welcome, full=True)
+        for index in range(chance.randint(1, 5)):
+            await deferLater(self._reactor, chance.expovariate(1 / 3.0))
+            place = Place(welcome.connseq, index)
+            await self._begins.acquire()
+            try:
+                full = self._is_full()
+                if not await session.begin(full, site.root):
+                    site.unanswered += 1
+                    site.cut.add(place)
+                    return
+                telling = self._compose(full)
+            finally:
+                self._begins.release()
+            breaks = chance.random() < 0.1
+            answer = session.tell(telling.elements[: len(telling.elements) // 2 if breaks else None], not breaks)
+            if breaks:
+                await deferLater(self._reactor, chance.uniform(0, 0.1))
+                session.drop()
+                site.cut.add(place)
+            accepted = await answer
+            if not accepted or breaks:
+                site.unanswered += accepted is None
+                site.rejected += accepted is False
+                return
+            self._was_accepted(place, telling)
