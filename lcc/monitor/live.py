@@ -26,15 +26,22 @@ class Live:
     age_seconds: int
 
     @property
+    def stopped(self) -> bool:
+        """It was stopped in order."""
+        return bool(self.state.get("stopped"))
+
+    @property
     def alive(self) -> bool:
-        """It saves its state, as a running queue manager does."""
-        return bool(self.state) and self.age_seconds <= MISSED * self.state["interval"]
+        """It saves its state, as a running queue manager does, and has not said that it stops."""
+        return bool(self.state) and not self.stopped and self.age_seconds <= MISSED * self.state["interval"]
 
     @property
     def trouble(self) -> str:
         """Why nothing is fetched at present, for nobody; empty: something may be."""
         if not self.state:
             return "no queue manager has run yet"
+        if self.stopped:
+            return f"the queue manager was stopped {_ago(self)}"
         if not self.alive:
             return f"the queue manager is not running, or cannot write to the database (last heard of {_ago(self)})"
         if self.state.get("paused_since") is not None:

@@ -158,6 +158,14 @@ def _dead(live: Live) -> Trouble:
             "No queue manager has run yet: nothing is taken in, nothing is fetched",
             "Start it: twistd lcc-qm, or lcc for all roles.",
         )
+    if live.stopped:
+        return Trouble(
+            "qm",
+            Level.BAD,
+            "The queue manager was stopped: nothing is fetched",
+            "Start it: systemctl start lcc-role@qm, or twistd lcc-qm.",
+            float(live.state["time"]),
+        )
     return Trouble(
         "qm",
         Level.BAD,

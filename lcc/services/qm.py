@@ -63,7 +63,7 @@ def build(config: Config, outside: Outside) -> RoleService:
 
     surveyor, probe = Surveyor(look, reactor, watch.survey_interval), DatabaseProbe(database.interact, reactor)
     figures = QmFigures(engine, database.counts, surveyor, probe)
-    services = RoleService("qm", QmDesk(engine), figures)
+    services = RoleService("qm", QmDesk(engine), figures, lambda: Deferred.fromCoroutine(engine.say_that_it_stops()))
 
     def limited(for_uns: bool, what: str) -> LimitedFactory:
         limits = settings.connections_max, what, settings.connections_per_address

@@ -160,6 +160,12 @@ def test_status_when_the_queue_manager_is_dead(site: Site) -> None:
     assert site.lcc.rows("status")[0]["alive"] is False
 
 
+def test_status_when_the_queue_manager_was_stopped(site: Site) -> None:
+    site.say(**STATE | {"time": NOW, "stopped": True})
+    assert "the queue manager was stopped" in site.lcc.admin("status").stdout
+    assert site.lcc.rows("status")[0]["alive"] is False
+
+
 def test_the_spool_of_this_machine(lcc: Lcc) -> None:
     assert lcc.rows("status")[0]["spool"] is None
     spool = lcc.folder / "home" / "spool"

@@ -110,6 +110,61 @@ def test_it_is_taken_for_dead_when_it_is(world: World) -> None:
     assert not dead.alive and "last heard of 60 minutes ago" in dead.trouble
 
 
+def end(world: World) -> list[None]:
+    """Let it say that it stops; what is given gets an item when it has."""
+    ended: list[None] = []
+    Deferred.fromCoroutine(world.engine.say_that_it_stops()).addCallback(ended.append)
+    world.settle()
+    return ended
+
+
+def test_it_says_that_it_stops(world: World) -> None:
+    world.advance(1)
+    assert live(world).alive
+    assert end(world)
+    now = live(world)
+    assert not now.alive and now.trouble == "the queue manager was stopped 0 seconds ago"
+    world.advance(3 * SAVE_SECONDS)  # until its engine is stopped, too
+    assert live(world).trouble == "the queue manager was stopped 15 seconds ago"
+    world.start()
+    world.advance(1)
+    assert live(world).alive
+
+
+def test_a_save_that_is_under_way_does_not_come_after_the_last_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.advance(1)
+    save, held = world.engine.store.save_state, Deferred[None]()
+    monkeypatch.setattr(world.engine.store, "save_state", lambda text: held)
+    world.advance(SAVE_SECONDS)
+    monkeypatch.setattr(world.engine.store, "save_state", save)
+    ended = end(world)
+    assert not ended and live(world).alive
+    held.callback(None)
+    world.advance(1)
+    assert ended and not live(world).alive
+
+
+def test_a_database_that_is_away_does_not_hold_up_the_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.advance(1)
+    monkeypatch.setattr(world.engine.store, "save_state", lambda text: Deferred())
+    ended = end(world)
+    world.advance(1)
+    assert not ended
+    world.advance(2)
+    assert ended
+    world.engine.stop()
+
+
+def test_a_newer_queue_manager_is_no_fault_of_one_that_stops(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.advance(1)
+    monkeypatch.setattr(world.engine.store, "save_state", lambda text: fail(Busy("a newer one")))
+    fatal: list[Busy] = []
+    monkeypatch.setattr(world.engine, "fatal", fatal.append)
+    assert end(world) and not fatal
+
+
 def test_its_size_is_bounded(world: World) -> None:
     for number in range(1, MACHINES_SHOWN + 20):
         FakeBotm(world, machine=number, capacity=2)

@@ -206,6 +206,11 @@ class QmEngine:
         _log.failure("The queue manager cannot start", failure=failure)
         self._end_process()
 
+    async def say_that_it_stops(self) -> None:
+        """To be called before :meth:`stop`, while the database is still there."""
+        if self.started:
+            await self.state_saver.end(self.clock)
+
     def stop(self) -> None:
         """Drop all peers and timers.  What was given to the store may still be done."""
         self._stopped = True

@@ -16,6 +16,8 @@ from itertools import islice
 from typing import Any, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from lcc.domain.results import STORED, UNCHANGED, ResultCounts
@@ -33,6 +35,8 @@ from lcc.roles.qm.upkeep import Upkeep
 _log = Logger()
 
 SAVE_SECONDS = 5.0
+END_SECONDS = 2.0
+_LOOK_SECONDS = 0.05
 MACHINES_SHOWN = 100
 ORDERS_SHOWN = 100
 ROBOTS_SHOWN = 200
@@ -215,15 +219,19 @@ class StateSaver:
         self._before: dict[str, Any] = {}
         self._saving: Deferred[None] | None = None
         self._next = 0.0
+        self._ended = False
         self.trouble = ""
 
     def tick(self, now: float) -> None:
         """Called every second or so; ``now`` is the clock's."""
-        if self._saving is not None or now < self._next:
+        if self._saving is not None or now < self._next or self._ended:
             return
         self._next = now + SAVE_SECONDS
         self._before = describe(self._engine, self._before)
-        text = json.dumps(self._before, separators=(",", ":"))
+        self._save(self._before)
+
+    def _save(self, state: dict[str, Any]) -> None:
+        text = json.dumps(state, separators=(",", ":"))
         saving = self._saving = self._store.save_state(text)
         saving.addCallbacks(self._taken, self._failed)
         saving.addBoth(self._saved)
@@ -231,6 +239,19 @@ class StateSaver:
     def soon(self) -> None:
         """Something has changed that should be seen at once."""
         self._next = 0.0
+
+    async def end(self, clock: IReactorTime) -> None:
+        """Say that the queue manager stops, while the database is still there; that takes a bounded time."""
+        self._ended = True
+        until = clock.seconds() + END_SECONDS
+        await self._at_rest(clock, until)  # a save that is under way must not come after the last one
+        if self._saving is None:
+            self._save(describe(self._engine, self._before) | {"stopped": True})
+            await self._at_rest(clock, until)
+
+    async def _at_rest(self, clock: IReactorTime, until: float) -> None:
+        while self._saving is not None and clock.seconds() < until:
+            await deferLater(clock, _LOOK_SECONDS)
 
     def stop(self) -> None:
         """Wait for nothing any longer."""
@@ -248,7 +269,7 @@ class StateSaver:
         if failure.check(StoreUnavailable):
             self.trouble = failure.getErrorMessage()
             return
-        if failure.check(CancelledError):
+        if failure.check(CancelledError) or self._ended:
             return
         if failure.check(Busy):
             self._engine.fatal(failure.value)
