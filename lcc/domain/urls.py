@@ -84,6 +84,18 @@ def _normalise_slowly(url: str) -> str:
     return f"{scheme}://{host}{path}{query}{fragment}"
 
 
+def recoded(text: str) -> str:
+    """A part of a URL, from behind its host, with the percent-encoding that :func:`normalise` would give it.
+
+    What cannot be encoded stays as it is.
+    """
+    head, mark, fragment = text.partition("#")
+    try:
+        return _TO_RECODE_IN_QUERY.sub(_recode, head) + mark + _TO_RECODE_IN_QUERY.sub(_recode, fragment)
+    except UnicodeEncodeError:
+        return text
+
+
 def _recode(match: re.Match[str]) -> str:
     text = match[0]
     if len(text) == 3:

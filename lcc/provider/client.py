@@ -145,7 +145,8 @@ class Request:
     :ivar urls: the elements' attributes; None: only try the connection.
     :ivar on_progress: called with the number of elements sent, several times.
     :ivar on_welcome: called with what the UNS tells; False: send nothing, close.
-    :ivar faults_kept: refused URLs beyond this many are only counted.
+    :ivar on_fault: called with each URL of the set that was refused.
+    :ivar faults_kept: refused URLs beyond this many are not in the answer, but counted.
     :ivar deletions: all that the set deletes is meant, however much that is.
     """
 
@@ -159,6 +160,7 @@ class Request:
     timeout_seconds: float = 300.0
     faults_kept: int = 1000
     deletions: bool = False
+    on_fault: Callable[[UrlFault], None] | None = None
 
 
 @implementer(IConversation)
@@ -249,6 +251,8 @@ class ProviderConversation:
                 self._finish(False, code, text)
             case UrlFault():
                 self._fault_count += 1
+                if self._request.on_fault is not None:
+                    self._request.on_fault(message)
                 if len(self._faults) < self._request.faults_kept:
                     self._faults.append(message)
             case SetAccepted():
@@ -356,6 +360,7 @@ def submit(
     connect_timeout_seconds: float = 30.0,
     faults_kept: int = 1000,
     deletions: bool = False,
+    on_fault: Callable[[UrlFault], None] | None = None,
 ) -> Deferred[Submission]:
     """Submit a set of URLs.  Never holds it in memory.
 
@@ -363,7 +368,7 @@ def submit(
     :param urls: the attributes of each element; drawn from while sending.  None: only connect and hear.
     :param full: these are all URLs that the provider has; the LCC deletes the others.
     :param urlprefix: put before every URL that names no scheme, by the UNS.
-    :param on_progress, on_welcome, faults_kept, deletions: see :class:`Request`.
+    :param on_progress, on_welcome, on_fault, faults_kept, deletions: see :class:`Request`.
     :param timeout_seconds: the longest time in which nothing comes and nothing can be sent.
     :returns: a Deferred of the answer.  Fails with :class:`Unreachable`, with what ``urls`` raised, or, for a text
         that XML cannot carry (a control character, for example), with ValueError: nothing is accepted then.
@@ -374,7 +379,17 @@ def submit(
     except ValueError as error:
         return fail(error)
     request = Request(
-        pid, password, urls, full, urlprefix, on_progress, on_welcome, timeout_seconds, faults_kept, deletions
+        pid,
+        password,
+        urls,
+        full,
+        urlprefix,
+        on_progress,
+        on_welcome,
+        timeout_seconds,
+        faults_kept,
+        deletions,
+        on_fault,
     )
     conversation = ProviderConversation(reactor, request)
     factory = Factory.forProtocol(lambda: provider_stream(reactor, conversation, timeout_seconds))

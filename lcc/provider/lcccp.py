@@ -67,6 +67,7 @@ def _password(pwd: str | None, pwd_file: Path | None) -> str:
 @click.option("--urlprefix", default="", help="Put before every URL that names no scheme: http://site/")
 @click.option("--full", is_flag=True, help="The input is all there is: the LCC deletes everything else of this site.")
 @click.option("--allow-mass-delete", is_flag=True, help="Send a full set even if it is empty.")
+@click.option("--allow-deletions", is_flag=True, help="Have the LCC delete what it holds back as too much at once.")
 @click.option("--check", is_flag=True, help="Only connect and tell what the LCC says; the input is not read.")
 @click.option(
     "--statefile", type=click.Path(dir_okay=False, path_type=Path), help="With --check: note wanted sets here."
@@ -87,6 +88,7 @@ def command(
     urlprefix: str,
     full: bool,
     allow_mass_delete: bool,
+    allow_deletions: bool,
     check: bool,
     statefile: Path | None,
     no_end_mark: bool,
@@ -108,9 +110,13 @@ def command(
         raise click.UsageError(f"--urlprefix: {urlprefix} does not begin like http://site/")
     if statefile is not None and not check:
         raise click.UsageError("--statefile belongs to --check; otherwise the stream names it")
+    if allow_deletions and check:
+        raise click.UsageError("--allow-deletions belongs to a set, which --check does not send")
     if ca_file is not None and not (tls or uns.startswith("tls:")):
         raise click.UsageError("--ca-file belongs to --tls")
-    orders = Orders(uns, pid, password, urlprefix, timeout, retries, show_errors, quiet, tls, ca_file)
+    orders = Orders(
+        uns, pid, password, urlprefix, timeout, retries, show_errors, quiet, tls, ca_file, allow_deletions
+    )
     with ExitStack() as stack:
         spool = None
         state = None if statefile is None else StateFile(statefile)

@@ -2,9 +2,9 @@
 
 *Owns* the state file and what stands beside it (:mod:`lcc.provider.statefile`), together with ``lcccp``.
 
-*Strategy.*  Standard input brings the ``<url>`` containers of the entire site; standard output gets those that were
-added or changed, then a deletion for each that is gone, then an end mark.  The new state is written as a pending one,
-durable before the end mark goes out, and named in the stream's header; ``lcccp`` puts it in place when the UNS
+*Strategy.*  Standard input brings the ``<url>`` containers of the entire site; standard output gets a deletion for
+each that is gone, then those that were added or changed, then an end mark.  The new state is written as a pending
+one, durable before the end mark goes out, and named in the stream's header; ``lcccp`` puts it in place when the UNS
 accepted.  If the LCC asked for a full set at the last connection, everything is let through, as a full set.
 
 *Failures.*  An input without an end mark, one that would delete more than half of the site or names no URL at all, a
@@ -30,25 +30,30 @@ from lcc.provider.stream_format import Header, StreamFault, StreamReader, Stream
 
 @click.command()
 @click.option("--statefile", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The state file.")
+@click.option("--urlprefix", default="", help="That of lcccp, if it is new; otherwise the state file has it.")
 @click.option("--full", is_flag=True, help="Let everything through, as a full set.")
 @click.option("--allow-mass-delete", is_flag=True, help="Let more than half of the site, or all, be deleted.")
 @click.option("--no-end-mark", is_flag=True, help="The input is hand-made and bears no end mark.")
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
 @click.version_option(package_name="lcc", prog_name="lcccpstate")
-def command(statefile: Path, full: bool, allow_mass_delete: bool, no_end_mark: bool, quiet: bool) -> None:
+def command(
+    statefile: Path, urlprefix: str, full: bool, allow_mass_delete: bool, no_end_mark: bool, quiet: bool
+) -> None:
     """Read the <url> containers of an ENTIRE site, write those that were added, changed or deleted since the last
     submission that was accepted.
 
     Meant to stand between file2url and lcccp, which puts the new state in place when the LCC has accepted.
     """
+    if urlprefix and "://" not in urlprefix:
+        raise click.UsageError(f"--urlprefix: {urlprefix} does not begin like http://site/")
     source = standard_input(Fault, "reading <url> containers")
     state = StateFile(statefile)
     try:
         with state.locked():
-            sink = _filter(source, state, full, allow_mass_delete, not no_end_mark, quiet)
+            sink = _filter(source, state, urlprefix, full, allow_mass_delete, not no_end_mark, quiet)
         # Outside of the lock: lcccp takes it as soon as it has seen the end mark.
         try:
-            sink.close()
+            sink.end()
         except OutputFailed:
             state.discard(sink.token)  # nobody has an end mark
             raise
@@ -85,13 +90,20 @@ class _Sink(StreamWriter):
         except OSError as error:
             raise OutputFailed(error) from None
 
-    def close(self, added: int | None = None, changed: int | None = None, deleted: int | None = None) -> None:
-        difference = self.difference
-        super().close(difference.added, difference.changed, difference.deleted)
+    def end(self) -> None:
+        """Write the end mark."""
+        found = self.difference
+        self.close(found.added, found.changed, found.deleted, found.retold, found.resolved)
 
 
 def _filter(
-    source: IO[bytes], state: StateFile, full: bool, allow_mass_delete: bool, require_end: bool, quiet: bool
+    source: IO[bytes],
+    state: StateFile,
+    urlprefix: str,
+    full: bool,
+    allow_mass_delete: bool,
+    require_end: bool,
+    quiet: bool,
 ) -> _Sink:
     wanted = state.full_set_wanted()
     if wanted and not full:
@@ -107,9 +119,10 @@ def _filter(
         settled = False
     if settled and not quiet:
         click.echo("lcccpstate: the last submission's answer is not known: its changes are sent again", err=True)
-    sink = _Sink(sys.stdout.buffer, Header("lcccpstate", full, state.path, token))
+    urlprefix = urlprefix or state.urlprefix()
+    sink = _Sink(sys.stdout.buffer, Header("lcccpstate", full, state.path, token, urlprefix))
     reader = StreamReader(require_end)
-    writer = StateWriter(state.pending, token)
+    writer = StateWriter(state.pending, token, urlprefix)
     try:
         site = read_elements(source, reader)
         difference = compare(state, site, writer, sink.write, full=full, allow_mass_delete=allow_mass_delete)

@@ -56,9 +56,17 @@ def welcome_lines(welcome: InitAccepted) -> list[str]:
         f"processing:  {welcome.processing:,} URLs wait to be fetched",
         f"errors:      {welcome.error_count:,} of earlier fetches",
     ]
+    if welcome.deletions_held:
+        lines.append(f"HELD:        {held_line(welcome)}")
     if welcome.full_set_wanted:
         lines.append(f"WANTED:      a full set, because of {wanted_reason(welcome)}")
     return lines
+
+
+def held_line(welcome: InitAccepted) -> str:
+    """The deletions that the LCC does not carry out before somebody says so."""
+    held = counted(welcome.deletions_held, "URL", "URLs")
+    return f"{held} of {welcome.deletions_of:,} in the cache, not named by the last full set: not deleted yet"
 
 
 def wanted_reason(welcome: InitAccepted) -> str:

@@ -1,15 +1,27 @@
 """The state file: what the LCC knows of the site, as of the last accepted submission.
 
-Text, one line for each URL: a hash of all that was told of it, and its conceptual URL and mime type as JSON::
+Text, one line for each URL: a hash of what was told of it, and its conceptual URL and mime type as JSON::
 
-    lcc-state 1 5f0c2a…
+    lcc-state 2 5f0c2a… "http://site/"
     8d1e0c7a54f0b1c2d3e4f506 ["index.html", "text/html"]
     end 1
+
+The first line has the ``--urlprefix`` with which relative names were told ("" as long as that is not known).  Whole
+URLs and mime types are in their normal form; relative names stand as they were told, and are compared by the normal
+form that they have behind the prefix (:class:`lcc.provider.names.Names`).
+
+In place of the hash:
+
+* ``?``: nobody knows whether this was taken.  It is sent again if it exists, and deleted if it does not;
+* ``!404:8d1e…``: it was taken, and could not be fetched: it is told again, and deleted if it does not exist;
+* ``1:8d1e…``: the hash of version 1 of this file, which was over name and mime type, too.  Version 1 had no prefix,
+  and every name as it was spelled.
 
 A submission goes in two steps.  ``lcccpstate`` writes ``FILE.pending``, the state as it will be; ``lcccp`` puts it in
 place once the UNS accepted, or removes it when nothing was accepted for certain.  A pending state that is still there
 at the next run means that nobody knows: the answer was lost, or the pipe was cut.  Then every URL on which the two
-states differ becomes *unsure* (a hash of ``?``): it is sent again if it exists and deleted if it does not.
+states differ becomes *unsure*.  What ``lcccp`` has to note of a submission (:mod:`lcc.provider.delivery`) it notes in
+the pending state.
 
 All files are replaced by rename, synced before and after.  ``FILE.lock`` is held while either tool works on it;
 ``FILE.fullset-wanted`` notes that the LCC asked for a full set, and why.
@@ -20,18 +32,29 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+import attrs
+
 from lcc.commands.failing import Trouble
-from lcc.provider.stream_format import LONG_NAMES, named
+from lcc.model.numbers import parse_number
+from lcc.provider.names import LINKS, Names, is_relative
+from lcc.provider.stream_format import LONG_NAMES
 
 UNSURE = "?"
-_MAGIC = "lcc-state 1 "
+VERSION_1 = "1:"
+FAILED = "!"
+_HEADER_CHARS = 65_536
 _DIGEST_BYTES = 12
+_NAMES = frozenset({"c", "curl", "m", "mimetype"})
+_bare = Names("")
+_header_1 = re.compile(r"lcc-state 1 (.*)\n").fullmatch
+_header_2 = re.compile(r'lcc-state 2 (\S*) (".*")\n').fullmatch
 
 
 class StateFault(Trouble):
@@ -62,31 +85,83 @@ class StateEntry(NamedTuple):
     curl: str
     mimetype: str
 
+    def failed(self, code: int) -> StateEntry:
+        """The same: it could not be fetched, for this reason."""
+        return self._replace(digest=f"{FAILED}{code}:{self.told}")
 
-def url_key(curl: str, mimetype: str) -> bytes:
-    """12 bytes that stand for a conceptual URL with its mime type, so that a site of millions fits into memory."""
-    return blake2b(f"{mimetype}\0{curl}".encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+    @property
+    def failure(self) -> int:
+        """Why it could not be fetched; 0: nothing is known against it."""
+        code = self.digest[1:].partition(":")[0] if self.digest.startswith(FAILED) else ""
+        try:
+            return parse_number(code, 99_999)
+        except ValueError:
+            return 0
+
+    @property
+    def told(self) -> str:
+        """The hash alone."""
+        return self.digest.partition(":")[2] if self.digest.startswith(FAILED) else self.digest
+
+
+@attrs.frozen
+class StateHeader:
+    """The first line of a state file.
+
+    :ivar urlprefix: with which relative names were told; '' where that is not known.
+    """
+
+    version: int
+    token: str
+    urlprefix: str
+
+    @classmethod
+    def read(cls, file: TextIO) -> StateHeader | None:
+        """That of an open file; None: it is no state file."""
+        line = file.readline(_HEADER_CHARS)
+        if found := _header_2(line):
+            try:
+                return cls(2, found[1], str(json.loads(found[2])))
+            except ValueError:
+                return None
+        found = _header_1(line)
+        return None if found is None else cls(1, found[1], "")
 
 
 def told_digest(attributes: Mapping[str, str]) -> str:
-    """A hash of all attributes, the same in whatever order and spelling they come."""
-    parts = sorted([f"{LONG_NAMES.get(name, name)}\0{value}\0" for name, value in attributes.items()])
+    """A hash of all attributes, the same in whatever order they come, and with their short names or long ones.
+
+    Version 1 of the state file had it; it changes with the spelling of the URL.
+    """
+    return _digest(attributes.items())
+
+
+def notice_digest(attributes: Mapping[str, str]) -> str:
+    """A hash of all that is told of a URL but its name and mime type."""
+    told = {name: value for name, value in attributes.items() if name not in _NAMES}
+    for name in LINKS:
+        if told.get(name):
+            told[name] = _bare.url(told[name])
+    return _digest(told.items())
+
+
+def _digest(items: Iterable[tuple[str, str]]) -> str:
+    parts = sorted([f"{LONG_NAMES.get(name, name)}\0{value}\0" for name, value in items])
     return blake2b("".join(parts).encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def entry_of(attributes: Mapping[str, str]) -> StateEntry:
-    """The state's entry of an element."""
-    return StateEntry(told_digest(attributes), named(attributes, "c"), named(attributes, "m"))
-
-
 class StateWriter:
-    """Writes a state file under a temporary name; it stands in its place only after :meth:`close`."""
+    """Writes a state file under a temporary name; it stands in its place only after :meth:`close`.
 
-    def __init__(self, path: Path, token: str) -> None:
+    :param urlprefix: of the relative names in it.
+    """
+
+    def __init__(self, path: Path, token: str, urlprefix: str = "") -> None:
         self._path = path
+        self.urlprefix = urlprefix
         self._temporary = path.with_name(path.name + ".tmp")
         self._file: TextIO = self._temporary.open("w", encoding="utf-8", errors="surrogatepass")
-        self._file.write(f"{_MAGIC}{token}\n")
+        self._file.write(f"lcc-state 2 {token} {json.dumps(urlprefix)}\n")
         self._count = 0
 
     def add(self, entry: StateEntry) -> None:
@@ -119,7 +194,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_entries(path: Path) -> Iterator[StateEntry]:
-    """All entries of a state file; none if there is no file.
+    """All entries of a state file, of version 1, too; none if there is no file.
 
     :raises StateDamaged: possibly after the first entries.
     """
@@ -130,8 +205,10 @@ def read_entries(path: Path) -> Iterator[StateEntry]:
     count = 0
     with file:
         try:
-            if not file.readline().startswith(_MAGIC):
+            header = StateHeader.read(file)
+            if header is None:
                 raise StateDamaged(f"{path} is not a state file")
+            mark = VERSION_1 if header.version == 1 else ""
             for line in file:
                 digest, _, rest = line.partition(" ")
                 if digest == "end":
@@ -139,11 +216,26 @@ def read_entries(path: Path) -> Iterator[StateEntry]:
                         raise StateDamaged(f"{path} is damaged: its end does not fit")
                     return
                 curl, mimetype = json.loads(rest)
+                if type(curl) is not str or type(mimetype) is not str:
+                    raise ValueError
                 count += 1
-                yield StateEntry(digest, curl, mimetype)
+                yield StateEntry(digest if digest == UNSURE else mark + digest, curl, mimetype)
         except (ValueError, TypeError):
             raise StateDamaged(f"{path} is damaged near line {count + 2}") from None
         raise StateDamaged(f"{path} is cut off")
+
+
+def _header(path: Path) -> StateHeader | None:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return StateHeader.read(file)
+    except FileNotFoundError:
+        return None
+
+
+def _urlprefix(path: Path) -> str:
+    header = _header(path)
+    return "" if header is None else header.urlprefix
 
 
 class StateFile:
@@ -177,14 +269,48 @@ class StateFile:
         """What the LCC knows.  Raises StateDamaged."""
         return read_entries(self.path)
 
+    def pending_entries(self) -> Iterator[StateEntry]:
+        """What the LCC will know if all of the submission is taken.  Raises StateDamaged."""
+        return read_entries(self.pending)
+
+    def urlprefix(self) -> str:
+        """With which relative names were told; '' where that is not known, or there is no state file."""
+        return _urlprefix(self.path)
+
     def pending_token(self) -> str:
         """The token of the pending state; '' if there is none."""
+        header = _header(self.pending)
+        return "" if header is None else header.token
+
+    def revise(
+        self,
+        token: str,
+        urlprefix: str | None,
+        change: Callable[[StateEntry], StateEntry | None],
+        more: Iterable[StateEntry] = (),
+    ) -> bool:
+        """Change the pending state, as a whole and durably.
+
+        :param urlprefix: of its relative names; None: as before.
+        :param change: gives an entry as it is to be, or None: it is left out.
+        :param more: entries that are added.
+        :returns: False if it is not there any more.
+        """
+        if self.pending_token() != token:
+            return False
+        writer = StateWriter(self.pending, token, _urlprefix(self.pending) if urlprefix is None else urlprefix)
         try:
-            with self.pending.open(encoding="utf-8", errors="replace") as file:
-                line = file.readline(200)
-        except FileNotFoundError:
-            return ""
-        return line.removeprefix(_MAGIC).rstrip("\n") if line.startswith(_MAGIC) else ""
+            for entry in read_entries(self.pending):
+                changed = change(entry)
+                if changed is not None:
+                    writer.add(changed)
+            for entry in more:
+                writer.add(entry)
+            writer.close()
+        except BaseException:
+            writer.abandon()
+            raise
+        return True
 
     def commit(self, token: str, full: bool) -> bool:
         """The submission was accepted: its pending state becomes the state.
@@ -214,23 +340,33 @@ class StateFile:
         """
         if not self.pending.exists():
             return False
-        maybe = {url_key(entry.curl, entry.mimetype): entry.digest for entry in read_entries(self.pending)}
-        writer = StateWriter(self.path, token)
+        before, after = _urlprefix(self.path), _urlprefix(self.pending)
+        prefix = after or before
+        old, new = Names(before or prefix), Names(prefix)
+        maybe = {new.key(entry.curl, entry.mimetype): entry.digest for entry in read_entries(self.pending)}
+        writer = StateWriter(self.path, token, prefix)
         try:
             known = set()
             for entry in self.entries():
-                key = url_key(entry.curl, entry.mimetype)
+                key = old.key(entry.curl, entry.mimetype)
+                if key in known:
+                    continue  # spelled in two ways, in version 1
                 known.add(key)
-                same = maybe.get(key) == entry.digest
-                writer.add(entry if same else entry._replace(digest=UNSURE))
+                if maybe.get(key) != entry.digest:
+                    entry = entry._replace(digest=UNSURE)
+                if old.urlprefix != prefix and is_relative(entry.curl):
+                    entry = entry._replace(curl=old.url(entry.curl))
+                writer.add(entry)
             del maybe
             for entry in read_entries(self.pending):
-                if url_key(entry.curl, entry.mimetype) not in known:
+                key = new.key(entry.curl, entry.mimetype)
+                if key not in known:
+                    known.add(key)
                     writer.add(entry._replace(digest=UNSURE))
-        except StateFault:
+            writer.close()
+        except BaseException:
             writer.abandon()
             raise
-        writer.close()
         self.pending.unlink()
         return True
 

@@ -13,7 +13,7 @@ small site from a tool that died: the readers then send nothing.  Sections may f
 stream); each needs its own end mark, and nothing may stand behind the last one.  A hand-made stream without marks is
 taken when its user says so (``--no-end-mark``); one whose marks tell that it was cut off is never taken.
 
-Values in marks hold no character that XML would escape; the state file's path is percent-encoded.
+Values in marks hold no character that XML would escape; the state file's path and the urlprefix are percent-encoded.
 """
 
 from __future__ import annotations
@@ -63,12 +63,14 @@ class Header:
     :ivar full: the section is the whole site and to be sent as a full set.
     :ivar statefile: the state file that an accepted submission brings up to date; None: there is none.
     :ivar token: names the pending state that belongs to this stream.
+    :ivar urlprefix: what ``lcccpstate`` has taken relative names to stand behind; '': it did not know.
     """
 
     tool: str
     full: bool = False
     statefile: Path | None = None
     token: str = ""
+    urlprefix: str = ""
 
     def line(self) -> str:
         """The mark as it stands in the stream."""
@@ -78,6 +80,8 @@ class Header:
         if self.statefile is not None:
             pairs["statefile"] = quote_from_bytes(os.fsencode(self.statefile), "/")
             pairs["token"] = self.token
+        if self.urlprefix:
+            pairs["urlprefix"] = quote_from_bytes(self.urlprefix.encode(errors="surrogatepass"), "/:")
         return _mark("lcc-stream", pairs)
 
 
@@ -87,12 +91,15 @@ class EndMark:
 
     :ivar count: elements in the section.
     :ivar added, changed, deleted: what they are, where the writer knows; None: it does not.
+    :ivar retold, resolved: see :class:`lcc.provider.site_diff.Difference`.
     """
 
     count: int
     added: int | None = None
     changed: int | None = None
     deleted: int | None = None
+    retold: int = 0
+    resolved: int = 0
 
     def line(self) -> str:
         """The mark as it stands in the stream."""
@@ -101,6 +108,7 @@ class EndMark:
             number = getattr(self, name)
             if number is not None:
                 pairs[name] = str(number)
+        pairs |= {name: str(getattr(self, name)) for name in ("retold", "resolved") if getattr(self, name)}
         return _mark("lcc-end", pairs)
 
 
@@ -263,7 +271,8 @@ class StreamReader:
         path = pairs.get("statefile")
         statefile = None if path is None else Path(os.fsdecode(unquote_to_bytes(path)))
         token = pairs.get("token", "")
-        self.headers.append(Header(pairs.get("tool", ""), pairs.get("set") == "full", statefile, token))
+        urlprefix = unquote_to_bytes(pairs.get("urlprefix", "")).decode(errors="replace")
+        self.headers.append(Header(pairs.get("tool", ""), pairs.get("set") == "full", statefile, token, urlprefix))
         self._open = True
         self._since_end = 0
 
@@ -274,7 +283,8 @@ class StreamReader:
         added, changed, deleted = (
             self._number(pairs, name) if name in pairs else None for name in ("added", "changed", "deleted")
         )
-        self.ends.append(EndMark(self._since_end, added, changed, deleted))
+        retold, resolved = (self._number(pairs, name) if name in pairs else 0 for name in ("retold", "resolved"))
+        self.ends.append(EndMark(self._since_end, added, changed, deleted, retold, resolved))
         self._open = False
         self._since_end = 0
 
@@ -318,7 +328,14 @@ class StreamWriter:
         self._lines.clear()
         self._sink.flush()
 
-    def close(self, added: int | None = None, changed: int | None = None, deleted: int | None = None) -> None:
+    def close(
+        self,
+        added: int | None = None,
+        changed: int | None = None,
+        deleted: int | None = None,
+        retold: int = 0,
+        resolved: int = 0,
+    ) -> None:
         """Write the end mark: everything is there."""
-        self._lines.append(EndMark(self.count, added, changed, deleted).line())
+        self._lines.append(EndMark(self.count, added, changed, deleted, retold, resolved).line())
         self.flush()

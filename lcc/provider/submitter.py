@@ -11,16 +11,19 @@ import attrs
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 
+from lcc.commands.failing import Trouble
 from lcc.domain.advice import advice
 from lcc.errors import ConfigError
 from lcc.errors import code as code_of
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
-from lcc.provider.command import printable, say
+from lcc.provider.command import in_words, next_step, printable, say
+from lcc.provider.delivery import Delivery, Noted
 from lcc.provider.report import (
     accepted_line,
     counted,
     fault_lines,
+    held_line,
     prefix_hints,
     quota_warnings,
     wanted_reason,
@@ -42,6 +45,9 @@ _COME_AGAIN = frozenset(
     }
 )
 _AGAIN = "hint: what has failed is sent again when it changes, or all of the site with lcccpstate --full"
+_REFUSED_AGAIN = "hint: the next run of lcccpstate and lcccp tells what was refused again"
+_NOT_LISTED = "hint: the LCC does not list all of them; lcccpstate --full tells all of the site again"
+_HELD = "if they are gone: lcccp --allow-deletions; if not, send a full set with all of the site: lcccpstate --full"
 _WHERE = "name it as HOST:PORT, such as lcc.example.org:9000, or as an endpoint such as unix:PATH"
 _AUTHORITY = "name a PEM file with the authority's certificate, as the operator gave it to you"
 _NO_CONNECTION = "see that --uns is right, and that the UNS runs and can be reached from here; then start again"
@@ -56,6 +62,7 @@ class Orders:
     :ivar uns, tls, ca_file: the UNS, as :func:`lcc.provider.client.uns_endpoint` understands it.
     :ivar retries: further attempts when there is no answer, or the LCC says "try again later".
     :ivar show_errors: how many URL errors are printed in full.
+    :ivar allow_deletions: however much the LCC is to delete, it is meant.
     """
 
     uns: str
@@ -68,6 +75,7 @@ class Orders:
     quiet: bool
     tls: bool = False
     ca_file: Path | None = None
+    allow_deletions: bool = False
 
 
 class Submitter:
@@ -81,6 +89,8 @@ class Submitter:
         self._orders = orders
         self._spool = spool
         self._state = state
+        self._delivery = None if spool is None else Delivery(spool, state, orders.urlprefix)
+        self._noted = Noted()
         self._progress: _Progress | None = None
         self._may_be_accepted = False
         self._interrupted = False
@@ -105,6 +115,11 @@ class Submitter:
             self._next(_AUTHORITY if isinstance(error, ConfigError) else _WHERE)
             self._discard()
             return USAGE
+        try:
+            if self._delivery is not None:
+                self._delivery.prepare()
+        except (Trouble, OSError) as error:
+            return self._unusable(error)
         for attempt in range(self._orders.retries + 1):
             try:
                 submission = await self._attempt(reactor, endpoint)
@@ -113,6 +128,8 @@ class Submitter:
                 self._next("run all of it again; lcccp --help has the options")
                 self._discard()
                 return USAGE
+            except (Trouble, OSError) as error:
+                return self._unusable(error)
             except Unreachable as failure:
                 self._may_be_accepted = self._may_be_accepted or failure.uncertain
                 self._complain(f"{self._orders.uns}: {printable(str(failure))}")
@@ -139,9 +156,17 @@ class Submitter:
             self._discard()
         return UNREACHABLE
 
+    def _unusable(self, error: Trouble | OSError) -> int:
+        """What was given, or stands on the disk, cannot be used."""
+        self._complain(f"{in_words(error)}; nothing was sent")
+        self._next(next_step(error))
+        if not self._may_be_accepted:
+            self._discard()
+        return USAGE
+
     async def _attempt(self, reactor: Any, endpoint: Any) -> Submission:
-        orders, spool = self._orders, self._spool
-        plan = spool.plan if spool is not None else None
+        orders, delivery = self._orders, self._delivery
+        plan = delivery.plan if delivery is not None else None
         watched = plan is not None and plan.elements and not orders.quiet and sys.stderr.isatty()
         self._progress = _Progress(plan.elements) if watched and plan is not None else None
         try:
@@ -150,13 +175,15 @@ class Submitter:
                 endpoint,
                 orders.pid,
                 orders.password,
-                spool.elements() if spool is not None else None,
+                delivery.elements() if delivery is not None else None,
                 full=plan is not None and plan.full,
                 urlprefix=orders.urlprefix,
                 on_progress=self._progress.sent if self._progress is not None else None,
                 on_welcome=self._welcomed,
                 timeout_seconds=orders.timeout_seconds,
+                on_fault=delivery.refused if delivery is not None else None,
                 faults_kept=orders.show_errors,
+                deletions=orders.allow_deletions,
             )
         finally:
             if self._progress is not None:
@@ -165,22 +192,42 @@ class Submitter:
 
     def _welcomed(self, welcome: InitAccepted) -> bool:
         """What the LCC says at the beginning; whether there is something to send."""
-        spool, orders = self._spool, self._orders
+        delivery, orders = self._delivery, self._orders
+        self._noted = delivery.greeted(welcome) if delivery is not None else Noted()
         if welcome.error_count:
             self._complain(f"{counted(welcome.error_count, 'error', 'errors')} of earlier fetches:")
             for line in fault_lines(welcome.errors, welcome.error_count, orders.show_errors):
                 self._complain(line, bare=True)
             self._hint(what_to_do(welcome.errors, orders.show_errors))
+            if self._noted.failed:
+                again = counted(self._noted.failed, "of these URLs is", "of these URLs are")
+                self._hint([f"hint: {again} told again by the next run of lcccpstate and lcccp"])
+                self._hint([_NOT_LISTED] if welcome.error_count > len(welcome.errors) else [])
         self._note_wanted(welcome)
-        if spool is None:
+        self._note_held(welcome)
+        if delivery is None:
             for line in welcome_lines(welcome):
                 say(line)
             return False
-        for warning in quota_warnings(welcome, spool.plan):
+        plan = delivery.plan
+        for warning in quota_warnings(welcome, plan):
             self._complain(f"warning: {warning}")
+        if delivery.retold:
+            self._tell(f"{counted(delivery.retold, 'URL', 'URLs')} that could not be fetched: told again")
+        if self._noted.held:
+            self._tell(
+                f"{counted(self._noted.held, 'URL waits', 'URLs wait')} for room in the quota: not told again yet"
+            )
         if self._progress is not None:
             self._progress.start()
-        return bool(spool.plan.elements or spool.plan.full or welcome.error_count)
+        return bool(plan.elements or plan.full or welcome.error_count or orders.allow_deletions)
+
+    def _note_held(self, welcome: InitAccepted) -> None:
+        """Deletions that the LCC does not carry out before somebody says so."""
+        if welcome.deletions_held:
+            self._complain(f"warning: {held_line(welcome)}")
+            if not self._orders.allow_deletions:
+                self._next(_HELD)
 
     def _note_wanted(self, welcome: InitAccepted) -> None:
         reason = wanted_reason(welcome)
@@ -205,9 +252,9 @@ class Submitter:
             if not self._may_be_accepted:
                 self._discard()
             return REJECTED
-        self._commit()
+        self._commit(submission)
         failed = submission.fault_count or (submission.welcome is not None and submission.welcome.error_count)
-        if self._spool is None:
+        if self._delivery is None:
             self._hint([_AGAIN] if failed else [])
             return ACCEPTED
         if submission.fault_count:
@@ -219,22 +266,26 @@ class Submitter:
         if submission.blanked_subtypes:
             which = counted(submission.blanked_subtypes, "subtype was", "subtypes were")
             self._complain(f"warning: {which} left out: not of the form type: value")
-        self._hint([_AGAIN] if failed else [])
-        plan = self._spool.plan
+        if self._state is not None:
+            self._hint([_REFUSED_AGAIN] if submission.fault_count else [])
+        else:
+            self._hint([_AGAIN] if failed else [])
+        plan = self._delivery.plan
         if plan.elements or plan.full:
             self._tell(accepted_line(plan, submission.received))
         else:
-            self._tell("nothing has changed")
+            self._tell("nothing else has changed" if self._noted.held else "nothing has changed")
         return URL_ERRORS if submission.fault_count else ACCEPTED
 
-    def _commit(self) -> None:
-        if self._state is None or self._spool is None:
+    def _commit(self, submission: Submission) -> None:
+        if self._delivery is None:
             return
         try:
-            if not self._state.commit(self._spool.token, self._spool.plan.full):
-                self._complain(f"warning: {self._state.pending} is gone; the next run sends the same again")
-        except OSError as error:
-            self._complain(f"warning: the state could not be kept: {error}; the next run sends the same again")
+            trouble = self._delivery.accepted(submission)
+        except (Trouble, OSError) as error:
+            trouble = f"the state could not be kept: {in_words(error)}; the next run sends the same again"
+        if trouble:
+            self._complain(f"warning: {trouble}")
 
     def _discard(self) -> None:
         """Nothing was taken, for certain: the state is as it was."""

@@ -26,11 +26,12 @@ STORED = StoredError(1, 404, "Not Found", "http://site/lost.html", '["c","lost.h
 
 
 def welcome(
-    *, wanted: str = "", errors: int = 0, files_free: int | None = None, space_free: int | None = None
+    *, wanted: str = "", errors: int = 0, files_free: int | None = None, space_free: int | None = None, held: int = 0
 ) -> str:
     """An ``<init_accepted>``."""
     provider = attrs.evolve(PROVIDER, files_max=files_free, space_max_bytes=space_free)
     status = ProviderStatus(0, 0, 3, wanted, errors, errors, (STORED,) if errors else (), 5)
+    status = attrs.evolve(status, deletions_held=held, deletions_of=9 * held)
     return init_accepted("lococa", Session(12, "192.0.2.7"), ["text/*"], provider, status)
 
 
@@ -49,6 +50,7 @@ class Script:
     errors: int = 0
     files_free: int | None = None
     space_free: int | None = None
+    held: int = 0
     code: int = 1010
     port: int = 0
     inits: list[Init] = attrs.field(factory=list)
@@ -59,7 +61,8 @@ class Script:
 
     def welcome(self) -> str:
         """What it says at the beginning."""
-        return welcome(wanted=self.wanted, errors=self.errors, files_free=self.files_free, space_free=self.space_free)
+        quotas = {"files_free": self.files_free, "space_free": self.space_free}
+        return welcome(wanted=self.wanted, errors=self.errors, held=self.held, **quotas)
 
 
 class ScriptedUns(Protocol):

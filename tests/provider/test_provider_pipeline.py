@@ -162,6 +162,7 @@ def test_check_and_wrong_usage(tmp_path: Path) -> Any:
     assert code == 4
     assert "no connection" in err
     for wrong in ("", "--pwd=x --pwd-file=y", "--pwd-file=nowhere", "--pwd-file=empty", "--pwd=x --statefile=s",
+                  "--pwd=x --check --allow-deletions",
                   "--pwd=x --urlprefix=site/", "--pwd=x --pid=0"):  # fmt: skip
         _, err, code = yield shell(tmp_path, f"{start} {wrong} < /dev/null")
         assert code == 2, wrong

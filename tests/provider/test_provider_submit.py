@@ -218,6 +218,27 @@ def test_nothing_to_send(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest_twisted.inlineCallbacks
+def test_deletions_that_the_lcc_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Said at each connection, until somebody says that they are meant: with whatever set there is, if only an empty
+    one."""
+    state = StateFile(tmp_path / "state")
+    with listening(reactor, Script(held=700)) as script:
+        assert (yield run(script, None)) == 0
+        said = capsys.readouterr()
+        text = "700 URLs of 6,300 in the cache, not named by the last full set: not deleted yet"
+        assert f"HELD:        {text}" in said.out
+        assert f"warning: {text}" in said.err and "next: if they are gone: lcccp --allow-deletions" in said.err
+        for count, allowed in ((3, False), (0, False), (0, True), (3, True)):
+            StateWriter(state.pending, "t").close()
+            with spooled(count, statefile=state.path) as spool:
+                assert (yield run(script, spool, state, allow_deletions=allowed)) == 0
+            said = capsys.readouterr()
+            assert f"warning: {text}" in said.err
+            assert ("next: if they are gone" in said.err) is not allowed
+    assert [(begin.deletions, len(elements)) for begin, elements in script.sets] == [(False, 3), (True, 0), (True, 3)]
+
+
+@pytest_twisted.inlineCallbacks
 def test_check(capsys: pytest.CaptureFixture[str]) -> Any:
     script = Script(wanted="cache-crash", errors=1, files_free=10, space_free=5_000_000)
     with listening(reactor, script):
