@@ -18,9 +18,9 @@ ROUNDS = 30
 EXPORTER = """
 import sys
 from lcc.export.consumers import Command
-words = ["sh", "-c", sys.argv[1]]
-command = Command(words, {})
+command = Command(sys.argv[1:], {})
 sink = command.open()
+files = [open("/dev/null") for _ in range(900)]  # it takes a while until all are closed
 sink.write(b"half of it\\n" * 1000)
 command._input.flush()
 print("half", flush=True)
@@ -30,13 +30,20 @@ command.close()
 print("done", flush=True)
 sys.stdin.readline()
 """
-CONSUMER = "cat > got; echo > ended"
-"""It says so when its input has ended."""
+READER = """
+import os
+got = os.open("got", os.O_WRONLY | os.O_CREAT)
+while data := os.read(0, 65536):
+    os.write(got, data)
+os.mkdir("ended")
+"""
+CONSUMER = (sys.executable, "-S", "-c", READER)
+"""It says so at once when its input has ended."""
 
 
-def begin(folder: Path, consumer: str = CONSUMER) -> subprocess.Popen[bytes]:
+def begin(folder: Path, consumer: tuple[str, ...] = CONSUMER) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
-        [sys.executable, "-c", EXPORTER, consumer],
+        [sys.executable, "-c", EXPORTER, *consumer],
         cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -44,6 +51,7 @@ def begin(folder: Path, consumer: str = CONSUMER) -> subprocess.Popen[bytes]:
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"half\n"
+    wait_until(lambda: (folder / "got").exists())
     return process
 
 
@@ -56,10 +64,11 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 def children(pid: int) -> dict[str, int]:
     """Its children: the consumer and the guardian."""
+    own = Path(f"/proc/{pid}/cmdline").read_bytes()
     found = {}
     for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        command = Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")[0]
-        found["consumer" if command == b"sh" else "guardian"] = int(each)
+        is_fork = Path(f"/proc/{each}/cmdline").read_bytes() == own
+        found["guardian" if is_fork else "consumer"] = int(each)
     return found
 
 
@@ -117,7 +126,7 @@ def test_all_of_its_group_is_killed_first(tmp_path: Path) -> None:
     for number in range(5):
         folder = tmp_path / str(number)
         folder.mkdir()
-        process = begin(folder, "cat | cat | (cat > got; echo > ended)")
+        process = begin(folder, ("sh", "-c", "cat | cat | (cat > got; echo > ended)"))
         process.kill()
         end(process)
         time.sleep(0.05)

@@ -43,6 +43,7 @@ NUMBERS = {
     "transport/tls_endpoints.py: int(backlog)",
     "transport/tls_endpoints.py: int(port)",
     # What this host, or a role of this LCC through the database, wrote: JSON numbers.
+    "export/guardian.py: int(leader)",
     "export/state.py: int(row[0])",
     "export/state.py: int(self._db.execute('SELECT COUNT(*) FROM pending').fetchone()[0])",
     "monitor/live.py: float(state.get('interval', 0))",
