@@ -50,7 +50,10 @@ _URL_COLUMNS = (
 @json_option
 @pass_admin
 def queue_command(admin: Admin, pid: int | None, each_url: bool, limit: int | None, as_json: bool) -> None:
-    """List the sets that wait to be fetched, in their order; with --urls, their URLs."""
+    """List the sets that wait to be fetched, in their order; with --urls, their URLs.
+
+    URLs that were deleted since they were queued do nothing at their turn, and do not count; --urls shows them.
+    """
     listing = Listing(_URL_COLUMNS if each_url else _SET_COLUMNS, as_json)
     with admin.database() as database:
         rows = _urls(database, pid) if each_url else _sets(database, pid)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 
 from lcc.model import FETCH_NOW, CachedUrl, QueueRow
+from lcc.storage.cancelled import TO_FETCH, WITH_CANCELLED
 from lcc.storage.keyranges import provider_range
 from lcc.storage.rows import CACHED, SELECT_QUEUE, SELECT_USER, cached_url, queue_row
 from lcc.storage.transactions import Txn
@@ -19,7 +20,7 @@ _LAST_KEY = b"\xff" * 20
 class QueueSet:
     """A set that has rows in the queue.
 
-    :ivar queued: rows left.
+    :ivar queued: rows that are to be fetched.
     :ivar time: when it came.
     """
 
@@ -99,17 +100,18 @@ def queue_row_of(txn: Txn, key: bytes) -> QueueRow | None:
 def queue_sets(
     txn: Txn, pid: int | None = None, after: tuple[int, int] = (0, FETCH_NOW), limit: int = 1000
 ) -> list[QueueSet]:
-    """The sets that have rows in the queue, in their order; one with URLs in several time slots several times.
+    """The sets that have rows to fetch, in their order; one with URLs in several time slots several times.
 
     :param after: those behind this (psetid, slot).
     """
-    select = "SELECT psetid, slot, pid, pri, connseq, fullset, nurls, time FROM qpsdb WHERE"
-    owned, owner = ("", []) if pid is None else (" AND pid = ?", [pid])
+    columns = f"s.psetid, s.slot, s.pid, s.pri, s.connseq, s.fullset, {TO_FETCH}, s.time"
+    select = f"SELECT {columns} FROM qpsdb s {WITH_CANCELLED} WHERE {TO_FETCH} > 0 AND"
+    owned, owner = ("", []) if pid is None else (" AND s.pid = ?", [pid])
     # Two statements, each a walk along the key; one with OR would not be.
-    where = f"psetid = ? AND slot > ?{owned} ORDER BY slot LIMIT ?"
+    where = f"s.psetid = ? AND s.slot > ?{owned} ORDER BY s.slot LIMIT ?"
     rows = txn.query(f"{select} {where}", [*after, *owner, limit])
     if len(rows) < limit:
-        where = f"psetid > ?{owned} ORDER BY psetid, slot LIMIT ?"
+        where = f"s.psetid > ?{owned} ORDER BY s.psetid, s.slot LIMIT ?"
         rows += txn.query(f"{select} {where}", [after[0], *owner, limit - len(rows)])
     return [
         QueueSet(psetid, slot, owner, priority, connseq, bool(full), queued, time)

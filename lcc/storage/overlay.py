@@ -12,6 +12,7 @@ from typing import Any
 
 from lcc.model import CachedState, QueuedState, UrlNotice
 from lcc.storage.books import GENERATION_SHIFT, Books
+from lcc.storage.cancelled import forget_cancelled, note_cancelled
 from lcc.storage.keyranges import PAGE_BYTES, views_range
 from lcc.storage.rows import (
     CACHE_COLUMNS,
@@ -130,6 +131,7 @@ class Overlay:
         self.now = now
         self._generation = books.next("batch") << GENERATION_SHIFT
         self.queue: dict[bytes, QueueEntry] = {}
+        self._revived: set[bytes] = set()
         self.cache: dict[bytes, CacheEntry] = {}
         self.views: dict[bytes, set[bytes]] = {}
 
@@ -246,6 +248,7 @@ class Overlay:
         else:
             if not entry.state.fetch:
                 stats.nurlproc += 1
+                self._revived.add(key)
             entry.state = QueuedState(True, connseq)
             entry.generation = max(entry.generation + 1, least)
         entry.notice = notice
@@ -319,6 +322,8 @@ class Overlay:
                 (new if entry.new else renewed).append(row)
             elif entry.changed or entry.touched:
                 groups[connseq, entry.seen, entry.changed].append(key)
+        forget_cancelled(txn, sorted(key for key in self._revived if self.queue[key].state.fetch))
+        note_cancelled(txn, [key for key, entry in self.queue.items() if entry.changed and not entry.state.fetch])
         txn.insert("qdb", QUEUE_COLUMNS, new)
         txn.upsert("qdb", QUEUE_COLUMNS, renewed, ("urlkey",), QUEUE_UPDATED)
         for (connseq, seen, changed), keys in groups.items():

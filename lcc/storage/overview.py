@@ -11,6 +11,7 @@ import attrs
 
 from lcc.model import FETCH_NOW
 from lcc.storage.cache import current_change, database_epoch
+from lcc.storage.cancelled import TO_FETCH, WITH_CANCELLED
 from lcc.storage.failures import STANDS, WITH_CONTENT
 from lcc.storage.inspect import Count, count_rows
 from lcc.storage.queue_waits import next_retry
@@ -93,8 +94,8 @@ def overview(txn: Txn, top: int, limit: int) -> Overview:
     )
     held, held_pages = _row(txn, "SELECT COUNT(*), COALESCE(SUM(deletions), 0) FROM heldsweeps")
     oldest = txn.one(
-        "SELECT psetid, MIN(pid), SUM(nurls), MIN(time) FROM qpsdb"
-        " WHERE psetid = (SELECT MIN(psetid) FROM qpsdb) GROUP BY psetid"
+        f"SELECT s.psetid, MIN(s.pid), SUM({TO_FETCH}), MIN(s.time) FROM qpsdb s {WITH_CANCELLED}"
+        f" WHERE {TO_FETCH} > 0 GROUP BY s.psetid ORDER BY s.psetid LIMIT 1"
     )
     busiest = txn.query(
         "SELECT pid, nurlproc FROM pstats WHERE nurlproc > 0 ORDER BY nurlproc DESC, pid LIMIT ?", [top]
@@ -141,9 +142,9 @@ def _row(txn: Txn, sql: str) -> tuple[Any, ...]:
 
 def _waiting(txn: Txn) -> list[Waiting]:
     rows = txn.query(
-        "SELECT pri, COUNT(DISTINCT pid), COUNT(DISTINCT psetid), SUM(nurls),"
-        " SUM(CASE WHEN slot > ? THEN nurls ELSE 0 END), SUM(CASE WHEN slot < ? THEN nurls ELSE 0 END)"
-        " FROM qpsdb GROUP BY pri ORDER BY pri DESC",
+        f"SELECT s.pri, COUNT(DISTINCT s.pid), COUNT(DISTINCT s.psetid), SUM({TO_FETCH}),"
+        f" SUM(CASE WHEN s.slot > ? THEN {TO_FETCH} ELSE 0 END), SUM(CASE WHEN s.slot < ? THEN {TO_FETCH} ELSE 0 END)"
+        f" FROM qpsdb s {WITH_CANCELLED} WHERE {TO_FETCH} > 0 GROUP BY s.pri ORDER BY s.pri DESC",
         [FETCH_NOW, FETCH_NOW],
     )
     return [Waiting(*map(int, row)) for row in rows]

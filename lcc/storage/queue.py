@@ -1,7 +1,7 @@
 """The queue manager's store: the queue and the cache tables, which nobody else writes.
 
-Owns: ``qdb``, ``qpsdb``, ``lccurl``, ``fsmdb``, ``setspos``, ``counters``, ``pstats``, ``urlerrs``, ``heldsweeps``;
-carries out ``orders``.
+Owns: ``qdb``, ``cancelled``, ``qpsdb``, ``lccurl``, ``fsmdb``, ``setspos``, ``counters``, ``pstats``, ``urlerrs``,
+``heldsweeps``; carries out ``orders``.
 
 Strategy: every write is a bounded transaction in the one writing thread, in the order of the calls.  Each checks that
 no newer queue manager has claimed the database (``counters.qm_run``).  Each is idempotent: a set knows how far it is

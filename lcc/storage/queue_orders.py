@@ -13,6 +13,7 @@ import attrs
 from lcc.config import QmConfig
 from lcc.interfaces import IQueueRules
 from lcc.storage.books import Books, Stats
+from lcc.storage.cancelled import forget_cancelled
 from lcc.storage.checks import CHECKS
 from lcc.storage.held import drop_held
 from lcc.storage.keyranges import provider_range
@@ -133,6 +134,7 @@ def _remove_page(books: Books, pid: int, now: int, progress: bytes) -> bytes | N
         queued = [key for (key,) in txn.query(sql, [after, last, PAGE_ROWS])]
         if queued:
             txn.execute_in("DELETE FROM qdb WHERE urlkey IN ({in})", queued)
+            forget_cancelled(txn, queued)
             return _QUEUE + bytes(queued[-1])
         after = first
     sql = (

@@ -29,6 +29,7 @@ from lcc.model import (
     retry_time,
 )
 from lcc.storage.books import Books
+from lcc.storage.cancelled import forget_cancelled
 from lcc.storage.keyranges import provider_of
 from lcc.storage.overlay import TOMBSTONE_UPDATED
 from lcc.storage.queue_batch import registered_providers
@@ -94,6 +95,7 @@ class _Work:
     changed: dict[bytes, None] = attrs.field(factory=dict)
     moved: dict[bytes, tuple[QueueRow, _Bad]] = attrs.field(factory=dict)
     taken: set[bytes] = attrs.field(factory=set)
+    cancelled: set[bytes] = attrs.field(factory=set)
 
     def pend(self, key: bytes, count: int) -> None:
         """Take the row of this key into what is pending, or out of it."""
@@ -261,7 +263,9 @@ def _take_away(work: _Work, row: QueueRow) -> None:
     work.moved.pop(row.key, None)
     work.taken.add(row.key)
     work.sets.removed(row)
-    if not row.delete:
+    if row.delete:
+        work.cancelled.add(row.key)
+    else:
         work.books.stats(row.pid).nurlproc -= 1
 
 
@@ -448,6 +452,7 @@ def _save(work: _Work) -> None:
     rows = [tuple(work.cache[key].values()) for key in sorted(work.changed)]
     txn.upsert("lccurl", CACHE_COLUMNS, rows, ("urlkey",), _UPDATED)
     txn.execute_in("DELETE FROM qdb WHERE urlkey IN ({in})", sorted(work.taken))
+    forget_cancelled(txn, sorted(work.cancelled))
     for key, (row, bad) in sorted(work.moved.items()):
         txn.execute(
             "UPDATE qdb SET slot = ?, seq = ?, generation = ?, attempts = ?, unreached = ?,"

@@ -19,6 +19,7 @@ from lcc.config import QmConfig
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, SetAnswer, SetHeader
 from lcc.storage.books import Books
+from lcc.storage.cancelled import note_cancelled
 from lcc.storage.held import HeldSweep, forget_held, held_sweep, save_held
 from lcc.storage.keyranges import provider_range
 from lcc.storage.overlay import TOMBSTONE_UPDATED
@@ -177,6 +178,7 @@ def _sweep(books: Books, sweep: Sweep, after: bytes, upto: bytes, now: int, owed
         nothing,
         [sweep.connseq],
     )
+    note_cancelled(txn, nothing)
     stats.nurlproc -= len(nothing)
     if nothing:
         # Not each key is told: there may be millions, and few of them have been read ahead.

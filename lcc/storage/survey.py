@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from lcc.model import FETCH_NOW
 from lcc.model.figures import Buckets
 from lcc.model.survey import Lag, Queued, Survey
+from lcc.storage.cancelled import TO_FETCH, WITH_CANCELLED
 from lcc.storage.transactions import Txn
 
 # Nobody fetches from a provider whose hours are closed, or whose site is away.  Bandwidth only spaces fetches out: it
 # does not count here, because a bandwidth that is too small for a site is what the figures are to show.
-_HELD = "LEFT JOIN pdelays AS d ON d.pid = q.pid AND d.until_time > ? AND d.reason <> 'bandwidth'"
+_HELD = "LEFT JOIN pdelays AS d ON d.pid = s.pid AND d.until_time > ? AND d.reason <> 'bandwidth'"
 
 # Of each provider with something to fetch now: since when the first of it waits, and how much it is.
 _BY_PROVIDER = (
-    f"SELECT q.pid AS pid, MIN(q.time) AS since, SUM(q.nurls) AS urls FROM qpsdb AS q {_HELD}"
-    " WHERE q.slot = ? AND d.pid IS NULL GROUP BY q.pid"
+    f"SELECT s.pid AS pid, MIN(s.time) AS since, SUM({TO_FETCH}) AS urls FROM qpsdb s {_HELD} {WITH_CANCELLED}"
+    f" WHERE s.slot = ? AND d.pid IS NULL AND {TO_FETCH} > 0 GROUP BY s.pid"
 )
 
 
@@ -31,10 +32,10 @@ def survey(txn: Txn, now: int, top: int, bounds: Sequence[float]) -> Survey:
     :param bounds: upper ends of the buckets of lags, in seconds.
     """
     queued = txn.query(
-        "SELECT q.pri, SUM(CASE WHEN q.slot = ? AND d.pid IS NULL THEN q.nurls ELSE 0 END),"
-        " SUM(CASE WHEN q.slot > ? OR (q.slot = ? AND d.reason = 'hours') THEN q.nurls ELSE 0 END),"
-        " SUM(CASE WHEN q.slot < ? OR (q.slot = ? AND d.reason <> 'hours') THEN q.nurls ELSE 0 END)"
-        f" FROM qpsdb AS q {_HELD} GROUP BY q.pri ORDER BY q.pri",
+        f"SELECT s.pri, SUM(CASE WHEN s.slot = ? AND d.pid IS NULL THEN {TO_FETCH} ELSE 0 END),"
+        f" SUM(CASE WHEN s.slot > ? OR (s.slot = ? AND d.reason = 'hours') THEN {TO_FETCH} ELSE 0 END),"
+        f" SUM(CASE WHEN s.slot < ? OR (s.slot = ? AND d.reason <> 'hours') THEN {TO_FETCH} ELSE 0 END)"
+        f" FROM qpsdb s {_HELD} {WITH_CANCELLED} WHERE {TO_FETCH} > 0 GROUP BY s.pri ORDER BY s.pri",
         [*([FETCH_NOW] * 5), now],
     )
     worst = txn.query(

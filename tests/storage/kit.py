@@ -265,6 +265,16 @@ class Queue:
             query("SELECT COALESCE(SUM(nurlproc), 0) FROM pstats")[0][0]
             == query("SELECT value FROM counters WHERE name = 'queued'")[0][0]
         )
+        nothing = query("SELECT urlkey FROM qdb WHERE pid = ? AND operation = 0 ORDER BY urlkey", [self.pid])
+        noted = query(
+            "SELECT q.urlkey FROM cancelled c JOIN qdb q ON q.urlkey = c.urlkey AND q.operation = 0"
+            " WHERE q.pid = ? ORDER BY q.urlkey",
+            [self.pid],
+        )
+        assert noted == nothing
+        assert query(
+            "SELECT COUNT(*) FROM cancelled c LEFT JOIN qdb q ON q.urlkey = c.urlkey WHERE q.pid IS NULL"
+        ) == [(0,)]
         numbers = [number for (number,) in query("SELECT change_number FROM lccurl WHERE change_number > 0")]
         assert len(set(numbers)) == len(numbers)
         assert max(numbers, default=0) <= query("SELECT value FROM counters WHERE name = 'change'")[0][0]
