@@ -271,6 +271,8 @@ class Submitter:
         else:
             self._hint([_AGAIN] if failed else [])
         plan = self._delivery.plan
+        if self._orders.allow_deletions and submission.welcome is not None and submission.welcome.deletions_held:
+            self._tell("accepted: the deletions that the LCC held")
         if plan.elements or plan.full:
             self._tell(accepted_line(plan, submission.received))
         else:

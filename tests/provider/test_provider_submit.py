@@ -235,6 +235,7 @@ def test_deletions_that_the_lcc_holds(tmp_path: Path, capsys: pytest.CaptureFixt
             said = capsys.readouterr()
             assert f"warning: {text}" in said.err
             assert ("next: if they are gone" in said.err) is not allowed
+            assert ("accepted: the deletions that the LCC held" in said.out) is allowed
     assert [(begin.deletions, len(elements)) for begin, elements in script.sets] == [(False, 3), (True, 0), (True, 3)]
 
 
