@@ -27,6 +27,8 @@ from lcc.admin.values import (
 )
 from lcc.commands.failing import Failed
 from lcc.commands.watching import clean
+from lcc.domain.urls import Roots, normalise_root
+from lcc.errors import UrlError
 from lcc.model import Delay, Provider, ProviderStatus
 from lcc.monitor.live import delay_text
 from lcc.storage.held import HeldSweep, held_sweep
@@ -41,6 +43,7 @@ from lcc.storage.providers import (
     get_provider,
     list_providers,
     locked_provider,
+    order_deletion_outside,
     order_removal,
     provider_status,
 )
@@ -133,7 +136,7 @@ def add_command(admin: Admin, /, roots: tuple[str, ...], password_file: Any, as_
 
 
 def _as_row(provider: Provider) -> dict[str, Any]:
-    row = attrs.asdict(provider, filter=attrs.filters.exclude("password_hash"))
+    row = attrs.asdict(provider, filter=attrs.filters.exclude("password_hash", "former_roots"))
     row["roots"] = list(provider.roots)
     # As the options and the seeds' tables name them; the units are in the manual.
     row["bandwidth"] = row.pop("bandwidth_bytes")
@@ -192,16 +195,32 @@ def _standing(txn: Txn, pid: int, now: int) -> tuple[Provider | None, ProviderSt
 @provider_group.command("set")
 @click.argument("pid", type=PID)
 @click.option("--root", "roots", multiple=True, callback=roots_callback, help="Replaces all roots (may be repeated).")
+@click.option("--remove-root", "removed", multiple=True, help="Takes a root away (may be repeated).")
+@click.option("--yes", is_flag=True, help="Do not ask: delete what is cached outside of the roots that are left.")
 @password_file_option
 @click.option("--new-password", is_flag=True, help="Generate a new password and print it, once.")
 @_provider_options
 @pass_admin
 def set_command(
-    admin: Admin, /, pid: int, roots: tuple[str, ...], password_file: Any, new_password: bool, **values: Any
+    admin: Admin,
+    /,
+    pid: int,
+    roots: tuple[str, ...],
+    removed: tuple[str, ...],
+    yes: bool,
+    password_file: Any,
+    new_password: bool,
+    **values: Any,
 ) -> None:
-    """Change a provider; what is not named stays.  A limit of 'none' takes it away."""
+    """Change a provider; what is not named stays.  A limit of 'none' takes it away.
+
+    What is queued outside of the roots that are left is dropped at once, each URL with an error for its provider.
+    What is cached there is deleted if you say so, now or later (delete-outside).
+    """
     changes = _given(values)
     password = ""
+    if roots and removed:
+        raise click.UsageError("--root replaces all roots: --remove-root makes no sense with it")
     if roots:
         changes["roots"] = roots
     if password_file is not None and new_password:
@@ -211,20 +230,78 @@ def set_command(
     elif new_password:
         password = generate_password()
         changes["password_hash"] = hash_password(password, generated=True)
-    if not changes:
+    if not changes and not removed:
         raise click.UsageError("nothing to change was named")
 
+    def changed(provider: Provider) -> Provider:
+        own = {**changes, "roots": _without(provider.roots, removed)} if removed else changes
+        return attrs.evolve(provider, **own)
+
     def change(txn: Any) -> None:
-        provider = _existing(locked_provider(txn, pid), pid)
-        change_provider(txn, attrs.evolve(provider, **changes))
+        provider = changed(_existing(locked_provider(txn, pid), pid))
+        change_provider(txn, provider, delete_outside=delete_outside)
 
     with admin.database() as database:
         try:
+            before = _existing(database.interact(get_provider, pid), pid)
+            narrowed = _is_narrowed(before.roots, changed(before).roots)
+            delete_outside = narrowed and (yes or _asked_to_delete(pid))
             database.write(change)
         except NoSuchProvider as error:
             raise Failed(str(error), SEE_PROVIDERS) from None
+    if narrowed:
+        click.echo(f"what is queued of provider {pid} outside of its roots is dropped")
+        stays = f"stays; lcc-admin provider delete-outside {pid} deletes it"
+        click.echo(f"what is cached of it there {'is being deleted' if delete_outside else stays}")
     if password:
         click.echo(f"password: {password}")
+
+
+def _without(roots: tuple[str, ...], removed: tuple[str, ...]) -> tuple[str, ...]:
+    """The roots that are left."""
+    left = list(roots)
+    for text in removed:
+        try:
+            root = text if text in roots else normalise_root(text)
+        except UrlError as error:
+            raise click.BadParameter(str(error), param_hint="--remove-root") from None
+        if root not in left:
+            raise Failed(f"{root} is no root of this provider", "lcc-admin provider show tells its roots")
+        left.remove(root)
+    if not left:
+        raise Failed("a provider has at least one root", "lcc-admin provider remove takes it away altogether")
+    return tuple(left)
+
+
+def _is_narrowed(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
+    return not all(map(Roots(after).contains, before))
+
+
+def _asked_to_delete(pid: int) -> bool:
+    question = f"Delete what is cached of provider {pid} outside of its new roots, too?"
+    return _is_interactive() and click.confirm(question)
+
+
+def _is_interactive() -> bool:
+    return sys.stdin.isatty()
+
+
+@provider_group.command("delete-outside")
+@click.argument("pid", type=PID)
+@pass_admin
+def delete_outside_command(admin: Admin, pid: int) -> None:
+    """Delete what is cached of a provider outside of its roots, after some were taken away.
+
+    Each URL is an error that its provider is told.
+    """
+    with admin.database() as database:
+        _existing(database.interact(get_provider, pid), pid)
+        try:
+            database.write(order_deletion_outside, pid)
+        except NoSuchProvider as error:
+            raise Failed(str(error), SEE_PROVIDERS) from None
+        click.echo(f"what is cached of provider {pid} outside of its roots is being deleted")
+        tell_when(admin, database)
 
 
 @provider_group.command("want-full-set")
@@ -286,7 +363,7 @@ def remove_command(admin: Admin, pid: int, yes: bool) -> None:
     """Remove a provider with its queue and its content; the queue manager does it as soon as it runs."""
     with admin.database() as database:
         _existing(database.interact(get_provider, pid), pid)
-        if not yes and sys.stdin.isatty():
+        if not yes and _is_interactive():
             click.confirm(f"Remove provider {pid} and delete all of its content?", abort=True)
         database.write(order_removal, pid)
     click.echo(f"provider {pid} is being removed")

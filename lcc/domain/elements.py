@@ -12,7 +12,8 @@ Rules, in the order in which they are checked; the first that is broken is the e
 7. ``md5``, ``len``, ``mtime`` ("bad-md5", "bad-len", "bad-mtime");
 8. ``hours`` ("bad-hours", "hours-never").
 
-Of a deletion only what it uses is checked: rules 1 to 3, the roots of ``curl``, and the form of a mime type.
+Of a deletion only what it uses is checked: rules 1 to 3, the roots of ``curl`` (also those that the provider had
+earlier), and the form of a mime type.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class ElementChecker:
     :param provider_hours: when the provider allows fetching; empty: always.
     :param urlprefix: the set's.
     :param slots: of the LCC's period (see :func:`lcc.domain.hours.parse_hours`).
+    :param former_roots: where deletions are taken, too: what was told there may still be cached.
     :raises lcc.errors.SetError: "bad-prefix": with it the whole set is to be rejected.
     :raises ValueError: the provider's hours cannot be understood.
     :ivar roots, urlprefix: as given.
@@ -81,13 +83,20 @@ class ElementChecker:
     """
 
     def __init__(
-        self, roots: Roots, mimetypes: MimePatterns, provider_hours: str, urlprefix: str, slots: int = 24
+        self,
+        roots: Roots,
+        mimetypes: MimePatterns,
+        provider_hours: str,
+        urlprefix: str,
+        slots: int = 24,
+        former_roots: Roots | None = None,
     ) -> None:
         self.roots = roots
         self.urlprefix = urlprefix
         self.blanked_subtypes = 0
         self._mimetypes = mimetypes
         self._slots = slots
+        self._former = former_roots or Roots(())
         self._provider_mask = parse_hours(provider_hours, slots)
         self._accepted: dict[str, str] = {}
         self._hours_met: dict[str, None] = {}
@@ -195,7 +204,7 @@ class ElementChecker:
         )
 
     def _deletion(self, curl: str, mime_text: str, drop_outside: bool, sent: str) -> UrlNotice | None:
-        if not self.roots.contains(curl):
+        if not self.roots.contains(curl) and not self._former.contains(curl):
             if drop_outside:
                 return None
             raise UrlError("outside-roots")

@@ -43,6 +43,10 @@ class UrlNotice(NamedTuple):
     named_only: bool = False
     sent: str = ""
 
+    def lies_within(self, prefixes: tuple[str, ...]) -> bool:
+        """Whether the conceptual and the fetch URL each begin with one of these."""
+        return self.curl.startswith(prefixes) and (not self.furl or self.furl.startswith(prefixes))
+
 
 @attrs.frozen
 class SetHeader:

@@ -76,15 +76,19 @@ class Place(NamedTuple):
 
 
 def owners(txn: Txn, url: str) -> list[Owner]:
-    """The providers with a root that this URL begins with, by id, each once, with its longest one.
+    """The providers with a root that this URL begins with, by id, each once, with its longest one; also those that
+    had it earlier: what they told there may still be cached.
 
     :param url: normalised, so that it is ASCII.  An https URL is inside an http root.
     """
     starts = [url, "http" + url[5:]] if url.startswith("https://") else [url]
     found: dict[int, str] = {}
     for start in starts:
-        sql = "SELECT pid, root FROM proots WHERE root = SUBSTR(?, 1, LENGTH(root))"
-        for pid, root in txn.query(sql, [start]):
+        sql = " UNION ALL ".join(
+            f"SELECT pid, root FROM {table} WHERE root = SUBSTR(?, 1, LENGTH(root))"
+            for table in ("proots", "formerroots")
+        )
+        for pid, root in txn.query(sql, [start, start]):
             if len(root) > len(found.get(pid, "")):
                 found[pid] = root
     return [Owner(pid, root) for pid, root in sorted(found.items())]

@@ -16,12 +16,16 @@ from zope.interface import implementer
 from lcc.interfaces import IProviderReader
 from lcc.model import Provider, ProviderStatus, StoredError
 from lcc.storage.database import Database
-from lcc.storage.transactions import Txn
+from lcc.storage.transactions import Question, Txn
 
 PID_MAX = 2**31 - 1
 
 CHANGED = "provider-changed"
 REMOVED = "provider-removed"
+ROOTS_TAKEN = "roots-taken"
+"""Roots were taken away from it: nothing that is queued outside of those that are left is fetched any more."""
+DELETE_OUTSIDE = "delete-outside"
+"""What is cached outside of its roots goes."""
 
 _COLUMNS = (
     "pid",
@@ -43,6 +47,9 @@ _SELECT_WITH_ROOTS = (
     f"SELECT {', '.join(f'p.{name}' for name in _COLUMNS)}, r.position, r.root"
     " FROM pidb p LEFT JOIN proots r ON r.pid = p.pid WHERE p.pid IN ({in})"
 )
+
+
+_SELECT_FORMER = "SELECT pid, position, root FROM formerroots WHERE pid IN ({in})"
 
 
 class ProviderExists(Exception):
@@ -87,10 +94,18 @@ def locked_provider(txn: Txn, pid: int) -> Provider | None:
 def get_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Provider]:
     """Those of these providers that there are, also those that are being removed."""
     asked = [pid for pid in pids if 0 < pid <= PID_MAX]
+    found, former = txn.query_several([Question(_SELECT_WITH_ROOTS, asked), Question(_SELECT_FORMER, asked)])
     roots: defaultdict[tuple[Any, ...], list[tuple[int, str]]] = defaultdict(list)
-    for *row, position, root in txn.query_in(_SELECT_WITH_ROOTS, asked):
+    for *row, position, root in found:
         roots[tuple(row)] += [] if root is None else [(position, root)]
-    return {row[0]: _provider(row, tuple(root for _, root in sorted(found))) for row, found in roots.items()}
+    before: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
+    for pid, position, root in former:
+        before[pid].append((position, root))
+    return {row[0]: _provider(row, _in_order(own), _in_order(before[row[0]])) for row, own in roots.items()}
+
+
+def _in_order(roots: Iterable[tuple[int, str]]) -> tuple[str, ...]:
+    return tuple(root for _, root in sorted(roots))
 
 
 def list_providers(txn: Txn) -> list[Provider]:
@@ -129,15 +144,34 @@ def add_provider(txn: Txn, provider: Provider, *, first: int = 1, last: int = PI
     return pid
 
 
-def change_provider(txn: Txn, provider: Provider) -> None:
-    """Replace what is stored of a provider; the queue manager gets to know.
+def change_provider(txn: Txn, provider: Provider, *, delete_outside: bool = False) -> None:
+    """Replace what is stored of a provider; the queue manager gets to know.  Roots that it has no longer become
+    former ones.
+
+    :param delete_outside: where roots are taken away, what is cached outside of those that are left goes; else it
+        stays, until :func:`order_deletion_outside`.
+    :raises NoSuchProvider: it is not registered.
+    """
+    before = registered_provider(txn, provider.pid)
+    if before is None:
+        raise NoSuchProvider(f"there is no provider {provider.pid}")
+    former = dict.fromkeys([*before.former_roots, *before.roots])
+    _write(txn, attrs.evolve(provider, former_roots=tuple(root for root in former if root not in provider.roots)))
+    _order(txn, CHANGED, provider.pid)
+    if set(before.roots) - set(provider.roots):
+        _order(txn, ROOTS_TAKEN, provider.pid)
+        if delete_outside:
+            _order(txn, DELETE_OUTSIDE, provider.pid)
+
+
+def order_deletion_outside(txn: Txn, pid: int) -> None:
+    """The queue manager deletes what is cached of a provider outside of its roots.
 
     :raises NoSuchProvider: it is not registered.
     """
-    if registered_provider(txn, provider.pid) is None:
-        raise NoSuchProvider(f"there is no provider {provider.pid}")
-    _write(txn, provider)
-    _order(txn, CHANGED, provider.pid)
+    if registered_provider(txn, pid) is None:
+        raise NoSuchProvider(f"there is no provider {pid}")
+    _order(txn, DELETE_OUTSIDE, pid)
 
 
 def order_removal(txn: Txn, pid: int) -> None:
@@ -194,7 +228,7 @@ def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
     )
 
 
-def _provider(row: tuple[Any, ...], roots: tuple[str, ...]) -> Provider:
+def _provider(row: tuple[Any, ...], roots: tuple[str, ...], former_roots: tuple[str, ...] = ()) -> Provider:
     pid, password, bandwidth, hours, timezone, priority, files, space, full_sets, *flags, contact = row
     private, insecure, removed = flags
     return Provider(
@@ -212,6 +246,7 @@ def _provider(row: tuple[Any, ...], roots: tuple[str, ...]) -> Provider:
         insecure=bool(insecure),
         removed=bool(removed),
         contact=contact,
+        former_roots=former_roots,
     )
 
 
@@ -232,9 +267,10 @@ def _write(txn: Txn, provider: Provider) -> None:
         provider.contact,
     )
     txn.upsert("pidb", _COLUMNS, [row], ["pid"])
-    txn.execute("DELETE FROM proots WHERE pid = ?", [provider.pid])
-    roots = [(provider.pid, position, root) for position, root in enumerate(provider.roots)]
-    txn.insert("proots", ["pid", "position", "root"], roots)
+    for table, roots in (("proots", provider.roots), ("formerroots", provider.former_roots)):
+        txn.execute(f"DELETE FROM {table} WHERE pid = ?", [provider.pid])
+        rows = [(provider.pid, position, root) for position, root in enumerate(roots)]
+        txn.insert(table, ["pid", "position", "root"], rows)
 
 
 def locked_counter(txn: Txn, name: str) -> int:

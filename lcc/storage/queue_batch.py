@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from lcc.errors import code
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, Absorbed, Action, KeyedNotice, Quota, SetAnswer, SetHeader, UrlNotice
 from lcc.storage.books import Books
@@ -15,6 +16,9 @@ from lcc.storage.overlay import Overlay
 from lcc.storage.queue_slots import move_rows
 from lcc.storage.sets import SetRows
 from lcc.storage.transactions import Question, Txn
+
+_OUTSIDE = code("outside-roots")
+_OF_UPDATES = frozenset({Action.FETCH, Action.CONFIRM, Action.UPDATE, Action.KNOWN})
 
 
 @attrs.define
@@ -49,6 +53,7 @@ class Registered:
     quota: Quota
     hours: str
     timezone: str
+    roots: tuple[str, ...]
 
     @property
     def has_quota(self) -> bool:
@@ -57,7 +62,8 @@ class Registered:
 
 
 _SELECT_REGISTERED = (
-    "SELECT pid, priority, filesmax, spacemax, timeofday, timezone FROM pidb WHERE removed = 0 AND pid IN ({in})"
+    "SELECT p.pid, priority, filesmax, spacemax, timeofday, timezone, root FROM pidb p"
+    " LEFT JOIN proots r ON r.pid = p.pid WHERE removed = 0 AND p.pid IN ({in})"
 )
 
 
@@ -68,9 +74,12 @@ def registered_question(pids: Iterable[int]) -> Question:
 
 def registered_in(rows: Iterable[tuple[Any, ...]]) -> dict[int, Registered]:
     """What the answer to that question says."""
+    roots: dict[tuple[Any, ...], list[str]] = {}
+    for *row, root in rows:
+        roots.setdefault(tuple(row), []).extend([] if root is None else [root])
     return {
-        pid: Registered(priority, Quota(files, space), hours, timezone)
-        for pid, priority, files, space, hours, timezone in rows
+        pid: Registered(priority, Quota(files, space), hours, timezone, tuple(found))
+        for (pid, priority, files, space, hours, timezone), found in roots.items()
     }
 
 
@@ -106,6 +115,7 @@ class Batch:
         self._rules = rules
         self._registered = registered
         self._now = now
+        self._prefixes = {pid: rules.prefixes(provider.roots) for pid, provider in registered.items()}
         self._added: dict[tuple[int, int], SetRows.Added] = {}
         self._headers: dict[int, SetHeader] = {}
         self._moves: dict[bytes, int] = {}
@@ -121,6 +131,7 @@ class Batch:
         stats.maxconnseq = max(stats.maxconnseq, connseq)
         seen = psetid if header.full else None
         limited = self._registered[pid].has_quota
+        prefixes = self._prefixes[pid]
         seq = run.index
         for key, notice in run.notices:
             seq += 1
@@ -144,15 +155,19 @@ class Batch:
             )
             if action is Action.OLDER:
                 continue
-            if action is Action.FETCH:
-                if limited and (refused := self._over_quota(key, notice, header, seq)):
-                    if cached is not None and cached.state.cached and cached.file is None:
-                        overlay.delete(key, connseq, notice, pid)  # it was lost: there is nothing to keep
-                    else:
-                        overlay.refuse(key, connseq)
-                    self._books.error(pid, key, connseq, refused, "", notice)
+            refused = 0
+            if action in _OF_UPDATES and not notice.lies_within(prefixes):
+                refused = _OUTSIDE  # it was inside when its UNS checked it; the roots have changed since
+            elif limited and action is Action.FETCH:
+                refused = self._over_quota(key, notice, header, seq)
+            if refused:
+                if cached is not None and cached.state.cached and cached.file is None:
+                    overlay.delete(key, connseq, notice, pid)  # it was lost: there is nothing to keep
                 else:
-                    self._fetch(key, notice, header, (psetid, seq))
+                    overlay.refuse(key, connseq)
+                self._books.error(pid, key, connseq, refused, "", notice)
+            elif action is Action.FETCH:
+                self._fetch(key, notice, header, (psetid, seq))
             elif action is Action.CONFIRM:
                 overlay.confirm(key, connseq)
             elif action is Action.UPDATE:

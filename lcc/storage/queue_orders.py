@@ -26,11 +26,12 @@ from lcc.storage.order_rows import (
     WANT_FULL_SET,
 )
 from lcc.storage.overlay import TOMBSTONE_UPDATED
-from lcc.storage.providers import CHANGED, REMOVED
+from lcc.storage.providers import CHANGED, DELETE_OUTSIDE, REMOVED, ROOTS_TAKEN
 from lcc.storage.queue_batch import Owed
 from lcc.storage.queue_changed import changed_page
 from lcc.storage.queue_damage import fetch_damaged
 from lcc.storage.queue_retry import retry_page
+from lcc.storage.queue_roots import delete_cached_page, drop_queued_page
 from lcc.storage.queue_sweep import release_page
 from lcc.storage.rows import CACHE_COLUMNS, CACHED, empty_cache_row
 from lcc.storage.transactions import Txn
@@ -81,6 +82,10 @@ def carry_out(txn: Txn, run: int, rules: IQueueRules, order: Order, now: int, se
         left = retry_page(books, rules, order.pid, order.code, progress, now, owed)
     elif order.kind == CHANGED:
         left = changed_page(books, rules, order.pid, progress, now, owed, PAGE_ROWS)
+    elif order.kind == ROOTS_TAKEN:
+        left = drop_queued_page(books, rules, order.pid, progress, now, owed, PAGE_ROWS)
+    elif order.kind == DELETE_OUTSIDE:
+        left = delete_cached_page(books, rules, order.pid, progress, now, PAGE_ROWS)
     elif order.kind == REBUILD:
         left = _rebuild_page(books, progress, now, owed)
     elif order.kind == FETCH_AGAIN:
@@ -152,7 +157,7 @@ def _remove_page(books: Books, pid: int, now: int, progress: bytes) -> bytes | N
     txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
     if len(rows) == PAGE_ROWS:
         return _CONTENT + bytes(rows[-1][0])
-    for table in ("qpsdb", "urlerrs", "heldsweeps", "proots", "pdelays", "pidb"):
+    for table in ("qpsdb", "urlerrs", "heldsweeps", "proots", "formerroots", "pdelays", "pidb"):
         txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
     # The row stays: it says that the id was used, and how far its connections had come.
     stats = books.stats(pid)

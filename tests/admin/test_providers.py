@@ -71,6 +71,56 @@ def test_set_changes_what_is_named(lcc: Lcc) -> None:
     assert lcc.rows("provider", "show", "1")[0]["roots"] == ["http://other.example.org/"]
 
 
+def orders(lcc: Lcc) -> list[str]:
+    return [kind for (kind,) in lcc.write(lambda txn: txn.query("SELECT kind FROM orders ORDER BY id"))]
+
+
+NARROW = ["provider", "set", "1", "--root", ROOT + "a/"]
+
+
+def test_a_root_is_taken_away(lcc: Lcc) -> None:
+    lcc.admin("provider", "add", "--root", ROOT, "--root", ROOT + "a/", "--root", "https://b.example.org/")
+    lcc.admin("provider", "set", "1", "--remove-root", ROOT + "b/", code=1)
+    lcc.admin("provider", "set", "1", "--remove-root", ROOT + "a/", "--remove-root", ROOT + "a/", code=1)
+    lcc.admin("provider", "set", "1", "--remove-root", ROOT, "--root", ROOT, code=2)
+    lcc.admin("provider", "set", "1", "--remove-root", "nothing", code=2)
+    assert orders(lcc) == []
+    # What is left covers it.
+    assert lcc.admin("provider", "set", "1", "--remove-root", ROOT + "a/").stdout == ""
+    said = lcc.admin("provider", "set", "1", "--remove-root", "HTTPS://B.example.org").stdout
+    assert "outside of its roots is dropped" in said and "stays; lcc-admin provider delete-outside 1" in said
+    assert orders(lcc) == ["provider-changed", "roots-taken"] * 2
+    assert lcc.rows("provider", "show", "1")[0]["roots"] == [ROOT]
+    assert lcc.write(get_provider, 1).former_roots == (ROOT + "a/", "https://b.example.org/")
+    assert "at least one root" in lcc.admin("provider", "set", "1", "--remove-root", ROOT, code=1).output
+
+
+def test_what_is_cached_outside_of_the_roots_stays_until_somebody_says_so(lcc: Lcc) -> None:
+    lcc.admin("provider", "add", "--root", ROOT)
+    assert "stays" in lcc.admin(*NARROW).stdout
+    assert orders(lcc) == ["provider-changed", "roots-taken"]
+    assert "is being deleted" in lcc.admin("provider", "delete-outside", "1").stdout
+    assert orders(lcc)[2:] == ["delete-outside"]
+    lcc.admin("provider", "delete-outside", "2", code=1)
+
+
+def test_nobody_is_asked_with_yes(lcc: Lcc) -> None:
+    lcc.admin("provider", "add", "--root", ROOT)
+    assert lcc.admin("provider", "set", "1", "--root", ROOT, "--root", ROOT + "a/", "--yes").stdout == ""
+    assert "is being deleted" in lcc.admin(*NARROW, "--yes").stdout
+    assert orders(lcc) == ["provider-changed", "provider-changed", "roots-taken", "delete-outside"]
+    lcc.admin("provider", "set", "1", "--root", ROOT)
+    assert lcc.write(get_provider, 1).former_roots == (ROOT + "a/",)
+
+
+@pytest.mark.parametrize(("says", "deletes"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_who_sits_there_is_asked(lcc: Lcc, monkeypatch: pytest.MonkeyPatch, says: str, deletes: bool) -> None:
+    lcc.admin("provider", "add", "--root", ROOT)
+    monkeypatch.setattr("lcc.admin.providers._is_interactive", lambda: True)
+    assert "outside of its new roots, too?" in lcc.admin(*NARROW, text=says).output
+    assert ("delete-outside" in orders(lcc)) == deletes
+
+
 def test_a_new_password(lcc: Lcc) -> None:
     old = lcc.rows("provider", "add", "--root", ROOT)[0]["password"]
     new = lcc.admin("provider", "set", "1", "--new-password").stdout.split()[-1]

@@ -305,3 +305,20 @@ def test_any_element_gives_a_notice_or_an_error(attributes: dict[str, str]) -> N
     assert notice.furl == "" or notice.furl == normalise(notice.furl)
     assert notice.mimetype or notice.delete
     assert json.loads(notice.sent) == [text for pair in attributes.items() for text in pair]
+
+
+def test_what_was_told_below_a_former_root_may_be_deleted() -> None:
+    former = Roots(["http://old.example/a/"])
+    checks = ElementChecker(Roots([SITE]), MimePatterns(DEFAULT_MIMETYPES), "", SITE, former_roots=former)
+    for url in ("http://old.example/a/x", "https://old.example/a/x"):
+        for how in (
+            {"op": "delete"},
+            {"f": ""},
+            {"op": "delete", "m": "text/html"},
+            {"op": "delete", "outside": "drop"},
+        ):
+            notice = checks.check({"c": url, **how})
+            assert notice is not None and notice.delete and notice.curl == url
+        assert refused({"c": url, "m": "text/html"}, checks).entry.name == "outside-roots"
+        assert refused({"c": "a", "f": url, "m": "text/html"}, checks).entry.name == "outside-roots"
+    assert refused({"c": "http://old.example/b", "op": "delete"}, checks).entry.name == "outside-roots"

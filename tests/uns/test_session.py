@@ -512,3 +512,20 @@ def test_that_deletions_are_meant_goes_with_the_set(world: World) -> None:
     (world.folder / name).write_bytes(head.ljust(511) + b"\n" + text[512:])
     world.restart()
     assert [taken.begin.deletions for taken in world.connect_qm().sets] == [False]
+
+
+def test_deletions_below_a_former_root_are_taken(world: World) -> None:
+    qm = world.connect_qm()
+    world.database.providers[7] = attrs.evolve(world.database.providers[7], former_roots=(ELSEWHERE,))
+    cp = world.login()
+    cp.send(full(url(f"{ELSEWHERE}a", 'op="delete"'), url(f"{ELSEWHERE}b"), url("c")))
+    world.pump()
+    assert codes(cp.text) == [1204] and '<set_accepted received="2"/>' in cp.text
+    assert [(notice.delete, notice.named_only) for notice in qm.sets[0].notices] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
+    cp.send(full(url(f"{ELSEWHERE}a", 'op="delete"')))
+    world.pump()
+    assert codes(cp.text)[-1] == 1106, "it names nothing within the roots"

@@ -1,4 +1,4 @@
-"""Whether what is next may be fetched at this moment: the hours of a provider, and of a URL.
+"""Whether what is next may be fetched at this moment: the hours of a provider, and of a URL; its roots.
 
 Hours end for an order, too: it says how long its fetch may still be begun (``start_seconds``), and whoever holds it
 then sends it back.  So an order may wait for a robot, for another robot, for a disk, and still no fetch begins
@@ -41,6 +41,7 @@ class Gate:
     :ivar removed: rows whose operation is "nothing" that were reached: ``(key, generation)``, for the recorder.
     :ivar closed: rows whose own hours had closed when they were reached, likewise.
     :ivar never: rows whose hours never meet their provider's: to be recorded as errors.
+    :ivar outside: rows outside of their provider's roots, which have changed since they were told: likewise.
     """
 
     def __init__(self, timeslots: TimeSlots, delays: Delays, margin_seconds: float) -> None:
@@ -50,11 +51,12 @@ class Gate:
         self.removed: list[tuple[bytes, int]] = []
         self.closed: list[Closed] = []
         self.never: list[QueueRow] = []
+        self.outside: list[QueueRow] = []
 
     @property
     def reached_count(self) -> int:
         """Rows that were reached and not handed out, which the recorder is to take."""
-        return len(self.removed) + len(self.closed) + len(self.never)
+        return len(self.removed) + len(self.closed) + len(self.never) + len(self.outside)
 
     def lets_provider(self, work: ProviderWork, now: float) -> bool:
         """Whether the provider's hours are open; else it is delayed until they are."""
@@ -80,6 +82,9 @@ class Gate:
         one of the lists."""
         if row.delete:
             self.removed.append((row.key, row.generation))
+            return False
+        if work.info is not None and not row.notice.lies_within(work.info.prefixes):
+            self.outside.append(row)
             return False
         work.start_by = work.hours_end
         hours = row.notice.hours

@@ -45,6 +45,7 @@ _SLOTS_MAX = max(DAY_SLOTS, WEEK_SLOTS)
 
 
 _NEVER = code("hours-never")
+_OUTSIDE = code("outside-roots")
 T = TypeVar("T")
 
 
@@ -219,16 +220,15 @@ class Timekeeper:
 
     def unfetchable(self) -> list[Entry]:
         """Results for rows that never may be fetched."""
-        rows, self._scheduler.gate.never = self._scheduler.gate.never, []
-        return [
-            Entry(
-                FetchResult(row.pid, row.key, row.generation, _NEVER, detail=f"its hours are {row.notice.hours}"),
-                None,
-                "",
-                0,
-            )
-            for row in rows
+        gate = self._scheduler.gate
+        never, gate.never = gate.never, []
+        outside, gate.outside = gate.outside, []
+        results = [
+            FetchResult(row.pid, row.key, row.generation, _NEVER, detail=f"its hours are {row.notice.hours}")
+            for row in never
         ]
+        results += [FetchResult(row.pid, row.key, row.generation, _OUTSIDE) for row in outside]
+        return [Entry(result, None, "", 0) for result in results]
 
     def stepped(self, step: float) -> None:
         """The wall clock was set.

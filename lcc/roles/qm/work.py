@@ -6,6 +6,7 @@ from collections import deque
 from math import inf
 from typing import NamedTuple
 
+from lcc.domain.urls import Roots
 from lcc.model import Cursor, Provider, QueueRow
 from lcc.roles.qm.turns import Order, clamp
 
@@ -31,18 +32,21 @@ class FetchInfo(NamedTuple):
     """What orders say of a provider, and when there may be any.
 
     :ivar roots: separated by spaces.
+    :ivar prefixes: what its URLs begin with.
     """
 
     roots: str
     private: bool = False
     insecure: bool = False
     limits: Limits = Limits()
+    prefixes: tuple[str, ...] = ("",)
 
 
 def fetch_info(provider: Provider) -> FetchInfo:
     """What has to be known of this provider to fetch from it."""
     limits = Limits(provider.bandwidth_bytes, provider.hours, provider.timezone, clamp(provider.priority))
-    return FetchInfo(" ".join(provider.roots), provider.allow_private, provider.insecure, limits)
+    prefixes = Roots(provider.roots).prefixes
+    return FetchInfo(" ".join(provider.roots), provider.allow_private, provider.insecure, limits, prefixes)
 
 
 class ProviderWork:

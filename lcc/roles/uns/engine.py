@@ -286,7 +286,8 @@ class Uns(Factory):
         :raises SetError: the set cannot be taken.
         """
         try:
-            return ElementChecker(Roots(provider.roots), self._patterns, provider.hours, urlprefix, self._slots)
+            roots, former = Roots(provider.roots), Roots(provider.former_roots)
+            return ElementChecker(roots, self._patterns, provider.hours, urlprefix, self._slots, former)
         except ValueError as error:
             _log.error("The hours of provider {pid} make no sense: {error}", pid=provider.pid, error=str(error))
             raise SetError("internal") from None
