@@ -367,7 +367,7 @@ class World:
             self.settle()
 
     def provider(self, *roots: str, **fields: Any) -> int:
-        roots = roots or ("http://site.example/",)
+        roots = tuple(dict.fromkeys([*roots, "http://site.example/"]))  # where the tests' pages are
         return self.database.now(
             add_provider, Provider(pid=0, roots=roots, password_hash=f"{self.random.random()}", **fields)
         )

@@ -33,7 +33,14 @@ def test_a_set_is_queued_in_its_order_and_fetched(queue: Queue) -> None:
 def test_everything_told_comes_back_equal(queue: Queue) -> None:
     nasty = "'\"\\%s ?\0\x1a\r\n; -- \U0001f600 ünïcode {in}"
     told = notice(
-        "x" * 4096 + nasty, "a", furl=nasty, burl="-", subtype=nasty, hours="0-8", ifabsent=True, sent=nasty * 100
+        "x" * 4096 + nasty,
+        "a",
+        furl="http://site/" + nasty,
+        burl="-",
+        subtype=nasty,
+        hours="0-8",
+        ifabsent=True,
+        sent=nasty * 100,
     )
     queue.send(1, told, notice("\U0001f600" * 4096))
     row, other = queue.rows()
@@ -45,7 +52,7 @@ def test_everything_told_comes_back_equal(queue: Queue) -> None:
     )
     found = queue.database.now(cache.url, row.key)
     assert found is not None
-    assert (found.curl, found.furl, found.burl, found.subtype) == (told.curl, nasty, "-", nasty)
+    assert (found.curl, found.furl, found.burl, found.subtype) == (told.curl, told.furl, "-", nasty)
     assert (found.charset, found.etag, found.headers, found.mtime) == (nasty, nasty, nasty * 100, 77)
     error = queue.database.now(provider_status, queue.pid, 10).errors[0]
     assert error.text.endswith(nasty) and error.code == 403
