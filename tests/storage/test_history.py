@@ -81,7 +81,8 @@ class History:
             return notice(random.choice(PATHS), mimetype=view, ifabsent=True)
         hours = random.choice(("", "", "", "3", "4"))
         length = random.choice((None, 1, 2, 3))
-        names = {name: random.choice(("", "", "", "1")) for name in ("furl", "burl", "subtype")}
+        names = {name: random.choice(("", "", "", "1")) for name in ("burl", "subtype")}
+        names["furl"] = random.choice(("", "", "", "http://site/1"))
         md5 = random.choice(("", "1", "2"))
         return notice(random.choice(PATHS), md5, mimetype=view, hours=hours, length=length, **names)
 

@@ -235,7 +235,8 @@ class Walk:
 
     def told(self) -> UrlNotice:
         random, path = self.random, self.random.choice(PATHS)
-        names = {name: random.choice(("", "", "", "1")) for name in ("furl", "burl", "subtype")}
+        names = {name: random.choice(("", "", "", "1")) for name in ("burl", "subtype")}
+        names["furl"] = random.choice(("", "", "", "http://site/1"))
         if self.past and random.random() < 0.3:
             return random.choice(self.past)._replace(hours=random.choice(HOURS), **names)
         kind = random.random()

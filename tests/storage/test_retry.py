@@ -233,7 +233,8 @@ def test_a_full_set_is_wanted_by_order(queue: Queue, monkeypatch: pytest.MonkeyP
 
 
 def test_the_notice_survives_as_it_was(queue: Queue) -> None:
-    told = UrlNotice("http://site/\U0001f600\0", "f", "b", "text/html", "s", "a" * 32, 2**40, -5, "0-8", sent="[]")
+    urls = "http://site/\U0001f600\0", "http://site/f", "b"
+    told = UrlNotice(*urls, "text/html", "s", "a" * 32, 2**40, -5, "0-8", sent="[]")
     queue.send(1, told._replace(hours=""))
     queue.record(*[queue.failed(row, 403) for row in queue.rows()])
     retry(queue)
