@@ -78,6 +78,8 @@ def absorb(database: InlineDatabase, rows: int, batch: int) -> float:
     """Seconds that it takes to absorb one set with as many new URLs."""
     columns = ("pid", "password", "timeofday", "timezone", "priority", "allow_private", "insecure", "removed")
     database.now(lambda txn: txn.insert("pidb", columns, [(PID, "", "", "", 0, 1, 0, 0)]))
+    root = ROOT.format(pid=PID)
+    database.now(lambda txn: txn.insert("proots", ("pid", "position", "root"), [(PID, 0, root)]))
     settings = QmConfig()
     store = QueueStore(database, QueueRules.configured(settings, TimeSlots(24, 3600, "UTC")), settings)  # type: ignore[arg-type]
     done_at_once(store.claim(NOW))

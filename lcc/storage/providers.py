@@ -16,7 +16,7 @@ from zope.interface import implementer
 from lcc.interfaces import IProviderReader
 from lcc.model import Provider, ProviderStatus, StoredError
 from lcc.storage.database import Database
-from lcc.storage.transactions import Question, Txn
+from lcc.storage.transactions import Txn
 
 PID_MAX = 2**31 - 1
 
@@ -43,13 +43,13 @@ _COLUMNS = (
     "contact",
 )
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pidb"
-_SELECT_WITH_ROOTS = (
-    f"SELECT {', '.join(f'p.{name}' for name in _COLUMNS)}, r.position, r.root"
-    " FROM pidb p LEFT JOIN proots r ON r.pid = p.pid WHERE p.pid IN ({in})"
+_COLUMNS_OF_P = ", ".join(f"p.{name}" for name in _COLUMNS)
+_WITH_ROOTS = (
+    f"SELECT {_COLUMNS_OF_P}, 0 AS former, r.position, r.root FROM pidb p LEFT JOIN proots r ON r.pid = p.pid"
 )
-
-
-_SELECT_FORMER = "SELECT pid, position, root FROM formerroots WHERE pid IN ({in})"
+_WITH_FORMER = f"SELECT {_COLUMNS_OF_P}, 1, f.position, f.root FROM pidb p JOIN formerroots f ON f.pid = p.pid"
+_SELECT_WITH_ROOTS = f"{_WITH_ROOTS} WHERE p.pid IN ({{in}})"
+_SELECT_WITH_ALL_ROOTS = f"{_WITH_ROOTS} WHERE p.pid = ? UNION ALL {_WITH_FORMER} WHERE p.pid = ?"
 
 
 class ProviderExists(Exception):
@@ -81,8 +81,11 @@ def registered_provider(txn: Txn, pid: int) -> Provider | None:
 
 
 def get_provider(txn: Txn, pid: int) -> Provider | None:
-    """The provider, also one that is being removed; None: there is none of this id."""
-    return get_providers(txn, [pid]).get(pid)
+    """The provider, also one that is being removed, with the roots that it had earlier; None: there is none of this
+    id."""
+    if not 0 < pid <= PID_MAX:
+        return None
+    return _providers(txn.query(_SELECT_WITH_ALL_ROOTS, [pid, pid])).get(pid)
 
 
 def locked_provider(txn: Txn, pid: int) -> Provider | None:
@@ -92,20 +95,21 @@ def locked_provider(txn: Txn, pid: int) -> Provider | None:
 
 
 def get_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Provider]:
-    """Those of these providers that there are, also those that are being removed."""
-    asked = [pid for pid in pids if 0 < pid <= PID_MAX]
-    found, former = txn.query_several([Question(_SELECT_WITH_ROOTS, asked), Question(_SELECT_FORMER, asked)])
-    roots: defaultdict[tuple[Any, ...], list[tuple[int, str]]] = defaultdict(list)
-    for *row, position, root in found:
-        roots[tuple(row)] += [] if root is None else [(position, root)]
-    before: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
-    for pid, position, root in former:
-        before[pid].append((position, root))
-    return {row[0]: _provider(row, _in_order(own), _in_order(before[row[0]])) for row, own in roots.items()}
+    """Those of these providers that there are, also those that are being removed; without their former roots."""
+    return _providers(txn.query_in(_SELECT_WITH_ROOTS, [pid for pid in pids if 0 < pid <= PID_MAX]))
 
 
-def _in_order(roots: Iterable[tuple[int, str]]) -> tuple[str, ...]:
-    return tuple(root for _, root in sorted(roots))
+def _providers(rows: Iterable[tuple[Any, ...]]) -> dict[int, Provider]:
+    """What these rows of providers, each with one of its roots, say."""
+    roots: defaultdict[tuple[Any, ...], list[tuple[int, int, str]]] = defaultdict(list)
+    for *row, former, position, root in rows:
+        roots[tuple(row)] += [] if root is None else [(former, position, root)]
+    found = {}
+    for provider, own in roots.items():
+        in_order = sorted(own)
+        now = tuple(root for former, _, root in in_order if not former)
+        found[provider[0]] = _provider(provider, now, tuple(root for former, _, root in in_order if former))
+    return found
 
 
 def list_providers(txn: Txn) -> list[Provider]:
