@@ -10,6 +10,7 @@ from lcc.errors import code
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, UrlNotice
 from lcc.storage.books import Books
+from lcc.storage.cancelled import note_cancelled
 from lcc.storage.keyranges import provider_range
 from lcc.storage.queue_batch import Owed, registered_providers
 from lcc.storage.queue_sweep import remove_content
@@ -50,6 +51,7 @@ def drop_queued_page(
             stats.pend(-1, row.notice.length)
     sql = f"UPDATE qdb SET operation = {NOTHING}, generation = generation + 1 WHERE urlkey IN ({{in}})"
     txn.execute_in(sql, outside)
+    note_cancelled(txn, outside)
     stats.nurlproc -= len(outside)
     # What was lost and cannot be fetched again is gone.
     _delete(books, pid, [key for key, file in files.items() if file is None], now)
