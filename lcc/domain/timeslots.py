@@ -96,6 +96,19 @@ class TimeSlots:
             at = end
         return float("inf")
 
+    def closed_spans(self, hours: str, begin: float, now: float, timezone: str = "") -> list[tuple[float, float]]:
+        """The stretches of time after ``begin``, and within the last eight periods, in which these hours were closed,
+        and that have ended by now: when each began, when it ended; the latest one last.  None where they are never
+        open, or cannot be understood."""
+        mask, spans, at = self.mask(hours), [], max(begin, now - 8 * self.period_seconds)
+        while mask:
+            closed = self.closing(mask, at, timezone)
+            at = now if closed > now else self.opening(mask, closed, timezone) or now
+            if closed > now or at > now:
+                break
+            spans.append((closed, at))
+        return spans
+
     # Rows of the queue.
 
     def slot(self, hours: str, provider_hours: str, timezone: str, now: float) -> int:

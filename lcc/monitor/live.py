@@ -19,7 +19,7 @@ MISSED = 4
 class Live:
     """
     :ivar state: what it saved last (:mod:`lcc.roles.qm.state`); empty: nothing, ever.
-    :ivar age_seconds: of that.
+    :ivar age_seconds: of that; less than 0: its wall clock is ahead, or was set back since.
     """
 
     state: dict[str, Any]
@@ -33,7 +33,8 @@ class Live:
     @property
     def alive(self) -> bool:
         """It saves its state, as a running queue manager does, and has not said that it stops."""
-        return bool(self.state) and not self.stopped and self.age_seconds <= MISSED * self.state["interval"]
+        fresh = bool(self.state) and abs(self.age_seconds) <= MISSED * self.state["interval"]
+        return fresh and not self.stopped
 
     @property
     def trouble(self) -> str:
@@ -117,6 +118,8 @@ class Live:
 
 
 def _ago(live: Live) -> str:
+    if live.age_seconds < 0:
+        return f"at a time that is {duration(-live.age_seconds)} from now: was a clock set?"
     return duration(live.age_seconds) + " ago"
 
 

@@ -59,7 +59,9 @@ def build(config: Config, outside: Outside) -> RoleService:
     watch = config.metrics
 
     def look() -> Deferred[Survey]:
-        return database.interact(survey, int(outside.now()), watch.providers_shown, LAG_SECONDS)
+        return database.interact(
+            survey, int(outside.now()), watch.providers_shown, LAG_SECONDS, timeslots.closed_spans
+        )
 
     surveyor, probe = Surveyor(look, reactor, watch.survey_interval), DatabaseProbe(database.interact, reactor)
     figures = QmFigures(engine, database.counts, surveyor, probe)

@@ -141,8 +141,9 @@ def allow_full_sets(books: Books, progress: bytes, now: int, owed: Owed) -> byte
     if pids:
         txn.execute(
             "UPDATE pstats SET fullsets_used = 0, fullsets_since = ?"
-            " WHERE pid > ? AND pid <= ? AND fullsets_used > 0 AND fullsets_since <= ?",
-            [now, after, pids[-1], now - books.settings.full_set_period],
+            " WHERE pid > ? AND pid <= ? AND fullsets_used > 0 AND (fullsets_since <= ? OR fullsets_since > ?)",
+            # A period that begins later than now is of a clock that was set back.
+            [now, after, pids[-1], now - books.settings.full_set_period, now],
         )
     return b"%d" % pids[-1] if len(pids) == PAGE_PROVIDERS else None
 

@@ -55,7 +55,7 @@ def retry_page(
         begun, after_pid, after_number = numbers
         return _errors_page(books, rules, pid, code, (begun, after_pid, after_number), now, owed)
     begun, slot, psetid, seq = numbers or (now, BEFORE_SLOTS, 0, 0)
-    left = hasten_page(books, pid, code, begun, (slot, psetid, seq), PAGE_ROWS, owed)
+    left = hasten_page(books, pid, code, begun, (slot, psetid, seq), PAGE_ROWS, now, owed)
     return b"e %d %d 0" % (begun, pid) if left is None else b"w %d %d %d %d" % (begun, *left)
 
 
@@ -66,8 +66,8 @@ def _errors_page(
     rows = _next_errors(books.txn, pid, after_pid, after_number)
     failed: dict[bytes, _Failed] = {}
     for owner, _number, error, time, key, connseq, generation, notice, sent in rows:
-        # What has failed since this began was tried again by it.
-        if notice is not None and time <= begun and code in (0, error):
+        # What has failed since this began was tried again by it.  (Later than now: the wall clock was set back.)
+        if notice is not None and not begun < time <= now and code in (0, error):
             failed[bytes(key)] = _Failed(owner, bytes(key), connseq, generation, time, told_again(notice, sent))
     if failed:
         _queue(books, rules, list(failed.values()), now, owed)

@@ -110,7 +110,7 @@ def _priorities(txn: Txn, pids: Iterable[int]) -> dict[int, int]:
 
 
 def hasten_page(
-    books: Books, pid: int, code: int, begun: int, after: tuple[int, int, int], limit: int, owed: Owed
+    books: Books, pid: int, code: int, begun: int, after: tuple[int, int, int], limit: int, now: int, owed: Owed
 ) -> tuple[int, int, int] | None:
     """Let the next rows wait no longer; what has failed since the order was begun does.
 
@@ -133,7 +133,8 @@ def hasten_page(
             " WHERE pid = ? AND slot = ? AND psetid = ? AND seq > ? ORDER BY seq LIMIT ?"
         )
         rows = txn.query(sql, [owner, slot, psetid, seq, left])
-        chosen = [(key, at) for key, at, error, time in rows if code in (0, error) and time <= begun]
+        # What is later than now was written before the wall clock was set back.
+        chosen = [(key, at) for key, at, error, time in rows if code in (0, error) and not begun < time <= now]
         if chosen:
             move_rows(txn, psetid, slot, FETCH_NOW, chosen)
             keys = [key for key, _ in chosen]

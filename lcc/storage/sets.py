@@ -126,7 +126,7 @@ def finish_set(books: Books, header: SetHeader, now: int, full_set_period: int) 
             if header.wantid == stats.wantid and header.connseq >= stats.fullconnseq:
                 stats.wantfullset = ""
         else:
-            if now - stats.fullsets_since >= full_set_period:
+            if not 0 <= now - stats.fullsets_since < full_set_period:  # less: the wall clock was set back
                 stats.fullsets_since, stats.fullsets_used = now, 0
             stats.fullsets_used += 1
 

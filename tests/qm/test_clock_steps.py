@@ -8,9 +8,12 @@ import pytest
 
 from lcc.domain.rules import QueueRules
 from lcc.errors import code
+from lcc.monitor.live import read_live
 from lcc.roles.qm.wallclock import WallClock
+from lcc.storage.order_rows import RETRY, add_order
 from lcc.storage.queue import QueueStore
 from lcc.storage.queue_repair import machines
+from lcc.storage.queue_state import saved_state
 
 from .kit import FakeBotm, FakeUns, MakeWorld, World, page, pages
 
@@ -88,6 +91,33 @@ def test_what_is_tried_again(make_world: MakeWorld, step: float, restart: bool) 
     botm = set_clock(world, step, restart)
     world.advance(80)
     assert botm.finish_all() == 300
+
+
+@both_ways
+def test_an_operator_has_it_tried_at_once(make_world: MakeWorld, step: float) -> None:
+    world = make_world(retry_initial=1000.0, retry_maximum=200_000.0)
+    FakeUns(world).send_set(1, world.provider(), pages(1))
+    finish(FakeBotm(world), UNAVAILABLE)
+    botm = set_clock(world, step, restart=False)
+    world.database.now(add_order, RETRY, 0, 0)
+    world.advance(2)
+    assert botm.finish_all() == 1
+
+
+@both_ways
+def test_whether_it_runs(world: World, step: float) -> None:
+    """``status`` knows within seconds, whatever the wall clock shows."""
+
+    def alive() -> bool:
+        return read_live(world.database.now(saved_state), int(world.wall_clock())).alive
+
+    world.advance(6)
+    world.ahead += step
+    assert not alive()
+    world.advance(6)
+    assert alive()
+    live = read_live(world.database.now(saved_state), int(world.wall_clock() + step))  # it was killed
+    assert not live.alive and ("from now" if step < 0 else "ago") in live.trouble
 
 
 @both_ways

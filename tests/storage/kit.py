@@ -113,9 +113,9 @@ class Queue:
     def claim(self) -> None:
         result_of(self.store.claim(1))
 
-    def add_provider(self) -> int:
+    def add_provider(self, **more: Any) -> int:
         hashed = str(Random().getrandbits(64))
-        return self.database.now(add_provider, Provider(0, ("http://site/",), hashed, priority=1))
+        return self.database.now(add_provider, Provider(0, ("http://site/",), hashed, priority=1, **more))
 
     def header(
         self, connseq: int, *, full: bool = False, number: int = 0, uns: str = "uns", **more: Any

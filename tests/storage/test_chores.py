@@ -238,3 +238,12 @@ def test_a_deleted_file_stays_for_a_while(database: Any) -> None:
     assert (due(NOW + 109), due(NOW + 110), due(NOW + 119), due(NOW + 120)) == ([], [1], [1], [1, 2])
     # The clock was far ahead when they were deleted: they wait no longer than they would have to by now.
     assert due(NOW - 10**6) == [1, 2]
+
+
+def test_a_period_of_full_sets_is_no_longer_when_the_clock_was_set_back(queue: Queue) -> None:
+    queue.send(1, notice("a"), full=True, now=NOW)
+    queue.keep_house(NOW - DAY)
+    assert queue.stats("fullsets_used") == 0 and queue.stats("fullsets_since") == NOW - DAY
+    queue.send(2, notice("a"), full=True, now=NOW)
+    queue.send(3, notice("a"), full=True, now=NOW - 2 * DAY)
+    assert queue.stats("fullsets_used") == 1 and queue.stats("fullsets_since") == NOW - 2 * DAY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lcc.domain.timeslots import TimeSlots
 from lcc.model import Delay
 from lcc.model.survey import Lag, Queued, Survey
 from lcc.storage.survey import survey
@@ -84,3 +85,34 @@ def test_who_must_not_be_fetched_from_is_no_lag(queue: Queue) -> None:
     queue.store.save_delays([Delay(slow, NOW + 10.0, "hours"), Delay(awake, NOW + 10.0, "site-error")])
     found = looked(queue.database)
     assert found.queued == (Queued(1, 0, 4, 6),) and found.oldest_seconds == 0 and found.worst == ()
+
+
+def test_lags_of_hours_count_from_when_they_opened(queue: Queue) -> None:
+    """2,000,000,000 is a Wednesday, 3:33 h in UTC."""
+    slots = TimeSlots(168, 3600, "UTC")
+    opened = NOW - 33 * 60 - 20
+    always = queue.pid
+    weekly, daily, elsewhere, starved = (
+        queue.add_provider(hours="wed 3-5"),
+        queue.add_provider(hours="3-6"),
+        queue.add_provider(hours="5-7", timezone="Asia/Kolkata"),  # from 23:30 h on
+        queue.add_provider(hours="wed 3-5"),
+    )
+    since = {always: NOW - 500_000, weekly: NOW - 500_000, daily: NOW - 60, elsewhere: NOW - 4 * 3600}
+    since[starved] = opened - 7 * 86400 + 60  # it came a minute after they opened, a week ago
+    for number, (pid, time) in enumerate(since.items(), 1):
+        queue.send(number, notice(f"{pid}"), pid=pid)
+        queue.database.now(
+            lambda txn, pid=pid, time=time: txn.execute("UPDATE qpsdb SET time = ? WHERE pid = ?", [time, pid])
+        )
+    found = queue.database.blocking.interact(survey, NOW, 9, BOUNDS, slots.closed_spans)
+    lags = {lag.pid: lag.seconds for lag in found.worst}
+    assert lags == {
+        always: 500_000,
+        weekly: NOW - opened,
+        daily: 60,
+        elsewhere: 4 * 3600,
+        starved: 7 * 86400 + NOW - opened - 60,
+    }
+    assert found.oldest_seconds == lags[starved] and found.lags.total == sum(lags.values())
+    assert found.lags.upto[0] == 1
