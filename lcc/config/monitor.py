@@ -56,7 +56,14 @@ class WebConfig:
         7 * 86400.0, "who has logged in has to do so again after this long", unit="seconds", minimum=60
     )
     session_idle: float = setting(86400.0, "or when no page was open for this long", unit="seconds", minimum=60)
-    sessions_max: int = setting(200, "logins at once; beyond, the one that was idle for longest ends", minimum=1)
+    sessions_max: int = setting(
+        200,
+        "logins at once; beyond, the one that was idle for longest ends of the user who has the most",
+        minimum=1,
+    )
+    sessions_per_user: int = setting(
+        20, "of those, of one user; beyond, the one of that user that was idle for longest ends", minimum=1
+    )
     streams_max: int = setting(100, "pages at once that follow by themselves", minimum=1)
     failed_logins: int = setting(
         10, "wrong passwords within login_window before a user or an address is throttled", minimum=1

@@ -45,6 +45,19 @@ class CuConfig:
     )
     token_window: float = setting(60.0, "for failed_tokens", unit="seconds", minimum=1)
     packages_max: int = setting(8, "packages (tar, WARC) made at once", minimum=1, maximum=1000)
+    packages_per_user: int = setting(
+        2,
+        "of those, for one user, or, without a token, for one IP address (of IPv6: for one /64 network); 0, or "
+        "without a token over a UNIX socket: no such limit",
+        minimum=0,
+    )
+    package_rate_min: int = setting(
+        10_000,
+        "who reads a package more slowly, for half a minute or more, is dropped; 0: only who reads nothing for "
+        "idle_timeout",
+        unit="bytes per second",
+        minimum=0,
+    )
     wait_max: float = setting(
         120.0, "how long a content user may wait for the next change", unit="seconds", minimum=0, maximum=3600
     )

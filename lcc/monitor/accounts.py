@@ -7,6 +7,7 @@ user is removed, or gets another password or role.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -150,8 +151,17 @@ class Accounts:
             self._hashing.release()
 
     def _open(self, user: WebUser) -> str:
-        while len(self._sessions) >= self._settings.sessions_max:
-            self._end(min(self._sessions, key=lambda key: self._sessions[key].seen))
+        # Nobody's logins end those of others, but of who has more of them.
+        while True:
+            each = Counter(session.user.name for session in self._sessions.values())
+            if each[user.name] >= self._settings.sessions_per_user:
+                whose = user.name
+            elif len(self._sessions) >= self._settings.sessions_max:
+                whose = max(each, key=lambda name: (each[name], name == user.name))
+            else:
+                break
+            theirs = [key for key, session in self._sessions.items() if session.user.name == whose]
+            self._end(min(theirs, key=lambda key: self._sessions[key].seen))
         secret = self._token() + self._token()
         now = self._clock.seconds()
         self._sessions[_key(secret)] = Session(user, now, now)

@@ -79,7 +79,7 @@ def build(config: Config, outside: Outside) -> RoleService:
         config.under_home(settings.temporary),
         certificates,
     )
-    workshop = Workshop(reactor, where, settings.packages_max, outside.now)
+    workshop = Workshop(reactor, where, settings.packages_max, outside.now, settings.packages_per_user)
     engine = CuEngine(questions, watcher, workshop)
     figures = CuFigures(engine, database.counts, DatabaseProbe(database.interact, reactor))
     services = RoleService("cu", CuDesk(engine), figures)

@@ -51,9 +51,13 @@ class Shares:
         """Why there is no place for one more of this party; empty: there is one."""
         if self.total >= self._total_max:
             return f"there are {self.total}"
-        if self._each_max and party and self._parties[party] >= self._each_max:
+        if self.is_used_up(party):
             return f"there are {self._parties[party]} from {party}"
         return ""
+
+    def is_used_up(self, party: str) -> bool:
+        """This party has as many as one may have."""
+        return bool(self._each_max and party and self._parties[party] >= self._each_max)
 
     def enter(self, party: str) -> None:
         """One more of this party."""

@@ -31,11 +31,13 @@ class Access:
     :ivar name: who it is, for the log.
     :ivar providers: only what these have told; None: everything.
     :ivar content: content, too; False: rows only.
+    :ivar cuid: the user's id; 0: without a token.
     """
 
     name: str
     providers: frozenset[int] | None = None
     content: bool = True
+    cuid: int = attrs.field(default=0, eq=False)
 
     def sees(self, pid: int) -> bool:
         """Whether this provider's URLs are among it."""
@@ -84,4 +86,4 @@ def check_access(txn: Txn, token: str | None, without_token: str) -> Access:
     right = verify_password("" if match is None else match[2], DUMMY_HASH if user is None else user.secret_hash)
     if user is None or not right:
         raise AccessDenied("this token is not known")
-    return Access(user.name, user.providers, user.content)
+    return Access(user.name, user.providers, user.content, user.cuid)

@@ -175,6 +175,22 @@ async def test_sessions_are_bounded_in_number_and_time(open_watch: Callable[...,
 
 
 @pytest_twisted.ensureDeferred
+async def test_nobody_logs_others_out(open_watch: Callable[..., Watch]) -> None:
+    """However often somebody logs in: only their own sessions end."""
+    watch = open_watch("sessions_max = 6\nsessions_per_user = 4")
+    for name in ("guest", "bob"):
+        watch.add_user(name, operates=False)
+    ann, bob = await watch.visitor(), await watch.visitor("bob")
+    guests = [await watch.visitor("guest") for _ in range(12)]
+    assert [(await each.get("/")).status for each in (ann, bob)] == [200, 200]
+    assert [(await each.get("/")).status for each in guests] == [303] * 8 + [200] * 4
+    # Beyond the limit of all, who has the most gives way.
+    more = [await watch.visitor() for _ in range(2)]
+    assert [(await each.get("/")).status for each in (ann, bob, *more)] == [200] * 4
+    assert sum([(await each.get("/")).status == 200 for each in guests]) == 2
+
+
+@pytest_twisted.ensureDeferred
 async def test_a_session_is_idle_from_when_it_was_seen_last(open_watch: Callable[..., Watch]) -> None:
     watch = open_watch("session_idle = 100")
     visitor = await watch.visitor()

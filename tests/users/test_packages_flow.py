@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from hashlib import md5
 from pathlib import Path
 
@@ -17,10 +17,12 @@ import pytest_twisted
 
 from lcc.storage.content_names import content_path
 from lcc.users.packages import bodies
+from lcc.users.web import streaming
 from tests.conftest import Backend
 
 from .kit import Cache
 from .packages import A, Unpacked, put
+from .test_web import add_user
 from .web import Api, ContentHost, in_thread, until
 
 PAGE = bytes(range(256)) * 2_000
@@ -50,12 +52,13 @@ def fill(cache: Cache, host: ContentHost) -> None:
 
 
 @contextmanager
-def unread(api: Api, kind: str = "tar") -> Iterator[socket.socket]:
+def unread(api: Api, kind: str = "tar", authorization: str = "") -> Iterator[socket.socket]:
     """A request for a package whose answer nobody reads."""
     with closing(socket.socket()) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", api.port))
-        client.sendall(f"GET /package?kind={kind} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        field = f"Authorization: {authorization}\r\n" if authorization else ""
+        client.sendall(f"GET /package?kind={kind} HTTP/1.1\r\nHost: x\r\n{field}\r\n".encode())
         yield client
 
 
@@ -122,6 +125,57 @@ async def test_who_does_not_read_is_dropped(
                     break
                 await in_thread(time.sleep, 0.05)
             assert replies[-1] == 200
+    finally:
+        await api.stop()
+
+
+@pytest_twisted.ensureDeferred
+async def test_nobody_takes_all_packages(
+    backend: Backend, cache: Cache, host: ContentHost, opened: list[int]
+) -> None:
+    """Who reads none of many keeps nobody else waiting: each user, and each address without a token, has a share."""
+    fill(cache, host)
+    tokens = [add_user(cache)[1] for _ in range(2)]
+    greedy, honest = ({"Authorization": f"Bearer {token}"} for token in tokens)
+    api = Api(backend, 'without_token = "content"\npackages_max = 4\npackages_per_user = 2')
+    try:
+        with ExitStack() as stack:
+            for _ in range(8):
+                stack.enter_context(unread(api, authorization=greedy["Authorization"]))
+            await settled(opened)
+            reply = await api.get("/package?kind=tar&limit=1", **greedy)
+            assert reply.status == 429 and reply.headers["retry-after"] and "one user" in reply.json()["error"]
+            for _ in range(3):
+                assert (await api.get("/package?kind=tar&limit=1", **honest)).status == 200
+                assert (await api.get("/package?kind=tar&limit=1")).status == 200  # this address
+            stack.enter_context(unread(api))
+            stack.enter_context(unread(api))
+            await settled(opened)
+            assert (await api.get("/package?kind=tar&limit=1")).status == 429
+            assert (await api.get("/package?kind=tar&limit=1", **honest)).status == 503
+    finally:
+        await api.stop()
+
+
+@pytest_twisted.ensureDeferred
+async def test_who_reads_too_slowly_is_dropped(
+    backend: Backend, cache: Cache, host: ContentHost, opened: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte now and then, long before the idle time."""
+    monkeypatch.setattr(streaming, "SLOW_SECONDS", 0.5)
+    fill(cache, host)
+    more = "packages_max = 1\nidle_timeout = 300\npackage_rate_min = 100_000_000"
+    api = Api(backend, f'without_token = "content"\n{more}')
+    try:
+        with unread(api) as client:
+            await settled(opened)
+            for _ in range(300):
+                await in_thread(client.recv, 1)
+                if (await api.get("/package?kind=tar&limit=1")).status == 200:
+                    break
+                await in_thread(time.sleep, 0.05)
+            else:
+                raise AssertionError("it holds its place for ever")
     finally:
         await api.stop()
 

@@ -19,6 +19,7 @@ from twisted.python.threadpool import ThreadPool
 from lcc.model import CachedUrl
 from lcc.storage.room import DISK_FULL, fault_text
 from lcc.transport.certificates import CertificateFiles
+from lcc.transport.shares import Shares
 from lcc.users.packages.bodies import Bodies
 from lcc.users.packages.kinds import Kind
 from lcc.users.packages.packing import Again, Packing
@@ -41,7 +42,14 @@ class NoRoom(Exception):
 
 
 class TooMany(Exception):
-    """As many packages are being made as may be at once."""
+    """As many packages are being made as may be at once.
+
+    :ivar own: for this user; else for all together.
+    """
+
+    def __init__(self, own: bool) -> None:
+        super().__init__()
+        self.own = own
 
 
 @attrs.frozen
@@ -174,15 +182,19 @@ class Workshop:
 
     :param packages_max: at once.
     :param now: seconds since 1970.
+    :param per_user: of those, for one user; 0: no such limit.
     """
 
-    def __init__(self, reactor: Any, where: Where, packages_max: int, now: Callable[[], float]) -> None:
+    def __init__(
+        self, reactor: Any, where: Where, packages_max: int, now: Callable[[], float], per_user: int = 0
+    ) -> None:
         self._reactor = reactor
         self._where = where
         self._packages_max = packages_max
+        self._shares = Shares(packages_max, per_user)
         self._now = now
         self._pool: ThreadPool | None = None
-        self._made: set[Production] = set()
+        self._made: dict[Production, str] = {}
         self._ending: set[Deferred[None]] = set()
 
     @property
@@ -207,31 +219,40 @@ class Workshop:
 
         return DeferredList(list(self._ending)).addCallback(ended)
 
-    def order(self, kind: Kind, query: Query) -> Production:
+    def order(self, kind: Kind, query: Query, user: str = "") -> Production:
         """A new package, to be given back with :meth:`done`.
 
+        :param user: whose share it is; empty: nobody's.
         :raises TooMany: there are as many as may be.
         :raises NotInstalled: something is missing for this kind.
         """
-        if self._pool is None or len(self._made) + len(self._ending) >= self._packages_max:
-            raise TooMany
+        if self._shares.is_used_up(user):
+            raise TooMany(own=True)
+        if self._pool is None or self._shares.total >= self._packages_max:
+            raise TooMany(own=False)
         where = self._where
         writer = kind.make(int(self._now()), where.temporary)
         ports = ContentPorts(where.ports, where.timeout_seconds, where.certificates)
         bodies = Bodies(where.folder, where.machine, ports, where.temporary)
         packing = Packing(writer, bodies, query.selection, query.since is not None)
         production = Production(packing, kind.compress, self._in_thread, where.temporary)
-        self._made.add(production)
+        self._made[production] = user
+        self._shares.enter(user)
         return production
 
     def done(self, production: Production) -> None:
         """This package is complete, or nobody wants it any longer."""
         if production not in self._made:
             return
-        self._made.discard(production)
+        user = self._made.pop(production)
         closed = production.close()
         self._ending.add(closed)
-        closed.addCallback(lambda _: self._ending.discard(closed))
+
+        def ended(_: Any) -> None:
+            self._ending.discard(closed)
+            self._shares.leave(user)
+
+        closed.addCallback(ended)
 
     def _in_thread(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
         if self._pool is None:

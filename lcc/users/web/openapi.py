@@ -51,7 +51,8 @@ _ERRORS = {
     "content is in the cache no longer",
     "412": "the content is another one now",
     "416": "the content is shorter",
-    "429": "too many wrong tokens came from this address: try again after Retry-After seconds",
+    "429": "too many wrong tokens came from this address, or as many packages as may be for one user are being made: "
+    "try again after Retry-After seconds",
     "501": "what this kind of package needs is not installed there",
     "503": "the database, or the content, cannot be reached, or too much is being done: try again after Retry-After "
     "seconds",

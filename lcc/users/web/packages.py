@@ -8,6 +8,7 @@ from twisted.web.server import Request
 
 from lcc.storage.cache import url
 from lcc.transport.http_replies import RETRY_SECONDS, HttpError
+from lcc.transport.shares import party_of
 from lcc.users.access import Access
 from lcc.users.answers import Reads
 from lcc.users.door import Door
@@ -27,15 +28,23 @@ class Packages(Asked):
 
     :param workshop: makes them.
     :param stall_seconds: who takes nothing for so long is dropped.
+    :param rate_min: who takes fewer bytes per second is; 0: no such limit.
     """
 
     def __init__(
-        self, database: Reads, door: Door, workshop: Workshop, clock: IReactorTime, stall_seconds: float
+        self,
+        database: Reads,
+        door: Door,
+        workshop: Workshop,
+        clock: IReactorTime,
+        stall_seconds: float,
+        rate_min: int = 0,
     ) -> None:
         super().__init__(database, door)
         self._workshop = workshop
         self._clock = clock
         self._stall = stall_seconds
+        self._rate_min = rate_min
 
     async def answer(self, request: Request, access: Access) -> None:
         if not access.content:
@@ -48,13 +57,14 @@ class Packages(Asked):
             request.finish()
             return
         try:
-            production = self._workshop.order(kind, query)
-        except TooMany:
-            text = "as many packages are being made as may be at once"
-            raise HttpError(503, text, retry_after=str(RETRY_SECONDS)) from None
+            production = self._workshop.order(kind, query, _share_of(request, access))
+        except TooMany as error:
+            whose = " for one user" if error.own else ""
+            text = f"as many packages are being made as may be at once{whose}"
+            raise HttpError(429 if error.own else 503, text, retry_after=str(RETRY_SECONDS)) from None
         except NotInstalled as error:
             raise HttpError(501, str(error)) from None
-        outlet = Outlet(request, self._clock, self._stall)
+        outlet = Outlet(request, self._clock, self._stall, self._rate_min)
         try:
             _set_headers(request, name, kind)
             await self._send(outlet, production, place)
@@ -93,6 +103,11 @@ class Packages(Asked):
             if made.ended:
                 return
             row = None if made.again is None else await self.database.select(url, made.again)
+
+
+def _share_of(request: Request, access: Access) -> str:
+    """Whose share of the packages one counts for; empty: nobody can be told from another."""
+    return f"user {access.cuid}" if access.cuid else party_of(request.getClientAddress())
 
 
 def _asked(request: Request) -> tuple[Query, str, Kind]:

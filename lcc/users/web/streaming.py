@@ -11,6 +11,9 @@ from zope.interface import implementer
 
 from lcc.transport.http_client import Watch
 
+SLOW_SECONDS = 30.0
+"""Nobody is too slow before."""
+
 
 @implementer(IPushProducer)
 class _Gate:
@@ -34,10 +37,15 @@ class Outlet:
     """The body of a reply, with back-pressure: ``write``, then wait for ``room()``; or give it to a producer.
 
     :param stall_seconds: a client that takes nothing for so long while something waits for it is dropped.
+    :param rate_min: one that takes fewer bytes per second of what waits is, after half a minute; 0: no such limit.
     """
 
-    def __init__(self, request: Request, clock: IReactorTime, stall_seconds: float) -> None:
+    def __init__(self, request: Request, clock: IReactorTime, stall_seconds: float, rate_min: int = 0) -> None:
         self._request = request
+        self._clock = clock
+        self._stall = stall_seconds
+        self._rate_min = rate_min
+        self._waiting_bytes = 0
         self._watch = Watch(clock, stall_seconds)
         self._paused = False
         self._waiting: Deferred[None] | None = None
@@ -54,6 +62,7 @@ class Outlet:
     def write(self, data: bytes) -> None:
         """Send the next bytes."""
         if data and not self._over:
+            self._waiting_bytes += len(data)
             self._request.write(data)
 
     def room(self) -> Deferred[None]:
@@ -80,6 +89,10 @@ class Outlet:
         """It cannot take more now."""
         if not self._paused:
             self._paused = True
+            if self._rate_min:
+                # What waits has to be taken within this time.
+                seconds = max(SLOW_SECONDS, self._waiting_bytes / self._rate_min)
+                self._watch = Watch(self._clock, min(self._stall, seconds))
             self._watch.start(self._abort)
             if self._source is not None:
                 self._source.pauseProducing()
@@ -87,6 +100,7 @@ class Outlet:
     def resume(self) -> None:
         """It can again."""
         self._paused = False
+        self._waiting_bytes = 0
         self._watch.stop()
         if self._source is not None:
             self._source.resumeProducing()
