@@ -15,7 +15,13 @@ from typing import Any
 from lcc.storage.content_names import content_path
 from tests.ports import free_port
 
+from .links import Link
 from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, files_of
+
+FAR_SECONDS = 0.25
+"""Between the queue manager and a central BOT-M that is far from it, each way."""
+BRANCH_SECONDS = 0.8
+"""Between two resets of a connection to that one, on average."""
 
 
 class Tree(System):
@@ -23,6 +29,8 @@ class Tree(System):
 
     :param settings: more lines of every process's configuration, see :class:`System`; ``central`` for those of the
         central BOT-M.
+    :param slow_central: the queue manager is far from the central BOT-M, whose BOT-Ms lose their connections to it
+        again and again, while :attr:`links` are there (:class:`tests.integration.links.Links`).
     :ivar configs: name of a process -> its configuration.
     :ivar robot_names: of all robots.
     :ivar still: processes that stand still.
@@ -36,12 +44,19 @@ class Tree(System):
         machines: int = 3,
         robots: int = 3,
         settings: Mapping[str, str] = MappingProxyType({}),
+        *,
+        slow_central: bool = False,
     ) -> None:
         self.settings = settings
+        self.links: list[Link] = []
         self.still: set[str] = set()
         self.machines = range(1, machines + 1)
         self.robot_names = [f"bot{machine}{letter}" for machine in self.machines for letter in "abcdef"[:robots]]
         queue, central = free_port(), free_port()
+        above, parent = queue, central
+        if slow_central:
+            above, parent = free_port(), free_port()
+            self.links = [Link(above, queue, delay_seconds=FAR_SECONDS), Link(parent, central, 0.0, BRANCH_SECONDS)]
         super().__init__(
             folder,
             origin,
@@ -54,7 +69,7 @@ class Tree(System):
         self._configure(
             "central",
             f'[botm]\nname = "central"\nserves = "botms"\nlisten = "tcp:{central}:interface=127.0.0.1"\n'
-            f'connect = "tcp:127.0.0.1:{queue}"\n{settings.get("central", "")}',
+            f'connect = "tcp:127.0.0.1:{above}"\n{settings.get("central", "")}',
         )
         for machine in self.machines:
             port, content = free_port(), free_port()
@@ -62,7 +77,7 @@ class Tree(System):
                 f"botm{machine}",
                 f'[botm]\nname = "botm{machine}"\nmachine = {machine}\nlisten = "tcp:{port}:interface=127.0.0.1"\n'
                 f'content_listen = "tcp:{content}:interface=127.0.0.1"\ncontent_url = "http://127.0.0.1:{content}"\n'
-                f'parent = "tcp:127.0.0.1:{central}"\n{settings.get("botm", "")}',
+                f'parent = "tcp:127.0.0.1:{parent}"\n{settings.get("botm", "")}',
             )
             for name in self.robot_names:
                 if name.startswith(f"bot{machine}"):

@@ -82,6 +82,7 @@ class Cluster(Tree):
         unses: int = 2,
         machines: int = 2,
         robots: int = 2,
+        slow_central: bool = False,
     ) -> None:
         self.databases: dict[str, PrivateMariaDb] = {}
         if isinstance(server, PrivateGalera):
@@ -90,7 +91,7 @@ class Cluster(Tree):
             self.databases = {DATABASE: server}
         self.peaks_kb: dict[str, int] = {}
         url = server.new_database() if server is not None else None
-        super().__init__(folder, None, url, machines, robots, SETTINGS)
+        super().__init__(folder, None, url, machines, robots, SETTINGS, slow_central=slow_central)
         self.uns_ports = [self.port]
         for number in range(2, unses + 1):
             port = free_port()

@@ -43,9 +43,13 @@ class Results:
         with self._path.open("a") as file:
             file.write(json.dumps(result) + "\n")
 
-    def kills(self, backend: str | None = None) -> int:
-        """All kills; or only those on one database."""
-        return sum(sum(run["kills"].values()) for run in self.runs if backend in (None, run["backend"]))
+    def kills(self, backend: str | None = None, *, slow_central: bool = False) -> int:
+        """All kills; or only those on one database, or of runs whose queue manager was far from the central BOT-M."""
+        return sum(
+            sum(run["kills"].values())
+            for run in self.runs
+            if backend in (None, run["backend"]) and (not slow_central or _is_slow(run))
+        )
 
     def violations(self) -> int:
         """All that were found."""
@@ -85,8 +89,20 @@ class Results:
                 f"  at rest after, s: {_middle([s for run in runs for s in run['rest_seconds']])}"
                 f" ({max((s for run in runs for s in run['rest_seconds']), default=0)})",
             ]
+        slow = [run for run in self.runs if _is_slow(run)]
+        if slow:
+            lines.append(
+                f"with the queue manager far from the central BOT-M: {len(slow)} runs,"
+                f" {self.kills(slow_central=True):,} kills,"
+                f" {sum(run.get('branches_reset', 0) for run in slow):,} times the connection of a BOT-M was reset,"
+                f" {sum(run['violations'] for run in slow)} violations"
+            )
         lines.append(f"all: {len(self.runs)} runs, {self.kills():,} kills, {self.violations()} violations")
         return "\n".join(lines)
+
+
+def _is_slow(run: dict[str, Any]) -> bool:
+    return bool(run.get("plan", {}).get("slow_central"))
 
 
 def _counted(counts: dict[str, int]) -> str:

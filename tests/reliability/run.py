@@ -22,6 +22,7 @@ from lcc.storage.content_names import content_path
 from lcc.testing.galera import PORTS, PrivateGalera
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.integration.followers import Follower
+from tests.integration.links import Links
 from tests.integration.system import wait_for
 from tests.ports import free_port
 
@@ -63,6 +64,8 @@ class Plan:
     :ivar fault_seconds: between two faults, on average.
     :ivar special: some providers have hours, bandwidth or quotas.
     :ivar still_share: of the faults, those that let a process stand still.
+    :ivar slow_central: the queue manager is far from the central BOT-M, whose BOT-Ms lose their connections to it
+        again and again (:mod:`tests.integration.links`).
     :ivar damage: in the end some content files are lost or damaged.
     """
 
@@ -79,6 +82,7 @@ class Plan:
     unses: int = 2
     machines: int = 2
     robots: int = 2
+    slow_central: bool = False
 
 
 class Broken(Exception):
@@ -153,7 +157,15 @@ class Run:
         self._random = Random(plan.seed)
         home = folder / "lcc"
         home.mkdir()
-        self.cluster = Cluster(home, server, unses=plan.unses, machines=plan.machines, robots=plan.robots)
+        self.cluster = Cluster(
+            home,
+            server,
+            unses=plan.unses,
+            machines=plan.machines,
+            robots=plan.robots,
+            slow_central=plan.slow_central,
+        )
+        self.links: Links | None = None
         self.port = free_port()
         self.providers: list[Registered] = self.cluster.register(plan.providers, self.port, plan.special)
         self.world: World | None = None
@@ -171,6 +183,8 @@ class Run:
         :raises Broken: promises were broken.
         """
         plan = self.plan
+        if self.cluster.links:
+            self.links = Links(plan.seed, self.cluster.links, self.folder / "links.log")
         self.cluster.start(*self.cluster.configs)
         self.world = World(
             self.folder,
@@ -348,6 +362,8 @@ class Run:
             if self.world is not None:
                 self.world.stop()
             self.cluster.stop_all()
+            if self.links is not None:
+                self.links.stop()
 
 
 def _around(text: str, word: str) -> str:
@@ -405,6 +421,7 @@ def _report(this: Run, began: float, violations: int, judged: dict[str, int]) ->
         **judged,
         "users_killed": this.users_killed,
         "damaged": this.damaged,
+        "branches_reset": 0 if this.links is None else this.links.resets,
         "rest_seconds": [round(seconds, 1) for seconds in this.quiet_seconds],
         "peaks_kb": dict(sorted(this.cluster.peaks_kb.items())),
         "returns": this.returns.figures(),

@@ -40,6 +40,31 @@ def test_runs_add_up(tmp_path: Path) -> None:
     assert "sets: 5" in table
 
 
+def test_runs_with_a_slow_link_count_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "results.jsonl"
+    Results(path).add(report(0) | {"kills": {"qm": 500}})
+
+    def ran(plan: Plan, tell: Any) -> dict[str, Any]:
+        assert plan.slow_central and plan.kills == 5
+        return report(0) | {"plan": {"slow_central": True}, "kills": {"qm": plan.kills}, "branches_reset": 40}
+
+    monkeypatch.setattr(command, "run", ran)
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    arguments = ["kill-test", "--kills", "10", "--each", "5", "--slow-central", "--results", str(path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    assert command.main() == 0
+    results = Results(path)
+    assert (results.kills(), results.kills(slow_central=True), results.kills("sqlite", slow_central=True)) == (
+        510,
+        10,
+        10,
+    )
+    said = "2 runs, 10 kills, 80 times the connection of a BOT-M was reset, 0 violations"
+    assert said in capsys.readouterr().out
+
+
 def test_a_broken_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(plan: Plan, tell: Any) -> dict[str, Any]:
         error = Broken([Violation("P2", "a page is lost")], tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from random import Random
 
 import attrs
@@ -47,6 +48,8 @@ def parse_fault(text: str) -> Fault:
     return Fault(float(time), kind, target, float(seconds), int(number))
 
 
+FIRST_SECONDS = 8.0
+"""Of the life of a folder."""
 ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "bot2a", "cu", "user")
 
 
@@ -57,15 +60,19 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     chosen = [kind for kind in KINDS if KINDS[kind].weight and chance.random() < 0.35]
     if "restore" in chosen:
         # Those who notice it are the BOT-Ms and UNSes, by what they remember: it must not be lost as well.
-        chosen = [kind for kind in chosen if kind not in ("power", "disk-full", "disk-faulty")]
+        chosen = [kind for kind in chosen if kind not in ("power", "first-power", "disk-full", "disk-faulty")]
     roles = [role for role in ROLES if role in system.roles]
     weights = [KINDS[kind].weight for kind in chosen]
     faults = []
+    if system.is_rush:
+        # Results come in, and cannot be recorded.
+        begin, seconds = chance.uniform(1.0, 30.0), chance.uniform(2.0, 5.0)
+        faults.append(Fault(round(begin, 3), "database-away", DATABASE, round(seconds, 3), 0))
     for _ in range(chance.choice((1, 3, 8, 15, 25)) if chosen else 0):
         kind = chance.choices(chosen, weights)[0]
         target = KINDS[kind].target(system, chance, roles)
         seconds = min(chance.expovariate(1 / KINDS[kind].mean_seconds), 6 * KINDS[kind].mean_seconds)
-        time = chance.uniform(0.0, until_seconds)
+        time = chance.uniform(0.0, min(until_seconds, KINDS[kind].until_seconds))
         faults.append(Fault(round(time, 3), kind, target, round(seconds, 3), chance.randrange(1 << 30)))
     faults += _clock_steps(system, until_seconds)
     return sorted(faults, key=lambda fault: fault.time)
@@ -157,6 +164,16 @@ def _part(system: System, _: Promises, fault: Fault) -> None:
 
 def _cut_off(system: System, promises: Promises, fault: Fault) -> None:
     """A machine is cut off while sites answer it slowly, and the queue manager is another one before it is back."""
+    _slow_sites(system, 2.0)
+
+    def cut() -> None:
+        system.network.part(CENTRAL if system.with_central else QM, fault.target, fault.seconds)
+        _kill(system, promises, attrs.evolve(fault, target="qm", seconds=0.3))
+
+    system.timeline.call_later(1.0, None, cut)
+
+
+def _slow_sites(system: System, seconds: float) -> None:
     for site in system.sites:
         site.faults = SiteFaults(hang=0.3, slow=0.6)
 
@@ -164,12 +181,17 @@ def _cut_off(system: System, promises: Promises, fault: Fault) -> None:
         for site in system.sites:
             site.faults = SiteFaults()
 
-    def cut() -> None:
-        system.network.part(CENTRAL if system.with_central else QM, fault.target, fault.seconds)
-        _kill(system, promises, attrs.evolve(fault, target="qm", seconds=0.3))
+    system.timeline.call_later(seconds, None, over)
 
-    system.timeline.call_later(1.0, None, cut)
-    system.timeline.call_later(2.0, None, over)
+
+def _branch(system: System, _: Promises, fault: Fault) -> None:
+    """A machine loses its connection upwards several times, while sites answer slowly: orders are on their way."""
+    upper = CENTRAL if system.with_central else QM
+    _slow_sites(system, 0.2 + fault.seconds)
+    chance, at = fault.chance, 0.0
+    while at < fault.seconds:
+        at += chance.uniform(0.2, 1.2)
+        system.timeline.call_later(at, None, system.network.reset_between, upper, fault.target)
 
 
 def _reset(system: System, _: Promises, fault: Fault) -> None:
@@ -287,12 +309,14 @@ class Kind:
 
     :ivar target: chooses whom it befalls.
     :ivar weight: how often it is chosen; 0: it comes by another way.
+    :ivar until_seconds: it befalls him before that.
     """
 
     happen: Callable[[System, Promises, Fault], None]
     target: Callable[[System, Random, list[str]], str]
     weight: float = 1.0
     mean_seconds: float = 3.0
+    until_seconds: float = inf
 
 
 def _a_role(_: System, chance: Random, roles: list[str]) -> str:
@@ -321,6 +345,11 @@ def _a_botm(system: System, chance: Random, _: list[str]) -> str:
     return system.machine_of[chance.choice(("botm1", "botm2"))]
 
 
+def _a_store(system: System, chance: Random, _: list[str]) -> str:
+    """Who has just made the folder that he keeps things in."""
+    return system.machine_of[chance.choice(("botm1", "botm2", "uns1", "uns2"))]
+
+
 def _a_site(system: System, chance: Random, _: list[str]) -> str:
     return chance.choice(system.sites).address
 
@@ -334,9 +363,11 @@ KINDS = {
     "stop": Kind(_stop, _a_role, 1, 1),
     "freeze": Kind(_freeze, _a_role, 1.5, 15),
     "power": Kind(_power, _a_host, 1.5, 4),
+    "first-power": Kind(_power, _a_store, 1, 4, until_seconds=FIRST_SECONDS),
     "part": Kind(_part, _two_hosts, 2, 8),
     "uns-parted": Kind(_part, _a_uns_and_the_qm, 2, 10),
     "cut-off": Kind(_cut_off, _a_botm, 0.7, 12),
+    "branch": Kind(_branch, _a_botm, 1.5, 3),
     "reset": Kind(_reset, _the_database, 3, 1),
     "slow": Kind(_slow, _the_database, 0.5, 6),
     "database-away": Kind(_database_away, _the_database, 1, 4),

@@ -296,12 +296,26 @@ BUGS = [
         "",
     ),
     Bug(
+        "connection-unnamed",
+        "P6: what is said to a machine behind a central BOT-M is for whichever connection of it there is",
+        "lcc/roles/qm/central.py",
+        "addressed(message, self.hello.machine, self.hello.session)",
+        "addressed(message, self.hello.machine)",
+    ),
+    Bug(
         "dead-robot-at-once",
         "P6: a lost robot's fetches go to others at once",
         "lcc/roles/botm/engine.py",
         "        if robot.left and orders:\n            self._release_soon(orders)\n        elif orders:\n"
         "            self._held_back.setdefault(robot.run, []).extend(orders)\n",
         "        if orders:\n            self._release(orders)\n",
+    ),
+    Bug(
+        "content-folder-not-synced",
+        "P7: the content folder is not on the disk when files, and the counter that tells of their loss, are in it",
+        "lcc/storage/content.py",
+        "make_folder_durably(attempts, self._disk, _FOLDER_MODE)",
+        "self._disk.make_folder(attempts, _FOLDER_MODE)",
     ),
     Bug(
         "current-file-removed",
@@ -363,8 +377,8 @@ BUGS = [
         "slot-off-by-one",
         "P11: a provider's hours open a slot too early",
         "lcc/domain/timeslots.py",
-        "return bool(mask >> self._span(now, timezone)[2] & 1)",
-        "return bool(mask >> (self._span(now, timezone)[2] + 1) % self.slots & 1)",
+        "return since, end, number % self.slots",
+        "return since, end, (number + 1) % self.slots",
     ),
 ]
 

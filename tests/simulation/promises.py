@@ -133,6 +133,9 @@ class Promises:
             " furl, burl, subtype, charset FROM lccurl"
             f" WHERE change_number > {self._last_change} ORDER BY change_number"
         )
+        for machine in {row[3] for row in changed if row[3] is not None}:
+            if self._system.machines[BOTMS[machine - 1]].disk.after_a_power_cut("/content/counter") is None:
+                self.broken("P7", f"a power cut of machine {machine} could take the counter that tells what is lost")
         for number, curl, state, machine, file, length, digest, key, *names in changed:
             self._last_change = number
             if self._changed.get(key) == (state, machine, file, *names):
@@ -244,6 +247,8 @@ class Promises:
                     # Else that was put back, too, or nobody knows what the clock showed.
                     if row[6] < told.get(name, 0) and not self._overlaps_until and len(self._clocks) == 1:
                         self.broken("P5", f"{site.url(name[0])} ({name[1]}) was told, and is as old as before")
+            for text in site.miscounted:
+                self.broken("P8", text)
             for path in sorted(site.broken):
                 if not site.errors_shown.get(path):
                     self.broken("P8", f"the error of {site.url(path)} was never shown")

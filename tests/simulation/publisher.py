@@ -1,8 +1,8 @@
 """The programs by which a content provider tells the LCC what has changed.
 
 One tells each set on a connection of its own, with the production client.  At some sites another one stays connected
-meanwhile, and tells several sets on one connection.  What a set says is read when it begins: no two begin at once,
-but one may begin, and end, while another one is under way.
+meanwhile, and tells several sets on one connection.  Now and then a third one is greeted beside them.  What a set says
+is read when it begins: no two begin at once, but one may begin, and end, while another one is under way.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ from lcc.testing.simulated.process import Process
 from .open_session import OpenSession
 from .sites import OriginProtocol, Place, Site, Telling, told_of
 
+SECOND_SHARE = 0.15
+"""Of the sessions, those that have another one beside them."""
+ERRORS_SHOWN = 100
+"""``[uns] errors_shown``, as it is by default."""
+
 
 class Publisher(Service):
     """A provider's tools, and its web server.
@@ -38,6 +43,9 @@ class Publisher(Service):
         self._unses = unses
         self._reactor = process.reactor
         self._begins = DeferredLock()
+        self._second = site.timeline.random(f"second session {site.pid} {site.timeline.now}")
+        self._seconds = 0
+        """Second sessions under way."""
 
     def startService(self) -> None:
         super().startService()
@@ -54,6 +62,8 @@ class Publisher(Service):
             await deferLater(reactor, chance.expovariate(1 / 4.0))
             if site.changing and chance.random() < 0.6:
                 site.live_a_little()
+            if self._second.random() < SECOND_SHARE:
+                reactor.callLater(self._second.expovariate(1 / 0.02), Deferred.fromCoroutine, self._second_session())
             await self._begins.run(lambda: Deferred.fromCoroutine(self._submit()))
 
     # A set.
@@ -81,16 +91,22 @@ class Publisher(Service):
             elements.insert(chance.randint(0, len(elements)), {"c": "http://elsewhere.example/", "m": "text/html"})
         absent = {path for path in site.untold if path not in site.pages} if full else set()
         states = {path: told_of(site, path) for path in paths}
-        return Telling(full, states, elements, absent, site.timeline.now)
+        return Telling(full, states, elements, absent, site.timeline.now, dict(site.errors_shown))
 
     def _welcomed(self, message: InitAccepted, full: bool) -> None:
         site = self._site
         site.wants_full = message.full_set_wanted or (full and site.wants_full)
+        self._told_errors(message)
+
+    def _told_errors(self, message: InitAccepted) -> None:
+        site, shown = self._site, len(message.errors)
         site.last_error_count = message.error_count
         for error in message.errors:
             self._shown(error.url)
-        if message.error_count > len(message.errors):
+        if message.error_count > shown:
             site.wants_full = True  # nobody can say which they were
+        if message.error_count != shown and shown < ERRORS_SHOWN:
+            site.miscounted.append(f"{site.pid} is told of {message.error_count} errors, and shown {shown}")
 
     def _was_accepted(self, place: Place, telling: Telling) -> None:
         site = self._site
@@ -101,7 +117,8 @@ class Publisher(Service):
         if telling.full:
             site.wants_full = False
         for path, state in telling.states.items():
-            if state == told_of(site, path):
+            # What a second session was shown meanwhile may be younger than this set.
+            if state == told_of(site, path) and site.errors_shown.get(path) == telling.shown.get(path):
                 site.untold.pop(path, None)
         for path in telling.absent:
             if path not in site.pages and path not in site.broken:
@@ -126,6 +143,7 @@ class Publisher(Service):
             if chance.random() < 0.1:
                 reactor.callLater(chance.uniform(0, 0.004), lambda: self._break_off(submitting, broke_off))
             self._welcomed(message, telling.full)
+            telling.shown.update(site.errors_shown)
             return True
 
         broke_off = [False]
@@ -155,11 +173,44 @@ class Publisher(Service):
 
     def _break_off(self, submitting: Deferred[Submission], broke_off: list[bool]) -> None:
         """The provider's program is ended in the middle; whether a part of the set has never left it."""
-        for connection in self._process.network.connections:
+        for connection in self._process.network.connections if not self._seconds else ():
             # The last byte is the end of the line behind the set.
             if connection.near.process is self._process and connection.near.waiting_bytes > 1:
                 broke_off[0] = True
         submitting.cancel()
+
+    # Beside another one.
+
+    async def _second_session(self) -> None:
+        """Somebody else of the provider is greeted at the same time, and tells a set of nothing: it clears the errors
+        that this session was shown."""
+        site, reactor = self._site, self._reactor
+        welcomes: list[InitAccepted] = []
+
+        def welcome(message: InitAccepted) -> bool:
+            welcomes.append(message)
+            self._told_errors(message)
+            return True
+
+        self._seconds += 1
+        try:
+            answer = await submit(
+                reactor,
+                uns_endpoint(reactor, f"{self._second.choice(self._unses)}:9000"),
+                site.pid,
+                site.password,
+                iter(()),
+                urlprefix=site.root,
+                on_welcome=welcome,
+                timeout_seconds=30.0,
+                connect_timeout_seconds=5.0,
+            )
+        except Unreachable:
+            return
+        finally:
+            self._seconds -= 1
+        if answer.accepted:
+            self._accepted(site, Place(welcomes[-1].connseq, 0))
 
     # On a connection that stays open.
 

@@ -91,6 +91,7 @@ class Telling:
     :ivar states: path -> what is told of it.
     :ivar absent: paths that it deletes, because it does not name them.
     :ivar began: when.
+    :ivar shown: path -> errors of it that the provider had been shown by then.
     """
 
     full: bool
@@ -98,6 +99,7 @@ class Telling:
     elements: list[dict[str, str]]
     absent: set[str]
     began: float
+    shown: dict[str, int]
 
 
 class Site:
@@ -141,6 +143,8 @@ class Site:
         """Sets that broke off before their end."""
         self.errors_shown: dict[str, int] = {}
         self.last_error_count = -1
+        self.miscounted: list[str] = []
+        """Greetings whose count of errors was not that of the errors that they showed."""
         self.hours = ""
         self.bandwidth_bytes: int | None = None
         self._versions = 0

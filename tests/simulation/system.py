@@ -33,6 +33,11 @@ DATABASE, QM, CENTRAL, CU, USER = "10.0.0.2", "10.0.0.1", "10.0.0.5", "10.0.0.8"
 UNSES = ("10.0.0.3", "10.0.0.4")
 BOTMS = ("10.0.0.6", "10.0.0.7")
 
+FAR_SHARE, FAR_SECONDS = 0.4, 0.25
+"""Of the worlds with a central BOT-M, those where it is so far from the queue manager."""
+RUSH_SHARE, RUSH_SITES = 0.05, 20
+"""Of the worlds, those with so many sites, fetched from all at once, and results recorded one by one."""
+
 COMMON = """
 home = "/home/{name}"
 timezone = "UTC"
@@ -89,7 +94,7 @@ content_idle_timeout = 15
 name = "{name}"
 connect = "tcp:{botm}:9003"
 content = "/content"
-concurrency = 3
+concurrency = {concurrency}
 connect_timeout = 3
 idle_timeout = 4
 deadline = 12
@@ -123,6 +128,8 @@ class System:
     """One LCC and its world.
 
     :param plain: sites tell of their pages in plain elements.
+    :ivar is_far: the queue manager is far from the central BOT-M.
+    :ivar is_rush: more is fetched at once than can be recorded.
     :ivar roles: name -> how to start it: machine, service module, configuration.
     :ivar restarting: processes that end by themselves, or are killed, are started again.
     """
@@ -146,10 +153,23 @@ class System:
         uns_session.Session._begin = lambda *args: self._watch_begin(*args)  # type: ignore[method-assign]
         self.wanted: set[str] = set()
         self._starting: set[str] = set()
-        self._batches = {"absorb_batch": chance.choice((3, 7, 50)), "record_batch": chance.choice((1, 3, 50))}
+        self._batches = {
+            "absorb_batch": chance.choice((3, 7, 50)),
+            "record_batch": chance.choice((1, 3, 50)),
+            "concurrency": 3,
+        }
         self.with_central = chance.random() < 0.7
+        sites = chance.choice((1, 2, 3, 4, 5, 5, 12))
+        place = timeline.random("place")
+        self.is_far = self.with_central and place.random() < FAR_SHARE
+        self.is_rush = place.random() < RUSH_SHARE
+        if self.is_far:
+            self.network.set_far(CENTRAL, QM, FAR_SECONDS)
+        if self.is_rush:
+            sites = RUSH_SITES
+            self._batches |= {"record_batch": 1, "concurrency": RUSH_SITES}
         self._add_roles()
-        for number in range(1, 1 + chance.choice((1, 2, 3, 4, 5, 5, 12))):
+        for number in range(1, 1 + sites):
             self._add_site(number)
 
     # What there is.

@@ -34,6 +34,7 @@ class Network:
         self._chance = timeline.random("network")
         self._listening: dict[tuple[str, int], ListeningPort] = {}
         self._parted: dict[frozenset[str], float] = {}
+        self._far: dict[frozenset[str], float] = {}
         self._vanished: set[str] = set()
         self._ports = 40000
         self.slow_until = 0.0
@@ -56,6 +57,16 @@ class Network:
     def part(self, one: str, other: str, seconds: float) -> None:
         """Nothing passes between these hosts for so long."""
         self._parted[frozenset((one, other))] = self.timeline.now + seconds
+
+    def set_far(self, one: str, other: str, seconds: float) -> None:
+        """All takes so much longer between these hosts, for good: they are in different places."""
+        self._far[frozenset((one, other))] = seconds
+
+    def reset_between(self, one: str, other: str) -> None:
+        """Somebody on the way cuts all connections between these hosts."""
+        for connection in list(self.connections):
+            if {end.process.machine.address for end in connection.ends} == {one, other}:
+                connection.reset()
 
     def passes(self, one: str, other: str) -> bool:
         """Whether something sent from one host arrives at the other."""
@@ -94,6 +105,8 @@ class Network:
             seconds += chance.uniform(0, 0.25)
         if self.timeline.now < self.slow_until:
             seconds += chance.uniform(0, 1.5)
+        if self._far:
+            seconds += self._far.get(frozenset((one, other)), 0.0)
         return seconds
 
     # Connecting.
