@@ -48,6 +48,8 @@ def parse_fault(text: str) -> Fault:
     return Fault(float(time), kind, target, float(seconds), int(number))
 
 
+RUSH_SECONDS = 1.5
+_SOME_SLOW = SiteFaults(hang=0.3, slow=0.6)
 FIRST_SECONDS = 8.0
 """Of the life of a folder."""
 ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "bot2a", "cu", "user")
@@ -66,8 +68,8 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     faults = []
     if system.is_rush:
         # Results come in, and cannot be recorded.
-        begin, seconds = chance.uniform(1.0, 30.0), chance.uniform(2.0, 5.0)
-        faults.append(Fault(round(begin, 3), "database-away", DATABASE, round(seconds, 3), 0))
+        begin, seconds = chance.uniform(2.0, 40.0), chance.uniform(6.0, 9.0)
+        faults.append(Fault(round(begin, 3), "rush", DATABASE, round(seconds, 3), 0))
     for _ in range(chance.choice((1, 3, 8, 15, 25)) if chosen else 0):
         kind = chance.choices(chosen, weights)[0]
         target = KINDS[kind].target(system, chance, roles)
@@ -164,7 +166,7 @@ def _part(system: System, _: Promises, fault: Fault) -> None:
 
 def _cut_off(system: System, promises: Promises, fault: Fault) -> None:
     """A machine is cut off while sites answer it slowly, and the queue manager is another one before it is back."""
-    _slow_sites(system, 2.0)
+    _slow_sites(system, 2.0, _SOME_SLOW)
 
     def cut() -> None:
         system.network.part(CENTRAL if system.with_central else QM, fault.target, fault.seconds)
@@ -173,9 +175,15 @@ def _cut_off(system: System, promises: Promises, fault: Fault) -> None:
     system.timeline.call_later(1.0, None, cut)
 
 
-def _slow_sites(system: System, seconds: float) -> None:
+def _rush(system: System, _: Promises, fault: Fault) -> None:
+    """All sites take long to answer, then all answers come while nothing can be recorded."""
+    _slow_sites(system, RUSH_SECONDS, SiteFaults(slow=1.0))
+    system.timeline.call_later(RUSH_SECONDS, None, _database_away, system, _, fault)
+
+
+def _slow_sites(system: System, seconds: float, faults: SiteFaults) -> None:
     for site in system.sites:
-        site.faults = SiteFaults(hang=0.3, slow=0.6)
+        site.faults = faults
 
     def over() -> None:
         for site in system.sites:
@@ -187,7 +195,7 @@ def _slow_sites(system: System, seconds: float) -> None:
 def _branch(system: System, _: Promises, fault: Fault) -> None:
     """A machine loses its connection upwards several times, while sites answer slowly: orders are on their way."""
     upper = CENTRAL if system.with_central else QM
-    _slow_sites(system, 0.2 + fault.seconds)
+    _slow_sites(system, 0.2 + fault.seconds, _SOME_SLOW)
     chance, at = fault.chance, 0.0
     while at < fault.seconds:
         at += chance.uniform(0.2, 1.2)
@@ -368,6 +376,7 @@ KINDS = {
     "uns-parted": Kind(_part, _a_uns_and_the_qm, 2, 10),
     "cut-off": Kind(_cut_off, _a_botm, 0.7, 12),
     "branch": Kind(_branch, _a_botm, 1.5, 3),
+    "rush": Kind(_rush, _the_database, 0),
     "reset": Kind(_reset, _the_database, 3, 1),
     "slow": Kind(_slow, _the_database, 0.5, 6),
     "database-away": Kind(_database_away, _the_database, 1, 4),

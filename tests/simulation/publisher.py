@@ -1,8 +1,8 @@
 """The programs by which a content provider tells the LCC what has changed.
 
 One tells each set on a connection of its own, with the production client.  At some sites another one stays connected
-meanwhile, and tells several sets on one connection.  Now and then a third one is greeted beside them.  What a set says
-is read when it begins: no two begin at once, but one may begin, and end, while another one is under way.
+meanwhile, and tells several sets on one connection.  Now and then a third one is greeted beside them.  What a set
+says is read when it begins: no two begin at once, but one may begin, and end, while another one is under way.
 """
 
 from __future__ import annotations
