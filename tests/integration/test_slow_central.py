@@ -6,6 +6,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.long import LONG
 
 from .links import Links
@@ -18,6 +20,7 @@ ANSWER_MS = 300
 BOT = "concurrency = 24\n"
 
 
+@pytest.mark.skipif(not LONG, reason="takes minutes: make test-long")
 def test_orders_on_their_way_while_branches_connect_again(tmp_path: Path) -> None:
     seed = time.time_ns() % 100_000
     print(f"seed {seed}")
