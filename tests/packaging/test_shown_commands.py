@@ -84,7 +84,7 @@ def test_what_is_plain_is_shown_as_it_is() -> None:
 COMMAND = re.compile(
     r"\b(lcc-[a-z]+|lcccp|lcccpstate|file2url|twistd|systemctl|mysql|curl|ssh|rm|mv|cp|chmod)\s+[a-z-]|--[a-z-]+[ =]$"
 )
-NUMBERS = {"number", "registration.number"}
+NUMBERS = {"number", "pid", "registration.number"}
 """What else is shown in commands: no text."""
 
 
