@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from hashlib import blake2b
+from math import inf, nextafter
 from random import Random
 from typing import Any, Protocol
 
@@ -71,7 +72,7 @@ class Event:
     def reset(self, secondsFromNow: float) -> None:
         """It shall happen so many seconds from now."""
         self._check()
-        self._timeline.move(self, self._timeline.now + secondsFromNow)
+        self._timeline.move(self, self._timeline.later(secondsFromNow))
 
     def delay(self, secondsLater: float) -> None:
         """It shall happen so many seconds later than it would."""
@@ -117,8 +118,18 @@ class Timeline:
         :param owner: None: it happens whatever happens to processes.
         """
         event = Event(self, self.now, owner, function, args, kwargs)
-        self.move(event, self.now + max(delay, 0.0))
+        self.move(event, self.later(delay))
         return event
+
+    def later(self, delay: float) -> float:
+        """The time so many seconds from now: not now, however small the delay is.
+
+        A process counts its time from its boot, so finely that it asks for delays that are lost in :attr:`now`; a
+        ``LoopingCall`` would ask again for ever.
+        """
+        if delay <= 0:
+            return self.now
+        return max(self.now + delay, nextafter(self.now, inf))
 
     def move(self, event: Event, time: float) -> None:
         """Let it happen at this time."""
