@@ -56,8 +56,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("lcc-admin provider set 1 --bandwidth none", "take a limit away"),
         ("lcc-admin provider set 2 --new-password", "the old one is lost"),
     ),
+    "lcc-admin provider delete-outside": (("lcc-admin provider delete-outside 1", "a root was taken away"),),
     "lcc-admin provider remove": (("lcc-admin provider remove 3", "with its queue and its content"),),
     "lcc-admin provider want-full-set": (("lcc-admin provider want-full-set 1", "ask it for everything it has"),),
+    "lcc-admin provider drop-deletions": (("lcc-admin provider drop-deletions 1", "the full set was a mistake"),),
+    "lcc-admin provider allow-deletions": (("lcc-admin provider allow-deletions 1", "the pages are gone indeed"),),
     "lcc-admin register": (("lcc-admin register list", "what is under way"),),
     "lcc-admin register ask": (
         ("lcc-admin register ask --site http://www.example.org/new/ --contact me@example.org", "as a newcomer would"),

@@ -29,7 +29,7 @@ from lcc.domain.times import parse_time
 from lcc.domain.urls import URL_CHARS, Roots, normalise, normalise_prefix, resolve, scheme_of
 from lcc.errors import SetError, UrlError
 from lcc.model import UrlNotice
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 
 TEXT_CHARS = 1024
 """The longest attribute that is no URL."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 
 WEEK_SLOTS = 168
 DAY_SLOTS = 24

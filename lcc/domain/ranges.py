@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 
 _RANGE = re.compile(r"bytes=(?:([0-9]{1,19})-([0-9]{0,19})|-([0-9]{1,19}))", re.ASCII)
 _POSITION_MAX = 10**19

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from lcc.domain.urls import URL_CHARS, followed_redirect, normalise_root, scheme_of
 from lcc.errors import FetchError, UrlError
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 
 SCHEMES = {"http": 80, "https": 443}
 """What a site may be reached by, with the usual ports."""

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 
 _SECONDS = re.compile(r"(-?[0-9]{1,12})(?:\.[0-9]+)?").fullmatch
 _SECONDS_MAX = 10**12

@@ -18,7 +18,7 @@ from urllib.parse import urljoin
 import idna
 
 from lcc.errors import FetchError, UrlError
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 
 URL_CHARS = 4096
 """The longest URL, before and after it was made normal."""

@@ -12,7 +12,7 @@ from lcc.domain.sites import site_folder
 from lcc.domain.timezones import timezone_fault
 from lcc.errors import UrlError
 from lcc.model import Wishes
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 
 HOURS_CHARS = 200
 CONTACT_CHARS = 254

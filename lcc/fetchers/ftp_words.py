@@ -10,7 +10,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from lcc.errors import FetchError
-from lcc.model.numbers import INT64_MAX, parse_number
+from lcc.numbers import INT64_MAX, parse_number
 
 DETAIL_CHARS_MAX = 200
 """Of a reply, as much is repeated in error texts."""

@@ -38,7 +38,7 @@ from lcc.fetchers.http_request import accept_lines, condition_lines, sender_line
 from lcc.fetchers.steps import Steps
 from lcc.interfaces import IContentSink, IFetcher, IWatchedFetcher
 from lcc.model import Fetched, FetchOrder, FetchStep
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 
 _log = Logger()
 

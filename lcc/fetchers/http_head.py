@@ -11,7 +11,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from lcc.errors import FetchError
-from lcc.model.numbers import INT64_MAX, parse_number
+from lcc.numbers import INT64_MAX, parse_number
 
 ETAG_CHARS_MAX = 255
 """A longer entity tag is dropped."""

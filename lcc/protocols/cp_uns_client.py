@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from lcc.errors import StreamError
-from lcc.model.numbers import INT64_MAX, parse_number
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.protocols.cp_uns import (
     REPLY_LIMITS,
     InitAccepted,

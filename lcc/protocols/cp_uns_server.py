@@ -12,7 +12,7 @@ from typing import Any
 
 from lcc.errors import SetError, StreamError
 from lcc.model import Provider, ProviderStatus, Session, StoredError
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 from lcc.protocols.cp_uns import (
     ERROR_TEXT_CHARS,
     URL_TAG,

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NoReturn, Self, get_type_hints
 import attrs
 
 from lcc.errors import StreamError
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 from lcc.protocols.plain import Plain, PlainElements, Row
 from lcc.protocols.xmlfeed import Run, Start
 from lcc.protocols.xmltext import is_plain, quoted, quoted_plain

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import attrs
 
 from lcc.errors import StreamError
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 from lcc.protocols.flat import ID_MAX, NUMBER_MAX, Flat, Vocabulary
 from lcc.protocols.hello import Hello
 from lcc.protocols.xmltext import quoted

@@ -41,7 +41,7 @@ from zope.interface import implementer
 
 from lcc.errors import StreamError
 from lcc.interfaces import IConversation
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 from lcc.protocols.cp_uns import InitAccepted, InitRejected, SetAccepted, SetRejected, UnsMessage, UrlFault
 from lcc.protocols.cp_uns_client import ClientReader, init, reply_feed, set_begin, set_end, url_element
 from lcc.protocols.xmlfeed import Event

@@ -10,7 +10,7 @@ from typing import IO
 
 import attrs
 
-from lcc.model.numbers import INT64_MAX, parse_number
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.provider.names import is_relative
 from lcc.provider.report import Plan
 from lcc.provider.stream_format import (

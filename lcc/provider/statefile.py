@@ -42,7 +42,7 @@ from typing import NamedTuple, TextIO
 import attrs
 
 from lcc.commands.failing import Trouble
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 from lcc.provider.names import LINKS, Names, is_relative
 from lcc.provider.stream_format import LONG_NAMES
 

@@ -29,7 +29,7 @@ from xml.parsers import expat
 import attrs
 
 from lcc.commands.failing import Trouble
-from lcc.model.numbers import INT64_MAX, parse_number
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.protocols.xmltext import attributes as write_attributes
 
 VERSION = "1"

@@ -20,7 +20,7 @@ from twisted.protocols.basic import LineOnlyReceiver
 from twisted.python.failure import Failure
 
 from lcc.config import MailConfig
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 
 REPLY_LINES_MAX = 100
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL).findall

@@ -10,7 +10,7 @@ import re
 
 import attrs
 
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 from lcc.storage.content_users import get_content_user
 from lcc.storage.passwords import DUMMY_HASH, verify_password
 from lcc.storage.transactions import Txn

@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from lcc.model.numbers import INT64_MAX, parse_number
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.users.addresses import UNIX, authorization, check_address
 
 TIMEOUT_SECONDS = 150.0

@@ -26,7 +26,7 @@ from twisted.internet.interfaces import IConsumer
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from lcc.model.numbers import INT64_MAX, parse_number
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.transport.http_client import Answer, HttpClient, HttpFailed
 from lcc.users.addresses import authorization, check_address
 from lcc.users.blocking import (

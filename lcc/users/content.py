@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IConsumer
 
-from lcc.model.numbers import INT64_MAX, parse_number
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.transport.certificates import CertificateFiles, Credentials
 from lcc.transport.http_client import Answer, HttpClient, HttpFailed, is_address
 from lcc.transport.tls import CONTENT_ROLES, ClientTls

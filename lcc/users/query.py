@@ -14,7 +14,7 @@ from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.times import parse_time
 from lcc.domain.urls import URL_CHARS, names_scheme, normalise
 from lcc.errors import UrlError
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 from lcc.storage.selected import Selection, Times
 
 VALUES_MAX = 1000

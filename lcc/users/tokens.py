@@ -14,7 +14,7 @@ import re
 
 import attrs
 
-from lcc.model.numbers import INT64_MAX, parse_number
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.storage.selected import EVERYTHING
 
 _TOKEN = re.compile(r"([0-9A-Za-z_-]{1,64})\.([0-9]{1,19})\.([0-9]{1,19})\.([0-9a-f]{1,16})", re.ASCII)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from twisted.internet.interfaces import IReactorTime
 
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 from lcc.users.answers import Answer, Reads, begin_answer
 from lcc.users.formats import Format
 from lcc.users.query import Query

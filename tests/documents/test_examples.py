@@ -24,17 +24,31 @@ mkdir -p /var/www/html/new
 {sys.executable} -c 'import json; print("{{file}} {{secret}}".format(**json.load(open("asked"))))' > asked.txt
 read file secret < asked.txt && echo $secret > /var/www/html/new/$file
 """
+_RESTART = """kill $(cat lcc.pid) && while [ -e lcc.pid ]; do sleep 0.1; done
+twistd --pidfile=lcc.pid lcc"""
+_LCCCP = "lcccp --uns=lcc.example.org:9000 --pid=1 --pwd-file=password --urlprefix=http://www.example.org/"
+_HELD = """lcc-admin provider show 1 --json | grep '"deletions_held": 1,'"""
+_HOLD = f"""rm -f /var/www/html/gone.html
+file2url --find /var/www/html -name '*.html' | {_LCCCP} --full
+until {_HELD}; do sleep 0.1; done"""
 BEFORE = {
+    "lcc-admin provider drop-deletions": f"""echo '[qm]' >> lcc.toml
+printf 'mass_deletion_share = 0.1\nmass_deletion_floor = 0\n' >> lcc.toml
+{_RESTART}
+echo gone > /var/www/html/gone.html
+until file2url --find /var/www/html -name gone.html | {_LCCCP}; do sleep 0.1; done
+until lcc-admin urls --json | grep gone.html; do sleep 0.1; done
+{_HOLD}""",
+    "lcc-admin provider allow-deletions": f"while {_HELD}; do sleep 0.1; done\n{_HOLD}",
     "lcc-admin provider remove": "lcc-admin provider add --root http://example.com/",
     "lcc-admin register ask": _ASK,
     "lcc-admin register approve": f"""sed -i 's/^\\[rs\\]/&\\napproval = true/' lcc.toml
 {_ASK}lcc-admin register check 3""",
-    "lcc-admin console": """ssh-keygen -q -t ed25519 -N '' -f key
+    "lcc-admin console": f"""ssh-keygen -q -t ed25519 -N '' -f key
 cat key.pub > lcc-home/manhole-keys && chmod 600 lcc-home/manhole-keys
 eval "$(ssh-agent -s)" && ssh-add key
-printf '[manhole]\\nlisten = "unix:{home}/console.sock"\\n' >> lcc.toml
-kill $(cat lcc.pid) && while [ -e lcc.pid ]; do sleep 0.1; done
-twistd --pidfile=lcc.pid lcc
+printf '[manhole]\\nlisten = "unix:{{home}}/console.sock"\\n' >> lcc.toml
+{_RESTART}
 until lcc-admin console lcc 'est()'; do sleep 0.1; done""",
 }
 """What has to be there for the examples of a command."""

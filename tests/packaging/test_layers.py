@@ -13,13 +13,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MIDDLE = frozenset({"domain", "protocols", "storage", "fetchers", "transport"})
 UPPER = frozenset({"roles", "provider", "users", "console", "metrics", "monitor"})
-GROUND = frozenset({"model", "errors", "config"})
+GROUND = frozenset({"model", "errors", "numbers", "config"})
 
 ALLOWED: dict[str, frozenset[str]] = {
     "": frozenset(),
     "errors": frozenset(),
-    "model": frozenset({"errors", "model"}),
-    "config": frozenset({"errors", "model", "config"}),
+    "numbers": frozenset(),
+    "model": frozenset({"errors", "numbers", "model"}),
+    "config": GROUND,
     "interfaces": GROUND,
     **{room: GROUND | {"interfaces", room} for room in MIDDLE},
     **{room: GROUND | MIDDLE | {"interfaces", room} for room in UPPER},

@@ -1,4 +1,4 @@
-"""No bare ``int()`` or ``float()`` reads what a peer wrote: lcc/model/numbers.py does."""
+"""No bare ``int()`` or ``float()`` reads what a peer wrote: lcc/numbers.py does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lcc.model.numbers import INT64_MAX, parse_number
+from lcc.numbers import INT64_MAX, parse_number
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("domain", "protocols", "fetchers", "transport", "users", "roles", "monitor", "provider", "export", "console")
@@ -90,7 +90,7 @@ def calls(path: Path) -> Iterator[str]:
 
 def test_numbers_of_peers_are_read_in_one_place() -> None:
     found = {call for room in ROOMS for path in (ROOT / "lcc" / room).rglob("*.py") for call in calls(path)}
-    assert not found - NUMBERS, "read it with lcc.model.numbers.parse_number, or say here why it is no text of a peer"
+    assert not found - NUMBERS, "read it with lcc.numbers.parse_number, or say here why it is no text of a peer"
     assert not NUMBERS - found, "these are no longer there"
 
 

@@ -21,6 +21,17 @@ A = "http://a.example.org/"
 PAGE = Path(__file__).parents[2] / "doc" / "content-users.md"
 
 
+def test_it_needs_python_alone() -> None:
+    """No other package, not even a module of the standard library that a script beside it may be named like."""
+    code = "import sys; before = set(sys.modules); import lcc.users.blocking; print(*set(sys.modules) - before)"
+    command = [sys.executable, "-S", "-c", code]  # without site-packages
+    done = subprocess.run(command, cwd=PAGE.parents[1], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "copy" not in done.stdout.split()
+    ours = {name for name in done.stdout.split() if name.startswith("lcc")}
+    assert ours == {"lcc", "lcc.numbers", "lcc.users", "lcc.users.addresses", "lcc.users.blocking"}
+
+
 def put(cache: Cache, host: ContentHost, name: str, text: bytes, mimetype: str = "text/html") -> str:
     cache.put(1, A + name, mimetype, len=len(text), fetched_fileid=host.add(text))
     return url_key(1, A + name, mimetype).hex()

@@ -6,11 +6,11 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from lcc.model.numbers import parse_number
 from lcc.monitor.drawing import Plot, plot
 from lcc.monitor.engine import FETCHING_NAMED, Monitor
 from lcc.monitor.samples import binned
 from lcc.monitor.web.front import MonitorPage
+from lcc.numbers import parse_number
 from lcc.protocols.work import ROBOTS_TOLD
 from lcc.transport.http_pages import read_query
 from lcc.transport.http_replies import HttpError

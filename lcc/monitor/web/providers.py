@@ -10,10 +10,10 @@ from lcc.domain.timeslots import TimeSlots
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.model import FETCH_NOW, Delay, Provider, ProviderStatus, StoredError
-from lcc.model.numbers import INT64_MAX, parse_number
 from lcc.monitor.drawing import Mask, mask
 from lcc.monitor.live import Live, read_live
 from lcc.monitor.web.front import Front, MonitorPage
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.storage.failures import STANDS, WITH_CONTENT, Failures, failures
 from lcc.storage.inspect import delays_of, owners
 from lcc.storage.order_rows import is_open

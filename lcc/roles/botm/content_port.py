@@ -29,7 +29,7 @@ from zope.interface import implementer
 from lcc.domain.preconditions import PRECONDITION_FAILED, precondition
 from lcc.domain.ranges import requested_range
 from lcc.interfaces import IContentFolder, IContentReader
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 from lcc.transport.http_client import UNIX, Answer, HttpClient, HttpFailed, Watch
 from lcc.transport.http_server import GuardedSite, list_header, text_header
 from lcc.transport.limited import LimitedFactory

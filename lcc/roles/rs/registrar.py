@@ -28,7 +28,7 @@ from lcc.domain.wishes import Allowed, read_contact, read_site, read_wishes
 from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.interfaces import IRegistrationStore
 from lcc.model import Progress, Proves, Provider, Registration, Wishes
-from lcc.model.numbers import parse_number
+from lcc.numbers import parse_number
 from lcc.roles.rs.gate import Gate
 from lcc.roles.rs.given import Given
 from lcc.roles.rs.letters import done_letter, given_letter
