@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
+import pytest
+from twisted.internet.task import LoopingCall
+
+from lcc.testing.simulated.network import Network
+from lcc.testing.simulated.process import Machine, Process
 from lcc.testing.simulated.timeline import EPOCH, Timeline
 
 
@@ -29,3 +37,28 @@ def test_no_delay_is_now() -> None:
     timeline.run_until(EPOCH)
 
     assert seen == [EPOCH]
+
+
+def happened_less(timeline: Timeline, events: int) -> bool:
+    return timeline.events < events
+
+
+def no_service(_: Any) -> Any:
+    raise AssertionError
+
+
+@pytest.mark.parametrize("interval", [0.3, 1.0, 0.1])
+def test_the_clock_of_a_reactor_is_finer_than_that_of_the_world(interval: float) -> None:
+    """What comes a little too early there waits again, once, not for ever (seed 72010)."""
+    timeline = Timeline("loops")
+    machine = Machine(timeline, Network(timeline), "10.0.0.1")
+    for place in range(50):
+        timeline.run_until(EPOCH + 0.37 * place)
+        machine.booted = timeline.now - 0.013 * place
+        process = Process(machine, "user", no_service, no_service, {}.copy, lambda _: None)
+        loop = LoopingCall(lambda: None)
+        loop.clock = process.reactor
+        loop.start(interval)
+        many = timeline.events + 100
+        assert not timeline.run_while(partial(happened_less, timeline, many), 10 * interval)
+        loop.stop()
