@@ -7,6 +7,7 @@ process on simulated ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -405,6 +406,13 @@ class IContentFolder(Interface):
     names_upto: int = Attribute("File ids from this one on were never given out.")
     next_name: int = Attribute("File ids from this one on were not given out by this process.")
     mark: tuple[str, int] = Attribute("Epoch and number of the last change of the database that is remembered.")
+
+    path: Path = Attribute("Where it is, for people.")
+    owner: str = Attribute("The run that has claimed it; empty: none, or it could not be noted.")
+
+    def claim(run: str) -> None:
+        """Note, for robots to tell, that the folder belongs to this run of a BOT-M.  OSError when it cannot be
+        noted."""
 
     def remember(epoch: str, change: int) -> None:
         """The database has come so far; OSError when it cannot be kept."""

@@ -45,6 +45,8 @@ class Hello(Flat):
     :ivar session: BOT-M: names this connection (:func:`session_name`); on wires that several machines share, all that
         is said to the machine names it, too, so that what was meant for an earlier connection, and was still on its
         way, is known as such.  Empty: an older version, or a central BOT-M of an older version on the way.
+    :ivar folder: BOT: path of the content folder that it writes to, for people; empty: an older version.
+    :ivar owner: BOT: the run of the BOT-M that has opened this folder, as it stands there; empty: none.
     :ivar suspect_from, suspect_upto: BOT-M: files from the first to before the second may have been lost when the
         machine crashed, and are to be verified; both 0: none.
     """
@@ -63,6 +65,8 @@ class Hello(Flat):
     clock_ms: int | None = None
     content: str = ""
     session: str = ""
+    folder: str = ""
+    owner: str = ""
     suspect_from: int = 0
     suspect_upto: int = 0
 
@@ -70,7 +74,8 @@ class Hello(Flat):
     def from_attributes(cls, attributes: dict[str, str]) -> Self:
         """As :meth:`Flat.from_attributes`; names are bounded, as they are in the database."""
         hello = super().from_attributes(attributes)
-        if any(len(name.encode()) > NAME_BYTES_MAX for name in (hello.name, hello.epoch, hello.run, hello.session)):
+        names = (hello.name, hello.epoch, hello.run, hello.session, hello.owner)
+        if any(len(name.encode()) > NAME_BYTES_MAX for name in names):
             raise StreamError("limit", f"<{cls.TAG}> with a name of more than {NAME_BYTES_MAX} bytes")
         return hello
 

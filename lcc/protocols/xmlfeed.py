@@ -22,6 +22,7 @@ bytes that came, what expat has to read again because a token comes in many piec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from xml.parsers import expat
@@ -34,6 +35,8 @@ from lcc.interfaces import IFeed
 from lcc.protocols.plain import PlainElements, Row
 
 NAMESPACE = "http://www.lococa.org/1.0"
+
+_is_empty_tag = re.compile(rb"<[^<>\"']*+(?:(?:\"[^<\"]*+\"|'[^<']*+')[^<>\"']*+)*+(?<=/)>").fullmatch
 
 _MISPLACED = expat.errors.codes[expat.errors.XML_ERROR_MISPLACED_XML_PI]
 # Found behind a root, these say that another document begins: its root, or its XML declaration.
@@ -130,8 +133,6 @@ class XmlFeed:
         self._sticky: dict[str, str] = dict(prefixes or {})
         self._held = bytearray()
         self._first = True
-        self._next_fault: StreamError | None = None
-        """What is wrong behind the current document's root; told when the next document is asked for."""
         self._new_parser()
 
     def _new_parser(self) -> None:
@@ -172,6 +173,7 @@ class XmlFeed:
         self._outside = bytearray()
         self._outside_base = 0
         self._end_offset = 0
+        self._root_begins_at = self._root_ends_at = 0
 
     @property
     def waiting(self) -> bool:
@@ -226,8 +228,6 @@ class XmlFeed:
         """Go on with the next document; gives what of it has already arrived."""
         if not self._ended:
             return []
-        if self._next_fault is not None:
-            raise self._failure(self._next_fault)
         held = bytes(self._held)
         self._held.clear()
         outside, base = bytes(self._outside), self._outside_base
@@ -345,9 +345,10 @@ class XmlFeed:
         except expat.ExpatError as error:
             index = self._parser.ErrorByteIndex
             if self._fault is None and self._ended:
-                # The next document begins at index.  At any other error the index lies inside of what is wrong.
+                # The next document begins at index.  At any other error the index lies inside of what is wrong: the
+                # next parser begins behind the root, and says the same of it as if it had come later.
                 if error.code not in _NEXT_DOCUMENT:
-                    self._next_fault = self._syntax_error(error)
+                    index = self._root_end(piece, fed_before)
                 self._keep_rest(piece, fed_before, index)
                 return None
             if self._fault is None and error.code == _MISPLACED and not (self._begun or self._declared) and index > 0:
@@ -382,6 +383,13 @@ class XmlFeed:
         self._outside = bytearray(piece)
         self._outside_base = base
         self._end_offset = index
+
+    def _root_end(self, piece: bytes, base: int) -> int:
+        """Where the root ends, in this piece."""
+        start, at = self._root_begins_at - base, self._root_ends_at - base
+        if start >= 0 and _is_empty_tag(piece[start:at]):
+            return base + at  # of <root/> expat names the place behind it, of </root> the place before
+        return base + piece.index(b">", at) + 1
 
     def _syntax_error(self, error: expat.ExpatError) -> StreamError:
         line, column = error.lineno + self._skipped_lines, error.offset
@@ -436,6 +444,7 @@ class XmlFeed:
         self._scopes.append(declared)
         if depth == 1:
             self._begun = True
+            self._root_begins_at = self._parser.CurrentByteIndex
             self.root_prefix = raw.partition(":")[0] if ":" in raw else ""
             self.root_namespace = self._prefixes.get(self.root_prefix, "")
             self._sticky = dict(self._prefixes)
@@ -460,6 +469,7 @@ class XmlFeed:
             self._names.clear()
         if depth == 1:
             self._ended = True
+            self._root_ends_at = self._parser.CurrentByteIndex
 
     def _text(self, data: str) -> None:
         if self._fault is not None or not self._depth:

@@ -45,7 +45,16 @@ def build(config: Config, outside: Outside) -> RoleService:
     settings, reactor = config.bot, outside.reactor
     attempts = AttemptFolder(config.under_home(settings.content), outside.disk)
     fetchers = outside.fetchers(reactor, settings)
-    robot = Robot(settings.name, settings.concurrency, reactor, fetchers, attempts.sink, outside.token())
+    robot = Robot(
+        settings.name,
+        settings.concurrency,
+        reactor,
+        fetchers,
+        attempts.sink,
+        outside.token(),
+        str(attempts.path),
+        attempts.owner,
+    )
     policy = RetryPolicy(outside.chance.random)
     services = RoleService("bot", BotDesk(robot), BotFigures(robot))
     for service in (

@@ -3,6 +3,7 @@
 ``content/``
     ``mark``                 how far the database had come when this BOT-M heard of it last
     ``counter``              the next free file id (:class:`lcc.storage.durable.DurableCounter`)
+    ``owner``                the run of the BOT-M that opened it last, by which robots show that they see this folder
     ``synced``               which files are safely on the disk (:mod:`lcc.storage.synced`)
     ``attempts/003/ID.N``    what a robot is writing: the N-th attempt for file ID, in one of 1024 folders
     ``0000000/3ff/0000000ffc2a``  a content file: two levels of 1024, all in hexadecimal, so that names sort by id
@@ -36,7 +37,9 @@ from lcc.storage.durable import make_folder_durably
 from lcc.storage.room import Room
 
 MARK = "mark"
+OWNER = "owner"
 PROBE = "probe"
+_OWNER_BYTES = 256
 _FOLDER_MODE = 0o750
 """Programs of the same group may read the content."""
 
@@ -82,6 +85,7 @@ class ContentFolder:
         self._counter: Counter | None = None
         self._attempts_now = ""
         self.mark: tuple[str, int] = ("", 0)
+        self.owner = ""
 
     def open(self) -> None:
         """Make the folders, open the counter, remove the attempts of an earlier run.
@@ -103,6 +107,15 @@ class ContentFolder:
             words = []
         if len(words) == 2 and words[0].isdigit():
             self.mark = (words[1], int(words[0]))
+
+    def claim(self, run: str) -> None:
+        """Note that the folder belongs to this run of a BOT-M: :meth:`AttemptFolder.owner` tells it.
+
+        :raises OSError: it cannot be noted.
+        """
+        text = run.encode().ljust(_OWNER_BYTES - 1) + b"\n"
+        self._disk.patch(f"{self._root}/{OWNER}", 0, text, create=True)
+        self.owner = run
 
     def remember(self, epoch: str, change: int) -> None:
         """How far the database has come.  A hint only, so it is not synced.
@@ -224,8 +237,16 @@ class AttemptFolder:
     """The content folder as a robot sees it: it may write attempts, nothing else."""
 
     def __init__(self, path: Path, disk: Disk = DISK) -> None:
+        self.path = path
         self._root = str(path)
         self._disk = disk
+
+    def owner(self) -> str:
+        """The run of the BOT-M that has opened this folder; empty: none has, or it cannot be read."""
+        try:
+            return self._disk.read(f"{self._root}/{OWNER}")[:_OWNER_BYTES].decode("utf-8", "replace").strip()
+        except OSError:
+            return ""
 
     def sink(self, attempt: str) -> ContentSink:
         """A sink for this attempt.

@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 
 from lcc.model import ContentRow
-from lcc.storage.content import MARK
+from lcc.storage.content import MARK, OWNER
 from lcc.storage.content_names import ATTEMPTS, FOLDER_FILES, file_of_path, is_attempt
 from lcc.storage.order_rows import FETCH_AGAIN, add_order
 from lcc.storage.queue_damage import content_rows, note_damaged
@@ -21,7 +21,7 @@ from lcc.storage.synced import SYNCED
 from lcc.storage.transactions import Txn
 
 COUNTER = "counter"
-_OWN = frozenset([ATTEMPTS, MARK, COUNTER, SYNCED, "lost+found"])
+_OWN = frozenset([ATTEMPTS, MARK, OWNER, COUNTER, SYNCED, "lost+found"])
 _UPPER = re.compile(r"[0-9a-f]{7,11}", re.ASCII)
 _LOWER = re.compile(r"[0-9a-f]{3}", re.ASCII)
 

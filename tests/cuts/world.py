@@ -394,7 +394,7 @@ class World:
             assert (row.md5, row.length) == (md5(data).hexdigest(), len(data)), row
         folder = self.folder / "content"
         found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-        assert found - {"counter", "synced", "mark"} == files, "files that no row names"
+        assert found - {"counter", "synced", "mark", "owner"} == files, "files that no row names"
 
     def check_at_rest(self, silent: bool) -> None:
         """Nothing hangs: the links are up again, all other connections are over, nothing waits in the spool.

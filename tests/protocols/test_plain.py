@@ -82,6 +82,7 @@ DOCUMENTS = {
     "duplicates": f"<r><u/>{ONE}<u c='a' c='b'/>{ONE}</r>",
     "no UTF-8": f"<r><u/>{ONE}<u c='\udcff'/>{ONE}</r>",
     "umlauts": f"<r><u/>{ONE}<u c='ä'/>{ONE}<u c='a' m='b'/>ä{ONE}</r>",
+    "a fault behind the root": f"<r><u/>{ONE * 9}</r>?>",
     "end of the root": f"<r><u/>{ONE}</s>{ONE}</r>",
 }
 
@@ -125,6 +126,7 @@ MARKUP = st.sampled_from(
 
 @given(st.lists(MARKUP, max_size=30), st.lists(st.integers(1, 60), min_size=1, max_size=8))
 @example([ONE] * 9 + ["<"], [7])
+@example([ONE * 9, "</r>", "?>"], [1])
 def test_any_markup_is_the_same_as_without(tokens: list[str], sizes: list[int]) -> None:
     data = ("<r><u/><v c=''/>" + "".join(tokens)).encode()
     pieces = []

@@ -59,8 +59,8 @@ class Bench(World):
         self.settle()
         return peer, wire
 
-    def bot(self, capacity: int = 4, run: str = "b1") -> tuple[FakePeer, Wire]:
-        peer = fake_bot(self.clock, capacity, run)
+    def bot(self, capacity: int = 4, run: str = "b1", folder: str = "", owner: str = "") -> tuple[FakePeer, Wire]:
+        peer = fake_bot(self.clock, capacity, run, folder, owner)
         stream = self.engine.robot_factory().buildProtocol(None)
         assert stream is not None
         wire = self.connect(peer.build_stream(), stream)
@@ -84,7 +84,7 @@ class Bench(World):
         return sorted(
             str(file.relative_to(self.path))
             for file in self.path.rglob("*")
-            if file.is_file() and file.name not in ("counter", "synced")
+            if file.is_file() and file.name not in ("counter", "synced", "owner")
         )
 
 

@@ -196,9 +196,10 @@ def fake_qm(clock: Clock) -> FakePeer:
     return FakePeer(clock, Hello("qm", "qm", run="q1"), "botm", UP)
 
 
-def fake_bot(clock: Clock, capacity: int = 4, run: str = "b1") -> FakePeer:
+def fake_bot(clock: Clock, capacity: int = 4, run: str = "b1", folder: str = "", owner: str = "") -> FakePeer:
     """A robot's end; say Ready to begin."""
-    return FakePeer(clock, Hello("bot", f"bot-{run}", capacity=capacity, run=run), "botm", DOWN)
+    hello = Hello("bot", f"bot-{run}", capacity=capacity, run=run, folder=folder, owner=owner)
+    return FakePeer(clock, hello, "botm", DOWN)
 
 
 def fake_botm(clock: Clock) -> FakePeer:

@@ -4,9 +4,10 @@ What it owns
     Nothing.  The files that it writes are the BOT-M's attempts.
 
 What it does
-    It connects to its BOT-M, says how much it fetches at once, and takes orders: a URL, the roots in which redirects
-    must stay, the attempt's file, a lease.  The scheme of the URL chooses the fetcher, which writes the content
-    through a sink that hashes it; the robot reports how it ended, with size, md5 and all that the server said.
+    It connects to its BOT-M, says how much it fetches at once and whose content folder it writes to, and takes
+    orders: a URL, the roots in which redirects must stay, the attempt's file, a lease.  The scheme of the URL chooses
+    the fetcher, which writes the content through a sink that hashes it; the robot reports how it ended, with size,
+    md5 and all that the server said.
 
     An order that comes late, because something stood still, is begun only after a look whether the BOT-M is still
     there.
@@ -30,6 +31,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
+import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
@@ -62,6 +64,8 @@ class Robot:
     :param fetchers: by URL scheme.
     :param sinks: makes the sink for an attempt; raises OSError for a name that is none.
     :param run: names this run of the process; never used again.
+    :param folder: path of the content folder, for people; empty: nothing is told of it.
+    :param owner: gives the run of the BOT-M that has opened this folder.
     """
 
     def __init__(
@@ -72,8 +76,11 @@ class Robot:
         fetchers: Mapping[str, IFetcher],
         sinks: Callable[[str], IAttemptFile],
         run: str,
+        folder: str = "",
+        owner: Callable[[], str] = str,
     ) -> None:
-        self._hello = Hello(role="bot", name=name, capacity=concurrency, run=run)
+        self._hello = Hello(role="bot", name=name, capacity=concurrency, run=run, folder=folder)
+        self._owner = owner
         self._concurrency = concurrency
         self._clock = clock
         self._fetchers = fetchers
@@ -162,8 +169,8 @@ class Robot:
     # The BOT-M.
 
     def hello(self) -> Hello:
-        """What this robot says of itself."""
-        return self._hello
+        """What this robot says of itself now, on a new connection: the BOT-M has opened its folder before that."""
+        return attrs.evolve(self._hello, owner=self._owner())
 
     def link_ready(self, link: BotLink) -> None:
         """The BOT-M is there."""

@@ -34,6 +34,10 @@ class BotmDesk(PausingDesk[BotMaster]):
             paused = ", PAUSED" if robot.paused else ""
             lines.append(("robot", f"{robot.name}: {len(robot.orders)} of {robot.capacity} fetches{paused}"))
         lines += more(SHOWN, len(robots), "robot") or ([] if robots else [("robot", "none")])
+        refused = botm.robots_refused
+        for robot, why in list(refused.items())[:SHOWN]:
+            lines.append(("no orders", f"{robot.name}: {why}"))
+        lines += more(SHOWN, len(refused), "refused robot")
         lines.append(("orders", f"{len(orders):,} here, {out:,} at robots"))
         lines.append(("results", f"{botm.results_waiting:,} not recorded yet"))
         first, upto = botm.syncer.suspect

@@ -31,13 +31,14 @@ Hours
     from when the order came in, also through a change of robots; what is too late goes back as ``hours-over``.
 
 Failures
-    *A robot is gone*: a moment later its attempts are thrown away; its orders go to others, in front of all that
-    wait, under new attempt names.  *A robot is dropped by this end* (silent, or sends garbage): it may hang, with
-    its connections to web servers still open. Its orders are held back until it has connected again (it ends all
-    its fetches when it loses the connection) or their time is over.  *The queue manager is gone*: fetching goes
-    on; results are kept, never more than orders were held.  *The disk is full, or fails*: what was not stored, and
-    what waits, goes back as ``no-room``, so that other machines fetch it; the capacity is 0 until there is room again
-    (:mod:`lcc.roles.botm.stores`).  *Storing failed, and the disk is well*: the result is ``store-failed``, and
+    *A robot has another content folder* than this BOT-M, by the run that is noted there: it gets no orders; the
+    others go on.  *A robot is gone*: a moment later its attempts are thrown away; its orders go to others, in front
+    of all that wait, under new attempt names.  *A robot is dropped by this end* (silent, or sends garbage): it may
+    hang, with its connections to web servers still open. Its orders are held back until it has connected again (it
+    ends all its fetches when it loses the connection) or their time is over.  *The queue manager is gone*: fetching
+    goes on; results are kept, never more than orders were held.  *The disk is full, or fails*: what was not stored,
+    and what waits, goes back as ``no-room``, so that other machines fetch it; the capacity is 0 until there is room
+    again (:mod:`lcc.roles.botm.stores`).  *Storing failed, and the disk is well*: the result is ``store-failed``, and
     nothing is handed out for a while.  *This process is killed*: robots end their fetches at once; attempts are
     removed at the next start; a file whose result was not recorded stays behind for ``lcc-admin fsck``.
 """
@@ -152,6 +153,13 @@ class BotMaster:
 
     def start(self) -> None:
         """The content folder is open."""
+        try:
+            self._content.claim(self._run)
+        except OSError as error:
+            _log.warn(
+                "Cannot note whose content folder this is, so robots with another one are not found: {error}",
+                error=str(error),
+            )
         self._stores.start()
         self.syncer.start()
 
@@ -226,6 +234,11 @@ class BotMaster:
     def robots(self) -> list[RobotPeer]:
         """The robots that are ready."""
         return self._pool.robots
+
+    @property
+    def robots_refused(self) -> dict[RobotPeer, str]:
+        """The robots that get no orders, and why."""
+        return self._pool.refused
 
     @property
     def names_upto(self) -> int:
@@ -423,6 +436,16 @@ class BotMaster:
                 earlier.left = True
                 earlier.drop("it has connected again")
             self._release(self._held_back.pop(run, []))
+        refused = robot.other_folder(str(self._content.path), self._content.owner)
+        if refused:
+            self._pool.refuse(robot, refused)
+            _log.warn(
+                "{peer} gets no orders: {why}. Set [bot] content to that of the BOT-M, and start the robot again",
+                peer=robot.describe(),
+                why=refused,
+            )
+            self._tell_capacity()
+            return
         self._pool.add(robot)
         _log.info("{peer} is ready for {count} fetches", peer=robot.describe(), count=robot.capacity)
         self._tell_capacity()
@@ -628,7 +651,7 @@ class BotMaster:
         self._book.drop(order)
 
     def _tell_capacity(self) -> None:
-        told = Capacity(self.capacity, self._stores.no_room, self.paused_here)
+        told = Capacity(self.capacity, self._stores.no_room, self.paused_here, self._pool.refused_told)
         if self._link is not None and told != self._told_capacity:
             self._told_capacity = told
             self._link.say(told)

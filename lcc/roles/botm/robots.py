@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from lcc.errors import StreamError
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import Capacity, Done, Ping, Ready
+from lcc.protocols.work import ROBOT_CHARS, Capacity, Done, Ping, Ready
 from lcc.roles.botm.orders import Order
 from lcc.roles.peer import Peer
 from lcc.transport.stream import XmlStream
@@ -26,6 +26,10 @@ _log = Logger()
 FROM_ROBOT = Vocabulary(Ready, Capacity, Done, Ping, often=[Done])
 CAPACITY_MAX = 4096
 """What one robot may say of itself."""
+FOLDER_CHARS = 200
+"""Of the path of a robot's content folder, for people."""
+REFUSED_TOLD = 3
+"""Robots without orders that are named."""
 AFFINITY_MAX = 20_000
 """Providers of which the last robot is remembered."""
 
@@ -84,6 +88,18 @@ class RobotPeer(Peer):
     def free(self) -> int:
         """How many more orders it takes."""
         return self.capacity - len(self.orders)
+
+    def other_folder(self, folder: str, owner: str) -> str:
+        """Why it must get no orders: it writes to another content folder.  Empty: it does not, or does not say.
+
+        :param folder: the BOT-M's.
+        :param owner: the run that has claimed that one; empty: nothing is known.
+        """
+        hello = self.peer_hello
+        if hello is None or not (hello.folder and owner) or hello.owner == owner:
+            return ""
+        theirs = hello.folder if len(hello.folder) <= FOLDER_CHARS else hello.folder[:FOLDER_CHARS] + "…"
+        return f"its content folder, {theirs}, is not that of its BOT-M, {folder}"
 
     def drop(self, why: str) -> None:
         """End the connection; the robot ends all its fetches when it notices."""
@@ -181,6 +197,7 @@ class Pool:
 
     def __init__(self, affinity_max: int = AFFINITY_MAX) -> None:
         self._robots: dict[RobotPeer, None] = {}
+        self._refused: dict[RobotPeer, str] = {}
         self._last: OrderedDict[int, RobotPeer] = OrderedDict()
         self._affinity_max = affinity_max
 
@@ -188,13 +205,31 @@ class Pool:
         """This robot takes orders."""
         self._robots[robot] = None
 
+    def refuse(self, robot: RobotPeer, why: str) -> None:
+        """This one is there, and gets none."""
+        self._refused[robot] = why
+
     def remove(self, robot: RobotPeer) -> None:
-        """This one does so no longer."""
+        """This one is gone."""
         self._robots.pop(robot, None)
+        self._refused.pop(robot, None)
 
     def of_run(self, run: str) -> RobotPeer | None:
         """The robot of this run, if it is there."""
-        return next((robot for robot in self._robots if robot.run == run), None)
+        return next((robot for robot in (*self._robots, *self._refused) if robot.run == run), None)
+
+    @property
+    def refused(self) -> dict[RobotPeer, str]:
+        """The robots that get no orders, and why."""
+        return dict(self._refused)
+
+    @property
+    def refused_told(self) -> str:
+        """The same for people; empty: none."""
+        told = [f"robot {robot.name[:ROBOT_CHARS]}: {why}" for robot, why in self._refused.items()]
+        if len(told) > REFUSED_TOLD:
+            told[REFUSED_TOLD:] = [f"and {len(told) - REFUSED_TOLD} more"]
+        return "; ".join(told)
 
     @property
     def robots(self) -> list[RobotPeer]:
