@@ -115,6 +115,7 @@ def absorb_pieces(
         # From now on older sets have nothing to say: the set is here as a whole.
         stats = books.stats(whole.header.pid)
         stats.fullconnseq = max(stats.fullconnseq, whole.header.connseq)
+        stats.maxconnseq = max(stats.maxconnseq, stats.fullconnseq)  # it may be empty
     owed.deletes |= books.deletes
     positions.save()
     books.close()

@@ -46,6 +46,7 @@ CONNECTIONS_FILE = "lcc-connections.db"
 
 _COUNTER = ("pid", "lastconnseq", "sessions", "countedseq")
 _NEW_ROW = ("pid", "lastconnseq", "lastconnip", "lastconntime")
+_FULL_SET = ("pid", "connseq", "uns", "time")
 _DRAWN = "SELECT pid, lastconnseq FROM connections WHERE pid IN ({in})"
 _ABSORBED = "SELECT pid, maxconnseq FROM pstats WHERE pid IN ({in})"
 _BOTH = (
@@ -327,6 +328,11 @@ class _Draw:
         pids = sorted({start.pid for start in self.starts if start.counts})
         if not pids:
             return set()
+        if txn.dialect.certifies:
+            # A lock says nothing to other nodes, and who keeps a number does not change the counter's row.  Of two that
+            # make and delete this one only one commits.
+            txn.upsert("fullsets", _FULL_SET, [(pid, 0, "", 0) for pid in pids], ["pid", "connseq"], ["uns"])
+            txn.execute_in("DELETE FROM fullsets WHERE connseq = 0 AND pid IN ({in})", pids)
         txn.execute_in("DELETE FROM fullsets WHERE time <= ? AND pid IN ({in})", pids, [self.forgotten])
         rows = txn.query_in("SELECT pid, connseq FROM fullsets WHERE pid IN ({in})", pids)
         self.under_way = dict(Counter(pid for pid, _ in rows))
@@ -335,7 +341,7 @@ class _Draw:
 
 def _note_full_sets(txn: Txn, uns: str, keys: Iterable[FullSetKey], now: int) -> None:
     rows = [(*key, uns, now) for key in sorted(keys)]
-    txn.upsert("fullsets", ("pid", "connseq", "uns", "time"), rows, ["pid", "connseq"], ["uns"])
+    txn.upsert("fullsets", _FULL_SET, rows, ["pid", "connseq"], ["uns"])
 
 
 def forget_full_sets(txn: Txn, keys: Iterable[FullSetKey]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,11 +16,12 @@ import pytest
 
 from lcc.config import DatabaseConfig
 from lcc.errors import Busy, StoreUnavailable
-from lcc.model import Provider
+from lcc.model import Provider, SetStart
 from lcc.storage.books import Books, claim_run
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.order_rows import add_order
 from lcc.storage.providers import add_provider, list_providers
+from lcc.storage.sessions import _Draw as Draw
 from lcc.storage.sessions import count_session
 from lcc.storage.transactions import Txn
 from lcc.testing.galera import GaleraNode, PrivateGalera
@@ -222,3 +224,26 @@ def test_what_is_left_of_a_cluster_does_not_serve_alone(place: Place) -> None:
     assert database.write(claim_run) == 2
     first.start_again()
     assert place.open(first).interact(counter, "qm_run") == 2
+
+
+def test_full_sets_that_begin_at_two_nodes_at_once_know_of_each_other(place: Place) -> None:
+    databases = [place.open(node, retries=100) for node in place.cluster.nodes[:2]]
+    held = databases[0].write(count_session, 1, "ip", 0).order
+    both = threading.Barrier(2)
+    starts = [SetStart(1, held, counts=True), SetStart(1, 0, counts=True)]
+    draws = [Draw([start], {1: 0}, f"uns{number}", 5, 0, []) for number, start in enumerate(starts)]
+
+    def begin(number: int) -> list[int]:
+        def run(txn: Txn) -> list[int]:
+            numbers = draws[number].run(txn)
+            # At its first run; when it is run again the other one is done.
+            with contextlib.suppress(threading.BrokenBarrierError):
+                both.wait(5)
+            return numbers
+
+        return databases[number].write(run)
+
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(begin, (0, 1)))
+    assert found[0] != found[1]
+    assert sorted(draw.under_way.get(1, 0) for draw in draws) == [0, 1], "one of them is the second"

@@ -124,6 +124,17 @@ async def test_counters_that_got_lost_go_on_behind_queue_and_spools(opened: Open
 
 
 @pytest_twisted.ensureDeferred
+async def test_a_counter_that_was_put_back_goes_on_behind_an_empty_full_set(opened: Open, queue: Queue) -> None:
+    queue.send(500, notice("a"))
+    queue.send(600, full=True)
+    store, pid = opened(), queue.pid
+    await counters(store, f"INSERT INTO connections VALUES ({pid}, 550, '', 0, 7, 550)")
+    order = (await store.open_session(pid, "192.0.2.1", 100)).order
+    queue.send(order, notice("b"))
+    assert queue.database.query("SELECT COUNT(*) FROM qdb WHERE operation = 1") == [(1,)], "it is not taken as older"
+
+
+@pytest_twisted.ensureDeferred
 async def test_a_session_does_not_keep_a_number_that_was_put_back(opened: Open, queue: Queue) -> None:
     store, pid = opened(), queue.pid
     held = (await store.open_session(pid, "192.0.2.1", 100)).order
