@@ -13,13 +13,20 @@ from lcc.storage.transactions import Txn
 LOOKED_AT = 100_000
 """Where there are more of them, the rest counts as if it were to be fetched."""
 
-WITH_CANCELLED = (
-    f"LEFT JOIN (SELECT n.psetid AS psetid, n.slot AS slot, COUNT(*) AS cancelled FROM"
-    f" (SELECT urlkey FROM cancelled LIMIT {LOOKED_AT}) AS some JOIN qdb n ON n.urlkey = some.urlkey"
-    f" AND n.operation = {NOTHING} GROUP BY n.psetid, n.slot) AS gone"
-    " ON gone.psetid = s.psetid AND gone.slot = s.slot"
-)
+
+def _with_cancelled(where: str = "") -> str:
+    return (
+        f"LEFT JOIN (SELECT n.psetid AS psetid, n.slot AS slot, COUNT(*) AS cancelled FROM"
+        f" (SELECT urlkey FROM cancelled{where} LIMIT {LOOKED_AT}) AS some JOIN qdb n ON n.urlkey = some.urlkey"
+        f" AND n.operation = {NOTHING} GROUP BY n.psetid, n.slot) AS gone"
+        " ON gone.psetid = s.psetid AND gone.slot = s.slot"
+    )
+
+
+WITH_CANCELLED = _with_cancelled()
 """Put it behind rows of ``qpsdb``, named ``s``, for :data:`TO_FETCH`."""
+WITH_CANCELLED_OF_ONE = _with_cancelled(" WHERE urlkey BETWEEN ? AND ?")
+"""The same for the sets of one provider; its two parameters are the ends of the provider's keys."""
 TO_FETCH = "(s.nurls - COALESCE(gone.cancelled, 0))"
 """How many rows of a set and slot are to be fetched."""
 

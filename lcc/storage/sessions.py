@@ -329,8 +329,8 @@ class _Draw:
         if not pids:
             return set()
         if txn.dialect.certifies:
-            # A lock says nothing to other nodes, and who keeps a number does not change the counter's row.  Of two that
-            # make and delete this one only one commits.
+            # A lock says nothing to other nodes, and who keeps its number does not change the counter's row.  Of two
+            # that make and delete this one, only one commits.
             txn.upsert("fullsets", _FULL_SET, [(pid, 0, "", 0) for pid in pids], ["pid", "connseq"], ["uns"])
             txn.execute_in("DELETE FROM fullsets WHERE connseq = 0 AND pid IN ({in})", pids)
         txn.execute_in("DELETE FROM fullsets WHERE time <= ? AND pid IN ({in})", pids, [self.forgotten])

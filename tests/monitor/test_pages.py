@@ -202,6 +202,12 @@ async def test_a_provider(watch: Watch) -> None:
     check_page(mine)
     assert "http://site/a" in mine.text("queue") and "404" in mine.text("failed") and CANARY in mine.text("failed")
     assert mine.page.xpath("//a[@rel='next']/@href") == [f"/provider/{pid}"]
+    queue.send(2, notice("a", delete=True))
+    queue.send(3, notice("c"))
+    queue.send(4, notice("c", delete=True))
+    mine = await browser.get(f"/provider/{queue.pid}")
+    assert "http://site/a" not in mine.text("queue") and "http://site/c" not in mine.text("queue")
+    assert len(mine.page.xpath("//*[@id='queue']//table[1]/tbody/tr")) == 1, "nobody waits for what was deleted"
     for path in (
         "/provider/99",
         "/provider/x",

@@ -14,8 +14,10 @@ from lcc.monitor.drawing import Mask, mask
 from lcc.monitor.live import Live, read_live
 from lcc.monitor.web.front import Front, MonitorPage
 from lcc.numbers import INT64_MAX, parse_number
+from lcc.storage.cancelled import TO_FETCH, WITH_CANCELLED_OF_ONE
 from lcc.storage.failures import STANDS, WITH_CONTENT, Failures, failures
 from lcc.storage.inspect import delays_of, owners
+from lcc.storage.keyranges import provider_range
 from lcc.storage.order_rows import is_open
 from lcc.storage.provider_pages import (
     FoundUrl,
@@ -29,6 +31,7 @@ from lcc.storage.provider_pages import (
 )
 from lcc.storage.providers import PID_MAX, get_provider, provider_status
 from lcc.storage.queue_state import saved_state
+from lcc.storage.rows import FETCH
 from lcc.storage.transactions import Txn
 from lcc.transport.http_pages import read_query
 from lcc.transport.http_replies import HttpError
@@ -40,6 +43,8 @@ FOUND_URLS = 100
 OWNERS_MAX = 5
 """Providers whose URLs are looked through at once."""
 NEXT_ROWS = 10
+NEXT_LOOKED_AT = 1000
+"""Rows at the head of the queue; of what was deleted since nobody waits."""
 SETS = 20
 NEWEST_ERRORS = 10
 SEARCH_CHARS = 4000
@@ -195,14 +200,15 @@ def _look_at(txn: Txn, pid: int, now: int, order: int, rows_max: int) -> _Looked
     before, after = neighbours(txn, pid)
     index = txn.by_index("qpsdb_provider")
     sets = txn.query(
-        f"SELECT psetid, slot, fullset, nurls, time FROM qpsdb {index} WHERE pid = ? AND slot >= ?"
-        " ORDER BY slot, psetid LIMIT ?",
-        [pid, FETCH_NOW, SETS],
+        f"SELECT s.psetid, s.slot, s.fullset, {TO_FETCH}, s.time FROM qpsdb s {index} {WITH_CANCELLED_OF_ONE}"
+        f" WHERE s.pid = ? AND s.slot >= ? AND {TO_FETCH} > 0 ORDER BY s.slot, s.psetid LIMIT ?",
+        [*provider_range(pid), pid, FETCH_NOW, SETS],
     )
     rows = txn.query(
-        f"SELECT curl, mimetype FROM qdb {txn.by_index('qdb_order')} WHERE pid = ? AND slot = ?"
-        " ORDER BY psetid, seq LIMIT ?",
-        [pid, FETCH_NOW, NEXT_ROWS],
+        "SELECT curl, mimetype FROM (SELECT curl, mimetype, operation, psetid, seq"
+        f" FROM qdb {txn.by_index('qdb_order')} WHERE pid = ? AND slot = ? ORDER BY psetid, seq LIMIT ?) AS some"
+        " WHERE operation = ? ORDER BY psetid, seq LIMIT ?",
+        [pid, FETCH_NOW, NEXT_LOOKED_AT, FETCH, NEXT_ROWS],
     )
     errors = txn.query(
         "SELECT kept.number, kept.code, kept.message, kept.url, kept.sent, kept.time"
