@@ -366,7 +366,7 @@ class World:
         def read(txn: Txn) -> dict[str, list[tuple[Any, ...]]]:
             names = {row[0] for row in txn.query("SELECT name FROM sqlite_master WHERE type = 'table'")}
             return {
-                name: txn.query(f"SELECT * FROM {name} ORDER BY 1, 2")
+                name: sorted(txn.query(f"SELECT * FROM {name}"), key=repr)
                 for name in sorted(names - {"machines", "qmstate"})
             }
 
