@@ -6,7 +6,7 @@ and notes it there:
 * *deletions of what is live* stay here: only ``lcccp`` knows what relative names stand behind, and so whether a name
   that is gone and one that is there are one URL;
 * *failures* that the greeting tells (404, over quota) are noted before the set is sent, for then the LCC forgets
-  them: the next ``lcccpstate`` tells these URLs again;
+  them: ``lcccpstate`` tells these URLs again when their time has come;
 * what the quota has *no room* for, and did not have last time, is not sent, and noted in the same way;
 * what was *refused* is noted once the set is accepted: it counts as not told;
 * the *urlprefix* is noted once a relative name was accepted behind it (not before: a wrong one must not stick).
@@ -24,10 +24,11 @@ import attrs
 from lcc.errors import code as code_of
 from lcc.protocols.cp_uns import InitAccepted, UrlFault
 from lcc.provider.client import Submission
+from lcc.provider.failures import QUOTA, Failure, failed, failure_in, without_room
 from lcc.provider.names import Names, is_relative, page_of
 from lcc.provider.report import Plan
 from lcc.provider.spool import Spool, length_of
-from lcc.provider.statefile import UNSURE, StateDamaged, StateEntry, StateFile
+from lcc.provider.statefile import UNSURE, StateDamaged, StateEntry, StateFile, notice_digest
 from lcc.provider.stream_format import StreamFault, is_deletion, named
 
 REFUSED_MAX = 1_000_000
@@ -50,12 +51,14 @@ class OtherPrefix(StreamFault):
 class Noted:
     """What was noted in the pending state at the greeting.
 
-    :ivar failed: URLs that the next run tells again.
+    :ivar failed: URLs that are told again.
+    :ivar wait_seconds: how long that is not before; 0: some of them by the next run.
     :ivar held: URLs of this stream that are not sent: the quota still has no room for them.
     """
 
     failed: int = 0
     held: int = 0
+    wait_seconds: int = 0
 
 
 class Delivery:
@@ -74,7 +77,7 @@ class Delivery:
         self._live_pages: set[bytes] = set()
         self._live: set[bytes] = set()
         self._held: set[bytes] = set()
-        self._held_bytes = 0
+        self._held_bytes = self._held_retold = 0
         self._refused: dict[bytes, int] = {}
         self._relative_refused = 0
         self._too_many = False
@@ -94,7 +97,12 @@ class Delivery:
     @property
     def retold(self) -> int:
         """URLs in it that have not changed, but could not be fetched when they were told."""
-        return self._spool.end.retold - len(self._held) if self._spool.end is not None else 0
+        return self._spool.end.retold - self._held_retold if self._spool.end is not None else 0
+
+    @property
+    def waiting(self) -> int:
+        """URLs that could not be fetched either, and whose time has not come yet."""
+        return self._spool.end.waiting if self._spool.end is not None else 0
 
     # Before the connection.
 
@@ -107,7 +115,7 @@ class Delivery:
         header, end = self._spool.header, self._spool.end
         if header is None or end is None or self._state is None:
             return
-        same = header.urlprefix == self._names.urlprefix
+        same = self._names.are_those_of(Names(header.urlprefix))
         if header.urlprefix and not same and end.resolved and not header.full:
             raise OtherPrefix(
                 f"{self._state.path} is of URLs behind {header.urlprefix}, and --urlprefix is "
@@ -128,45 +136,47 @@ class Delivery:
 
     # At the greeting.
 
-    def greeted(self, welcome: InitAccepted) -> Noted:
+    def greeted(self, welcome: InitAccepted, now: int) -> Noted:
         """Note what the greeting tells, durably; to be called before anything is sent, at each attempt.
 
+        :param now: seconds since 1970.
         :raises OSError, StateFault: it cannot be noted, and nothing may be sent.
         """
         self._refused.clear()
         self._held.clear()
-        self._held_bytes = self._relative_refused = 0
+        self._held_bytes = self._held_retold = self._relative_refused = 0
         self._too_many = False
         state, header = self._state, self._spool.header
         if state is None or header is None:
             return Noted()
-        failed = self._failed(welcome.errors)
+        shown = self._shown(welcome.errors)
         held = {} if header.full else self._without_room(state, welcome)
-        if not failed and not held:
+        if not shown and not held:
             return Noted()
-        marked = failed | held
-        found = 0
+        waits = []
 
         def mark(entry: StateEntry) -> StateEntry:
-            nonlocal found
             key = self._names.key(entry.curl, entry.mimetype)
-            if key not in marked:
+            if key not in shown and key not in held:
                 return entry
-            found += key in failed
-            return entry.failed(marked[key])
+            known, digest = failure_in(entry.digest)
+            if key in shown:
+                failure = failed(known, shown[key], now)
+                waits.append(max(failure.at - now, 0))
+            else:
+                failure = without_room(known, held[key], now)
+            return entry._replace(digest=failure.before(digest))
 
         state.revise(header.token, None, mark)
-        return Noted(found, len(held))
+        return Noted(len(waits), len(held), min(waits, default=0))
 
-    def _failed(self, errors: Iterable[UrlFault]) -> dict[bytes, int]:
+    def _shown(self, errors: Iterable[UrlFault]) -> dict[bytes, int]:
         """What could not be fetched, and is not told again by this very stream: key -> code."""
-        failed = {
-            self._names.key_of(fault.attributes): fault.code for fault in errors if named(fault.attributes, "c")
-        }
-        if failed:
+        shown = {self._names.key_of(fault.attributes): fault.code for fault in errors if named(fault.attributes, "c")}
+        if shown:
             for element in self._spool.elements():
-                failed.pop(self._names.key_of(element), None)
-        return failed
+                shown.pop(self._names.key_of(element), None)
+        return shown
 
     def _without_room(self, state: StateFile, welcome: InitAccepted) -> dict[bytes, int]:
         """What failed for want of quota, and would again: key -> code.
@@ -176,15 +186,19 @@ class Delivery:
         plan = self._spool.plan
         if not self.retold or plan.deletions or (welcome.files_free is None and welcome.space_free_bytes is None):
             return {}
-        over = {}
+        over: dict[bytes, tuple[Failure, str]] = {}
         for entry in state.entries():
-            if entry.failure in (_FILES, _SPACE):
-                over[self._names_before.key(entry.curl, entry.mimetype)] = entry.failure
+            failure, told = failure_in(entry.digest)
+            if failure is not None and failure.code in QUOTA and not failure.told_again:
+                over[self._names_before.key(entry.curl, entry.mimetype)] = failure, told
         free = {_FILES: welcome.files_free, _SPACE: welcome.space_free_bytes}
         for element in self._spool.elements() if over else ():
             key = self._names.key_of(element)
-            code = over.get(key, 0)
-            room = free.get(code)
+            if key not in over:
+                continue
+            failure, told = over[key]
+            code = failure.code
+            room = free[code]
             if room is None:
                 continue
             length = length_of(element)
@@ -192,13 +206,14 @@ class Delivery:
             if needed > room:
                 self._held.add(key)
                 self._held_bytes += length
+                self._held_retold += told == notice_digest(element)
             else:
                 free[code] = room - needed
-        return {key: over[key] for key in self._held}
+        return {key: over[key][0].code for key in self._held}
 
     def elements(self) -> Iterator[dict[str, str]]:
         """What travels; to be drawn from after :meth:`greeted`."""
-        moved = self._names.urlprefix != self._names_before.urlprefix
+        moved = not self._names.are_those_of(self._names_before)
         if not (moved or self._live or self._live_pages or self._held):
             yield from self._spool.elements()
             return

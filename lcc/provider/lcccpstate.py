@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import IO
 
@@ -32,12 +33,19 @@ from lcc.provider.stream_format import Header, StreamFault, StreamReader, Stream
 @click.option("--statefile", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The state file.")
 @click.option("--urlprefix", default="", help="That of lcccp, if it is new; otherwise the state file has it.")
 @click.option("--full", is_flag=True, help="Let everything through, as a full set.")
+@click.option("--retry-failed", is_flag=True, help="Tell again at once what could not be fetched.")
 @click.option("--allow-mass-delete", is_flag=True, help="Let more than half of the site, or all, be deleted.")
 @click.option("--no-end-mark", is_flag=True, help="The input is hand-made and bears no end mark.")
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
 @click.version_option(package_name="lcc", prog_name="lcccpstate")
 def command(
-    statefile: Path, urlprefix: str, full: bool, allow_mass_delete: bool, no_end_mark: bool, quiet: bool
+    statefile: Path,
+    urlprefix: str,
+    full: bool,
+    retry_failed: bool,
+    allow_mass_delete: bool,
+    no_end_mark: bool,
+    quiet: bool,
 ) -> None:
     """Read the <url> containers of an ENTIRE site, write those that were added, changed or deleted since the last
     submission that was accepted.
@@ -50,7 +58,7 @@ def command(
     state = StateFile(statefile)
     try:
         with state.locked():
-            sink = _filter(source, state, urlprefix, full, allow_mass_delete, not no_end_mark, quiet)
+            sink = _filter(source, state, urlprefix, full, retry_failed, allow_mass_delete, not no_end_mark, quiet)
         # Outside of the lock: lcccp takes it as soon as it has seen the end mark.
         try:
             sink.end()
@@ -93,7 +101,7 @@ class _Sink(StreamWriter):
     def end(self) -> None:
         """Write the end mark."""
         found = self.difference
-        self.close(found.added, found.changed, found.deleted, found.retold, found.resolved)
+        self.close(found.added, found.changed, found.deleted, found.retold, found.resolved, found.waiting)
 
 
 def _filter(
@@ -101,6 +109,7 @@ def _filter(
     state: StateFile,
     urlprefix: str,
     full: bool,
+    retry_failed: bool,
     allow_mass_delete: bool,
     require_end: bool,
     quiet: bool,
@@ -125,7 +134,16 @@ def _filter(
     writer = StateWriter(state.pending, token, urlprefix)
     try:
         site = read_elements(source, reader)
-        difference = compare(state, site, writer, sink.write, full=full, allow_mass_delete=allow_mass_delete)
+        difference = compare(
+            state,
+            site,
+            writer,
+            sink.write,
+            now=int(time.time()),
+            full=full,
+            retry_failed=retry_failed,
+            allow_mass_delete=allow_mass_delete,
+        )
         writer.close()
     except BaseException:
         writer.abandon()

@@ -39,6 +39,10 @@ class Names:
         except UrlError:
             return recoded(whole)
 
+    def are_those_of(self, other: Names) -> bool:
+        """Whether relative names stand for the same URLs, however the two prefixes are spelled."""
+        return self.urlprefix == other.urlprefix or self.url("x") == other.url("x")
+
     def key(self, name: str, mimetype: str) -> bytes:
         """16 bytes, so that a site of millions fits into memory: 12 of the page, 4 of its mime type."""
         return url_key(0, self.url(name), normal_mimetype(mimetype))[4:]

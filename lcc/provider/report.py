@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from lcc.domain.advice import advice
+from lcc.domain.wording import duration
 from lcc.errors import code as code_of
 from lcc.protocols.cp_uns import InitAccepted, UrlFault
 from lcc.provider.command import printable
@@ -113,6 +114,14 @@ def quota_warnings(welcome: InitAccepted, plan: Plan) -> list[str]:
 def counted(number: int, one: str, many: str) -> str:
     """A number with its noun: ``1 URL``, ``7 URLs``."""
     return f"{number:,} {one if number == 1 else many}"
+
+
+def failed_again(number: int, wait_seconds: int) -> str:
+    """When URLs that could not be fetched are told again, with nobody doing anything about it."""
+    again = counted(number, "of these URLs is", "of these URLs are")
+    if not wait_seconds:
+        return f"{again} told again by the next run of lcccpstate and lcccp"
+    return f"{again} told again in {duration(wait_seconds)} or later; at once with lcccpstate --retry-failed"
 
 
 def accepted_line(plan: Plan, received: int) -> str:

@@ -15,9 +15,9 @@ from typing import IO
 import attrs
 
 from lcc.commands.failing import Trouble
+from lcc.provider.failures import after_run, failure_in
 from lcc.provider.names import Names, has_relative_links, is_relative, normal_mimetype
 from lcc.provider.statefile import (
-    FAILED,
     VERSION_1,
     StateDamaged,
     StateEntry,
@@ -58,6 +58,7 @@ class Difference:
     :ivar changed: those that are told again included.
     :ivar repeated: elements that named the same URL with the same mime type once more; the first one counted.
     :ivar retold: URLs that have not changed, but could not be fetched when they were told.
+    :ivar waiting: further ones, whose time has not come yet.
     :ivar resolved: relative names that were found among the known ones behind the urlprefix.
     """
 
@@ -68,6 +69,7 @@ class Difference:
     repeated: int
     retold: int = 0
     resolved: int = 0
+    waiting: int = 0
 
 
 def compare(
@@ -76,7 +78,9 @@ def compare(
     writer: StateWriter,
     emit: Callable[[dict[str, str]], None],
     *,
+    now: int,
     full: bool = False,
+    retry_failed: bool = False,
     allow_mass_delete: bool = False,
 ) -> Difference:
     """Hand on what must be sent, and write the state as it is once that was accepted.
@@ -86,15 +90,17 @@ def compare(
         Neither closed nor abandoned here.
     :param emit: takes each element to be sent: in a full set all of them; else the deletions, then what was added or
         changed.
+    :param now: seconds since 1970.
+    :param retry_failed: what could not be fetched is told again at once.
     :raises MassDelete: before anything of a partial set was emitted.
     :raises SiteFault: an element without a conceptual URL.
     :raises lcc.provider.statefile.StateDamaged: never for a full set, which does without the old state then.
     """
     names, old_names = Names(writer.urlprefix), Names(state.urlprefix() or writer.urlprefix)
-    moved = names.urlprefix != old_names.urlprefix
+    moved = not names.are_those_of(old_names)
     known = _load(state, old_names, full)
     known_count = len(known)
-    added = changed = repeated = retold = resolved = still_there = total = 0
+    added = changed = repeated = retold = waiting = resolved = still_there = total = 0
     with ExitStack() as stack:
         later = None if full or not known else stack.enter_context(_Later())
         send = emit if later is None else later.add
@@ -117,18 +123,25 @@ def compare(
                 continue
             known[key] = _SEEN
             total += 1
-            writer.add(entry)
             if before is None:
                 added += 1
             else:
                 still_there += 1
                 resolved += relative and bool(names.urlprefix)
-                if _is_same(before, entry, attributes) and not (moved and has_relative_links(attributes)):
-                    if full:
-                        emit(attributes)
-                    continue
+                failure, told = failure_in(before)
+                if _is_same(told, entry, attributes) and not (moved and has_relative_links(attributes)):
+                    failure, again = after_run(failure, now, full or retry_failed)
+                    if failure is not None:
+                        entry = entry._replace(digest=failure.before(entry.digest))
+                        waiting += not failure.told_again
+                    if not again:
+                        writer.add(entry)
+                        if full:
+                            emit(attributes)
+                        continue
+                    retold += 1
                 changed += 1
-                retold += before.startswith(FAILED) and before.endswith(f":{entry.digest}")
+            writer.add(entry)
             send(attributes)
         deleted = known_count - still_there
         if not allow_mass_delete:
@@ -145,7 +158,7 @@ def compare(
         if later is not None:
             for attributes in later.elements():
                 emit(attributes)
-    return Difference(total, added, changed, deleted, repeated, retold, resolved)
+    return Difference(total, added, changed, deleted, repeated, retold, resolved, waiting)
 
 
 def _is_same(before: str, entry: StateEntry, attributes: dict[str, str]) -> bool:

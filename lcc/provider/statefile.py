@@ -13,7 +13,8 @@ form that they have behind the prefix (:class:`lcc.provider.names.Names`).
 In place of the hash:
 
 * ``?``: nobody knows whether this was taken.  It is sent again if it exists, and deleted if it does not;
-* ``!404:8d1e…``: it was taken, and could not be fetched: it is told again, and deleted if it does not exist;
+* ``!404,SINCE,AT:8d1e…``, ``~404,SINCE,AT:8d1e…``: it was taken, and could not be fetched: it is told again, or was
+  (:mod:`lcc.provider.failures`), and deleted if it does not exist;
 * ``1:8d1e…``: the hash of version 1 of this file, which was over name and mime type, too.  Version 1 had no prefix,
   and every name as it was spelled.
 
@@ -42,13 +43,11 @@ from typing import NamedTuple, TextIO
 import attrs
 
 from lcc.commands.failing import Trouble
-from lcc.numbers import parse_number
 from lcc.provider.names import LINKS, Names, is_relative
 from lcc.provider.stream_format import LONG_NAMES
 
 UNSURE = "?"
 VERSION_1 = "1:"
-FAILED = "!"
 _HEADER_CHARS = 65_536
 _DIGEST_BYTES = 12
 _NAMES = frozenset({"c", "curl", "m", "mimetype"})
@@ -84,24 +83,6 @@ class StateEntry(NamedTuple):
     digest: str
     curl: str
     mimetype: str
-
-    def failed(self, code: int) -> StateEntry:
-        """The same: it could not be fetched, for this reason."""
-        return self._replace(digest=f"{FAILED}{code}:{self.told}")
-
-    @property
-    def failure(self) -> int:
-        """Why it could not be fetched; 0: nothing is known against it."""
-        code = self.digest[1:].partition(":")[0] if self.digest.startswith(FAILED) else ""
-        try:
-            return parse_number(code, 99_999)
-        except ValueError:
-            return 0
-
-    @property
-    def told(self) -> str:
-        """The hash alone."""
-        return self.digest.partition(":")[2] if self.digest.startswith(FAILED) else self.digest
 
 
 @attrs.frozen

@@ -91,7 +91,7 @@ class EndMark:
 
     :ivar count: elements in the section.
     :ivar added, changed, deleted: what they are, where the writer knows; None: it does not.
-    :ivar retold, resolved: see :class:`lcc.provider.site_diff.Difference`.
+    :ivar retold, resolved, waiting: see :class:`lcc.provider.site_diff.Difference`.
     """
 
     count: int
@@ -100,6 +100,7 @@ class EndMark:
     deleted: int | None = None
     retold: int = 0
     resolved: int = 0
+    waiting: int = 0
 
     def line(self) -> str:
         """The mark as it stands in the stream."""
@@ -108,7 +109,7 @@ class EndMark:
             number = getattr(self, name)
             if number is not None:
                 pairs[name] = str(number)
-        pairs |= {name: str(getattr(self, name)) for name in ("retold", "resolved") if getattr(self, name)}
+        pairs |= {name: str(getattr(self, name)) for name in ("retold", "resolved", "waiting") if getattr(self, name)}
         return _mark("lcc-end", pairs)
 
 
@@ -283,8 +284,8 @@ class StreamReader:
         added, changed, deleted = (
             self._number(pairs, name) if name in pairs else None for name in ("added", "changed", "deleted")
         )
-        retold, resolved = (self._number(pairs, name) if name in pairs else 0 for name in ("retold", "resolved"))
-        self.ends.append(EndMark(self._since_end, added, changed, deleted, retold, resolved))
+        others = [self._number(pairs, name) if name in pairs else 0 for name in ("retold", "resolved", "waiting")]
+        self.ends.append(EndMark(self._since_end, added, changed, deleted, *others))
         self._open = False
         self._since_end = 0
 
@@ -335,7 +336,8 @@ class StreamWriter:
         deleted: int | None = None,
         retold: int = 0,
         resolved: int = 0,
+        waiting: int = 0,
     ) -> None:
         """Write the end mark: everything is there."""
-        self._lines.append(EndMark(self.count, added, changed, deleted, retold, resolved).line())
+        self._lines.append(EndMark(self.count, added, changed, deleted, retold, resolved, waiting).line())
         self.flush()

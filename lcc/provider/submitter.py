@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from lcc.provider.delivery import Delivery, Noted
 from lcc.provider.report import (
     accepted_line,
     counted,
+    failed_again,
     fault_lines,
     held_line,
     prefix_hints,
@@ -193,15 +195,14 @@ class Submitter:
     def _welcomed(self, welcome: InitAccepted) -> bool:
         """What the LCC says at the beginning; whether there is something to send."""
         delivery, orders = self._delivery, self._orders
-        self._noted = delivery.greeted(welcome) if delivery is not None else Noted()
+        self._noted = delivery.greeted(welcome, int(time.time())) if delivery is not None else Noted()
         if welcome.error_count:
             self._complain(f"{counted(welcome.error_count, 'error', 'errors')} of earlier fetches:")
             for line in fault_lines(welcome.errors, welcome.error_count, orders.show_errors):
                 self._complain(line, bare=True)
             self._hint(what_to_do(welcome.errors, orders.show_errors))
             if self._noted.failed:
-                again = counted(self._noted.failed, "of these URLs is", "of these URLs are")
-                self._hint([f"hint: {again} told again by the next run of lcccpstate and lcccp"])
+                self._hint([f"hint: {failed_again(self._noted.failed, self._noted.wait_seconds)}"])
                 self._hint([_NOT_LISTED] if welcome.error_count > len(welcome.errors) else [])
         self._note_wanted(welcome)
         self._note_held(welcome)
@@ -214,6 +215,10 @@ class Submitter:
             self._complain(f"warning: {warning}")
         if delivery.retold:
             self._tell(f"{counted(delivery.retold, 'URL', 'URLs')} that could not be fetched: told again")
+        if delivery.waiting:
+            self._tell(
+                f"{counted(delivery.waiting, 'URL', 'URLs')} that could not be fetched: to be told again later"
+            )
         if self._noted.held:
             self._tell(
                 f"{counted(self._noted.held, 'URL waits', 'URLs wait')} for room in the quota: not told again yet"
@@ -271,12 +276,16 @@ class Submitter:
         else:
             self._hint([_AGAIN] if failed else [])
         plan = self._delivery.plan
-        if self._orders.allow_deletions and submission.welcome is not None and submission.welcome.deletions_held:
+        released = (
+            self._orders.allow_deletions and submission.welcome is not None and submission.welcome.deletions_held
+        )
+        if released:
             self._tell("accepted: the deletions that the LCC held")
         if plan.elements or plan.full:
             self._tell(accepted_line(plan, submission.received))
         else:
-            self._tell("nothing else has changed" if self._noted.held else "nothing has changed")
+            told = self._noted.held or self._delivery.waiting or released
+            self._tell("nothing else has changed" if told else "nothing has changed")
         return URL_ERRORS if submission.fault_count else ACCEPTED
 
     def _commit(self, submission: Submission) -> None:

@@ -72,12 +72,16 @@ class ModelLcc:
 
 @attrs.frozen
 class Run:
-    """What came of one run of lcccpstate and lcccp."""
+    """What came of one run of lcccpstate and lcccp.
+
+    :ivar retold: what lcccp says of URLs that are told again.
+    """
 
     difference: Difference
     noted: Noted
     sent: list[dict[str, str]]
     trouble: str
+    retold: int = 0
 
 
 def publish(
@@ -90,11 +94,14 @@ def publish(
     full: bool = False,
     fate: str = "accepted",
     token: str = "t",
+    now: int = 0,
+    retry_failed: bool = False,
 ) -> Run:
     """One run of the two tools.
 
     :param prefix: ``--urlprefix`` of lcccp.
     :param state_prefix: that of lcccpstate.
+    :param now: seconds since 1970, for both.
     :param fate: "accepted"; "lost": the LCC took it, and nobody heard; "cut": it did not, and nobody knows.
     """
     state = StateFile(statefile)
@@ -103,12 +110,14 @@ def publish(
     writer = StateWriter(state.pending, token, state_prefix or state.urlprefix())
     stream = StreamWriter(sink, Header("lcccpstate", full, state.path, token, writer.urlprefix))
     try:
-        found = compare(state, site, writer, stream.write, full=full, allow_mass_delete=True)
+        found = compare(
+            state, site, writer, stream.write, now=now, full=full, retry_failed=retry_failed, allow_mass_delete=True
+        )
+        writer.close()
     except BaseException:
         writer.abandon()
         raise
-    writer.close()
-    stream.close(found.added, found.changed, found.deleted, found.retold, found.resolved)
+    stream.close(found.added, found.changed, found.deleted, found.retold, found.resolved, found.waiting)
     with spool_stream(io.BytesIO(sink.getvalue()), False, True, True) as spool:
         delivery = Delivery(spool, state, prefix)
         try:
@@ -116,7 +125,7 @@ def publish(
         except BaseException:
             state.discard(token)
             raise
-        noted = delivery.greeted(lcc.welcome)
+        noted = delivery.greeted(lcc.welcome, now)
         if fate == "cut":
             return Run(found, noted, [], "")
         plan = delivery.plan
@@ -127,4 +136,5 @@ def publish(
             submission = Submission(True, lcc.welcome)
         sent = list(lcc.last)
         assert len(sent) == plan.elements or found.deleted
-        return Run(found, noted, sent, delivery.accepted(submission) if fate == "accepted" else "")
+        trouble = delivery.accepted(submission) if fate == "accepted" else ""
+        return Run(found, noted, sent, trouble, delivery.retold)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,84 @@ def test_nothing_is_forgotten(
     assert {key: md5 for key, md5 in lcc.cache.items() if last.get(key[0].removeprefix(ROOT)) != "bad"} == taken
     refused = sorted(name for name, kind in last.items() if kind == "bad")
     assert sorted(names(publish(lcc, path, site(last), token="two").sent)) == refused
+
+
+def dead_site(path: Path, times: list[int]) -> list[int]:
+    """When a page is told whose fetches all fail, on runs at these times; each failure is shown by the next run."""
+    lcc, told = ModelLcc(), []
+    for now in times:
+        run = publish(lcc, path, [page("dead"), page("good")], now=now)
+        lcc.welcome = greeting(("dead", 404)) if "dead" in names(run.sent) else greeting()
+        if "dead" in names(run.sent):
+            told.append(now)
+    return told
+
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+
+def test_what_is_dead_for_good_is_told_ever_more_rarely(tmp_path: Path) -> None:
+    every_minute = list(range(0, 3 * HOUR, MINUTE))
+    every_hour = list(range(3 * HOUR, 10 * DAY, HOUR))
+    told = dead_site(tmp_path / "state", every_minute + every_hour)
+    assert told[:2] == [0, 2 * MINUTE]  # the run after that which has shown it
+    waits = [later - earlier for earlier, later in pairwise(told)]
+    assert waits == sorted(waits) and len([when for when in told if when < 3 * HOUR]) < 10
+    assert DAY <= max(waits) <= DAY + 2 * HOUR and len(told) < 25
+    # Who publishes once a day sees no wait.
+    assert len(dead_site(tmp_path / "daily", list(range(0, 20 * DAY, DAY + 1)))) >= 9
+
+
+def test_a_failed_page_that_changes_is_told_at_once(tmp_path: Path) -> None:
+    lcc, path = ModelLcc(), tmp_path / "state"
+    site = [page("a"), page("b")]
+    for now in (0, MINUTE, 2 * MINUTE):
+        publish(lcc, path, site, now=now)
+        lcc.welcome = greeting(("a", 404), ("b", 503)) if now == 0 else greeting()
+    lcc.welcome = greeting(("a", 404), ("b", 503))
+    run = publish(lcc, path, site, now=20 * MINUTE)
+    assert (run.sent, run.noted.failed, run.noted.wait_seconds) == ([], 2, 19 * MINUTE)
+    # They are shown once more (the operator has tried them): the wait stays.
+    assert publish(lcc, path, site, now=30 * MINUTE).noted.wait_seconds == 9 * MINUTE
+    lcc.welcome = greeting()
+    run = publish(lcc, path, site, now=35 * MINUTE)
+    assert (run.sent, run.difference.waiting) == ([], 2)
+    site[0] = page("a", "1")
+    assert names(publish(lcc, path, site, now=36 * MINUTE).sent) == ["a"]
+    assert names(publish(lcc, path, site, now=37 * MINUTE, retry_failed=True).sent) == ["b"]
+    assert publish(lcc, path, site, now=38 * MINUTE, retry_failed=True).sent == []
+
+
+@pytest.mark.parametrize("step", [-3 * DAY, 3 * DAY])
+def test_a_clock_that_is_set_prolongs_no_wait(tmp_path: Path, step: int) -> None:
+    path, start = tmp_path / "state", 10 * DAY
+    times = list(range(start, start + 6 * HOUR, 10 * MINUTE))
+    told = dead_site(path, [*times, *(start + step + after for after in range(0, 2 * DAY, 3 * HOUR))])
+    assert [when for when in told if when not in times]
+
+
+def test_what_is_held_for_want_of_room_is_not_counted_twice(tmp_path: Path) -> None:
+    lcc, path = ModelLcc(), tmp_path / "state"
+    site = [page("a"), page("b")]
+    publish(lcc, path, site)
+    lcc.welcome = greeting(("a", 1501), ("b", 1501), files=0)
+    publish(lcc, path, site)
+    lcc.welcome = greeting(files=0)
+    # Both wait for room, and one of them has changed: one is held that would be told again.
+    run = publish(lcc, path, [page("a"), page("b", "1")])
+    assert (run.sent, run.noted.held, run.difference.retold, run.retold) == ([], 2, 1, 0)
+    state = StateFile(path)
+    assert [entry.digest[:6] for entry in state.entries()] == ["!1501,", "!1501,"]
+
+
+def test_a_prefix_in_another_spelling_is_the_same(tmp_path: Path) -> None:
+    lcc, path = ModelLcc(), tmp_path / "state"
+    site = [page("a"), page("b"), page("c", length="f")]
+    site[0]["f"] = "a?f"
+    publish(lcc, path, site[:2])
+    for prefix in ("http://Site.example/", "HTTP://site.example:80/", ROOT + "./", ROOT + "x/../"):
+        assert publish(lcc, path, site[:2], prefix=prefix).sent == []
+        assert publish(lcc, path, site[:2], prefix=prefix, state_prefix=prefix).sent == []
+    assert publish(lcc, path, site[1:2], prefix="HTTP://site.example:80/").sent == [
+        {"c": "a", "m": "text/html", "op": "delete"}
+    ]

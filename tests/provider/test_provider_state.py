@@ -33,7 +33,7 @@ def run(state: StateFile, site: Site, token: str = "t", **options: bool) -> tupl
     writer = StateWriter(state.pending, token)
     options.setdefault("allow_mass_delete", True)
     try:
-        difference = compare(state, elements(site), writer, sent.append, **options)
+        difference = compare(state, elements(site), writer, sent.append, now=0, **options)
     except Exception:
         writer.abandon()
         raise
@@ -141,10 +141,10 @@ def test_repeated_and_deleting_and_nameless_elements(tmp_path: Path) -> None:
     writer = StateWriter(state.pending, "t")
     sent: list[dict[str, str]] = []
     site = [{"c": "a", "m": "t/h", "md5": "1"}, {"c": "a", "m": "t/h", "md5": "2"}, {"c": "b", "op": "delete"}]
-    assert compare(state, site, writer, sent.append).repeated == 1
+    assert compare(state, site, writer, sent.append, now=0).repeated == 1
     assert sent == site[:1]
     with pytest.raises(SiteFault, match="container 1 has no conceptual URL"):
-        compare(state, [{"m": "t/h"}], writer, sent.append)
+        compare(state, [{"m": "t/h"}], writer, sent.append, now=0)
     writer.abandon()
     assert not list(tmp_path.iterdir())
 
