@@ -3,6 +3,7 @@ orders are on their way.  An order that came to a later connection would be fetc
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
 
@@ -11,35 +12,62 @@ import pytest
 from tests.long import LONG
 
 from .links import Links
+from .raw_provider import RawProvider
 from .system import OriginServer, wait_for
 from .tree import Tree
 
-SITES, PAGES = 24, 30 if LONG else 12
-ANSWER_MS = 300
-"""The origin takes its time, so that two fetches at once are seen."""
+SITES, PAGES = 30, 4
+FAR_SECONDS, RESET_SECONDS = 0.6, 0.7
+"""A BOT-M connects again in a tenth of a second: half a second remains for an order that was on its way."""
+ANSWER_MS = 1500
+"""Longer than it takes until the queue manager has heard of the new connection, and its next order has come to
+another machine: a provider that both of them fetch from is then asked twice at once."""
 BOT = "concurrency = 24\n"
 
 
-@pytest.mark.skipif(not LONG, reason="takes minutes: make test-long")
+def listens(port: int) -> bool:
+    """Whether somebody does on this port."""
+    with socket.socket() as peer:
+        return peer.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.skipif(not LONG, reason="takes most of a minute: make test-long")
 def test_orders_on_their_way_while_branches_connect_again(tmp_path: Path) -> None:
+    begun = time.monotonic()
     seed = time.time_ns() % 100_000
     print(f"seed {seed}")
     for site in range(SITES):
         folder = tmp_path / "www" / f"site{site}"
         folder.mkdir(parents=True)
         for page in range(PAGES):
-            (folder / f"{page}.html").write_text(f"page {page} of {site}")
+            (folder / f"page{page}.html").write_text(f"page {page} of {site}")
     origin = OriginServer(tmp_path / "www", tmp_path / "origin.log", ANSWER_MS)
     (tmp_path / "lcc").mkdir()
-    tree = Tree(tmp_path / "lcc", origin, None, machines=2, robots=1, settings={"bot": BOT}, slow_central=True)
+    tree = Tree(
+        tmp_path / "lcc",
+        origin,
+        None,
+        machines=3,
+        robots=1,
+        settings={"bot": BOT},
+        slow_central=True,
+        far_seconds=FAR_SECONDS,
+        reset_seconds=RESET_SECONDS,
+    )
     links = Links(seed, tree.links, tmp_path / "links.log")
     try:
         tree.start("uns", "qm")
         sites = [tree.add_site(f"site{number}") for number in range(SITES)]
+        wait_for("the UNS listens", lambda: listens(tree.port))
         for site in sites:
-            tree.publish_when_up(site)
+            with RawProvider(tree, site) as provider:
+                provider.send_elements(PAGES)
+                provider.end_set()
+                assert "set_accepted" in provider.answer()
+        print(f"{time.monotonic() - begun:.0f} s: told")
         tree.start(*[name for name in tree.names if name not in ("uns", "qm")])
         wait_for("everything is fetched", lambda: not tree.rows("queue"), 150)
+        print(f"{time.monotonic() - begun:.0f} s: fetched")
         tree.check_content(sites)
     finally:
         tree.stop_all()

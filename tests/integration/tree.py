@@ -31,6 +31,8 @@ class Tree(System):
         central BOT-M.
     :param slow_central: the queue manager is far from the central BOT-M, whose BOT-Ms lose their connections to it
         again and again, while :attr:`links` are there (:class:`tests.integration.links.Links`).
+    :param far_seconds: how far, each way.
+    :param reset_seconds: between two resets, on average.
     :ivar configs: name of a process -> its configuration.
     :ivar robot_names: of all robots.
     :ivar still: processes that stand still.
@@ -46,6 +48,8 @@ class Tree(System):
         settings: Mapping[str, str] = MappingProxyType({}),
         *,
         slow_central: bool = False,
+        far_seconds: float = FAR_SECONDS,
+        reset_seconds: float = BRANCH_SECONDS,
     ) -> None:
         self.settings = settings
         self.links: list[Link] = []
@@ -56,7 +60,10 @@ class Tree(System):
         above, parent = queue, central
         if slow_central:
             above, parent = free_port(), free_port()
-            self.links = [Link(above, queue, delay_seconds=FAR_SECONDS), Link(parent, central, 0.0, BRANCH_SECONDS)]
+            self.links = [
+                Link(above, queue, delay_seconds=far_seconds),
+                Link(parent, central, reset_seconds=reset_seconds),
+            ]
         super().__init__(
             folder,
             origin,

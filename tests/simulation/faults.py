@@ -48,7 +48,6 @@ def parse_fault(text: str) -> Fault:
     return Fault(float(time), kind, target, float(seconds), int(number))
 
 
-RUSH_SECONDS = 1.5
 _SOME_SLOW = SiteFaults(hang=0.3, slow=0.6)
 FIRST_SECONDS = 8.0
 """Of the life of a folder."""
@@ -66,10 +65,6 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     roles = [role for role in ROLES if role in system.roles]
     weights = [KINDS[kind].weight for kind in chosen]
     faults = []
-    if system.is_rush:
-        # Results come in, and cannot be recorded.
-        begin, seconds = chance.uniform(2.0, 40.0), chance.uniform(6.0, 9.0)
-        faults.append(Fault(round(begin, 3), "rush", DATABASE, round(seconds, 3), 0))
     for _ in range(chance.choice((1, 3, 8, 15, 25)) if chosen else 0):
         kind = chance.choices(chosen, weights)[0]
         target = KINDS[kind].target(system, chance, roles)
@@ -173,12 +168,6 @@ def _cut_off(system: System, promises: Promises, fault: Fault) -> None:
         _kill(system, promises, attrs.evolve(fault, target="qm", seconds=0.3))
 
     system.timeline.call_later(1.0, None, cut)
-
-
-def _rush(system: System, _: Promises, fault: Fault) -> None:
-    """All sites take long to answer, then all answers come while nothing can be recorded."""
-    _slow_sites(system, RUSH_SECONDS, SiteFaults(slow=1.0))
-    system.timeline.call_later(RUSH_SECONDS, None, _database_away, system, _, fault)
 
 
 def _slow_sites(system: System, seconds: float, faults: SiteFaults) -> None:
@@ -376,7 +365,6 @@ KINDS = {
     "uns-parted": Kind(_part, _a_uns_and_the_qm, 2, 10),
     "cut-off": Kind(_cut_off, _a_botm, 0.7, 12),
     "branch": Kind(_branch, _a_botm, 1.5, 3),
-    "rush": Kind(_rush, _the_database, 0),
     "reset": Kind(_reset, _the_database, 3, 1),
     "slow": Kind(_slow, _the_database, 0.5, 6),
     "database-away": Kind(_database_away, _the_database, 1, 4),

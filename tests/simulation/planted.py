@@ -258,13 +258,6 @@ BUGS = [
         "\n    def _forget",
     ),
     Bug(
-        "no-room-for-ever",
-        "P2: a BOT-M whose results had to wait is never read again",
-        "lcc/roles/qm/recorder.py",
-        "            if len(line) <= 4 * self._batch:\n                self._make_room()\n",
-        "",
-    ),
-    Bug(
         "damaged-set-applied",
         "P3: a set file that has rotted in the spool, or lost its end, is passed on as it is",
         "lcc/storage/setfile.py",

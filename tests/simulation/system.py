@@ -35,9 +35,6 @@ BOTMS = ("10.0.0.6", "10.0.0.7")
 
 FAR_SHARE, FAR_SECONDS = 0.4, 0.25
 """Of the worlds with a central BOT-M, those where it is so far from the queue manager."""
-RUSH_SHARE, RUSH_SITES = 0.0, 20
-"""Of the worlds, those with so many sites, fetched from all at once, and results recorded one by one: none, because
-such a world takes minutes, and has not yet found what it is for (the planted bug no-room-for-ever)."""
 
 COMMON = """
 home = "/home/{name}"
@@ -95,7 +92,7 @@ content_idle_timeout = 15
 name = "{name}"
 connect = "tcp:{botm}:9003"
 content = "/content"
-concurrency = {concurrency}
+concurrency = 3
 connect_timeout = 3
 idle_timeout = 4
 deadline = 12
@@ -130,7 +127,6 @@ class System:
 
     :param plain: sites tell of their pages in plain elements.
     :ivar is_far: the queue manager is far from the central BOT-M.
-    :ivar is_rush: more is fetched at once than can be recorded.
     :ivar roles: name -> how to start it: machine, service module, configuration.
     :ivar restarting: processes that end by themselves, or are killed, are started again.
     """
@@ -157,18 +153,13 @@ class System:
         self._batches = {
             "absorb_batch": chance.choice((3, 7, 50)),
             "record_batch": chance.choice((1, 3, 50)),
-            "concurrency": 3,
         }
         self.with_central = chance.random() < 0.7
         sites = chance.choice((1, 2, 3, 4, 5, 5, 12))
         place = timeline.random("place")
         self.is_far = self.with_central and place.random() < FAR_SHARE
-        self.is_rush = place.random() < RUSH_SHARE
         if self.is_far:
             self.network.set_far(CENTRAL, QM, FAR_SECONDS)
-        if self.is_rush:
-            sites = RUSH_SITES
-            self._batches |= {"record_batch": 1, "concurrency": RUSH_SITES}
         self._add_roles()
         for number in range(1, 1 + sites):
             self._add_site(number)
