@@ -48,13 +48,13 @@ class CuConfig:
     packages_per_user: int = setting(
         2,
         "of those, for one user, or, without a token, for one IP address (of IPv6: for one /64 network); 0, or "
-        "without a token over a UNIX socket: no such limit",
+        "without a token over a UNIX socket, or where connections_per_address is 0: no such limit",
         minimum=0,
     )
     package_rate_min: int = setting(
         10_000,
-        "who reads a package more slowly, for half a minute or more, is dropped; 0: only who reads nothing for "
-        "idle_timeout",
+        "who reads a package more slowly, on the average of the time in which it was waited for, is dropped after "
+        "half a minute of that; 0: only who reads nothing for idle_timeout",
         unit="bytes per second",
         minimum=0,
     )

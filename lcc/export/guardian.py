@@ -34,6 +34,8 @@ class Guardian:
             raise
         if self._pid == 0:
             _guard(control, pipe)
+        # Here, too: what is sent to this group must not reach it, even if it has not run yet.
+        os.setpgid(self._pid, self._pid)
         os.close(control)
 
     def announce(self) -> None:
@@ -50,7 +52,7 @@ class Guardian:
 
 def _guard(control: int, pipe: int) -> NoReturn:
     try:
-        os.setsid()  # what is sent to the terminal's, or the shell's, group is not for this one
+        os.setpgid(0, 0)  # what is sent to the terminal's, or the shell's, group is not for this one
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
         first, last = sorted((control, pipe))

@@ -34,6 +34,7 @@ AS_ROOT = ("--user", "--map-root-user")
 HOME = Path("/var/home/you")
 _EMPTY = ("/var", "/srv", "/opt")
 _MS_BIND, _MS_REC = 4096, 16384
+_MNT_DETACH = 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -76,11 +77,17 @@ def set_up() -> None:
     Path("/etc/hosts").write_text(f"127.0.0.1 localhost\n::1 localhost\n{hosts}")
     for command in ("link set lo up", *(f"addr add {address}/32 dev lo" for address in (ADDRESS, *LANS))):
         subprocess.run(["ip", *command.split()], check=True)
+    # What was made of it stays; only for this process is it a place where something is mounted.
+    _done(_libc.umount2(os.fsencode(keep), _MNT_DETACH), keep)
+    keep.rmdir()
 
 
 def _mount(what: str, where: Path, kind: str | None, flags: int = 0) -> None:
     data = b"mode=755" if kind == "tmpfs" else None
-    done = _libc.mount(what.encode(), os.fsencode(where), kind and kind.encode(), ctypes.c_ulong(flags), data)
-    if done:
+    _done(_libc.mount(what.encode(), os.fsencode(where), kind and kind.encode(), ctypes.c_ulong(flags), data), where)
+
+
+def _done(returned: int, where: Path) -> None:
+    if returned:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), str(where))

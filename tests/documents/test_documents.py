@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from .__main__ import command
 from .blocks import COMMANDS, PAGES, ROOT, blocks_of, fences_of, world_of
 from .comparing import alike
-from .host import why_not
+from .host import namespaces, why_not
 from .player import steps
 from .shell import commands
 
@@ -24,6 +26,14 @@ def test_it_does_what_it_says(page: Path) -> None:
         pytest.skip(reason)
     done = subprocess.run(command(page, []), cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_such_a_machine_leaves_nothing(tmp_path: Path) -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+    words = [*namespaces(), sys.executable, "-c", "from tests.documents.host import set_up; set_up()"]
+    subprocess.run(words, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}, check=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_left_out_has_a_reason() -> None:

@@ -159,3 +159,20 @@ def test_who_asks_it_to_end_in_order(tmp_path: Path) -> None:
         end(process)
         wait_until(partial(are_gone, there))
         assert not (folder / "ended").exists()
+
+
+BEFORE_IT_RUNS = """
+import os, signal
+from lcc.export import guardian
+guardian._guard = lambda control, pipe: signal.pause()
+reading, writing = os.pipe()
+pid = guardian.Guardian(writing)._pid
+print(os.getpgid(pid) == pid)
+os.kill(pid, signal.SIGKILL)
+"""
+
+
+def test_a_kill_of_the_group_never_reaches_the_guardian() -> None:
+    """Not even before it was run for the first time."""
+    done = subprocess.run([sys.executable, "-c", BEFORE_IT_RUNS], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

@@ -158,6 +158,28 @@ async def test_nobody_takes_all_packages(
 
 
 @pytest_twisted.ensureDeferred
+async def test_behind_a_proxy_all_are_not_one_user(
+    backend: Backend, cache: Cache, host: ContentHost, opened: list[int]
+) -> None:
+    """connections_per_address = 0 says that addresses tell nobody from another; tokens do."""
+    fill(cache, host)
+    token = add_user(cache)[1]
+    more = "packages_max = 4\npackages_per_user = 2\nconnections_per_address = 0"
+    api = Api(backend, f'without_token = "content"\n{more}')
+    try:
+        with ExitStack() as stack:
+            for _ in range(3):
+                stack.enter_context(unread(api))
+            await settled(opened)
+            assert (await api.get("/package?kind=tar&limit=1")).status == 200
+            stack.enter_context(unread(api, authorization=f"Bearer {token}"))
+            await settled(opened)
+            assert (await api.get("/package?kind=tar&limit=1")).status == 503
+    finally:
+        await api.stop()
+
+
+@pytest_twisted.ensureDeferred
 async def test_who_reads_too_slowly_is_dropped(
     backend: Backend, cache: Cache, host: ContentHost, opened: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,3 +51,30 @@ def test_how_slow_is_too_slow() -> None:
         outlet.resume()
         outlet.stop()
         assert not clock.getDelayedCalls()
+
+
+def test_the_rate_is_that_of_all_the_time_that_was_waited() -> None:
+    """Who takes little again and again is dropped, although each time it is not waited for long; who has taken much
+    may pause."""
+
+    def dropped(rounds: int, written: int, seconds: float, pause: float = 0.0) -> bool:
+        clock = Clock()
+        request: Any = Taking()
+        outlet = streaming.Outlet(request, clock, 300.0, 10_000)
+        for _ in range(rounds):
+            outlet.write(b"x" * written)
+            outlet.pause()
+            clock.advance(seconds)
+            outlet.resume()
+            outlet.resume()
+            clock.advance(1000)  # while nothing waits for it
+        if pause:
+            outlet.pause()
+            clock.advance(pause)
+        outlet.stop()
+        return bool(request.aborted)
+
+    assert not dropped(100, 100_000, 9.9) and not dropped(2, 100_000, 14.9)
+    assert dropped(5, 100_000, 10.1) and dropped(2, 65_536, 29.0)
+    assert not dropped(30, 100_000, 0.1, pause=200) and dropped(30, 100_000, 0.1, pause=298)
+    assert dropped(1000, 1_000_000, 0.1, pause=301)

@@ -29,6 +29,7 @@ class Packages(Asked):
     :param workshop: makes them.
     :param stall_seconds: who takes nothing for so long is dropped.
     :param rate_min: who takes fewer bytes per second is; 0: no such limit.
+    :param by_address: who has no token is known by its address; else (behind a proxy) nobody can be told from others.
     """
 
     def __init__(
@@ -39,12 +40,14 @@ class Packages(Asked):
         clock: IReactorTime,
         stall_seconds: float,
         rate_min: int = 0,
+        by_address: bool = True,
     ) -> None:
         super().__init__(database, door)
         self._workshop = workshop
         self._clock = clock
         self._stall = stall_seconds
         self._rate_min = rate_min
+        self._by_address = by_address
 
     async def answer(self, request: Request, access: Access) -> None:
         if not access.content:
@@ -57,7 +60,7 @@ class Packages(Asked):
             request.finish()
             return
         try:
-            production = self._workshop.order(kind, query, _share_of(request, access))
+            production = self._workshop.order(kind, query, self._share_of(request, access))
         except TooMany as error:
             whose = " for one user" if error.own else ""
             text = f"as many packages are being made as may be at once{whose}"
@@ -81,6 +84,12 @@ class Packages(Asked):
                 outlet.close()
                 request.responseHeaders.removeHeader("content-disposition")
 
+    def _share_of(self, request: Request, access: Access) -> str:
+        """Whose share of the packages one counts for; empty: nobody can be told from another."""
+        if access.cuid:
+            return f"user {access.cuid}"
+        return party_of(request.getClientAddress()) if self._by_address else ""
+
     async def _send(self, outlet: Outlet, production: Production, begun: Place) -> None:
         place: Place | None = begun
         token = None
@@ -103,11 +112,6 @@ class Packages(Asked):
             if made.ended:
                 return
             row = None if made.again is None else await self.database.select(url, made.again)
-
-
-def _share_of(request: Request, access: Access) -> str:
-    """Whose share of the packages one counts for; empty: nobody can be told from another."""
-    return f"user {access.cuid}" if access.cuid else party_of(request.getClientAddress())
 
 
 def _asked(request: Request) -> tuple[Query, str, Kind]:

@@ -62,7 +62,10 @@ def build_site(
     root.putChild(b"urls", Listing(database, door, reactor, stall))
     root.putChild(b"changes", Changes(database, door, reactor, stall, watcher, settings.wait_max))
     root.putChild(b"content", Contents(database, door, content, reactor, stall))
-    root.putChild(b"package", Packages(database, door, workshop, reactor, stall, settings.package_rate_min))
+    packages = Packages(
+        database, door, workshop, reactor, stall, settings.package_rate_min, settings.connections_per_address > 0
+    )
+    root.putChild(b"package", packages)
     site = GuardedSite(root, timeout=settings.idle_timeout, reactor=reactor, now=now)
     root.putChild(b"openapi.json", JsonDocument(document(version("lcc"))))
     return LimitedFactory(site, settings.connections_max, "content users over HTTP", settings.connections_per_address)

@@ -12,7 +12,7 @@ from zope.interface import implementer
 from lcc.transport.http_client import Watch
 
 SLOW_SECONDS = 30.0
-"""Nobody is too slow before."""
+"""Nobody is too slow who has been waited for less than this."""
 
 
 @implementer(IPushProducer)
@@ -37,7 +37,8 @@ class Outlet:
     """The body of a reply, with back-pressure: ``write``, then wait for ``room()``; or give it to a producer.
 
     :param stall_seconds: a client that takes nothing for so long while something waits for it is dropped.
-    :param rate_min: one that takes fewer bytes per second of what waits is, after half a minute; 0: no such limit.
+    :param rate_min: one that has taken fewer bytes per second, on the average of all the time in which something
+        waited for it, is dropped after half a minute of that; 0: no such limit.  So who reads fast may pause.
     """
 
     def __init__(self, request: Request, clock: IReactorTime, stall_seconds: float, rate_min: int = 0) -> None:
@@ -45,7 +46,9 @@ class Outlet:
         self._clock = clock
         self._stall = stall_seconds
         self._rate_min = rate_min
-        self._waiting_bytes = 0
+        self._sent_bytes = 0
+        self._waited_seconds = 0.0
+        self._paused_since = 0.0
         self._watch = Watch(clock, stall_seconds)
         self._paused = False
         self._waiting: Deferred[None] | None = None
@@ -62,7 +65,7 @@ class Outlet:
     def write(self, data: bytes) -> None:
         """Send the next bytes."""
         if data and not self._over:
-            self._waiting_bytes += len(data)
+            self._sent_bytes += len(data)
             self._request.write(data)
 
     def room(self) -> Deferred[None]:
@@ -89,18 +92,19 @@ class Outlet:
         """It cannot take more now."""
         if not self._paused:
             self._paused = True
+            self._paused_since = self._clock.seconds()
             if self._rate_min:
-                # What waits has to be taken within this time.
-                seconds = max(SLOW_SECONDS, self._waiting_bytes / self._rate_min)
-                self._watch = Watch(self._clock, min(self._stall, seconds))
+                allowed = max(SLOW_SECONDS, self._sent_bytes / self._rate_min) - self._waited_seconds
+                self._watch = Watch(self._clock, max(0.0, min(self._stall, allowed)))
             self._watch.start(self._abort)
             if self._source is not None:
                 self._source.pauseProducing()
 
     def resume(self) -> None:
         """It can again."""
-        self._paused = False
-        self._waiting_bytes = 0
+        if self._paused:
+            self._paused = False
+            self._waited_seconds += self._clock.seconds() - self._paused_since
         self._watch.stop()
         if self._source is not None:
             self._source.resumeProducing()
