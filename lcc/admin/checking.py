@@ -24,6 +24,7 @@ from lcc.domain.urls import normalise_root
 from lcc.errors import ConfigError, UrlError
 from lcc.fetchers.registry import schemes_fetched
 from lcc.model import Provider
+from lcc.model.shellwords import shell_command
 from lcc.monitor.live import read_live
 from lcc.roles.botm.engine import LEASE_SHARE, ROBOT_MARGIN_SECONDS
 from lcc.storage.dialects import SqliteDialect, dialect_for
@@ -91,7 +92,7 @@ def _home(config: Config) -> Iterator[str]:
         yield f"home: {fault}"
         return
     if home.exists() and home.stat().st_mode & 0o077:
-        yield f"home: {home} can be read by others (chmod 700 {home})"
+        yield f"home: {home} can be read by others ({shell_command('chmod', 700, home)})"
     for key, name in (("uns.spool", config.uns.spool), ("botm.content", config.botm.content)):
         fault = _folder_fault(config.under_home(name))
         if fault:
@@ -193,7 +194,7 @@ def _over_tls(setting: str, complete: str) -> Iterator[str]:
             until = f"{utc(certificate.not_valid_before_utc)} to {utc(certificate.not_valid_after_utc)}"
             yield f"{setting}: the certificate {describe(certificate)} is good from {until}, not now"
     if files.key is not None and files.key.stat().st_mode & 0o007:
-        yield f"{setting}: {files.key} can be read by everybody (chmod 600 {files.key})"
+        yield f"{setting}: {files.key} can be read by everybody ({shell_command('chmod', 600, files.key)})"
 
 
 def _open_ports(config: Config) -> Iterator[str]:

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from lcc.model.shellwords import shell_command
 from lcc.storage.passwords import hash_password
 
 FILE_BYTES_MAX = 1 << 20
@@ -44,7 +45,7 @@ def read_trusted(path: Path) -> str:
         if found.st_uid not in (0, os.geteuid()):
             raise UnsafeFile(f"{path} belongs to somebody else")
         if found.st_mode & 0o022:
-            raise UnsafeFile(f"{path} can be written to by others (chmod 600 {path})")
+            raise UnsafeFile(f"{path} can be written to by others ({shell_command('chmod', 600, path)})")
         data = file.read(FILE_BYTES_MAX + 1)
     if len(data) > FILE_BYTES_MAX:
         raise UnsafeFile(f"{path} is longer than {FILE_BYTES_MAX} bytes")
