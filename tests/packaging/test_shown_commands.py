@@ -82,7 +82,8 @@ def test_what_is_plain_is_shown_as_it_is() -> None:
 
 
 COMMAND = re.compile(
-    r"\b(lcc-[a-z]+|lcccp|lcccpstate|file2url|twistd|systemctl|mysql|curl|ssh|rm|mv|cp|chmod)\s+(?:[a-z-]|[0-7]{3} )|--[a-z-]+[ =]$"
+    r"\b(lcc-[a-z]+|lcccp|lcccpstate|file2url|twistd|systemctl|mysql|curl|ssh|rm|mv|cp|chmod)\s+(?:[a-z-]|[0-7]{3} )"
+    r"|--[a-z-]+[ =]$"
 )
 NUMBERS = {"number", "pid", "registration.number"}
 """What else is shown in commands: no text."""
