@@ -64,7 +64,11 @@ class WebConfig:
     sessions_per_user: int = setting(
         20, "of those, of one user; beyond, the one of that user that was idle for longest ends", minimum=1
     )
-    streams_max: int = setting(100, "pages at once that follow by themselves", minimum=1)
+    streams_max: int = setting(
+        100,
+        "pages at once that follow by themselves; beyond, the oldest ends of the user who has the most",
+        minimum=1,
+    )
     failed_logins: int = setting(
         10, "wrong passwords within login_window before a user or an address is throttled", minimum=1
     )

@@ -104,6 +104,24 @@ async def test_streams_are_bounded(open_watch: Callable[..., Watch]) -> None:
 
 
 @pytest_twisted.ensureDeferred
+async def test_nobody_takes_all_streams(open_watch: Callable[..., Watch]) -> None:
+    """Of who has the most the oldest ends; nobody pushes away who has as few."""
+    watch = open_watch("streams_max = 4")
+    watch.add_user("guest", operates=False)
+    guest, ann = await watch.visitor("guest"), await watch.visitor()
+    taken = [await listen(guest) for _ in range(4)]
+    honest = [await listen(ann) for _ in range(3)]
+    assert [each.status for each in (*taken, *honest)] == [200] * 6 + [503]
+    for each in taken[:2]:
+        while await in_thread(each.event):
+            pass
+    honest.append(await listen(guest))
+    assert honest[-1].status == 503 and len(watch.monitor.followers) == 4
+    for each in (*taken, *honest):
+        each.close()
+
+
+@pytest_twisted.ensureDeferred
 async def test_it_looks_by_the_clock_and_the_plots_outlive_it(open_watch: Callable[..., Watch]) -> None:
     watch: Watch = open_watch(interval=1)
     for count in (10, 30):

@@ -6,6 +6,7 @@ takes over the parts that have changed.  So what is shown is made in one place, 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -26,7 +27,7 @@ class LivePage(MonitorPage):
 
     def __init__(self, front: Front) -> None:
         super().__init__(front)
-        self.count = 0
+        self._streams: dict[_Stream, str] = {}
 
     def not_logged_in(self, request: Request) -> None:
         # Not a redirect, which would be followed for ever.
@@ -35,10 +36,10 @@ class LivePage(MonitorPage):
 
     async def get(self, request: BodyRequest) -> None:
         session = self.front.session(request)
-        if self.count >= self.monitor.settings.streams_max or session is None:
-            raise HttpError(503, "Too many pages follow: this one has to be reloaded.")
-        if len(session.streams) >= STREAMS_PER_SESSION:
+        if session is not None and len(session.streams) >= STREAMS_PER_SESSION:
             raise HttpError(429, "Too many pages of yours follow: this one has to be reloaded.")
+        if session is None or (request.method != b"HEAD" and not self._has_room(session.user.name)):
+            raise HttpError(503, "Too many pages follow: this one has to be reloaded.")
         set_page_headers(request, self.front.secure)
         request.setHeader("content-type", "text/event-stream; charset=utf-8")
         request.setHeader("x-accel-buffering", "no")  # a web server in front passes it on at once
@@ -46,7 +47,7 @@ class LivePage(MonitorPage):
             request.finish()
             return
         stream = _Stream(self.monitor, request, self.monitor.settings.idle_timeout)
-        self.count += 1
+        self._streams[stream] = session.user.name
         session.streams.add(stream.end)
         self.monitor.followers.add(stream.tell)
         try:
@@ -54,9 +55,21 @@ class LivePage(MonitorPage):
             stream.tell()
             await stream.over
         finally:
-            self.count -= 1
+            del self._streams[stream]
             session.streams.discard(stream.end)
             self.monitor.followers.discard(stream.tell)
+
+    def _has_room(self, name: str) -> bool:
+        """Whether one more page of this user may follow.  If there are too many, the oldest ends of the user who has
+        the most, where that is more than this one would have."""
+        if len(self._streams) < self.monitor.settings.streams_max:
+            return True
+        each = Counter(self._streams.values())
+        most = max(each, key=lambda user: each[user])
+        if each[most] <= each[name] + 1:
+            return False
+        next(stream for stream, user in self._streams.items() if user == most).end()
+        return True
 
 
 class _Stream:
@@ -77,7 +90,7 @@ class _Stream:
         self._outlet.write(f"id: {monitor.looks}\nevent: look\ndata: {monitor.level.name.lower()}\n\n".encode())
 
     def end(self) -> None:
-        """The session is over."""
+        """The session is over, or somebody else needs the place."""
         if not self.over.called:
             self._outlet.finish()
             self.over.callback(None)
