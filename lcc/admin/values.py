@@ -135,7 +135,7 @@ password_file_option = click.option(
     "--password-file",
     type=click.File("r", encoding="utf-8"),
     help="A file whose first line is the password, without white space around it; -: standard input.  "
-    "Without, one is generated.",
+    "Without, add generates one.",
 )
 
 

@@ -33,7 +33,7 @@ ADVICE: dict[int, str] = {
     1201: "give each <url> a curl (or c)",
     1202: "write the URL as RFC 3986 has it, with %-escapes for what cannot stand in one",
     1203: "use a scheme that one of your roots has, or have a root of this scheme registered",
-    1204: "compare it with your roots and with --urlprefix; lcc-admin provider set N --root changes them",
+    1204: "compare it with your roots and with --urlprefix; the operator can change roots (lcc-admin provider set N)",
     1205: "give it a mimetype (or m); file2url --default-mimetype does for files of unknown type",
     1206: "write type/subtype, such as text/html",
     1207: "leave files of this type out; lcccp --check lists what is accepted (mimetypes in lcc.toml)",

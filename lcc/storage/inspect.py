@@ -23,7 +23,7 @@ _SELECT_SET = "SELECT psetid, slot, pid, pri, connseq, fullset, nurls, time FROM
 
 
 class Owner(NamedTuple):
-    """A provider that may tell of a URL, by this root of it."""
+    """A provider that may tell of a URL, by this root of it; empty: by one that it had earlier, so that it may not."""
 
     pid: int
     root: str
@@ -85,11 +85,11 @@ def owners(txn: Txn, url: str) -> list[Owner]:
     found: dict[int, str] = {}
     for start in starts:
         sql = " UNION ALL ".join(
-            f"SELECT pid, root FROM {table} WHERE root = SUBSTR(?, 1, LENGTH(root))"
-            for table in ("proots", "formerroots")
+            f"SELECT pid, {shown} FROM {table} WHERE root = SUBSTR(?, 1, LENGTH(root))"
+            for table, shown in (("proots", "root"), ("formerroots", "''"))
         )
         for pid, root in txn.query(sql, [start, start]):
-            if len(root) > len(found.get(pid, "")):
+            if len(root) >= len(found.get(pid, "")):
                 found[pid] = root
     return [Owner(pid, root) for pid, root in sorted(found.items())]
 

@@ -25,6 +25,14 @@ def test_a_url_of_nobody(site: Site) -> None:
         assert "Invalid value for URL" in site.lcc.admin("why", bad, code=2).output
 
 
+def test_a_root_that_was_taken_away(site: Site) -> None:
+    site.lcc.admin("provider", "set", "1", "--root", "http://site/a/")
+    assert site.why("a/x")["root"] == "http://site/a/"
+    assert site.why("x")["root"] == ""
+    said = site.lcc.admin("why", "http://site/x").stdout
+    assert "is outside the roots of provider 1: what it tells of this URL is refused" in said
+
+
 def test_a_url_that_nothing_is_known_of(site: Site) -> None:
     assert site.why("x")["root"] == "http://site/"
     assert site.why("x")["views"] == []
