@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from lcc.interfaces import IQueueRules
 from lcc.model import KeyedNotice, SetHeader, UrlNotice
 from lcc.storage.books import Books, told_again
+from lcc.storage.held import held_sweeps
 from lcc.storage.keyranges import all_views_key
 from lcc.storage.overlay import Overlay
 from lcc.storage.queue_batch import Batch, Owed, Run, registered_providers
@@ -94,6 +95,7 @@ def _queue(books: Books, rules: IQueueRules, failed: list[_Failed], now: int, ow
     sql = "SELECT urlkey, state, generation, confirmed_time FROM lccurl WHERE urlkey IN ({in})"
     known = {key: (state, generation, time) for key, state, generation, time in txn.query_in(sql, keys)}
     batch = Batch(overlay, books, rules, registered, now)
+    held = held_sweeps(txn, registered)
     sets: dict[int, tuple[int, int]] = {}
     for row in failed:
         if row.pid not in registered or _is_done(row, overlay, known.get(row.key)):
@@ -102,6 +104,8 @@ def _queue(books: Books, rules: IQueueRules, failed: list[_Failed], now: int, ow
         sets[row.pid] = (psetid, count + 1)
         header = SetHeader("", "", 0, row.pid, row.connseq, full=False, errors_upto=0, answered=True, time=now)
         batch.apply(Run(header, psetid, count, (KeyedNotice(row.key, row.notice),)))
+        if row.pid in held and held[row.pid].connseq == row.connseq:
+            overlay.mark(row.key, held[row.pid].psetid)  # the set that is held has told it: it is not to be deleted
     priorities = {pid: provider.priority for pid, provider in registered.items()}
     owed.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
     SetRows(txn, batch.places(owed)).save(priorities, now)

@@ -24,7 +24,7 @@ from lcc.storage.held import HeldSweep, forget_held, held_sweep, save_held
 from lcc.storage.keyranges import provider_range
 from lcc.storage.overlay import TOMBSTONE_UPDATED
 from lcc.storage.queue_absorb import Sweep, WholeSet
-from lcc.storage.queue_batch import Owed
+from lcc.storage.queue_batch import Owed, registered_providers
 from lcc.storage.rows import CACHE_COLUMNS, CACHED, FETCH, NOTHING, TOLD, empty_cache_row
 from lcc.storage.sets import SetPositions, finish_set, position_questions
 from lcc.storage.transactions import Txn
@@ -247,7 +247,9 @@ def finish_sweep(
         finish_set(books, header, now, full_set_period)
         if held is None:
             forget_held(txn, header.pid, header.connseq)
-        else:
+        elif registered_providers(
+            txn, [header.pid]
+        ):  # nothing would take it away from one that was removed meanwhile
             save_held(txn, held)
     positions.save()
     books.close()

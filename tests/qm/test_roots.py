@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from lcc.errors import code
+from lcc.model import UrlNotice
 from lcc.storage.providers import ROOTS_TAKEN, change_provider, get_provider, provider_status
 
 from .kit import FakeBotm, FakeUns, World, pages
@@ -15,10 +16,14 @@ NARROW = "http://site.example/1"
 INSIDE = {f"http://site.example/{number}.html" for number in (1, *range(10, 20))}
 
 
-def narrow(world: World, pid: int) -> None:
+def set_roots(world: World, pid: int, *roots: str) -> None:
     provider = world.database.now(get_provider, pid)
     assert provider is not None
-    world.database.now(change_provider, attrs.evolve(provider, roots=(NARROW,)))
+    world.database.now(change_provider, attrs.evolve(provider, roots=roots))
+
+
+def narrow(world: World, pid: int) -> None:
+    set_roots(world, pid, NARROW)
 
 
 def errors(world: World, pid: int) -> dict[str, int]:
@@ -55,3 +60,20 @@ def test_a_set_that_was_spooled_before_is_judged_by_the_roots_of_now(world: Worl
     botm.finish_all()
     assert world.cached(pid).keys() == {"http://site.example/1.html", "http://site.example/10.html"}
     assert errors(world, pid) == {"http://site.example/2.html": code("outside-roots")}
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_what_is_told_below_a_new_root_is_fetched_before_its_order_is_carried_out(world: World, busy: bool) -> None:
+    """Nobody waits for that order, which may have a long one before it."""
+    pid = world.provider()
+    uns, botm = FakeUns(world), FakeBotm(world, capacity=1)
+    uns.send_set(1, pid, pages(1))
+    if not busy:
+        botm.finish_all()
+    set_roots(world, pid, "http://site.example/", "http://new.example/")
+    new = UrlNotice("http://new.example/a", mimetype="text/html", sent="[]")
+    uns.send_set(2, pid, [new])
+    botm.finish_all()
+    assert errors(world, pid) == {}
+    assert [fetch.url for fetch in botm.seen] == ["http://site.example/1.html", "http://new.example/a"]
+    assert "http://new.example/" in botm.seen[-1].roots

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from lcc.errors import StoreUnavailable
 from lcc.model import SetAnswer
 from lcc.storage import chores, queue_orders, queue_sweep
 from lcc.storage.held import HeldSweep, held_sweep
-from lcc.storage.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, add_order
+from lcc.storage.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, RETRY, add_order
 from lcc.storage.providers import change_provider, get_provider, order_removal, provider_status
 
 from .kit import DirectDatabase, Queue, notice, result_of
@@ -269,3 +271,34 @@ def test_it_goes_with_its_provider(queue: Queue) -> None:
     queue.database.now(order_removal, queue.pid)
     queue.carry_out()
     assert held(queue) is None
+
+
+def test_a_provider_that_is_removed_while_it_is_counted_holds_nothing(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = queue.database.write
+
+    def remove_first(function: Any, *args: Any) -> Any:
+        if function is queue_sweep.finish_sweep:
+            monkeypatch.undo()
+            queue.database.now(order_removal, queue.pid)
+            queue.carry_out()
+        return write(function, *args)
+
+    monkeypatch.setattr(queue.database, "write", remove_first)
+    queue.send(2, notice("0", "1"), full=True)
+    assert held(queue) is None and paths(queue) == ""
+
+
+def test_what_it_named_and_an_operator_had_fetched_again_stays(queue: Queue) -> None:
+    queue.send(2, notice("0", "1"), notice("late", "1"), full=True)
+    (row,) = queue.rows()
+    queue.record(queue.failed(row, 403))
+    queue.database.now(add_order, RETRY, queue.pid, 403)
+    queue.carry_out(60)
+    queue.fetch_all(70)
+    assert paths(queue) == "0123456789late"
+    order(queue, ALLOW_DELETIONS)
+    queue.carry_out(80)
+    assert paths(queue) == "0late"
+    queue.check_books()

@@ -112,11 +112,19 @@ class Reader:
         infos: dict[int, FetchInfo | None] = {cursor.pid: known.get(cursor.pid) for cursor in cursors}
         unknown = [pid for pid, info in infos.items() if info is None]
         aheads, providers = await self._store.read_ahead(cursors, unknown)
-        for pid in unknown:
-            provider = providers.get(pid)
+        found: dict[int, Provider | None] = {pid: providers.get(pid) for pid in unknown}
+        for ahead in aheads:
+            info = infos[ahead.pid]
+            if info is not None and not all(
+                row.delete or row.notice.lies_within(info.prefixes) for row in ahead.rows
+            ):
+                # Its rows may be younger than what is known of it: they may lie below a root that it has got since.
+                found[ahead.pid] = await self._store.provider(ahead.pid)
+        for pid, provider in found.items():
             if provider is None or provider.removed:
                 _log.info("Provider {pid} is gone; its queue is not fetched", pid=pid)
                 self._scheduler.provider_removed(pid)
+                infos[pid] = None
             else:
                 infos[pid] = self._learned(provider)
         self._scheduler.rows_read(cursors, aheads, infos)
