@@ -153,6 +153,27 @@ BUGS = [
         "                overlay.mark(key, seen)\n\n    def _fetch",
     ),
     Bug(
+        "mass-deletion-not-held",
+        "P5: a full set that names nothing deletes everything, and nobody has said that this is meant",
+        "lcc/domain/deletions.py",
+        "return deletions > floor and deletions > share * cached",
+        "return False",
+    ),
+    Bug(
+        "held-and-forgotten",
+        "P5: what is held is not noted, so that nobody can say that it is meant",
+        "lcc/storage/queue_sweep.py",
+        "            save_held(txn, held)",
+        "            pass",
+    ),
+    Bug(
+        "release-takes-what-is-newer",
+        "P5: what is held and then released takes what was told since",
+        "lcc/storage/queue_sweep.py",
+        "if row[3] != sweep.psetid and row[4] <= sweep.connseq]",
+        "if row[3] != sweep.psetid]",
+    ),
+    Bug(
         "deletion-not-a-change",
         "hole 8: a deletion gets no new number, so that nobody hears of it",
         "lcc/storage/overlay.py",

@@ -130,13 +130,14 @@ class Promises:
         self.commits += 1
         changed = self.rows(
             "SELECT change_number, curl, state, fetched_machineid, fetched_fileid, len, md5, urlkey,"
-            " furl, burl, subtype, charset FROM lccurl"
+            " furl, burl, subtype, charset, pid, connseq FROM lccurl"
             f" WHERE change_number > {self._last_change} ORDER BY change_number"
         )
         for machine in {row[3] for row in changed if row[3] is not None}:
             if self._system.machines[BOTMS[machine - 1]].disk.after_a_power_cut("/content/counter") is None:
                 self.broken("P7", f"a power cut of machine {machine} could take the counter that tells what is lost")
-        for number, curl, state, machine, file, length, digest, key, *names in changed:
+        self._check_sweeps({(row[-2], row[-1]) for row in changed if not row[2]})
+        for number, curl, state, machine, file, length, digest, key, *names, _pid, _connseq in changed:
             self._last_change = number
             if self._changed.get(key) == (state, machine, file, *names):
                 self.broken("P4", f"change {number} of {curl} has changed nothing")
@@ -146,6 +147,18 @@ class Promises:
         if self.commits % _COUNT_EVERY_COMMITS == 0:
             self._check_books()
             self._check_cuts()
+
+    def _check_sweeps(self, deleted: set[tuple[int, int]]) -> None:
+        """A full set that names nothing deletes nothing, where somebody has to say that this is meant.
+
+        :param deleted: (provider, number of the set) of what has been deleted now.
+        """
+        if self._system.mass_deletion_share or not deleted:
+            return
+        for _, path, header in self._spooled():
+            empty = header["full"] and not header["count"] and not header.get("deletions")
+            if empty and (header["pid"], header["connseq"]) in deleted:
+                self.broken("P5", f"{path} names nothing, and deletes what {header['pid']} has")
 
     def _check_content(self, promise: str, curl: str, machine: int, file: int, length: int, digest: str) -> None:
         disk = self._system.machines[BOTMS[machine - 1]].disk
@@ -195,11 +208,13 @@ class Promises:
         system = self._system
         left = []
         for site in system.sites:
-            if site.untold or site.wants_full:
+            if site.untold or site.wants_full or site.mending:
                 left.append(f"{site.pid} has {len(site.untold)} to tell, full: {site.wants_full}")
         queued = self.rows("SELECT COUNT(*) FROM qdb WHERE operation = 1")[0][0]
         if queued:
             left.append(f"{queued} rows in the queue")
+        held = self.rows("SELECT pid, deletions FROM heldsweeps")
+        left += [f"{count} deletions of {pid} are held" for pid, count in held]
         for pid, count, wanted in self.rows("SELECT pid, errseq - errcleared, wantfullset FROM pstats"):
             if count or wanted:
                 left.append(f"{count} errors of {pid} are not shown; wanted: {wanted!r}")

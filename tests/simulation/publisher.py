@@ -23,6 +23,8 @@ from .sites import OriginProtocol, Place, Site, Telling, told_of
 
 SECOND_SHARE = 0.15
 """Of the sessions, those that have another one beside them."""
+MISTAKE_SHARE = 0.02
+"""Of the sets, those that say by mistake that there is nothing."""
 ERRORS_SHOWN = 100
 """``[uns] errors_shown``, as it is by default."""
 
@@ -44,6 +46,7 @@ class Publisher(Service):
         self._reactor = process.reactor
         self._begins = DeferredLock()
         self._second = site.timeline.random(f"second session {site.pid} {site.timeline.now}")
+        self._mistakes = site.timeline.random(f"mistakes {site.pid} {site.timeline.now}")
         self._seconds = 0
         """Second sessions under way."""
 
@@ -74,7 +77,7 @@ class Publisher(Service):
 
     def _is_full(self) -> bool:
         site = self._site
-        return site.wants_full or (site.changing and site.chance.random() < 0.05)
+        return site.wants_full or site.mending > 0 or (site.changing and site.chance.random() < 0.05)
 
     def _compose(self, full: bool) -> Telling:
         """What is told now."""
@@ -96,6 +99,7 @@ class Publisher(Service):
     def _welcomed(self, message: InitAccepted, full: bool) -> None:
         site = self._site
         site.wants_full = message.full_set_wanted or (full and site.wants_full)
+        site.held = message.deletions_held > 0
         self._told_errors(message)
 
     def _told_errors(self, message: InitAccepted) -> None:
@@ -116,6 +120,7 @@ class Publisher(Service):
             site.told_last[path] = max(site.told_last.get(path, 0.0), telling.began)
         if telling.full:
             site.wants_full = False
+            site.mending = 0.0 if telling.began > site.mending else site.mending
         for path, state in telling.states.items():
             # What a second session was shown meanwhile may be younger than this set.
             if state == told_of(site, path) and site.errors_shown.get(path) == telling.shown.get(path):
@@ -135,7 +140,16 @@ class Publisher(Service):
 
     async def _submit(self) -> None:
         site, reactor, chance = self._site, self._reactor, self._site.chance
-        telling = self._compose(self._is_full())
+        # An empty list of what there is, as a tool makes it that did not find its folder.
+        mistake = site.changing and self._mistakes.random() < MISTAKE_SHARE
+        telling = (
+            Telling(True, {}, [], set(), site.timeline.now, dict(site.errors_shown))
+            if mistake
+            else self._compose(self._is_full())
+        )
+        if mistake:
+            site.mending = telling.began  # whether or not it hears that this was accepted
+        deletions = not site.mending and self._mistakes.random() < (0.5 if site.held else 0.1)
         welcomes: list[InitAccepted] = []
 
         def welcome(message: InitAccepted) -> bool:
@@ -159,6 +173,7 @@ class Publisher(Service):
                 on_welcome=welcome,
                 timeout_seconds=30.0,
                 connect_timeout_seconds=5.0,
+                deletions=deletions,
             )
             answer: Submission = await submitting
         except Unreachable as failure:

@@ -133,6 +133,10 @@ class Site:
         self.overlaps: list[str] = []
         self.requests = 0
         self.wants_full = True
+        self.held = False
+        """Deletions of it are held, as it was told last."""
+        self.mending = 0.0
+        """When it told by mistake that it has nothing, and has not told since what it has; 0: it did not."""
         self.changing = True
         self.accepted = 0
         self.told_last: dict[str, float] = {}

@@ -59,6 +59,8 @@ spool_max_bytes = 400000
 listen = "tcp:9001"
 listen_botm = "tcp:9002"
 absorb_batch = {absorb_batch}
+mass_deletion_share = {mass_deletion_share}
+mass_deletion_floor = 0
 absorb_ahead = 100
 record_batch = {record_batch}
 read_ahead = 4
@@ -154,6 +156,7 @@ class System:
             "absorb_batch": chance.choice((3, 7, 50)),
             "record_batch": chance.choice((1, 3, 50)),
         }
+        self.mass_deletion_share = timeline.random("deletions").choice((0.0, 0.0, 0.5, 1.0))
         self.with_central = chance.random() < 0.7
         sites = chance.choice((1, 2, 3, 4, 5, 5, 12))
         place = timeline.random("place")
@@ -183,7 +186,8 @@ class System:
 
     def _role(self, name: str, address: str, module: ModuleType, **settings: Any) -> None:
         values = {"serves": "bots", "machine": 1, "parent": "", "content_url": "", "botm": "10.0.0.6"}
-        text = COMMON.format(name=name, **self._batches, **(values | settings))
+        share = self.mass_deletion_share
+        text = COMMON.format(name=name, mass_deletion_share=share, **self._batches, **(values | settings))
         config = parse_config(text, Path("/"))
         self._process(name, address, lambda process: make(module, config, process.outside))
 
