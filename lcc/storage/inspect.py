@@ -23,7 +23,7 @@ _SELECT_SET = "SELECT psetid, slot, pid, pri, connseq, fullset, nurls, time FROM
 
 
 class Owner(NamedTuple):
-    """A provider that may tell of a URL, by this root of it; empty: by one that it had earlier, so that it may not."""
+    """A provider that may tell of a URL, by this root of it; empty: by one that it had earlier, so it may not."""
 
     pid: int
     root: str
