@@ -186,6 +186,8 @@ class Promises:
         system = self._system
         cut = {(site.pid, system.order_of(site, place)) for site in system.sites for place in site.cut}
         cut -= self._accepted  # an earlier set of its session may have had the same number
+        # One whose beginning was not read has no number; a row that only remembers a generation has none, either.
+        cut -= {(site.pid, 0) for site in system.sites}
         told = (
             self.rows("SELECT pid, connseq, curl FROM lccurl UNION SELECT pid, connseq, curl FROM qdb") if cut else []
         )
