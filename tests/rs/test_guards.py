@@ -246,12 +246,26 @@ async def test_a_site_is_asked_for_not_too_often(open_office: Callable[..., Offi
 
 @pytest_twisted.ensureDeferred
 async def test_a_site_is_fetched_from_not_too_often(open_office: Callable[..., Office], site: WebSite) -> None:
-    office = open_office("checks_max = 2")
-    given = await ask(office.browser(), site.url)
-    for _ in range(2):
-        assert (await check(office.browser(), given)).status == 409
-    assert (await check(office.browser(), given)).status == 429
+    office = open_office("checks_max = 2\nproxy = true")
+    one, two, three = (office.browser(X_Forwarded_For=f"192.0.2.{number}") for number in range(3))
+    given = await ask(one, site.url)
+    for browser in (one, two):
+        assert (await check(browser, given)).status == 409
+    assert (await check(three, given)).status == 429
     assert len(site.asked) == 2
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_stranger_does_not_use_up_what_a_site_may(open_office: Callable[..., Office], site: WebSite) -> None:
+    office = open_office("asks_max = 4\nchecks_max = 4\nproxy = true")
+    stranger, owner = (office.browser(X_Forwarded_For=f"192.0.2.{number}") for number in range(2))
+    for _ in range(2):
+        given = await ask(stranger, site.url)
+        assert (await check(stranger, given)).status == 409
+    refused = await stranger.api("", {"contact": "a@b", "site": site.url})
+    assert refused.status == (await check(stranger, given)).status == 429
+    given = await ask(owner, site.url)
+    assert (await check(owner, given)).status == 409
 
 
 @pytest_twisted.ensureDeferred

@@ -18,6 +18,18 @@ DENIED_SECONDS = 0.5
 provider."""
 
 
+class _Shared:
+    """How often something may be done: in all, and, of what may be done for one site, from one address.  That is
+    half: a stranger who asks for a site again and again must not keep its owner away.
+
+    :param limit: so often.
+    """
+
+    def __init__(self, limit: int, window_seconds: float) -> None:
+        self.whole = Throttle(limit, window_seconds)
+        self.part = Throttle((limit + 1) // 2, window_seconds)
+
+
 class Gate:
     """Counts.
 
@@ -27,8 +39,8 @@ class Gate:
     def __init__(self, settings: RsConfig, clock: IReactorTime) -> None:
         window = settings.throttle_window
         self._clock = clock
-        self._asks = Throttle(settings.asks_max, window)
-        self._checks = Throttle(settings.checks_max, window)
+        self._asks = _Shared(settings.asks_max, window)
+        self._checks = _Shared(settings.checks_max, window)
         self._logins = LoginThrottle(settings.failed_logins, window)
         self._window = window
 
@@ -74,13 +86,18 @@ class Gate:
         self._logins.failed(party_of_host(address), now)
         await late(self._clock, begun, DENIED_SECONDS)
 
-    def _pass(self, throttle: Throttle, address: str, folders: Iterable[str], contact: str = "") -> None:
-        keys: list[Key] = [("site", name) for name in dict.fromkeys(map(name_of, folders))]
+    def _pass(self, counts: _Shared, address: str, folders: Iterable[str], contact: str = "") -> None:
+        sites = list(dict.fromkeys(map(name_of, folders)))
+        keys: list[Key] = [("site", name) for name in sites]
+        parts: list[Key] = []
         if address:
-            keys.append(("address", party_of_host(address)))
+            party = party_of_host(address)
+            keys.append(("address", party))
+            parts = [("part", f"{name} {party}") for name in sites]
         if contact:
             keys.append(("contact", contact.lower()))
-        wait = throttle.take(keys, self._clock.seconds())
+        now = self._clock.seconds()
+        wait = counts.part.take(parts, now) or counts.whole.take(keys, now)
         if wait:
             text = "too many requests from this address, for this site, or to this mail address: try again later"
             raise RegistrationRefused("throttled", text, {}, wait)
