@@ -217,11 +217,13 @@ class Claim:
     :ivar database_epoch: names this database; a new one after a restore.
     :ivar saved_time: when the queue manager before this one said last how it is, on its wall clock (seconds since
         1970); 0: none ever did.
+    :ivar saved_lease: how long its orders may be out, as it said, in seconds; 0: it did not.
     """
 
     run: int
     database_epoch: str
     saved_time: int = 0
+    saved_lease: float = 0.0
 
 
 class QueuedState(NamedTuple):

@@ -24,6 +24,7 @@ from lcc.config import BotConfig
 from lcc.fetchers.registry import build_fetchers
 from lcc.interfaces import IFetcher
 from lcc.metrics.supervisor import Supervisor, own_supervisor
+from lcc.services.impatience import end_at_second_signal
 from lcc.storage.disk import DISK, Disk
 from lcc.storage.synced import boot_id
 from lcc.transport.links import LockService
@@ -82,6 +83,7 @@ def real_outside(reactor: Any = None) -> Outside:
         from twisted.internet import reactor
 
         use_boot_time(reactor)
+        end_at_second_signal(reactor)
         # Whatever this process makes is for its user alone.  twistd's --umask, which comes later, wins.
         os.umask(0o077)
     return Outside(

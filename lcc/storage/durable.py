@@ -7,7 +7,8 @@ from pathlib import Path
 
 from lcc.storage.disk import DISK, AnyPath, Disk
 
-_NOTHING_TO_SYNC = frozenset([errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS])
+_UNREADABLE = frozenset([errno.EACCES, errno.EPERM])
+_NOTHING_TO_SYNC = _UNREADABLE | {errno.EINVAL, errno.EROFS}
 """What a folder answers that this process cannot have changed, or whose file system knows of no sync."""
 
 
@@ -25,7 +26,9 @@ def make_folder_durably(path: AnyPath, disk: Disk = DISK, mode: int = 0o700) -> 
         try:
             disk.sync_folder(parent)
         except OSError as error:
-            if error.errno not in _NOTHING_TO_SYNC or parent == parents[0]:
+            if parent == parents[0] and error.errno in _UNREADABLE:
+                disk.sync_all(path)  # a /home that cannot be listed (0711); its names are on the disk after this, too
+            elif parent == parents[0] or error.errno not in _NOTHING_TO_SYNC:
                 raise
 
 

@@ -53,7 +53,7 @@ from lcc.storage.queue_read import delete_orders, providers_with_work, read_ahea
 from lcc.storage.queue_record import Requeued, record_results
 from lcc.storage.queue_repair import RepairStore
 from lcc.storage.queue_slots import Opened, delays, open_slot, save_delays, save_slots_opened, slots_opened
-from lcc.storage.queue_state import save_state, saved_time
+from lcc.storage.queue_state import save_state, saved_time_and_lease
 from lcc.storage.queue_sweep import complete_full_set
 from lcc.storage.queue_waits import open_retries
 from lcc.storage.transactions import Txn
@@ -86,7 +86,7 @@ class QueueStore(RepairStore):
 
     def claim(self, now: int) -> Deferred[Claim]:
         def claim(txn: Txn) -> Claim:
-            return Claim(claim_run(txn), database_epoch(txn), saved_time(txn))
+            return Claim(claim_run(txn), database_epoch(txn), *saved_time_and_lease(txn))
 
         def claimed(result: Claim) -> Claim:
             self._run = result.run

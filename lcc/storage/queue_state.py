@@ -19,9 +19,11 @@ def saved_state(txn: Txn) -> str:
     return str(txn.value("SELECT state FROM qmstate WHERE id = 1", (), ""))
 
 
-def saved_time(txn: Txn) -> int:
-    """When that was, on the wall clock of who saved it (seconds since 1970); 0: that is not known."""
+def saved_time_and_lease(txn: Txn) -> tuple[int, float]:
+    """When that was, on the wall clock of who saved it (seconds since 1970), and how long its orders may be out, in
+    seconds; 0: that is not known."""
     try:
-        return int(json.loads(saved_state(txn) or "{}")["time"])
-    except (ValueError, TypeError, KeyError):
-        return 0
+        state = json.loads(saved_state(txn) or "{}")
+        return int(state["time"]), float(state.get("lease", 0))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return 0, 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
@@ -218,6 +219,28 @@ def test_no_more_orders_while_it_cannot_be_noted(world: World) -> None:
     world.database.unavailable = False
     world.advance(6)
     assert world.engine.dispatcher.machines[1].granted and botm.out
+
+
+def test_a_lease_that_was_made_shorter_does_not_shorten_those_that_are_out(world: World) -> None:
+    """Nor twice: the second restart comes while those of the first queue manager are out."""
+    work(world, count=20)
+    one, two = FakeBotm(world, 1, capacity=1), FakeBotm(world, 2, capacity=1)
+    assert one.out and two.out
+    world.advance(6)
+    world.settings = attrs.evolve(world.settings, lease=LEASE / 10)
+    for _ in range(2):
+        known = {fetch.pid for fetch in one.out.values()}
+        world.start()
+        one = FakeBotm(world, 1, earlier=one, capacity=4)
+        world.advance(0.45 * LEASE)
+        assert {fetch.pid for fetch in one.seen} <= known, "the order of machine 2 is out, and machine 1 still has its own"
+    for fetch in list(two.out.values()):
+        world.order_ended(fetch)  # its robots have given up
+    for _ in range(30):
+        one.finish_all()
+        world.advance(LEASE / 20)
+    assert world.cached_count == 80
+    assert describe(world.engine, {})["lease"] == LEASE / 10
 
 
 def test_a_clock_that_was_set_back_does_not_hold_everything_up(world: World) -> None:

@@ -108,6 +108,11 @@ class SyncingDisk(Disk):
             raise OSError(self.fails[path], "sync")
         self.synced.append(path)
 
+    def sync_all(self, folder):
+        if folder in self.fails:
+            raise OSError(self.fails[folder], "sync")
+        self.synced.append(folder)
+
 
 @pytest.mark.parametrize("mode", [0o700, 0o750])
 def test_a_durable_folder_is_synced_up_to_the_root_also_if_it_was_there(tmp_path: Path, mode: int) -> None:
@@ -122,6 +127,16 @@ def test_a_durable_folder_is_synced_up_to_the_root_also_if_it_was_there(tmp_path
 def test_a_folder_whose_parent_cannot_be_synced_is_an_error_but_not_one_of_others(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "spool"
     make_folder_durably(folder, SyncingDisk({tmp_path.parent: errno.EACCES, Path("/"): errno.EINVAL}))
-    for fails in ({tmp_path: errno.EIO}, {folder.parent: errno.EACCES}):
+    for fails in ({tmp_path: errno.EIO}, {folder.parent: errno.EINVAL}, {folder.parent: errno.EIO}):
         with pytest.raises(OSError, match="sync"):
             make_folder_durably(folder, SyncingDisk(fails))
+
+
+def test_under_a_parent_that_cannot_be_listed_the_whole_file_system_is_synced(tmp_path: Path) -> None:
+    """As a home under a ``/home`` of mode 0711."""
+    folder = tmp_path / "home"
+    disk = SyncingDisk({tmp_path: errno.EACCES})
+    make_folder_durably(folder, disk)
+    assert disk.synced == [*reversed(tmp_path.parents), folder]
+    with pytest.raises(OSError, match="sync"):
+        make_folder_durably(folder, SyncingDisk({tmp_path: errno.EACCES, folder: errno.EIO}))

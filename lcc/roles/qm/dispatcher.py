@@ -88,7 +88,7 @@ class Dispatcher:
         self._recorder = recorder
         # What waits at a BOT-M would begin while the site has not paid.
         self._overload = 1.0 if site_rate else overload
-        self._lease = lease_seconds
+        self._lease = self._longest_seconds = lease_seconds
         self._wall_clock = wall_clock
         self._site_rate = site_rate
         self._lease_text = max(1, int(lease_seconds))
@@ -113,9 +113,14 @@ class Dispatcher:
         """The machine that this provider's last order went to, as far as it is remembered; 0: none."""
         return self._homes.get(pid, 0)
 
-    def enable(self, run: str) -> None:
-        """Orders may be sent from now on; ``run`` makes their ids unique (also after the database was put back)."""
+    def enable(self, run: str, longest_seconds: float) -> None:
+        """Orders may be sent from now on.
+
+        :param run: makes their ids unique (also after the database was put back).
+        :param longest_seconds: the longest lease that orders of earlier queue managers may have.
+        """
         self._run = f"{run}-"
+        self._longest_seconds = longest_seconds
 
     # What the BOT-Ms say.
 
@@ -139,7 +144,8 @@ class Dispatcher:
         if message.id in self._orders or message.id in self._foreign:
             return
         key = read_key(message.key, message.pid)
-        left = min(float(max(0, message.lease_seconds)), self._lease) + 0.1 * self._lease
+        longest = self._longest_seconds
+        left = min(float(max(0, message.lease_seconds)), longest) + 0.1 * longest
         order = Order(message.id, message.pid, key, message.generation, (0, 0), now + left, machine)
         self._foreign[message.id] = machine.orders[message.id] = order
         self._scheduler.running(message.pid, key, message.generation)

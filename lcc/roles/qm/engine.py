@@ -163,7 +163,7 @@ class QmEngine:
         try:
             claim = await self.patience.ask("claiming the database", lambda: self.store.claim(self.now()))
             waiting = await self.patience.ask("loading the queue", self.store.providers_with_work)
-            await self.upkeep.starting()
+            await self.upkeep.starting(claim)
             await self.timekeeper.starting(self._set_back(claim))
         except Busy as error:
             self.fatal(error)
@@ -177,7 +177,7 @@ class QmEngine:
         self.run = claim.run
         self.scheduler.load(waiting, withhold=bool(self.upkeep.leases.awaited))
         self.started = True
-        self.dispatcher.enable(f"{claim.run}-{self.now():x}")
+        self.dispatcher.enable(f"{claim.run}-{self.now():x}", self.upkeep.leases.longest_seconds)
         self.recorder.enable()
         self.deleter.enable()
         for absorber in list(self._absorbers):

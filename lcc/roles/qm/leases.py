@@ -67,12 +67,15 @@ class Leases:
     :param lease_seconds: of an order.
     :param more_work: whether there is anything to fetch.
     :ivar awaited: machine -> until when, on the clock, orders of an earlier queue manager may be running there.
+    :ivar longest_seconds: the lease of any order that may be out: that of an earlier queue manager may have been set
+        longer.
     """
 
     def __init__(
         self, engine: Leasing, store: IQueueStore, lease_seconds: float, more_work: Callable[[], bool]
     ) -> None:
         self.awaited: dict[int, float] = {}
+        self.longest_seconds = lease_seconds
         self._engine = engine
         self._store = store
         self._lease = lease_seconds
@@ -82,11 +85,16 @@ class Leases:
         self._saving: Deferred[None] | None = None
         self._enabled = False
         self._again = False
+        self._longest_until = 0.0
 
-    def load(self, states: Iterable[MachineState]) -> None:
-        """Begin with what the queue manager before this one has noted."""
+    def load(self, states: Iterable[MachineState], earlier_seconds: float = 0.0) -> None:
+        """Begin with what the queue manager before this one has noted.
+
+        :param earlier_seconds: the longest lease that its orders may have; 0: it did not say.
+        """
+        self.longest_seconds = max(self._lease, earlier_seconds)
         # One that still runs may go on giving out orders until its notes are used up.
-        seconds = self._lease * (1 + AHEAD) + SPARE_SECONDS
+        seconds = self.longest_seconds * (1 + AHEAD) + SPARE_SECONDS
         for state in states:
             self._states[state.machine] = state
             if state.lease_until:
@@ -94,6 +102,7 @@ class Leases:
         for machine in self._engine.machine_list():
             if machine.ready:
                 self.awaited.pop(machine.number, None)
+        self._longest_until = self._engine.clock_seconds() + seconds
         self._enabled = True
         for number in self.awaited:
             _log.info(
@@ -122,6 +131,8 @@ class Leases:
         if not self._enabled:
             return
         clock, now = self._engine.clock_seconds(), self._engine.now()
+        if clock >= self._longest_until:
+            self.longest_seconds = self._lease
         passed = [number for number, until in self.awaited.items() if until <= clock]
         for number in passed:
             del self.awaited[number]

@@ -88,6 +88,7 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
         "time": engine.now(),
         "clock": engine.clock_seconds(),
         "interval": SAVE_SECONDS,
+        "lease": engine.upkeep.leases.longest_seconds,
         "database": engine.patience.trouble[:TROUBLE_CHARS],
         "paused_since": engine.paused_since,
         "overload": intake.reason,

@@ -76,10 +76,11 @@ class Upkeep:
         # Rows that do "nothing" are not counted, but are taken away only where orders may be given out.
         return self.intake.queue_rows > 0 or self._engine.has_rows
 
-    async def starting(self) -> None:
+    async def starting(self, claim: Claim) -> None:
         """Before anything is taken in or given out."""
         await self._patience.ask("measuring the queue", self.intake.check)
-        self.leases.load(await self._patience.ask("what machines had orders", self._store.machines))
+        states = await self._patience.ask("what machines had orders", self._store.machines)
+        self.leases.load(states, claim.saved_lease)
 
     def started(self, claim: Claim) -> None:
         """Work begins."""
