@@ -63,6 +63,9 @@ class Members:
         if not live.alive:
             return
         state, now = live.state, float(live.state["time"])
+        for member in self._known.values():  # later: the clock was set back
+            member.seen = min(member.seen, now)
+            member.missed = None if member.missed is None else min(member.missed, now)
         there = dict.fromkeys(_present(state))
         for key in there:
             self._known[key] = _Member(now)

@@ -16,6 +16,8 @@ LEVELS = ("queue_rows", "orders_out", "capacity")
 RECENT_POINTS = 1000
 DAY_POINTS = 1500
 DAY_POINT_SECONDS = 60
+STEP_SECONDS = 2.0
+"""The queue manager's wall clock was set by this, or more; the times that it tells are whole seconds."""
 STALE_SECONDS = 20.0
 """Older ones are no "now"."""
 
@@ -52,15 +54,28 @@ class Samples:
         seconds = state["clock"] - before["clock"]
         if seconds <= 0:
             return
+        self._move(state["time"] - before["time"] - seconds)
         counts, known = _counts(state), _counts(before)
         values = {name: max(0, counts.get(name, 0) - known.get(name, 0)) / seconds for name in COUNTED}
         values |= {name: float(state.get(name, 0)) for name in LEVELS}
         point = Point(float(state["time"]), seconds, values)
+        for ring in (self._recent, self._day):
+            while ring and ring[-1].time > point.time:
+                ring.pop()  # the clock was set back while nobody looked
         self._recent.append(point)
         if self._minute and _minute(self._minute[-1]) != _minute(point):
             self._day.append(_mean(self._minute))
             self._minute = []
         self._minute.append(point)
+
+    def _move(self, step: float) -> None:
+        """The wall clock was set by so many seconds; less than 0: back."""
+        if abs(step) < STEP_SECONDS:
+            return
+        for points in (self._recent, self._day, self._minute):
+            moved = [attrs.evolve(point, time=point.time + step) for point in points]
+            points.clear()
+            points.extend(moved)
 
     def now(self, time: float) -> Values | None:
         """The latest figures; None: there are none that are not old."""

@@ -46,6 +46,7 @@ STATE: dict[str, Any] = {
     "run": 1,
     "clock": 100.0,
     "interval": 5.0,
+    "lease": 300.0,
     "database": "",
     "paused_since": None,
     "overload": "",

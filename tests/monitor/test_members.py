@@ -77,6 +77,14 @@ def test_who_was_there_is_missed() -> None:
     assert missed(members, NOW + 100) == []
 
 
+def test_a_clock_that_was_set_back_hides_nobody() -> None:
+    members = Members()
+    members.update(said(NOW, unses=["one"]))
+    members.update(said(NOW + 5, unses=[], unses_connected=0))
+    assert after(members, NOW - 86400, unses=[], unses_connected=0) == [(UNS, "one")]
+    assert [each.since for each in members.away(NOW)] == [NOW - 86400]
+
+
 def test_the_queue_managers_restart_hides_nobody() -> None:
     members = Members()
     members.update(said(NOW, machines=[machine(1), machine(2)]))

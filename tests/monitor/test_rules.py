@@ -55,6 +55,23 @@ def test_rates_are_of_the_queue_managers_clock() -> None:
     assert samples.since(0)[-1].values["results_recorded"] == 1.0
 
 
+@pytest.mark.parametrize("step", [-86400.0, -3600.0, 3600.0])
+@pytest.mark.parametrize("restart", [False, True])
+def test_points_keep_their_order_when_the_clock_is_set(step: float, restart: bool) -> None:
+    samples = fed(20)
+    if restart:
+        kept, samples = samples.kept(), Samples()
+        samples.restore(kept)
+        samples.add(said(NOW + 95 + step, 95.0, 190))
+    samples.add(said(NOW + 100 + step, 100.0, 200))
+    times = [point.time for point in samples.since(0)]
+    assert times == sorted(times) and times[-1] == NOW + 100 + step
+    # What was, is not judged as if it were to come.
+    assert len(samples.since(NOW + 100 + step)) == 0
+    if not restart:
+        assert times == [NOW + step + number * 5 for number in range(1, 21)]
+
+
 def test_rings_are_bounded_and_the_day_is_kept() -> None:
     count = 3 * 86400 // 30
     samples = fed(count, each=60, seconds=30)

@@ -233,7 +233,7 @@ def test_a_lease_that_was_made_shorter_does_not_shorten_those_that_are_out(world
         world.start()
         one = FakeBotm(world, 1, earlier=one, capacity=4)
         world.advance(0.45 * LEASE)
-        assert {fetch.pid for fetch in one.seen} <= known, "the order of machine 2 is out, and machine 1 still has its own"
+        assert {fetch.pid for fetch in one.seen} <= known, "what machine 2 had is still out there"
     for fetch in list(two.out.values()):
         world.order_ended(fetch)  # its robots have given up
     for _ in range(30):
