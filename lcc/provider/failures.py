@@ -51,10 +51,10 @@ def failure_in(text: str) -> tuple[Failure | None, str]:
         return None, text
     mark, code, since, at, digest = found.groups()
     try:
-        times = parse_number(since, INT64_MAX), parse_number(at, INT64_MAX)
+        number, times = parse_number(code, INT64_MAX), (parse_number(since, INT64_MAX), parse_number(at, INT64_MAX))
     except ValueError:
         return None, text
-    return Failure(int(code), *times, mark == "~"), digest
+    return Failure(number, *times, mark == "~"), digest
 
 
 def after_run(known: Failure | None, now: int, at_once: bool) -> tuple[Failure | None, bool]:
