@@ -66,7 +66,6 @@ NUMBERS = {
     "fetchers/http_head.py: int(digits)",
     "fetchers/http_head.py: int(year)",
     "protocols/uns_qm.py: int(length)",
-    "provider/failures.py: int(code)",
     "protocols/uns_qm.py: int(time)",
 }
 """Calls that are right."""
