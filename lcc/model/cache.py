@@ -57,7 +57,7 @@ class CachedState(NamedTuple):
     :ivar cached: there is content; False: a tombstone.
     :ivar told_md5, told_length, told_mtime: as the provider told last.
     :ivar md5, length, mtime: of the content.
-    :ivar furl, burl, subtype, hours: as told last (:class:`lcc.model.UrlNotice`).
+    :ivar furl, burl, subtype, hours: as told last.
     """
 
     cached: bool
