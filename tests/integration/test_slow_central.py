@@ -17,7 +17,7 @@ from .system import OriginServer, wait_for
 from .tree import Tree
 
 SITES, PAGES = 30, 4
-FAR_SECONDS, RESET_SECONDS = 0.6, 0.7
+RESET_SECONDS = 0.7
 """A BOT-M connects again in a tenth of a second: half a second remains for an order that was on its way."""
 ANSWER_MS = 1500
 """Longer than it takes until the queue manager has heard of the new connection, and its next order has come to
@@ -51,7 +51,6 @@ def test_orders_on_their_way_while_branches_connect_again(tmp_path: Path) -> Non
         robots=1,
         settings={"bot": BOT},
         slow_central=True,
-        far_seconds=FAR_SECONDS,
         reset_seconds=RESET_SECONDS,
     )
     links = Links(seed, tree.links, tmp_path / "links.log")
@@ -64,6 +63,7 @@ def test_orders_on_their_way_while_branches_connect_again(tmp_path: Path) -> Non
                 provider.send_elements(PAGES)
                 provider.end_set()
                 assert "set_accepted" in provider.answer()
+        wait_for("all sets are in the queue", lambda: len(tree.rows("queue")) == SITES)
         print(f"{time.monotonic() - begun:.0f} s: told")
         tree.start(*[name for name in tree.names if name not in ("uns", "qm")])
         wait_for("everything is fetched", lambda: not tree.rows("queue"), 150)

@@ -18,8 +18,9 @@ from tests.ports import free_port
 from .links import Link
 from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, files_of
 
-FAR_SECONDS = 0.25
-"""Between the queue manager and a central BOT-M that is far from it, each way."""
+FAR_SECONDS = 0.6
+"""Between the queue manager and a central BOT-M that is far from it, each way: a BOT-M that has lost its connection
+makes another one meanwhile, also on a machine that is busy."""
 BRANCH_SECONDS = 0.8
 """Between two resets of a connection to that one, on average."""
 
@@ -31,7 +32,6 @@ class Tree(System):
         central BOT-M.
     :param slow_central: the queue manager is far from the central BOT-M, whose BOT-Ms lose their connections to it
         again and again, while :attr:`links` are there (:class:`tests.integration.links.Links`).
-    :param far_seconds: how far, each way.
     :param reset_seconds: between two resets, on average.
     :ivar configs: name of a process -> its configuration.
     :ivar robot_names: of all robots.
@@ -48,7 +48,6 @@ class Tree(System):
         settings: Mapping[str, str] = MappingProxyType({}),
         *,
         slow_central: bool = False,
-        far_seconds: float = FAR_SECONDS,
         reset_seconds: float = BRANCH_SECONDS,
     ) -> None:
         self.settings = settings
@@ -61,7 +60,7 @@ class Tree(System):
         if slow_central:
             above, parent = free_port(), free_port()
             self.links = [
-                Link(above, queue, delay_seconds=far_seconds),
+                Link(above, queue, delay_seconds=FAR_SECONDS),
                 Link(parent, central, reset_seconds=reset_seconds),
             ]
         super().__init__(

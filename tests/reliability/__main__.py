@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument(
         "--slow-central",
         action="store_true",
-        help="runs whose queue manager is 250 ms away from the central BOT-M, and whose BOT-Ms lose their connections"
+        help="runs whose queue manager is 600 ms away from the central BOT-M, and whose BOT-Ms lose their connections"
         " to that again and again; --kills counts only these",
     )
     parser.add_argument("--seed", type=int, help="one run with this seed, reported but not added to the file")

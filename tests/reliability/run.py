@@ -52,6 +52,11 @@ SERVERS: dict[str, Callable[[], PrivateMariaDb | PrivateGalera]] = {
 ROOT = Path(__file__).parents[2]
 
 
+ANSWER_SECONDS, FAR_ANSWER_SECONDS = 0.03, 1.6
+"""Of the providers' web server.  Where the queue manager is far, an order goes to another machine a second after it
+has gone astray: two robots at one provider are seen only if the first one still waits for its answer."""
+
+
 @attrs.frozen
 class Plan:
     """What a run is to be.
@@ -193,6 +198,7 @@ class Run:
                 "port": self.port,
                 "unses": self.cluster.uns_ports,
                 "pace": plan.pace_seconds,
+                "answer": FAR_ANSWER_SECONDS if plan.slow_central else ANSWER_SECONDS,
                 "providers": [[each.pid, each.password, each.name] for each in self.providers],
             },
         )

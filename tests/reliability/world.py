@@ -51,7 +51,7 @@ LEAVE_SECONDS_MAX = 0.1
 """After that a provider that does not wait for the answer is gone."""
 HEALED_SHARE = 0.7
 TROUBLES = ("404", "500", "503", "cut", "slow")
-ANSWER_SECONDS, SLOW_SECONDS = 0.03, 3.0
+SLOW_SECONDS = 3.0
 TIMEOUT_SECONDS, CONNECT_SECONDS = 15.0, 5.0
 LAG_SECONDS = 0.1
 """How often it is measured whether this process keeps up."""
@@ -239,7 +239,7 @@ class Pages(WatchfulOrigin):
         agent = (request.getHeader("user-agent") or "").split(" ")[0]
         pid = self._world.pid(path)
         self._world.note("ask", pid=pid, path=path, agent=agent, active=active, lag=self._world.lag())
-        return SLOW_SECONDS if page is not None and page.trouble == "slow" else ANSWER_SECONDS
+        return SLOW_SECONDS if page is not None and page.trouble == "slow" else self._world.answer_seconds
 
     def answer(self, request: Request, path: str) -> None:
         page = self._world.page(path)
@@ -273,6 +273,7 @@ class World:
         self.port: int = orders["port"]
         self.unses: list[int] = orders["unses"]
         self.pace: float = orders["pace"]
+        self.answer_seconds: float = orders["answer"]
         self.note = journal.note
         self.on_pause: Deferred[None] | None = None
         self._numbers = 0
