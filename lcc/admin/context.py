@@ -21,10 +21,12 @@ import pymysql
 from lcc.commands.failing import Failed
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError, StoreFull, StoreUnavailable
+from lcc.model import Provider
 from lcc.model.shellwords import shell_command
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.dialects import SqliteDialect, dialect_for
 from lcc.storage.migrations import SchemaError
+from lcc.storage.providers import get_provider
 
 SEE_PROVIDERS = "lcc-admin provider list shows who is registered"
 NAME_ONE = "name a file that is there, or make this one: lcc-admin"
@@ -116,6 +118,25 @@ class Admin:
                 )
         except (ConfigError, OSError) as error:
             raise DatabaseFailed(f"the database cannot be used: {error}", SEE_DATABASE) from None
+
+
+def existing(provider: Provider | None, pid: int) -> Provider:
+    """The provider that was looked up.
+
+    :raises Failed: there is none.
+    """
+    if provider is None:
+        raise Failed(f"there is no provider {pid}", SEE_PROVIDERS)
+    return provider
+
+
+def check_provider(database: BlockingDatabase, pid: int | None) -> None:
+    """See that a provider that was named is there; None: none was named.
+
+    :raises Failed: it is not.
+    """
+    if pid is not None:
+        existing(database.interact(get_provider, pid), pid)
 
 
 pass_admin = click.make_pass_decorator(Admin)

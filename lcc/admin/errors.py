@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lcc.admin.context import Admin, pass_admin
+from lcc.admin.context import Admin, check_provider, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import PID
 from lcc.commands.progress import counting
@@ -47,8 +47,10 @@ def errors_command(admin: Admin, pid: int | None, code: int | None, limit: int |
     """
     listing = Listing(_COLUMNS, as_json)
     with admin.database() as database:
+        check_provider(database, pid)
         for row in counting("listing", islice(_errors(database, pid or 0, code or 0), limit)):
             listing.row(row)
+    listing.end("no errors are kept" if code is None else f"no errors with the code {code} are kept")
 
 
 def _errors(database: BlockingDatabase, pid: int, code: int) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ import attrs
 import click
 from twisted.internet.defer import CancelledError
 
-from lcc.admin.context import SEE_CHECK, SEE_PROVIDERS, Admin, pass_admin
+from lcc.admin.context import SEE_CHECK, Admin, existing, pass_admin
 from lcc.admin.output import json_option
 from lcc.admin.values import PID
 from lcc.commands.boottime import react
@@ -121,10 +121,7 @@ def fetch_command(
 
 def _provider(admin: Admin, pid: int) -> Provider:
     with admin.database() as database:
-        provider: Provider | None = database.interact(get_provider, pid)
-    if provider is None:
-        raise Failed(f"there is no provider {pid}", SEE_PROVIDERS)
-    return provider
+        return existing(database.interact(get_provider, pid), pid)
 
 
 def _fetch(settings: BotConfig, order: FetchOrder, roots: str, sink: MeasuringSink) -> Account:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from lcc.admin.context import SEE_PROVIDERS, Admin, pass_admin
+from lcc.admin.context import SEE_PROVIDERS, Admin, existing, pass_admin
 from lcc.admin.output import Column, Listing, cell, json_option
 from lcc.admin.repair import tell_when
 from lcc.admin.values import (
@@ -72,7 +72,9 @@ def _limit(option: str, field: str, meaning: str, kind: Callable[[str], int | st
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     _limit("--bandwidth", "bandwidth_bytes", "Bytes per second fetched from it.", positive_or_none),
     click.option("--hours", callback=hours_callback, help="When it may be fetched from, such as 0-8,22-23."),
-    click.option("--timezone", callback=timezone_callback, help="Of its hours; without: the LCC's own."),
+    click.option(
+        "--timezone", callback=timezone_callback, help="Of its hours, such as Europe/Berlin; '': the LCC's own."
+    ),
     click.option("--priority", type=click.IntRange(0, 2), help="2 is fetched first."),
     _limit("--files-max", "files_max", "Quota of files."),
     _limit("--space-max", "space_max_bytes", "Quota in bytes."),
@@ -164,7 +166,7 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
     """Show what is registered of a provider, and how it stands."""
     with admin.database() as database:
         found, status, held, delays = database.interact(_standing, pid, admin.now())
-    row = _as_row(_existing(found, pid))
+    row = _as_row(existing(found, pid))
     row["files_used"] = status.files_used
     row["space_used"] = status.space_used_bytes
     row["full_sets_left"] = status.full_sets_left
@@ -195,6 +197,7 @@ def _standing(txn: Txn, pid: int, now: int) -> tuple[Provider | None, ProviderSt
 @provider_group.command("set")
 @click.argument("pid", type=PID)
 @click.option("--root", "roots", multiple=True, callback=roots_callback, help="Replaces all roots (may be repeated).")
+@click.option("--add-root", "added", multiple=True, callback=roots_callback, help="Adds a root (may be repeated).")
 @click.option("--remove-root", "removed", multiple=True, help="Takes a root away (may be repeated).")
 @click.option("--yes", is_flag=True, help="Do not ask: delete what is cached outside of the roots that are left.")
 @password_file_option
@@ -206,6 +209,7 @@ def set_command(
     /,
     pid: int,
     roots: tuple[str, ...],
+    added: tuple[str, ...],
     removed: tuple[str, ...],
     yes: bool,
     password_file: Any,
@@ -219,8 +223,8 @@ def set_command(
     """
     changes = _given(values)
     password = ""
-    if roots and removed:
-        raise click.UsageError("--root replaces all roots: --remove-root makes no sense with it")
+    if roots and (added or removed):
+        raise click.UsageError("--root replaces all roots: --add-root and --remove-root make no sense with it")
     if roots:
         changes["roots"] = roots
     if password_file is not None and new_password:
@@ -230,20 +234,22 @@ def set_command(
     elif new_password:
         password = generate_password()
         changes["password_hash"] = hash_password(password, generated=True)
-    if not changes and not removed:
+    if not (changes or added or removed):
         raise click.UsageError("nothing to change was named")
 
     def changed(provider: Provider) -> Provider:
-        own = {**changes, "roots": _without(provider.roots, removed)} if removed else changes
+        own = changes
+        if added or removed:
+            own = {**changes, "roots": _without(tuple(dict.fromkeys((*provider.roots, *added))), removed)}
         return attrs.evolve(provider, **own)
 
     def change(txn: Any) -> None:
-        provider = changed(_existing(locked_provider(txn, pid), pid))
+        provider = changed(existing(locked_provider(txn, pid), pid))
         change_provider(txn, provider, delete_outside=delete_outside)
 
     with admin.database() as database:
         try:
-            before = _existing(database.interact(get_provider, pid), pid)
+            before = existing(database.interact(get_provider, pid), pid)
             narrowed = _is_narrowed(before.roots, changed(before).roots)
             delete_outside = narrowed and (yes or _asked_to_delete(pid))
             database.write(change)
@@ -295,7 +301,7 @@ def delete_outside_command(admin: Admin, pid: int) -> None:
     Each URL is an error that its provider is told.
     """
     with admin.database() as database:
-        _existing(database.interact(get_provider, pid), pid)
+        existing(database.interact(get_provider, pid), pid)
         try:
             database.write(order_deletion_outside, pid)
         except NoSuchProvider as error:
@@ -314,7 +320,7 @@ def want_full_set_command(admin: Admin, pid: int, reason: str) -> None:
     if not reason or not reason.isprintable() or len(reason) > TEXT_CHARS:
         raise click.BadParameter(f"must be printable text of 1 to {TEXT_CHARS} characters", param_hint="--reason")
     with admin.database() as database:
-        if _existing(database.interact(get_provider, pid), pid).removed:
+        if existing(database.interact(get_provider, pid), pid).removed:
             raise Failed(f"provider {pid} is being removed", "register it anew: lcc-admin provider add")
         database.write(add_order, WANT_FULL_SET, pid, 0, reason)
         click.echo(f"provider {pid} is asked for a full set at its next connection")
@@ -345,7 +351,7 @@ def drop_deletions_command(admin: Admin, pid: int) -> None:
 
 def _order_about_held(admin: Admin, pid: int, kind: str, done: str) -> None:
     with admin.database() as database:
-        _existing(database.interact(get_provider, pid), pid)
+        existing(database.interact(get_provider, pid), pid)
         held = database.interact(held_sweep, pid)
         if held is None:
             raise Failed(f"no deletions of provider {pid} are held", "lcc-admin provider show tells what is")
@@ -362,14 +368,8 @@ def _order_about_held(admin: Admin, pid: int, kind: str, done: str) -> None:
 def remove_command(admin: Admin, pid: int, yes: bool) -> None:
     """Remove a provider with its queue and its content; the queue manager does it as soon as it runs."""
     with admin.database() as database:
-        _existing(database.interact(get_provider, pid), pid)
+        existing(database.interact(get_provider, pid), pid)
         if not yes and _is_interactive():
             click.confirm(f"Remove provider {pid} and delete all of its content?", abort=True)
         database.write(order_removal, pid)
     click.echo(f"provider {pid} is being removed")
-
-
-def _existing(provider: Provider | None, pid: int) -> Provider:
-    if provider is None:
-        raise Failed(f"there is no provider {pid}", SEE_PROVIDERS)
-    return provider

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import click
 
-from lcc.admin.context import Admin, pass_admin
+from lcc.admin.context import Admin, check_provider, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import PID, ROWS
 from lcc.commands.progress import counting
@@ -56,6 +56,7 @@ def queue_command(admin: Admin, pid: int | None, each_url: bool, limit: int | No
     """
     listing = Listing(_URL_COLUMNS if each_url else _SET_COLUMNS, as_json)
     with admin.database() as database:
+        check_provider(database, pid)
         rows = _urls(database, pid) if each_url else _sets(database, pid)
         for row in counting("listing", islice(rows, limit)):
             listing.row(row)

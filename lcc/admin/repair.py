@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import click
 
-from lcc.admin.context import SEE_PROVIDERS, Admin, pass_admin
+from lcc.admin.context import Admin, check_provider, pass_admin
 from lcc.admin.errors import code_option
-from lcc.commands.failing import Failed
 from lcc.monitor.live import read_live
 from lcc.monitor.why_words import counted
 from lcc.storage.database import BlockingDatabase
 from lcc.storage.inspect import Count, count_errors, count_waiting
 from lcc.storage.order_rows import REBUILD, RETRY, add_order
-from lcc.storage.providers import get_provider
 from lcc.storage.queue_state import saved_state
 from lcc.storage.transactions import Txn
 
@@ -30,9 +28,8 @@ def retry_command(admin: Admin, pid: int | None, code: int | None) -> None:
     errors that are kept (see: lcc-admin errors) are queued again, unless something has come of them since.
     """
     with admin.database() as database:
-        there, found, waiting = database.interact(_count, pid or 0, code or 0)
-        if not there:
-            raise Failed(f"there is no provider {pid}", SEE_PROVIDERS)
+        check_provider(database, pid)
+        found, waiting = database.interact(_count, pid or 0, code or 0)
         database.write(add_order, RETRY, pid or 0, code or 0)
         click.echo(
             f"ordered: {_urls(found)} that failed for good, {_urls(waiting)} that wait after an error,"
@@ -41,9 +38,8 @@ def retry_command(admin: Admin, pid: int | None, code: int | None) -> None:
         tell_when(admin, database)
 
 
-def _count(txn: Txn, pid: int, code: int) -> tuple[bool, Count, Count]:
-    there = not pid or get_provider(txn, pid) is not None
-    return there, count_errors(txn, pid, code, COUNT_MAX), count_waiting(txn, pid, code, COUNT_MAX)
+def _count(txn: Txn, pid: int, code: int) -> tuple[Count, Count]:
+    return count_errors(txn, pid, code, COUNT_MAX), count_waiting(txn, pid, code, COUNT_MAX)
 
 
 def _urls(count: Count) -> str:

@@ -147,7 +147,8 @@ class Request:
     :ivar on_welcome: called with what the UNS tells; False: send nothing, close.
     :ivar on_fault: called with each URL of the set that was refused.
     :ivar faults_kept: refused URLs beyond this many are not in the answer, but counted.
-    :ivar deletions: all that the set deletes is meant, however much that is.
+    :ivar deletions: all that the set deletes is meant, however much that is; with a partial one, what the UNS told
+        at the beginning that the LCC holds (nobody has been told of what is held since).
     """
 
     pid: int
@@ -275,7 +276,8 @@ class ProviderConversation:
         if not go_on:
             self._finish(True)
             return
-        self._stream.send(set_begin(request.full, request.urlprefix, deletions=request.deletions))
+        deletions = request.deletions and (request.full or welcome.deletions_held > 0)
+        self._stream.send(set_begin(request.full, request.urlprefix, deletions=deletions))
         self._pump()
 
     def _pump(self) -> None:

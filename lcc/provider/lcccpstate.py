@@ -5,7 +5,8 @@
 *Strategy.*  Standard input brings the ``<url>`` containers of the entire site; standard output gets a deletion for
 each that is gone, then those that were added or changed, then an end mark.  The new state is written as a pending
 one, durable before the end mark goes out, and named in the stream's header; ``lcccp`` puts it in place when the UNS
-accepted.  If the LCC asked for a full set at the last connection, everything is let through, as a full set.
+accepted.  If the LCC asked for a full set at the last connection, or held deletions were released there,
+everything is let through, as a full set.
 
 *Failures.*  An input without an end mark, one that would delete more than half of the site or names no URL at all, a
 state file that is damaged or in use: a message, exit code 1, no end mark (so that ``lcccp`` sends nothing), the state
@@ -25,8 +26,10 @@ import click
 from lcc.commands.examples import put_into_help
 from lcc.provider.command import Fault, in_words, next_step, run, standard_input
 from lcc.provider.site_diff import Difference, SiteFault, compare
-from lcc.provider.statefile import StateDamaged, StateFault, StateFile, StateWriter
+from lcc.provider.statefile import DELETIONS_RELEASED, StateDamaged, StateFault, StateFile, StateWriter
 from lcc.provider.stream_format import Header, StreamFault, StreamReader, StreamWriter, read_elements
+
+_RELEASED = "lcccp --allow-deletions released deletions, and the LCC may have less than the state file says"
 
 
 @click.command()
@@ -118,7 +121,9 @@ def _filter(
     if wanted and not full:
         full = True
         if not quiet:
-            click.echo(f"lcccpstate: the LCC asked for a full set ({wanted}): sending everything", err=True)
+            released = wanted == DELETIONS_RELEASED
+            why = _RELEASED if released else f"the LCC asked for a full set ({wanted})"
+            click.echo(f"lcccpstate: {why}: sending everything", err=True)
     token = os.urandom(16).hex()
     try:
         settled = state.settle(token)

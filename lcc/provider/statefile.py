@@ -25,7 +25,8 @@ states differ becomes *unsure*.  What ``lcccp`` has to note of a submission (:mo
 the pending state.
 
 All files are replaced by rename, synced before and after.  ``FILE.lock`` is held while either tool works on it;
-``FILE.fullset-wanted`` notes that the LCC asked for a full set, and why.
+``FILE.fullset-wanted`` notes that a full set is wanted, and why: the LCC asked for one, or deletions that it had held
+were released.  Nobody here knows which set had not named these, so the LCC may have less than the state file says.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ from lcc.provider.names import LINKS, Names, is_relative
 from lcc.provider.stream_format import LONG_NAMES
 
 UNSURE = "?"
+DELETIONS_RELEASED = "deletions-released"
+"""Why a full set is wanted, though the LCC does not ask for one."""
+
 VERSION_1 = "1:"
 _HEADER_CHARS = 65_536
 _DIGEST_BYTES = 12
@@ -303,7 +307,7 @@ class StateFile:
             return False
         if full:
             # First: if the next step fails, the pending state stays and says "unsure", which is safe.
-            self.full_set_not_wanted()
+            self._note_wanted("")
         self.pending.replace(self.path)
         sync_folder(self.path.parent)
         return True
@@ -352,18 +356,45 @@ class StateFile:
         return True
 
     def full_set_wanted(self) -> str:
-        """Why the LCC wants a full set; '' if it does not."""
+        """Why a full set is wanted; '' if none is."""
         try:
             return self._wanted.read_text(encoding="utf-8", errors="replace").strip() or "unknown reason"
         except FileNotFoundError:
             return ""
 
     def note_full_set_wanted(self, reason: str) -> None:
-        """The LCC asked for a full set: the next run of ``lcccpstate`` sends one."""
-        temporary = self._wanted.with_name(self._wanted.name + ".tmp")
-        temporary.write_text(f"{reason}\n", encoding="utf-8")
-        temporary.replace(self._wanted)
+        """What the LCC said at the beginning: if it wants a full set, the next run of ``lcccpstate`` sends one.
 
-    def full_set_not_wanted(self) -> None:
-        """The LCC has its full set, or asks for none."""
-        self._wanted.unlink(missing_ok=True)
+        :param reason: why; '': it wants none.
+        """
+        if self.full_set_wanted() != DELETIONS_RELEASED:  # that holds until a full set is accepted
+            self._note_wanted(reason)
+
+    def note_deletions_released(self) -> bool:
+        """Deletions that the LCC holds are about to be released: the next run of ``lcccpstate`` sends a full set.
+
+        :returns: False if that was noted before.
+        """
+        if self.full_set_wanted() == DELETIONS_RELEASED:
+            return False
+        self._note_wanted(DELETIONS_RELEASED)
+        return True
+
+    def deletions_not_released(self, reason: str) -> None:
+        """They were not, for certain.
+
+        :param reason: why the LCC wants a full set; '': it wants none.
+        """
+        self._note_wanted(reason)
+
+    def _note_wanted(self, reason: str) -> None:
+        if not reason:
+            self._wanted.unlink(missing_ok=True)
+            return
+        temporary = self._wanted.with_name(self._wanted.name + ".tmp")
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(f"{reason}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._wanted)
+        sync_folder(self._wanted.parent)

@@ -49,7 +49,13 @@ _COME_AGAIN = frozenset(
 _AGAIN = "hint: what has failed is sent again when it changes, or all of the site with lcccpstate --full"
 _REFUSED_AGAIN = "hint: the next run of lcccpstate and lcccp tells what was refused again"
 _NOT_LISTED = "hint: the LCC does not list all of them; lcccpstate --full tells all of the site again"
-_HELD = "if they are gone: lcccp --allow-deletions; if not, send a full set with all of the site: lcccpstate --full"
+_HELD = (
+    "if they are gone, run the whole pipeline again with lcccp --allow-deletions; if not, send a full set with all "
+    "of the site: lcccpstate --full"
+)
+_MAY_BE_HELD = "lcccp --check tells whether the LCC holds deletions of this set because they are too many at once"
+_NONE_HELD = "the LCC holds no deletions (yet): there was nothing to allow"
+_STALE = "the LCC may have less than {} says: the next run sends a full set"
 _WHERE = "name it as HOST:PORT, such as lcc.example.org:9000, or as an endpoint such as unix:PATH"
 _AUTHORITY = "name a PEM file with the authority's certificate, as the operator gave it to you"
 _NO_CONNECTION = "see that --uns is right, and that the UNS runs and can be reached from here; then start again"
@@ -95,6 +101,8 @@ class Submitter:
         self._noted = Noted()
         self._progress: _Progress | None = None
         self._may_be_accepted = False
+        self._release_noted = False
+        self._wanted = ""
         self._interrupted = False
 
     def start(self, reactor: Any) -> Deferred[int]:
@@ -225,7 +233,8 @@ class Submitter:
             )
         if self._progress is not None:
             self._progress.start()
-        return bool(plan.elements or plan.full or welcome.error_count or orders.allow_deletions)
+        released = orders.allow_deletions and welcome.deletions_held
+        return bool(plan.elements or plan.full or welcome.error_count or released)
 
     def _note_held(self, welcome: InitAccepted) -> None:
         """Deletions that the LCC does not carry out before somebody says so."""
@@ -233,15 +242,15 @@ class Submitter:
             self._complain(f"warning: {held_line(welcome)}")
             if not self._orders.allow_deletions:
                 self._next(_HELD)
+            elif self._state is not None and self._delivery is not None and not self._delivery.plan.full:
+                # Before they are released: the answer may be lost.
+                self._release_noted = self._state.note_deletions_released() or self._release_noted
 
     def _note_wanted(self, welcome: InitAccepted) -> None:
-        reason = wanted_reason(welcome)
+        reason = self._wanted = wanted_reason(welcome)
         if self._state is not None:
             try:
-                if reason:
-                    self._state.note_full_set_wanted(reason)
-                else:
-                    self._state.full_set_not_wanted()
+                self._state.note_full_set_wanted(reason)
             except OSError as error:
                 self._complain(f"the LCC wants a full set, which could not be noted: {error}")
         if reason and self._spool is not None and not self._spool.plan.full:
@@ -281,8 +290,14 @@ class Submitter:
         )
         if released:
             self._tell("accepted: the deletions that the LCC held")
+            if self._state is not None and not plan.full:
+                self._complain(_STALE.format(self._state.path))
+        elif self._orders.allow_deletions and not plan.full:
+            self._tell(_NONE_HELD)
         if plan.elements or plan.full:
             self._tell(accepted_line(plan, submission.received))
+            if plan.full and not self._orders.allow_deletions:
+                self._tell(_MAY_BE_HELD)
         else:
             told = self._noted.held or self._delivery.waiting or released
             self._tell("nothing else has changed" if told else "nothing has changed")
@@ -303,6 +318,8 @@ class Submitter:
         if self._state is not None and self._spool is not None:
             try:
                 self._state.discard(self._spool.token)
+                if self._release_noted:
+                    self._state.deletions_not_released(self._wanted)
             except OSError as error:
                 self._complain(f"warning: {error}")
 

@@ -197,6 +197,10 @@ def test_errors(site: Site, page_rows: int, monkeypatch: pytest.MonkeyPatch) -> 
     row = site.lcc.rows("errors", "--code", "1501")[0]
     assert (row["name"], row["url"], row["time"]) == ("quota-files", "http://site/2/0", NOW)
     assert "quota-files" in site.lcc.admin("errors").stdout
+    assert "there is no provider 77" in site.lcc.admin("errors", "--provider", "77", code=1).output
+    assert site.lcc.admin("errors", "--code", "500").stdout == "no errors with the code 500 are kept\n"
+    assert site.lcc.admin("errors", "--provider", str(site.queue.add_provider())).stdout == "no errors are kept\n"
+    assert site.lcc.admin("errors", "--code", "500", "--json").stdout == ""
     assert "Invalid value" in site.lcc.admin("errors", "--code", "7", code=2).output
 
 

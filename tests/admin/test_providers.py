@@ -95,6 +95,30 @@ def test_a_root_is_taken_away(lcc: Lcc) -> None:
     assert "at least one root" in lcc.admin("provider", "set", "1", "--remove-root", ROOT, code=1).output
 
 
+def test_a_root_is_added(lcc: Lcc) -> None:
+    lcc.admin("provider", "add", "--root", ROOT)
+    other = "https://b.example.org/"
+    lcc.admin("provider", "set", "1", "--add-root", "HTTPS://B.example.org", "--root", ROOT, code=2)
+    lcc.admin("provider", "set", "1", "--add-root", "nothing", code=2)
+    for _ in range(2):
+        assert (
+            lcc.admin("provider", "set", "1", "--add-root", "HTTPS://B.example.org", "--add-root", ROOT).stdout == ""
+        )
+        assert lcc.rows("provider", "show", "1")[0]["roots"] == [ROOT, other]
+    lcc.admin("provider", "set", "1", "--add-root", ROOT + "c/", "--remove-root", ROOT, "--yes")
+    assert lcc.rows("provider", "show", "1")[0]["roots"] == [other, ROOT + "c/"]
+
+
+def test_the_time_zone_of_the_lcc_again(lcc: Lcc) -> None:
+    """As the help of --timezone says."""
+    lcc.admin("provider", "add", "--root", ROOT, "--timezone", "Europe/Berlin")
+    lcc.admin("provider", "set", "1", "--priority", "2")
+    assert lcc.rows("provider", "show", "1")[0]["timezone"] == "Europe/Berlin"
+    lcc.admin("provider", "set", "1", "--timezone", "")
+    assert lcc.rows("provider", "show", "1")[0]["timezone"] == ""
+    assert "without:" not in lcc.admin("provider", "set", "--help").output
+
+
 def test_what_is_cached_outside_of_the_roots_stays_until_somebody_says_so(lcc: Lcc) -> None:
     lcc.admin("provider", "add", "--root", ROOT)
     assert "stays" in lcc.admin(*NARROW).stdout

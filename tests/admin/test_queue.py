@@ -30,10 +30,16 @@ def fill(txn: Txn) -> None:
             txn.insert("qdb", list(row), [tuple(row.values())])
 
 
+def add_providers(lcc: Lcc) -> None:
+    for number in (1, 2):
+        lcc.admin("provider", "add", "--root", f"http://www.example.org/{number}/")
+
+
 @pytest.fixture(params=[1000, 1])
 def filled(lcc: Lcc, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Lcc:
     monkeypatch.setattr(queue, "PAGE_ROWS", request.param)
     lcc.write(fill)
+    add_providers(lcc)
     return lcc
 
 
@@ -46,6 +52,11 @@ def test_sets(filled: Lcc) -> None:
     }  # fmt: skip
     assert [row["psetid"] for row in filled.rows("queue", "--provider", "1")] == [1, 3]
     assert filled.rows("queue", "--limit", "1") == rows[:1]
+
+
+@pytest.mark.parametrize("options", [[], ["--urls"], ["--json"]])
+def test_an_unknown_provider(lcc: Lcc, options: list[str]) -> None:
+    assert "there is no provider 77" in lcc.admin("queue", "--provider", "77", *options, code=1).output
 
 
 def test_urls(filled: Lcc) -> None:

@@ -87,6 +87,34 @@ def test_only_what_changed_travels(tmp_path: Path) -> Any:
 
 
 @pytest_twisted.inlineCallbacks
+def test_after_deletions_were_released_all_is_told_again(tmp_path: Path) -> Any:
+    """They may be those of a set that went past lcccpstate."""
+    make_site(tmp_path, 12)
+    with listening(reactor, Script()) as script:
+        yield shell(tmp_path, pipeline(script))
+        third = 'file2url --find docroot | grep "<url" | head -4'
+        lcccp = f"lcccp --uns=localhost:{script.port} --pid=1 --pwd=x --urlprefix=http://site/"
+        out, err, code = yield shell(tmp_path, f"{third} | {lcccp} --full --no-end-mark")
+        assert code == 0, err
+        assert script.sets[-1][0].full and len(script.sets[-1][1]) == 4
+        assert "lcccp --check tells" in out
+        script.held = 7
+        out, err, code = yield shell(tmp_path, pipeline(script, cp="--allow-deletions"))
+        assert code == 0 and "the deletions that the LCC held" in out, err
+        assert "state.txt says: the next run sends a full set" in err
+        assert (script.sets[-1][0].deletions, script.sets[-1][1]) == (True, [])
+        script.held, script.stop = 0, "reject"
+        _, err, code = yield shell(tmp_path, pipeline(script))
+        assert code == 3 and "lcccpstate: lcccp --allow-deletions released deletions" in err
+        script.stop = ""
+        _, err, code = yield shell(tmp_path, pipeline(script))
+        assert code == 0 and "sending everything" in err
+        assert script.sets[-1][0].full and len(sent(script)) == 12
+        out, err, code = yield shell(tmp_path, pipeline(script))
+        assert (code, err) == (0, "") and "nothing has changed" in out
+
+
+@pytest_twisted.inlineCallbacks
 def test_whatever_fails_nothing_is_sent_and_the_exit_code_tells(tmp_path: Path) -> Any:
     root = make_site(tmp_path, 12)
     (tmp_path / "pw").write_text(f"{SECRET}\n")

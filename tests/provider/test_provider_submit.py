@@ -17,7 +17,7 @@ from lcc.provider import submitter as submitter_module
 from lcc.provider.client import Unreachable, submit, uns_endpoint
 from lcc.provider.report import Plan, accepted_line, prefix_hints
 from lcc.provider.spool import Spool, spool_stream
-from lcc.provider.statefile import StateEntry, StateFile, StateWriter
+from lcc.provider.statefile import DELETIONS_RELEASED, StateEntry, StateFile, StateWriter
 from lcc.provider.stream_format import Header, StreamFault, StreamWriter
 from lcc.provider.submitter import Orders, Submitter
 
@@ -227,7 +227,10 @@ def test_deletions_that_the_lcc_holds(tmp_path: Path, capsys: pytest.CaptureFixt
         said = capsys.readouterr()
         text = "700 URLs of 6,300 in the cache, not named by the last full set: not deleted yet"
         assert f"HELD:        {text}" in said.out
-        assert f"warning: {text}" in said.err and "next: if they are gone: lcccp --allow-deletions" in said.err
+        assert (
+            f"warning: {text}" in said.err
+            and "next: if they are gone, run the whole pipeline again with lcccp --allow-deletions;" in said.err
+        )
         for count, allowed in ((3, False), (0, False), (0, True), (3, True)):
             StateWriter(state.pending, "t").close()
             with spooled(count, statefile=state.path) as spool:
@@ -237,6 +240,68 @@ def test_deletions_that_the_lcc_holds(tmp_path: Path, capsys: pytest.CaptureFixt
             assert ("next: if they are gone" in said.err) is not allowed
             assert ("accepted: the deletions that the LCC held" in said.out) is allowed
     assert [(begin.deletions, len(elements)) for begin, elements in script.sets] == [(False, 3), (True, 0), (True, 3)]
+
+
+@pytest.mark.parametrize(
+    ("stop", "full", "held", "noted"),
+    [
+        ("", False, 700, DELETIONS_RELEASED),
+        ("lost-answer", False, 700, DELETIONS_RELEASED),
+        ("reject", False, 700, "old-files"),
+        ("lost-set", False, 700, "old-files"),
+        ("", False, 0, "old-files"),
+        ("", True, 700, ""),
+    ],
+)
+@pytest_twisted.inlineCallbacks
+def test_deletions_of_whatever_set_were_released(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stop: str, full: bool, held: int, noted: str
+) -> Any:
+    """The state file may not match any more, so that a full set is wanted, whatever the LCC says, until one is
+    accepted."""
+    state = StateFile(tmp_path / "state")
+    StateWriter(state.pending, "t").close()
+    script = Script(stop=stop, held=held, wanted="old-files")
+    with listening(reactor, script), spooled(5000, statefile=state.path, full=full) as spool:
+        yield run(script, spool, state, allow_deletions=True, quiet=True)
+    assert state.full_set_wanted() == noted
+    said = capsys.readouterr().err
+    assert (f"may have less than {state.path} says: the next run sends a full set" in said) is (
+        noted == DELETIONS_RELEASED and not stop
+    )
+    with listening(reactor, Script()) as script:
+        assert (yield run(script, None, state)) == 0
+    assert state.full_set_wanted() == (noted if noted == DELETIONS_RELEASED else "")
+    StateWriter(state.pending, "t").close()
+    with listening(reactor, Script()) as script, spooled(3, statefile=state.path, full=True) as spool:
+        assert (yield run(script, spool, state)) == 0
+    assert state.full_set_wanted() == ""
+
+
+@pytest_twisted.inlineCallbacks
+def test_only_what_was_said_to_be_held_is_released(capsys: pytest.CaptureFixture[str]) -> Any:
+    """A full set that the LCC has not looked at yet may be held later; nobody has been told of that."""
+    with listening(reactor, Script()) as script:
+        for count, full in ((3, False), (0, False), (3, True)):
+            with spooled(count, full=full) as spool:
+                assert (yield run(script, spool, allow_deletions=True)) == 0
+            assert ("the LCC holds no deletions" in capsys.readouterr().out) is not full
+    assert [(begin.full, begin.deletions) for begin, _ in script.sets] == [(False, False), (True, True)]
+
+
+@pytest.mark.parametrize(
+    ("full", "options", "said"),
+    [(True, {}, True), (False, {}, False), (True, {"quiet": True}, False), (True, {"allow_deletions": True}, False)],
+)
+@pytest_twisted.inlineCallbacks
+def test_a_full_set_may_be_held(
+    capsys: pytest.CaptureFixture[str], full: bool, options: dict[str, bool], said: bool
+) -> Any:
+    with listening(reactor, Script()) as script, spooled(3, full=full) as spool:
+        assert (yield run(script, spool, **options)) == 0
+    output = capsys.readouterr()
+    assert ("lcccp --check tells whether the LCC holds deletions of this set" in output.out) is said
+    assert output.err == ""
 
 
 @pytest_twisted.inlineCallbacks
