@@ -160,7 +160,7 @@ class Spool:
     ) -> SetWriter:
         """A file for a set that begins to arrive.
 
-        :raises OSError: it cannot be made.
+        :raises SpoolFull, OSError: it cannot be made.
         """
         self._arrivals += 1
         header = SetHeader(self.name, self.epoch, 0, pid, connseq, full, errors_upto, False, 0, wantid, deletions)

@@ -21,6 +21,7 @@ from twisted.internet import reactor
 from twisted.internet.task import deferLater
 
 from lcc.config import load_config
+from lcc.errors import code
 from lcc.model import CachedUrl
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
 from lcc.storage import cache
@@ -34,6 +35,7 @@ from .system import PATIENCE_SECONDS, ROLES, OriginServer, Site, System, files_o
 
 PAGES = 200
 ROUNDS = 200 if LONG else 6
+CUT_OFF = code("cut-off")
 BYTES = {"uns": (20_000, 600), "qm": (6_000, 600), "qm-botm": (3_000, 3_000), "botm": (3_000, 3_000)}
 """How far into a connection it is cut at most, upwards and downwards; a full set has some 20,000 bytes."""
 CONFIG = """
@@ -183,6 +185,9 @@ async def test_cut_connections_between_processes(world: _World) -> None:
             if not heard.uncertain:
                 await deferLater(reactor, 0.2)  # type: ignore[arg-type]
                 assert world.rows() == before, f"{wire} {up} {after} {reset}: a set that was cut off has an effect"
+            heard = await world.publish()
+        elif wire == "uns" and heard.code == CUT_OFF:
+            assert world.rows() == before, f"{wire} {up} {after} {reset}: a set that was cut off has an effect"
             heard = await world.publish()
         assert isinstance(heard, Submission), f"{wire} {up} {after} {reset}: {heard}"
         assert heard.accepted

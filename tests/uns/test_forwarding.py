@@ -277,6 +277,16 @@ def test_small_sets_are_counted_with_what_they_cost(worlds: Worlds, logged_error
     logged_errors.flush("[uns] spool_max_bytes")
 
 
+def test_a_set_that_begins_where_none_fits_any_more_is_told_to_come_again(worlds: Worlds) -> None:
+    world = worlds(spool_max_bytes=9 * CHARGED_BYTES_MIN - 700)
+    for number in range(8):
+        assert accepted(world.send_set(f"{number}"))
+    assert not world.spool.no_room()
+    last = world.send_set("8")
+    assert codes(last.text) == [1012] and "set_rejected" in last.text
+    assert world.incoming_files() == [] and world.spool.size_bytes == 8 * CHARGED_BYTES_MIN
+
+
 def test_a_set_that_no_spool_would_hold_is_not_told_to_come_again(worlds: Worlds) -> None:
     world = worlds(spool_max_bytes=65536)
     cp = world.login()

@@ -403,7 +403,7 @@ class Session:
                 wantid=status.wantid if wanted else 0,
                 deletions=begin.deletions,
             )
-        except OSError as error:
+        except (SpoolFull, OSError) as error:
             uns.sequencer.give_up(pid, order)
             self._reject_set(*self._reason(error), begin.prefix)
             return
