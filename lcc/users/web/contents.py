@@ -7,6 +7,7 @@ has several views.  The entity tag is the content's md5: it stays the same when 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -138,6 +139,10 @@ class Contents(Asked):
         content: Content | None = None
         if request.method != b"HEAD" and length:
             content = await self._open(row, first, length)
+            channel: Any = request.channel
+            if channel is None:  # the user has gone, and that came too late to cancel the opening
+                content.drop()
+                return
         if length != size:
             request.setResponseCode(206)
             request.setHeader("content-range", f"bytes {first}-{first + length - 1}/{size}")
