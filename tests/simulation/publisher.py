@@ -8,11 +8,14 @@ says is read when it begins: no two begin at once, but one may begin, and end, w
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.interfaces import IProtocol, IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
+from zope.interface import implementer
 
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
@@ -27,6 +30,28 @@ MISTAKE_SHARE = 0.02
 """Of the sets, those that say by mistake that there is nothing."""
 ERRORS_SHOWN = 100
 """``[uns] errors_shown``, as it is by default."""
+
+
+@implementer(IStreamClientEndpoint)
+class WatchedEndpoint:
+    """Another endpoint, and what still waits to be sent on the connection that was made to it."""
+
+    def __init__(self, inner: IStreamClientEndpoint) -> None:
+        self._inner = inner
+        self._protocol: Any = None
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        def connected(protocol: IProtocol) -> IProtocol:
+            self._protocol = protocol
+            return protocol
+
+        return self._inner.connect(protocolFactory).addCallback(connected)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What has been written and has not left the machine."""
+        transport = None if self._protocol is None else self._protocol.transport
+        return 0 if transport is None else int(transport.waiting_bytes)
 
 
 class Publisher(Service):
@@ -47,8 +72,6 @@ class Publisher(Service):
         self._begins = DeferredLock()
         self._second = site.timeline.random(f"second session {site.pid} {site.timeline.now}")
         self._mistakes = site.timeline.random(f"mistakes {site.pid} {site.timeline.now}")
-        self._seconds = 0
-        """Second sessions under way."""
 
     def startService(self) -> None:
         super().startService()
@@ -151,11 +174,17 @@ class Publisher(Service):
             site.mending = telling.began  # whether or not it hears that this was accepted
         deletions = not site.mending and self._mistakes.random() < (0.5 if site.held else 0.1)
         welcomes: list[InitAccepted] = []
+        endpoint = WatchedEndpoint(uns_endpoint(reactor, self._endpoint))
+
+        def break_off() -> None:
+            """The provider's program is ended in the middle; whether a part of the set has never left it."""
+            broke_off[0] = endpoint.waiting_bytes > 1  # the last byte is the end of the line behind the set
+            submitting.cancel()
 
         def welcome(message: InitAccepted) -> bool:
             welcomes.append(message)
             if chance.random() < 0.1:
-                reactor.callLater(chance.uniform(0, 0.004), lambda: self._break_off(submitting, broke_off))
+                reactor.callLater(chance.uniform(0, 0.004), break_off)
             self._welcomed(message, telling.full)
             telling.shown.update(site.errors_shown)
             return True
@@ -164,7 +193,7 @@ class Publisher(Service):
         try:
             submitting = submit(
                 reactor,
-                uns_endpoint(reactor, self._endpoint),
+                endpoint,
                 site.pid,
                 site.password,
                 iter(telling.elements),
@@ -186,14 +215,6 @@ class Publisher(Service):
         else:
             site.rejected += 1
 
-    def _break_off(self, submitting: Deferred[Submission], broke_off: list[bool]) -> None:
-        """The provider's program is ended in the middle; whether a part of the set has never left it."""
-        for connection in self._process.network.connections if not self._seconds else ():
-            # The last byte is the end of the line behind the set.
-            if connection.near.process is self._process and connection.near.waiting_bytes > 1:
-                broke_off[0] = True
-        submitting.cancel()
-
     # Beside another one.
 
     async def _second_session(self) -> None:
@@ -207,7 +228,6 @@ class Publisher(Service):
             self._told_errors(message)
             return True
 
-        self._seconds += 1
         try:
             answer = await submit(
                 reactor,
@@ -222,8 +242,6 @@ class Publisher(Service):
             )
         except Unreachable:
             return
-        finally:
-            self._seconds -= 1
         if answer.accepted:
             self._accepted(site, Place(welcomes[-1].connseq, 0))
 
