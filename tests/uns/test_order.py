@@ -41,6 +41,15 @@ def test_the_usual_session_keeps_its_number(world: World) -> None:
     assert world.database.drawn == {7: 1}
 
 
+def test_what_is_told_behind_a_full_set_is_newer_than_it(world: World) -> None:
+    """Its deletions may be held, and released when more was told."""
+    qm = world.connect_qm()
+    cp = world.login()
+    for kind in ("partial", "full", "partial", "partial"):
+        say(world, cp, partial("a", kind=kind))
+    assert [taken.begin.connseq for taken in qm.sets] == [1, 1, 2, 2]
+
+
 def test_sets_told_at_once_have_the_order_in_which_they_began(world: World) -> None:
     qm = world.connect_qm()
     first, second = world.login(), world.login()

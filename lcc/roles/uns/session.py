@@ -390,7 +390,9 @@ class Session:
                 self._reject_set(*self._reason(error), begin.prefix)
             return
         self._beginning = None
-        self._order = order
+        # What a full set does not name may be deleted long after it came, where its deletions are held: what this
+        # session tells next must be newer than it.
+        self._order = 0 if begin.full else order
         if self._closed:
             uns.sequencer.give_up(pid, order)
             return
