@@ -11,8 +11,8 @@ from typing import Any
 from queue_fill import opened
 
 from lcc.domain.keys import url_key
-from lcc.storage.rows import CACHED, empty_cache_row
-from lcc.storage.transactions import Txn
+from lcc.storage.database.rows import CACHED, empty_cache_row
+from lcc.storage.database.transactions import Txn
 
 TIME = 1_760_000_000
 ROWS_AT_ONCE = 20_000

@@ -35,11 +35,11 @@ from pathlib import Path
 from cache_fill import change_some, fill_cache, put_files
 from common import cpu_seconds_of, make_pages, nginx, scratch, spread, table
 
-from lcc.storage.content import AttemptFolder, ContentFolder
-from lcc.storage.durable import DurableCounter
-from lcc.storage.synced import ContentSync, boot_id
+from lcc.client.blocking import Cache, UnixConnection
+from lcc.storage.disk.content import AttemptFolder, ContentFolder
+from lcc.storage.disk.durable import DurableCounter
+from lcc.storage.disk.synced import ContentSync, boot_id
 from lcc.testing.mariadb import PrivateMariaDb
-from lcc.users.blocking import Cache, UnixConnection
 
 BIN = Path(sys.executable).parent
 CHANGES = 10

@@ -18,9 +18,9 @@ from typing import Any
 from common import cpu_seconds_of, free_port, peak_memory_bytes
 
 from lcc.config import DatabaseConfig
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.passwords import hash_password
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.passwords import hash_password
 
 BIN = Path(sys.executable).parent
 PASSWORD = "0123456789abcdef0123456789abcdef"

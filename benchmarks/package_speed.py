@@ -25,10 +25,10 @@ from rows import Row, add_options, give
 
 from lcc.config import DatabaseConfig
 from lcc.domain.keys import url_key
-from lcc.storage.content_names import content_path
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.rows import CACHED, empty_cache_row
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.rows import CACHED, empty_cache_row
+from lcc.storage.database.transactions import Txn
+from lcc.storage.disk.content_names import content_path
 
 NOW = 1_700_000_000
 PROVIDERS = 20

@@ -27,8 +27,8 @@ from twisted.internet.task import LoopingCall, deferLater, react
 from lcc.config import load_config
 from lcc.domain.keys import url_key
 from lcc.provider.client import Unreachable, submit, uns_endpoint
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.providers import get_providers
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.providers.providers import get_providers
 
 LOOK_SECONDS = 0.001
 PAGE_SECONDS_MAX = 600.0

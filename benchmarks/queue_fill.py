@@ -10,11 +10,11 @@ from typing import Any
 from lcc.config import DatabaseConfig
 from lcc.domain.keys import url_key
 from lcc.model import FETCH_NOW, UrlNotice
-from lcc.storage.chores import CHORES, FULL_SETS_SECONDS
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.rows import FETCH, QUEUE_COLUMNS, notice_values
-from lcc.storage.setrows import SET_COLUMNS
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.rows import FETCH, QUEUE_COLUMNS, notice_values
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.chores import CHORES, FULL_SETS_SECONDS
+from lcc.storage.queue.set_rows import SET_COLUMNS
 
 PIDS_AT_ONCE = 500
 ROOT = "http://s{pid}.example/"

@@ -30,9 +30,9 @@ from lcc.domain.keys import url_key
 from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
 from lcc.model import KeyedNotice, SetHeader, SetPiece, UrlNotice
-from lcc.storage.queue import QueueStore
-from lcc.storage.rows import QUEUE_COLUMNS
-from lcc.storage.transactions import Txn
+from lcc.storage.database.rows import QUEUE_COLUMNS
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.store import QueueStore
 from lcc.testing.inline_database import InlineDatabase
 from lcc.testing.mariadb import PrivateMariaDb
 

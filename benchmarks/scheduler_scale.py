@@ -19,10 +19,10 @@ from common import spread, table
 
 from lcc.domain.timeslots import TimeSlots
 from lcc.model import FETCH_NOW, Ahead, Cursor, QueueRow, Recorded, UrlNotice, Waiting
-from lcc.roles.qm.delays import Delays
-from lcc.roles.qm.scheduler import Scheduler
-from lcc.roles.qm.turns import Turns
-from lcc.roles.qm.work import FetchInfo, Limits
+from lcc.roles.qm.schedule.delays import Delays
+from lcc.roles.qm.schedule.ready_queue import Turns
+from lcc.roles.qm.schedule.scheduler import Scheduler
+from lcc.roles.qm.schedule.work import FetchInfo, Limits
 
 NOW = 1_700_000_000.0
 ORDERS = 48

@@ -2,8 +2,8 @@
 
 ``python benchmarks/uns_intake.py [--urls N] [--runs N] [--odd 0.0]`` runs both in turn, each in a process of its own,
 and prints medians and the ratio.  Counted is CPU time, so that what else the machine does matters
-little.  ``--odd``: such a part of the elements is not plain (:mod:`lcc.domain.plain`): their URLs have to be made
-normal first.  It writes only to a temporary folder.
+little.  ``--odd``: such a part of the elements is not plain (:mod:`lcc.domain.normal_values`): their URLs have to be
+made normal first.  It writes only to a temporary folder.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def take_in(path: Path, folder: Path) -> dict[str, Any]:
     from lcc.protocols.cp_uns_client import init
     from lcc.roles.uns.engine import Uns
     from lcc.services.common import collect_garbage_rarely
-    from lcc.storage.passwords import hash_password
-    from lcc.storage.spool import Spool
+    from lcc.storage.disk.spool import Spool
+    from lcc.storage.providers.passwords import hash_password
 
     class Database:
         def provider(self, pid: int) -> Deferred[Provider | None]:

@@ -39,7 +39,7 @@ from rows import Row, add_options, at_least, at_most, give
 from whole_chain_count import open_counter
 
 from lcc.config import load_config
-from lcc.storage.database import BlockingDatabase
+from lcc.storage.database.database import BlockingDatabase
 from lcc.testing.mariadb import PrivateMariaDb
 
 BIN = Path(sys.executable).parent

@@ -27,8 +27,8 @@ from random import Random
 from typing import Any
 
 from lcc.config import load_config
-from lcc.storage.cache import changes, current_change
-from lcc.storage.database import BlockingDatabase
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.views.cache import changes, current_change
 
 HERE = Path(__file__).resolve().parent
 TOOLS = Path(sys.executable).parent

@@ -50,7 +50,7 @@ from lcc.model import (
     UrlNotice,
     Waiting,
 )
-from lcc.model.figures import Condition, Reading
+from lcc.model.metrics import Condition, Reading
 
 # What goes on.
 
@@ -126,7 +126,7 @@ class IProviderReader(Interface):
 
 
 class ISessionStore(Interface):
-    """Order numbers, connections, and full sets under way: what a UNS writes (:mod:`lcc.storage.sessions`)."""
+    """Order numbers, connections, full sets under way: what a UNS writes (:mod:`lcc.storage.providers.sessions`)."""
 
     def open_session(pid: int, ip: str, now: int, known: int = 0) -> Deferred[Session]:
         """Count a successful connection; durable and unique among all UNSes when the Deferred fires.
@@ -229,7 +229,7 @@ class IQueueRules(Interface):
 
 class IQueueRepair(Interface):
     """What the queue manager remembers of its peers, and does when a database, or a spool, has gone back in time
-    (:mod:`lcc.storage.queue_repair`)."""
+    (:mod:`lcc.storage.queue.repair`)."""
 
     def last_change() -> Deferred[int]:
         """The number of the last change of the cache."""
@@ -354,7 +354,7 @@ class IQueueStore(IQueueRepair):
         lost)."""
 
     def save_state(text: str) -> Deferred[None]:
-        """Save what the queue manager says of itself (:mod:`lcc.roles.qm.state`), in place of what it said before."""
+        """Save the queue manager's state (:mod:`lcc.roles.qm.maintenance.state`), in place of the last one."""
 
     def carry_out_orders(now: int) -> Deferred[CarriedOut]:
         """Carry out a bounded part of what ``lcc-admin`` ordered."""
@@ -401,7 +401,7 @@ class IContentReader(Interface):
 
 
 class IContentFolder(Interface):
-    """The content files of one machine (see :class:`lcc.storage.content.ContentFolder`)."""
+    """The content files of one machine (see :class:`lcc.storage.disk.content.ContentFolder`)."""
 
     names_upto: int = Attribute("File ids from this one on were never given out.")
     next_name: int = Attribute("File ids from this one on were not given out by this process.")
@@ -451,7 +451,7 @@ class IContentFolder(Interface):
 
 
 class IContentSync(Interface):
-    """Knows which content files are safely on the disk (see :class:`lcc.storage.synced.ContentSync`).  Its methods
+    """Knows which content files are on stable storage (:class:`lcc.storage.disk.synced.ContentSync`).  Its methods
     block, are called one at a time, and raise OSError when the disk does."""
 
     suspect: tuple[int, int] = Attribute(

@@ -1,6 +1,6 @@
 """Looks for code that a simulation could not run: that reaches for a clock, chance, files or threads by itself.
 
-Roles, and what they use, take all of these from outside (lcc/services/outside.py).  What is allowed all the same
+Roles, and what they use, take all of these from outside (lcc/services/environment.py).  What is allowed all the same
 stands in ``ALLOWED``, with its reason.
 """
 
@@ -15,10 +15,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     *("domain", "protocols", "transport", "storage", "fetchers"),
-    *("users", "roles", "services", "console", "metrics", "monitor"),
+    *("client", "insight", "roles", "services", "console", "metrics"),
 )
 
-CLOCK, CHANCE, FILES, THREADS = "a clock", "chance", "files (lcc.storage.disk.Disk)", "threads (Outside.in_thread)"
+CLOCK, CHANCE, FILES, THREADS = (
+    "a clock",
+    "chance",
+    "files (lcc.storage.disk.disk.Disk)",
+    "threads (Outside.in_thread)",
+)
 REACTOR = "the reactor"
 FORBIDDEN = {
     "time.time": CLOCK,
@@ -75,24 +80,30 @@ FORBIDDEN = {
 was imported under another name is found, and what is passed on to be called later, too."""
 
 ALLOWED = {
-    "lcc/services/outside.py": ("*", "this is where they come from"),
-    "lcc/storage/disk.py": ("*", "the real disk"),
-    "lcc/storage/database.py": ("*.mkdir time.sleep random.getrandbits", "the real database; its random is given"),
-    "lcc/storage/dialects.py": ("secrets.randbits time.monotonic", "a salt for ids; how long a real question takes"),
-    "lcc/storage/retry.py": ("time.monotonic", "how often the log tells of the real database"),
-    "lcc/storage/migrations.py": ("*.iterdir *.read_text", "reads what comes with the program"),
-    "lcc/storage/passwords.py": ("secrets.*", "salts: what is stored differs, what is decided does not"),
-    "lcc/storage/synced.py": ("*.read_text", "asks the kernel for the boot's id; Outside.boot_id is it"),
-    "lcc/storage/content_check.py": ("os.listdir *.is_dir *.read_text", "for lcc-admin fsck, not for a role"),
+    "lcc/services/environment.py": ("*", "this is where they come from"),
+    "lcc/storage/disk/disk.py": ("*", "the real disk"),
+    "lcc/storage/database/database.py": (
+        "*.mkdir time.sleep random.getrandbits",
+        "the real database; its random is given",
+    ),
+    "lcc/storage/database/dialects.py": (
+        "secrets.randbits time.monotonic",
+        "a salt for ids; how long a real question takes",
+    ),
+    "lcc/storage/database/retry.py": ("time.monotonic", "how often the log tells of the real database"),
+    "lcc/storage/database/migrations.py": ("*.iterdir *.read_text", "reads what comes with the program"),
+    "lcc/storage/providers/passwords.py": ("secrets.*", "salts: what is stored differs, what is decided does not"),
+    "lcc/storage/disk/synced.py": ("*.read_text", "asks the kernel for the boot's id; Outside.boot_id is it"),
+    "lcc/storage/views/content_check.py": ("os.listdir *.is_dir *.read_text", "for lcc-admin fsck, not for a role"),
     "lcc/transport/links.py": ("*.unlink *.mkdir", "sockets and the real lock (Outside.lock)"),
     "lcc/transport/certificates.py": ("*.read_bytes time.time", "keys and certificates; TLS is not simulated"),
     "lcc/fetchers/names.py": ("threading.Thread", "asks the system's resolver; the reactor's own in a simulation"),
     "lcc/fetchers/tls.py": ("*.read_bytes", "certificates; TLS is not simulated"),
     "lcc/fetchers/file.py": ("os.open", "fetches file: URLs, which are real files by definition"),
-    "lcc/users/packages/bodies.py": ("os.open tempfile.*", "packages are made in threads of their own"),
+    "lcc/roles/cu/packages/bodies.py": ("os.open tempfile.*", "packages are made in threads of their own"),
     "lcc/console/credentials.py": ("open os.open", "who may log in at the console, which is not simulated"),
     "lcc/console/hostkey.py": ("*", "the console's key; it is not simulated"),
-    "lcc/users/packages/warc.py": ("tempfile.*", "packages are made in threads of their own"),
+    "lcc/roles/cu/packages/warc.py": ("tempfile.*", "packages are made in threads of their own"),
 }
 """File -> patterns of what it may call, and why."""
 

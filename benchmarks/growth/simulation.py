@@ -25,12 +25,12 @@ from lcc.domain.keys import url_key
 from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
 from lcc.model import FetchResult, KeyedNotice, SetHeader, SetPiece, UrlNotice
-from lcc.roles.qm.delays import Delays
-from lcc.roles.qm.scheduler import Scheduler
-from lcc.roles.qm.turns import Turns
-from lcc.roles.qm.work import FetchInfo, fetch_info
-from lcc.storage.queue import QueueStore
-from lcc.storage.transactions import Txn
+from lcc.roles.qm.schedule.delays import Delays
+from lcc.roles.qm.schedule.ready_queue import Turns
+from lcc.roles.qm.schedule.scheduler import Scheduler
+from lcc.roles.qm.schedule.work import FetchInfo, fetch_info
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.store import QueueStore
 from lcc.testing.inline_database import InlineDatabase
 
 ORDERS = 48

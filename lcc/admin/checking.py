@@ -23,14 +23,14 @@ from lcc.domain.timezones import timezone_fault
 from lcc.domain.urls import normalise_root
 from lcc.errors import ConfigError, UrlError
 from lcc.fetchers.registry import schemes_fetched
+from lcc.insight.qm_state import read_live
 from lcc.model import Provider
 from lcc.model.shellwords import shell_command
-from lcc.monitor.live import read_live
 from lcc.roles.botm.engine import LEASE_SHARE, ROBOT_MARGIN_SECONDS
-from lcc.storage.dialects import SqliteDialect, dialect_for
-from lcc.storage.providers import list_providers
-from lcc.storage.queue_state import saved_state
-from lcc.storage.room import Room
+from lcc.storage.database.dialects import SqliteDialect, dialect_for
+from lcc.storage.disk.free_space import Room
+from lcc.storage.providers.providers import list_providers
+from lcc.storage.queue.state import saved_state
 from lcc.transport.certificates import describe, load, utc
 from lcc.transport.tls_endpoints import files_of
 from lcc.transport.wires import WIRES, endpoint, leaves_machine, wire_of

@@ -18,8 +18,8 @@ from lcc.commands.failing import Failed
 from lcc.config import Config, unix_socket_path
 from lcc.console.credentials import UnsafeFile, read_trusted, with_password
 from lcc.console.hostkey import ALIAS, known_hosts
-from lcc.storage.durable import write_durably
-from lcc.storage.passwords import generate_password
+from lcc.storage.disk.durable import write_durably
+from lcc.storage.providers.passwords import generate_password
 
 ALL = "lcc"
 """The console of all roles in one process."""

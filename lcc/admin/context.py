@@ -23,10 +23,10 @@ from lcc.config import Config, load_config
 from lcc.errors import ConfigError, StoreFull, StoreUnavailable
 from lcc.model import Provider
 from lcc.model.shellwords import shell_command
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.dialects import SqliteDialect, dialect_for
-from lcc.storage.migrations import SchemaError
-from lcc.storage.providers import get_provider
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.dialects import SqliteDialect, dialect_for
+from lcc.storage.database.migrations import SchemaError
+from lcc.storage.providers.providers import get_provider
 
 SEE_PROVIDERS = "lcc-admin provider list shows who is registered"
 NAME_ONE = "name a file that is there, or make this one: lcc-admin"

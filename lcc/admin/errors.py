@@ -13,8 +13,8 @@ from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import PID
 from lcc.commands.progress import counting
 from lcc.errors import entry_for
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.inspect import kept_errors
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.views.inspect import kept_errors
 
 PAGE_ROWS = 1000
 

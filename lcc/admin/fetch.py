@@ -21,8 +21,8 @@ from lcc.fetchers.registry import build_fetchers, choose_plugins
 from lcc.interfaces import IWatchedFetcher
 from lcc.model import Fetched, FetchOrder, FetchStep, Provider
 from lcc.roles.bot.redirects import Redirects
-from lcc.storage.named import MeasuringSink
-from lcc.storage.providers import get_provider
+from lcc.storage.disk.sinks import MeasuringSink
+from lcc.storage.providers.providers import get_provider
 
 TIMINGS = {"resolved": "resolve", "connected": "connect", "secured": "tls", "first-byte": "first_byte"}
 """Step -> what the time before it was needed for."""

@@ -32,7 +32,11 @@ from lcc.commands.failing import Failed
 from lcc.commands.progress import is_watched, progress
 from lcc.config import Config
 from lcc.model import ContentRow
-from lcc.storage.content_check import (
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_read import fault_of
+from lcc.storage.disk.synced import SYNCED
+from lcc.storage.views.content_check import (
     Leaf,
     attempts,
     count_rows,
@@ -44,10 +48,6 @@ from lcc.storage.content_check import (
     page_of_rows,
     rows_of_files,
 )
-from lcc.storage.content_names import content_path
-from lcc.storage.content_read import fault_of
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.synced import SYNCED
 
 PAGE_ROWS = 1000
 ORDER_FILES = 500

@@ -29,13 +29,12 @@ from lcc.commands.failing import Failed
 from lcc.commands.watching import clean
 from lcc.domain.urls import Roots, normalise_root
 from lcc.errors import UrlError
+from lcc.insight.qm_state import delay_text
 from lcc.model import Delay, Provider, ProviderStatus
-from lcc.monitor.live import delay_text
-from lcc.storage.held import HeldSweep, held_sweep
-from lcc.storage.inspect import delays_of
-from lcc.storage.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, TEXT_CHARS, WANT_FULL_SET, add_order
-from lcc.storage.passwords import generate_password, hash_password
-from lcc.storage.providers import (
+from lcc.storage.database.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, TEXT_CHARS, WANT_FULL_SET, add_order
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.passwords import generate_password, hash_password
+from lcc.storage.providers.providers import (
     NoSuchProvider,
     ProviderExists,
     add_provider,
@@ -47,7 +46,8 @@ from lcc.storage.providers import (
     order_removal,
     provider_status,
 )
-from lcc.storage.transactions import Txn
+from lcc.storage.queue.held import HeldSweep, held_sweep
+from lcc.storage.views.inspect import delays_of
 
 LIMIT = "NUMBER|none"
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])

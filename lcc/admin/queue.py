@@ -13,10 +13,10 @@ from lcc.admin.context import Admin, check_provider, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import PID, ROWS
 from lcc.commands.progress import counting
+from lcc.insight.records import NOT_BROWSABLE
 from lcc.model import FETCH_NOW, QueueRow, retry_time
-from lcc.storage.cache import QueueSet, queue_rows, queue_sets
-from lcc.storage.database import BlockingDatabase
-from lcc.users.records import NOT_BROWSABLE
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.views.cache import QueueSet, queue_rows, queue_sets
 
 PAGE_ROWS = 1000
 

@@ -25,13 +25,13 @@ from lcc.fetchers.registry import build_fetchers
 from lcc.model import Progress, Proves, Registration
 from lcc.roles.rs.assembly import Assembly, Means
 from lcc.roles.rs.given import Given
-from lcc.roles.rs.letters import done_letter, utc
+from lcc.roles.rs.mails import done_letter, utc
 from lcc.roles.rs.prover import NotProven
 from lcc.roles.rs.registrar import Registrar
 from lcc.roles.rs.web.api import given_object, registration_object
-from lcc.storage.database import Database
-from lcc.storage.migrations import SchemaError
-from lcc.storage.registrations import approve_registration, list_registrations, remove_registration
+from lcc.storage.database.database import Database
+from lcc.storage.database.migrations import SchemaError
+from lcc.storage.providers.registrations import approve_registration, list_registrations, remove_registration
 
 _COLUMNS = (
     Column("number", 6, "number"),

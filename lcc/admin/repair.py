@@ -6,13 +6,13 @@ import click
 
 from lcc.admin.context import Admin, check_provider, pass_admin
 from lcc.admin.errors import code_option
-from lcc.monitor.live import read_live
-from lcc.monitor.why_words import counted
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.inspect import Count, count_errors, count_waiting
-from lcc.storage.order_rows import REBUILD, RETRY, add_order
-from lcc.storage.queue_state import saved_state
-from lcc.storage.transactions import Txn
+from lcc.insight.qm_state import read_live
+from lcc.insight.why_words import counted
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.order_rows import REBUILD, RETRY, add_order
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.state import saved_state
+from lcc.storage.views.inspect import Count, count_errors, count_waiting
 
 COUNT_MAX = 100_000
 

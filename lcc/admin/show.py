@@ -14,6 +14,7 @@ from zope.interface import implementer
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.values import PID
+from lcc.client.content import ContentClient, ContentGone, ContentUnavailable
 from lcc.commands.boottime import react
 from lcc.commands.failing import Failed
 from lcc.commands.watching import clean
@@ -22,14 +23,13 @@ from lcc.domain.keys import url_key
 from lcc.domain.mimetypes import normalise_mimetype
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
+from lcc.insight.records import user_record
 from lcc.model import CachedUrl
 from lcc.model.shellwords import shell_command
-from lcc.storage.inspect import owners
-from lcc.storage.selected import views
-from lcc.storage.transactions import Txn
+from lcc.storage.database.transactions import Txn
+from lcc.storage.views.inspect import owners
+from lcc.storage.views.selected import views
 from lcc.transport.wires import certificate_files
-from lcc.users.content import ContentClient, ContentGone, ContentUnavailable
-from lcc.users.records import user_record
 
 _TIMES = frozenset(["mtime", "fetched_time", "confirmed_time"])
 

@@ -16,15 +16,15 @@ from lcc.admin.output import cell
 from lcc.commands.watching import keep_showing, watch_option
 from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
+from lcc.insight.disks import database_disk
+from lcc.insight.qm_state import Live, delay_text, read_live
 from lcc.model import Delay
-from lcc.monitor.disks import database_disk
-from lcc.monitor.live import Live, delay_text, read_live
-from lcc.storage.disk import DISK
-from lcc.storage.inspect import delays
-from lcc.storage.overview import Overview, overview
-from lcc.storage.queue_state import saved_state
-from lcc.storage.spool import spool_room
-from lcc.storage.transactions import Txn
+from lcc.storage.database.transactions import Txn
+from lcc.storage.disk.disk import DISK
+from lcc.storage.disk.spool import spool_room
+from lcc.storage.queue.state import saved_state
+from lcc.storage.views.inspect import delays
+from lcc.storage.views.overview import Overview, overview
 
 TOP = 5
 ROBOTS = 8

@@ -11,12 +11,12 @@ from lcc.admin.context import Admin, NoLongerKnown, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import PID
 from lcc.commands.progress import progress
+from lcc.insight.records import as_record
 from lcc.model import CachedUrl
-from lcc.storage.content_names import content_path
-from lcc.users.choosing import asked_query, query_options
-from lcc.users.records import as_record
-from lcc.users.selection import pages
-from lcc.users.tokens import StartAgain, TokenError
+from lcc.roles.cu.query_options import asked_query, query_options
+from lcc.roles.cu.selection import pages
+from lcc.roles.cu.tokens import StartAgain, TokenError
+from lcc.storage.disk.content_names import content_path
 
 _COLUMNS = (
     Column("pid", 5, "number"),

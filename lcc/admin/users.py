@@ -10,14 +10,14 @@ from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import NUMBER, PID
 from lcc.commands.failing import Failed
-from lcc.storage.content_users import (
+from lcc.roles.cu.access import access_token
+from lcc.storage.providers.content_users import (
     ContentUser,
     add_content_user,
     list_content_users,
     remove_content_user,
 )
-from lcc.storage.passwords import generate_password, hash_password
-from lcc.users.access import access_token
+from lcc.storage.providers.passwords import generate_password, hash_password
 
 NAME_CHARS = 200
 _COLUMNS = (

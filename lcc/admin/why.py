@@ -12,9 +12,9 @@ from lcc.commands.failing import Failed
 from lcc.commands.watching import clean
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
-from lcc.monitor.why import explain
-from lcc.monitor.why_words import say
-from lcc.storage.providers import NoSuchProvider
+from lcc.insight.why import explain
+from lcc.insight.why_words import say
+from lcc.storage.providers.providers import NoSuchProvider
 
 
 @click.command("why")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lcc.model.shellwords import shell_command
-from lcc.storage.passwords import hash_password
+from lcc.storage.providers.passwords import hash_password
 
 FILE_BYTES_MAX = 1 << 20
 NAME_CHARS = 100

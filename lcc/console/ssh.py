@@ -43,11 +43,11 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from lcc.config import ManholeConfig
+from lcc.console.commands import Helpers
 from lcc.console.credentials import UnsafeFile, key_lines, read_trusted, stored_hash
-from lcc.console.helpers import Helpers
 from lcc.console.interpreter import Console, OneCommand
 from lcc.domain.throttle import LoginThrottle
-from lcc.storage.passwords import verify_password
+from lcc.storage.providers.passwords import verify_password
 
 _log = Logger()
 
@@ -320,7 +320,7 @@ class ConsoleFactory(SSHFactory):
     :param host_key: of this machine.
     :param keys: file of the public keys that may log in.
     :param passwords: file of the passwords; None: there are none.
-    :param desks: of the roles, by name (:mod:`lcc.console.helpers`).
+    :param desks: of the roles, by name (:mod:`lcc.console.commands`).
     :param more: what else is in the namespace of a session.
     """
 

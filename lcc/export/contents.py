@@ -11,9 +11,9 @@ from typing import IO
 
 import attrs
 
+from lcc.client.blocking import Cache, CacheError, Gone, Unavailable
 from lcc.export.pages import Page
 from lcc.export.texts import as_latin1, as_references, charset_of, decoded, title_of
-from lcc.users.blocking import Cache, CacheError, Gone, Unavailable
 
 MEMORY_BYTES = 1 << 20
 """What is longer waits on the disk."""

@@ -52,7 +52,7 @@ class EndMark:
             raise NotComplete(f"the package is damaged: {error}") from None
 
     def read(self) -> dict[str, Any]:
-        """What the end mark says (:meth:`lcc.users.packages.packing.Packing.end`).
+        """What the end mark says (:meth:`lcc.roles.cu.packages.packing.Packing.end`).
 
         :raises NotComplete: there is none.
         """

@@ -19,7 +19,7 @@ from lcc.export.engines.swish_e import SwishE
 from lcc.export.run import Asked, Engine, export
 from lcc.export.source import Source, pass_source
 from lcc.export.state import State, StateError
-from lcc.users.choosing import asked_fields, query_options
+from lcc.roles.cu.query_options import asked_fields, query_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(dir_okay=False, path_type=Path)

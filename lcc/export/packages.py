@@ -17,7 +17,7 @@ from lcc.export.cdxj import write_index
 from lcc.export.endmark import EndMark, NotComplete
 from lcc.export.files import replacing
 from lcc.export.source import Source, Unreachable, pass_source
-from lcc.users.choosing import asked_fields, query_options
+from lcc.roles.cu.query_options import asked_fields, query_options
 
 Fields = dict[str, str | list[str]]
 

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 import attrs
 
+from lcc.client.blocking import Cache, StartAgain
 from lcc.commands.failing import Failed
 from lcc.commands.progress import progress
 from lcc.export.contents import Contents
 from lcc.export.pages import Page
 from lcc.export.source import NoLongerKnown
 from lcc.export.state import MTIME_MAX, State
-from lcc.users.blocking import Cache, StartAgain
 
 CHANGES, FULL = "changes", "full"
 """What a consumer is told in the environment variable ``LCC_EXPORT``."""
@@ -76,7 +76,7 @@ class Job:
 class Asked:
     """What an export is about.
 
-    :ivar fields: the selection (:data:`lcc.users.query.FIELDS`).
+    :ivar fields: the selection (:data:`lcc.roles.cu.query.FIELDS`).
     :ivar form: all else that decides what the consumer has: the engine, its options.
     :ivar rebuild: everything anew.
     :ivar wait_seconds: for a change.

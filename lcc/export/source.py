@@ -15,11 +15,11 @@ from pathlib import Path
 
 import click
 
+from lcc.client.addresses import UNIX, AddressError, authorization
+from lcc.client.blocking import Cache, CacheError, Refused, StartAgain
 from lcc.commands.failing import Failed
 from lcc.config import load_config, unix_socket_path
 from lcc.errors import ConfigError
-from lcc.users.addresses import UNIX, AddressError, authorization
-from lcc.users.blocking import Cache, CacheError, Refused, StartAgain
 
 
 class NotTaken(Failed):

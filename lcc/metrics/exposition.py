@@ -21,7 +21,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from lcc.model.figures import Buckets, Figure, Kind, Reading
+from lcc.model.metrics import Buckets, Figure, Kind, Reading
 
 
 class FiguresCollector(Collector):

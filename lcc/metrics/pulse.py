@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from lcc.model.figures import Histogram
+from lcc.model.metrics import Histogram
 
 BEAT_SECONDS = 0.5
 LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

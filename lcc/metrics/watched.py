@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from lcc.interfaces import IRoleFigures
 from lcc.metrics.pulse import Pulse
-from lcc.model.figures import Condition, Figure, Kind, Reading, counter, gauge, histogram
+from lcc.model.metrics import Condition, Figure, Kind, Reading, counter, gauge, histogram
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 

@@ -14,7 +14,7 @@ class Provider:
 
     :ivar roots: normalised URL prefixes; every URL told must begin with one.
     :ivar former_roots: that it had earlier: what it told below them may still be in the cache, and it may delete it.
-    :ivar password_hash: as ``lcc.storage.passwords`` writes it.
+    :ivar password_hash: as ``lcc.storage.providers.passwords`` writes it.
     :ivar bandwidth_bytes: bytes per second for fetches; None: without limit.
     :ivar hours: the hours when fetching is allowed, as text (``0-8,22-23``); empty: always.
     :ivar timezone: IANA name for ``hours``; empty: the LCC's own.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from lcc.model.figures import Buckets
+from lcc.model.metrics import Buckets
 
 
 @attrs.frozen

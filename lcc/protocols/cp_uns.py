@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import attrs
 
-from lcc.protocols.plain import PlainElements, Row
+from lcc.protocols.fast_elements import PlainElements, Row
 from lcc.protocols.xmlfeed import FeedLimits
 from lcc.protocols.xmltext import escape
 

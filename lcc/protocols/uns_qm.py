@@ -22,8 +22,8 @@ import attrs
 
 from lcc.errors import StreamError
 from lcc.model import UrlNotice
+from lcc.protocols.fast_elements import Plain, PlainElements, Row
 from lcc.protocols.flat import Flat, Vocabulary, read_number
-from lcc.protocols.plain import Plain, PlainElements, Row
 from lcc.protocols.xmltext import escape, escape_json
 
 
@@ -130,7 +130,8 @@ _USUAL = PlainElements(
 )
 _SHORT = PlainElements(NOTICE_TAG, [*_URL_AND_TYPE, _SENT])
 NOTICE_SPELLINGS = (_USUAL, _SHORT)
-"""How :func:`write_notice` spells most notices (:mod:`lcc.protocols.plain`); :func:`read_notices` reads them."""
+"""The spelling of most notices by :func:`write_notice` (:mod:`lcc.protocols.fast_elements`); see
+:func:`read_notices`."""
 
 
 def write_notice(notice: UrlNotice) -> str:

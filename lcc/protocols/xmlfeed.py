@@ -12,8 +12,8 @@ thing that cannot stand there (the next root, or its XML declaration) expat repo
 goes on from that byte.
 
 Plain elements: where many elements of one spelling follow each other directly below the root, the feed can read them
-without expat (:mod:`lcc.protocols.plain`), if it was told their spelling; everything else goes to expat, in the same
-order.  Expat never sees those elements, but for as many line ends as they had.
+without expat (:mod:`lcc.protocols.fast_elements`), if it was told their spelling; everything else goes to expat, in
+the same order.  Expat never sees those elements, but for as many line ends as they had.
 
 Bounds: bytes a document, bytes a token (what is held back until its ``>``), depth, attributes an element, length
 of a value, length of a text, and distinct names (expat keeps each name that it ever saw); and, as a multiple of the
@@ -32,7 +32,7 @@ from zope.interface import implementer
 
 from lcc.errors import StreamError
 from lcc.interfaces import IFeed
-from lcc.protocols.plain import PlainElements, Row
+from lcc.protocols.fast_elements import PlainElements, Row
 
 NAMESPACE = "http://www.lococa.org/1.0"
 

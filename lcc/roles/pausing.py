@@ -1,4 +1,4 @@
-"""What the desks of all roles that can be paused share (:mod:`lcc.console.helpers`)."""
+"""What the desks of all roles that can be paused share (:mod:`lcc.console.commands`)."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class PausingDesk(Generic[EngineT]):
         self.engine = engine
 
     def pause(self) -> Lines:
-        """As :mod:`lcc.console.helpers` says."""
+        """As :mod:`lcc.console.commands` says."""
         self.engine.pause()
         return [("paused", self.PAUSED)]
 
     def resume(self) -> Lines:
-        """As :mod:`lcc.console.helpers` says."""
+        """As :mod:`lcc.console.commands` says."""
         self.engine.resume()
         return [("resumed", self.RESUMED)]

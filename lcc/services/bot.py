@@ -6,16 +6,16 @@ from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config
-from lcc.roles.bot.desk import BotDesk
+from lcc.roles.bot.console import BotDesk
 from lcc.roles.bot.engine import Robot
-from lcc.roles.bot.figures import BotFigures
 from lcc.roles.bot.listening import ListeningRobot, TypistFactory
+from lcc.roles.bot.metrics import BotFigures
 from lcc.services.common import RoleOptions, RoleService
+from lcc.services.environment import Outside, real_outside
 from lcc.services.manhole import add_console
-from lcc.services.outside import Outside, real_outside
 from lcc.services.watching import watched
-from lcc.storage.content import AttemptFolder
-from lcc.storage.named import NamedFolder
+from lcc.storage.disk.content import AttemptFolder
+from lcc.storage.disk.sinks import NamedFolder
 from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.wires import endpoint
 

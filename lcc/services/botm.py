@@ -10,18 +10,18 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocolFactory
 
 from lcc.config import Config, content_address
+from lcc.roles.botm.console import BotmDesk, RelayDesk
 from lcc.roles.botm.content_port import ContentPort, content_factory
-from lcc.roles.botm.desk import BotmDesk, RelayDesk
 from lcc.roles.botm.engine import BotMaster
-from lcc.roles.botm.figures import BotmFigures, RelayFigures
+from lcc.roles.botm.metrics import BotmFigures, RelayFigures
 from lcc.roles.botm.relay import Relay
 from lcc.services.common import RoleOptions, RoleService
+from lcc.services.environment import Outside, real_outside
 from lcc.services.manhole import add_console
-from lcc.services.outside import Outside, real_outside
 from lcc.services.watching import watched
-from lcc.storage.content import ContentFolder
-from lcc.storage.durable import DurableCounter
-from lcc.storage.synced import ContentSync
+from lcc.storage.disk.content import ContentFolder
+from lcc.storage.disk.durable import DurableCounter
+from lcc.storage.disk.synced import ContentSync
 from lcc.transport.http_client import HttpClient
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService, RetryPolicy, link_service

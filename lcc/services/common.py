@@ -22,8 +22,8 @@ from lcc.errors import ConfigError
 from lcc.interfaces import IRoleFigures
 from lcc.services import jsonlog
 from lcc.services.startfaults import tell_start_faults
-from lcc.storage.disk import Disk
-from lcc.storage.durable import make_folder_durably
+from lcc.storage.disk.disk import Disk
+from lcc.storage.disk.durable import make_folder_durably
 
 _log = Logger()
 
@@ -120,7 +120,7 @@ class RoleService(MultiService):
     """All services of a role; they start in the order in which they were added, and stop in the reverse one.
 
     :ivar name: of the role.
-    :ivar desk: what it shows and takes at the console (:mod:`lcc.console.helpers`).
+    :ivar desk: what it shows and takes at the console (:mod:`lcc.console.commands`).
     :ivar figures: what it tells of itself (:mod:`lcc.metrics`).
     :param drain: called when the role is to stop, before any of its services does: brings to an end what others wait
         for, in bounded time.

@@ -7,24 +7,24 @@ from collections.abc import Callable
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
+from lcc.client.content import ContentClient
 from lcc.config import Config, unix_socket_path
+from lcc.roles.cu.console import CuDesk, CuEngine
+from lcc.roles.cu.metrics import CuFigures
+from lcc.roles.cu.packages.production import Where, Workshop
+from lcc.roles.cu.questions import Questions
+from lcc.roles.cu.watcher import ChangeWatcher
+from lcc.roles.cu.web.site import build_site
+from lcc.roles.cu.xml.port import XmlUsers
 from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.environment import Outside, real_outside
 from lcc.services.manhole import add_console
-from lcc.services.outside import Outside, real_outside
 from lcc.services.watching import watched
-from lcc.storage.database import DatabaseService
-from lcc.storage.probe import DatabaseProbe
+from lcc.storage.database.database import DatabaseService
+from lcc.storage.database.probe import DatabaseProbe
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.transport.wires import certificate_files, endpoint
-from lcc.users.content import ContentClient
-from lcc.users.desk import CuDesk, CuEngine
-from lcc.users.figures import CuFigures
-from lcc.users.packages.production import Where, Workshop
-from lcc.users.questions import Questions
-from lcc.users.watcher import ChangeWatcher
-from lcc.users.web.site import build_site
-from lcc.users.xml.port import XmlUsers
 
 QUESTIONS_PER_CONNECTION = 4
 

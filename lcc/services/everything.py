@@ -11,8 +11,8 @@ from twisted.application.service import MultiService
 from lcc.config import Config
 from lcc.services import bot, botm, cu, qm, rs, uns, web
 from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.environment import Outside, real_outside
 from lcc.services.manhole import add_console
-from lcc.services.outside import Outside, real_outside
 from lcc.services.watching import watched
 
 

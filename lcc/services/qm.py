@@ -9,18 +9,18 @@ from lcc.config import Config
 from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
 from lcc.model.survey import Survey
-from lcc.roles.qm.desk import QmDesk
+from lcc.roles.qm.console import QmDesk
 from lcc.roles.qm.engine import QmEngine
-from lcc.roles.qm.figures import QmFigures
+from lcc.roles.qm.metrics import QmFigures
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
 from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.environment import Outside, real_outside
 from lcc.services.manhole import add_console
-from lcc.services.outside import Outside, real_outside
 from lcc.services.watching import watched
-from lcc.storage.database import DatabaseService
-from lcc.storage.probe import DatabaseProbe
-from lcc.storage.queue import QueueStore
-from lcc.storage.survey import survey
+from lcc.storage.database.database import DatabaseService
+from lcc.storage.database.probe import DatabaseProbe
+from lcc.storage.queue.store import QueueStore
+from lcc.storage.views.survey import survey
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.transport.wires import endpoint

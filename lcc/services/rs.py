@@ -10,15 +10,15 @@ from twisted.internet.defer import Deferred
 from lcc.config import Config
 from lcc.errors import ConfigError
 from lcc.roles.rs.assembly import Assembly, Means
-from lcc.roles.rs.desk import RsDesk
-from lcc.roles.rs.figures import RsFigures
+from lcc.roles.rs.console import RsDesk
+from lcc.roles.rs.metrics import RsFigures
 from lcc.roles.rs.web.site import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.environment import Outside, real_outside
 from lcc.services.manhole import add_console
-from lcc.services.outside import Outside, real_outside
 from lcc.services.watching import watched
-from lcc.storage.database import DatabaseService
-from lcc.storage.probe import DatabaseProbe
+from lcc.storage.database.database import DatabaseService
+from lcc.storage.database.probe import DatabaseProbe
 from lcc.transport.links import PortService
 from lcc.transport.wires import endpoint
 

@@ -6,18 +6,18 @@ from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config
-from lcc.roles.uns.desk import UnsDesk
+from lcc.roles.uns.console import UnsDesk
 from lcc.roles.uns.engine import Uns
-from lcc.roles.uns.figures import UnsFigures
+from lcc.roles.uns.metrics import UnsFigures
 from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.environment import Outside, real_outside
 from lcc.services.manhole import add_console
-from lcc.services.outside import Outside, real_outside
 from lcc.services.watching import watched
-from lcc.storage.database import DatabaseService
-from lcc.storage.probe import DatabaseProbe
-from lcc.storage.providers import ProviderReader
-from lcc.storage.sessions import SessionStore, open_session_store
-from lcc.storage.spool import Spool
+from lcc.storage.database.database import DatabaseService
+from lcc.storage.database.probe import DatabaseProbe
+from lcc.storage.disk.spool import Spool
+from lcc.storage.providers.providers import ProviderReader
+from lcc.storage.providers.sessions import SessionStore, open_session_store
 from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.wires import endpoint
 

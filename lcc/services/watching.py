@@ -15,7 +15,7 @@ from lcc.config import Config, is_local_endpoint, unix_socket_path
 from lcc.metrics.supervisor import Supervisor
 from lcc.metrics.watched import Process, Watched
 from lcc.services.common import RoleService
-from lcc.services.outside import Outside
+from lcc.services.environment import Outside
 from lcc.transport.links import PortService
 from lcc.transport.wires import endpoint, wire_of
 

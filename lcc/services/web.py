@@ -10,18 +10,18 @@ from twisted.internet.defer import Deferred
 
 from lcc.config import Config
 from lcc.errors import ConfigError
-from lcc.monitor.desk import WebDesk
-from lcc.monitor.disks import database_disk
-from lcc.monitor.engine import Monitor
-from lcc.monitor.figures import WebFigures
-from lcc.monitor.memory import Memory
-from lcc.monitor.processes import TIMEOUT_SECONDS, Processes
-from lcc.monitor.web.site import build_site
+from lcc.insight.disks import database_disk
+from lcc.roles.web.console import WebDesk
+from lcc.roles.web.engine import Monitor
+from lcc.roles.web.memory import Memory
+from lcc.roles.web.metrics import WebFigures
+from lcc.roles.web.pages.site import build_site
+from lcc.roles.web.processes import TIMEOUT_SECONDS, Processes
 from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.environment import Outside, real_outside
 from lcc.services.manhole import add_console
-from lcc.services.outside import Outside, real_outside
 from lcc.services.watching import watched
-from lcc.storage.database import DatabaseService
+from lcc.storage.database.database import DatabaseService
 from lcc.transport.certificates import Credentials
 from lcc.transport.http_client import HttpClient, is_address
 from lcc.transport.links import PortService

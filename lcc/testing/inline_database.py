@@ -15,18 +15,18 @@ from twisted.internet.defer import Deferred, fail, succeed
 
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.figures import DatabaseCounts
-from lcc.storage.migrations import MAIN
+from lcc.storage.database.counts import DatabaseCounts
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.migrations import MAIN
 
 T = TypeVar("T")
 
 
 class InlineDatabase:
-    """In place of :class:`lcc.storage.database.Database`.
+    """In place of :class:`lcc.storage.database.database.Database`.
 
     :param url: as ``database.url`` in the configuration.
-    :param series: which tables (:mod:`lcc.storage.migrations`).
+    :param series: which tables (:mod:`lcc.storage.database.migrations`).
     :ivar unavailable: everything fails with StoreUnavailable.
     :ivar lose_results: so many of the next writes are done, but fail with StoreUnavailable all the same.
     :ivar waiting: while :meth:`hold_back` is in force: what was asked for and has not happened; True for a write.
@@ -46,15 +46,15 @@ class InlineDatabase:
         self._held_back = False
 
     def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        """As :meth:`lcc.storage.database.Database.interact`."""
+        """As :meth:`lcc.storage.database.database.Database.interact`."""
         return self._ask(self._database.interact, False, function, args)
 
     def select(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        """As :meth:`lcc.storage.database.Database.select`."""
+        """As :meth:`lcc.storage.database.database.Database.select`."""
         return self._ask(self._database.select, False, function, args)
 
     def write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        """As :meth:`lcc.storage.database.Database.write`."""
+        """As :meth:`lcc.storage.database.database.Database.write`."""
         return self._ask(self._database.write, True, function, args)
 
     def now(self, function: Callable[..., T], *args: Any) -> T:

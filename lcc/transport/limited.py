@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from zope.interface import alsoProvides, implementer
 
-from lcc.transport.shares import Shares, party_of
+from lcc.transport.connection_limits import Shares, party_of
 
 _log = Logger()
 
@@ -59,7 +59,8 @@ class LimitedFactory(WrappingFactory):
 
     :param connections_max: at once.
     :param what: who connects, for the log.
-    :param per_address: of those, from one address (:func:`~lcc.transport.shares.party_of`); 0: no such limit.
+    :param per_address: of those, of one address (:func:`~lcc.transport.connection_limits.party_of`); 0: no such
+    limit.
     """
 
     noisy = False

@@ -1,0 +1,1 @@
+"""The former name of :mod:`lcc.client`, kept for programs that import it."""

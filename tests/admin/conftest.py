@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 from lcc.admin.cli import main
 from lcc.admin.context import Admin
 from lcc.config import load_config
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.rows import CACHED, empty_cache_row
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.rows import CACHED, empty_cache_row
+from lcc.storage.database.transactions import Txn
 from tests.conftest import Backend
 from tests.storage.kit import DirectDatabase, Queue
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from lcc.storage.providers import change_provider, get_provider
+from lcc.storage.providers.providers import change_provider, get_provider
 from tests.storage.kit import Queue, result_of
 
 if TYPE_CHECKING:

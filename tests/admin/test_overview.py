@@ -9,7 +9,7 @@ import pytest
 
 from lcc.admin import errors as errors_module
 from lcc.model import Delay
-from lcc.storage.providers import order_removal
+from lcc.storage.providers.providers import order_removal
 from tests.conftest import LoggedErrors
 from tests.storage.kit import notice, result_of
 

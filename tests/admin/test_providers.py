@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lcc.storage.passwords import verify_password
-from lcc.storage.providers import get_provider
+from lcc.storage.providers.passwords import verify_password
+from lcc.storage.providers.providers import get_provider
 
 from .conftest import Lcc
 

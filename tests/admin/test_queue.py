@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lcc.admin import queue
-from lcc.storage.rows import QUEUE_COLUMNS
-from lcc.storage.transactions import Txn
+from lcc.storage.database.rows import QUEUE_COLUMNS
+from lcc.storage.database.transactions import Txn
 
 from .conftest import Lcc
 

@@ -17,10 +17,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import blockingCallFromThread
 
 from lcc.admin import register
-from lcc.storage.passwords import verify_password
-from lcc.storage.providers import get_provider
+from lcc.storage.providers.passwords import verify_password
+from lcc.storage.providers.providers import get_provider
+from tests.cu.web import in_thread
 from tests.rs.kit import WebSite
-from tests.users.web import in_thread
 
 from .conftest import Lcc
 

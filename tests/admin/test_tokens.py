@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.users.tokens import StartAgain, Token, TokenError, check_token, parse_token
+from lcc.roles.cu.tokens import StartAgain, Token, TokenError, check_token, parse_token
 
 NUMBERS = st.integers(0, 2**63 - 1)
 

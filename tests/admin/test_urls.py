@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lcc.admin import urls as urls_module
-from lcc.storage import selected
-from lcc.storage.content_names import content_path
+from lcc.storage.disk.content_names import content_path
+from lcc.storage.views import selected
 
 from .conftest import Lcc
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lcc.users.access import EVERYTHING, ROWS, Access, AccessDenied, check_access
+from lcc.roles.cu.access import EVERYTHING, ROWS, Access, AccessDenied, check_access
 
 from .conftest import Lcc
 

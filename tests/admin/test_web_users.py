@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lcc.storage.passwords import is_slow, verify_password
-from lcc.storage.web_users import WebUser, get_web_user
+from lcc.storage.providers.passwords import is_slow, verify_password
+from lcc.storage.providers.web_users import WebUser, get_web_user
 
 from .conftest import Lcc
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from lcc.insight import why
 from lcc.model import FETCH_NOW, Delay
-from lcc.monitor import why
-from lcc.storage.content_names import content_path
-from lcc.storage.providers import order_removal
+from lcc.storage.disk.content_names import content_path
+from lcc.storage.providers.providers import order_removal
 from tests.storage.kit import notice, result_of
 
 from .site import IDLE, NOW, Site

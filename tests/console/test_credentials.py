@@ -21,7 +21,7 @@ from lcc.console.credentials import (
     with_password,
 )
 from lcc.console.text import Text, harmless, screen
-from lcc.storage.passwords import is_slow, verify_password
+from lcc.storage.providers.passwords import is_slow, verify_password
 
 
 def test_a_file_is_trusted_or_not(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """What content users read, cut after any byte: the HTTP interface, the XML interface, and the content ports behind.
 
 The conversation: a copy of the cache is made from nothing, rows and content; the cache has some pages and a page that
-was deleted.  The HTTP user is :class:`lcc.users.client.CacheClient`; content comes through the content port of the
-central BOT-M from the one of the machine, read by :class:`lcc.users.content.ContentClient`.  Over XML asks a small
+was deleted.  The HTTP user is :class:`lcc.client.cache.CacheClient`; content comes through the content port of the
+central BOT-M from the one of the machine, read by :class:`lcc.client.content.ContentClient`.  Over XML asks a small
 program, which keeps nothing of an answer but its whole rows, and the token only of one that has ended.
 
 What holds, wherever it is cut: what was read whole is right, and an answer that was cut is never taken for a whole
@@ -26,9 +26,9 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
+from lcc.client.blocking import CacheError, CutOff
+from lcc.client.cache import CacheClient
 from lcc.protocols.xmlfeed import NAMESPACE
-from lcc.users.blocking import CacheError, CutOff
-from lcc.users.client import CacheClient
 
 from .net import HOWS, SILENT_EVERY, Cut, How
 from .world import ROOT, World

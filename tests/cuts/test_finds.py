@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from twisted.python.failure import Failure
 
+from lcc.client.cache import _Lines
 from lcc.roles.bot.engine import Robot
-from lcc.roles.bot.link import BotLink
+from lcc.roles.bot.upstream import BotLink
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.results import Results
-from lcc.roles.botm.uplink import UpLink
+from lcc.roles.botm.upstream import UpLink
 from lcc.roles.peer import Peer
 from lcc.roles.uns.forwarder import Forwarder
-from lcc.roles.uns.link import QmPeer
 from lcc.roles.uns.session import Session
+from lcc.roles.uns.upstream import QmPeer
 from lcc.transport.http_client import HttpFailed
-from lcc.users.client import _Lines
 from tests.long import LONG
 
 from .net import Cut

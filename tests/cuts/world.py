@@ -32,15 +32,15 @@ from lcc.model import CachedUrl, Fetched, FetchOrder, Provider
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.provider.client import Submission, Unreachable, submit
 from lcc.services import bot, botm, cu, qm, uns
-from lcc.services.outside import real_outside
-from lcc.storage import cache
-from lcc.storage.content import content_path
-from lcc.storage.disk import AnyPath, Disk
-from lcc.storage.migrations import CONNECTIONS, MAIN
-from lcc.storage.passwords import hash_password
-from lcc.storage.providers import add_provider
-from lcc.storage.sessions import CONNECTIONS_FILE
-from lcc.storage.transactions import Txn
+from lcc.services.environment import real_outside
+from lcc.storage.database.migrations import CONNECTIONS, MAIN
+from lcc.storage.database.transactions import Txn
+from lcc.storage.disk.content import content_path
+from lcc.storage.disk.disk import AnyPath, Disk
+from lcc.storage.providers.passwords import hash_password
+from lcc.storage.providers.providers import add_provider
+from lcc.storage.providers.sessions import CONNECTIONS_FILE
+from lcc.storage.views import cache
 from lcc.testing.inline_database import InlineDatabase
 from lcc.transport.http_client import HttpClient
 

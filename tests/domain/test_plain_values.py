@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lcc.config import DEFAULT_MIMETYPES
 from lcc.domain.elements import ElementChecker, as_sent
 from lcc.domain.mimetypes import MimePatterns
-from lcc.domain.plain import VALUES, absolute_urls, is_usual, plain_base, relative_urls
+from lcc.domain.normal_values import VALUES, absolute_urls, is_usual, plain_base, relative_urls
 from lcc.domain.urls import Roots
 from lcc.model import UrlNotice
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Backend
-from tests.users.conftest import api, cache, cu_settings, host
-from tests.users.kit import Cache
-from tests.users.web import ContentHost
+from tests.cu.conftest import api, cache, cu_settings, host
+from tests.cu.kit import Cache
+from tests.cu.web import ContentHost
 
 from .kit import Pages
 

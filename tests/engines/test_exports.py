@@ -15,9 +15,9 @@ import pytest
 import pytest_twisted
 
 from lcc.domain.keys import url_key
+from tests.cu.web import Api, in_thread
 from tests.integration.engines import ENGINES, Engine, Omega, SwishE
 from tests.integration.system import BIN, wait_for
-from tests.users.web import Api, in_thread
 
 from .kit import HTML, IMAGE, TEXT, Pages, check, command, run
 

@@ -12,8 +12,8 @@ from time import sleep
 import pytest
 import pytest_twisted
 
+from tests.cu.web import Api, in_thread
 from tests.integration.engines import ENGINES, Engine
-from tests.users.web import Api, in_thread
 
 from .kit import HTML, TEXT, Pages, check, command, run
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.users.web import Api, in_thread
+from tests.cu.web import Api, in_thread
 
 Done = subprocess.CompletedProcess[bytes]
 

@@ -16,13 +16,13 @@ import pytest
 import pytest_twisted
 
 from lcc.export import cdxj
-from lcc.users.packages.packing import Packing
+from lcc.roles.cu.packages.packing import Packing
 from tests.conftest import Backend, LoggedErrors
+from tests.cu.kit import Cache
+from tests.cu.packages import A, Unpacked, put
+from tests.cu.test_web import add_user
+from tests.cu.web import Api, ContentHost, in_thread
 from tests.ports import free_port, listens
-from tests.users.kit import Cache
-from tests.users.packages import A, Unpacked, put
-from tests.users.test_web import add_user
-from tests.users.web import Api, ContentHost, in_thread
 
 from .kit import export
 

@@ -17,7 +17,7 @@ from lcc.protocols.cp_uns_server import init_rejected, set_accepted, set_rejecte
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import Absorbed, NewEpoch, Noted, Ping
 from lcc.provider.client import ProviderConversation, Request, Submission, Unreachable, provider_stream
-from lcc.roles.uns import plain
+from lcc.roles.uns import fast_set
 from tests.fuzz.line import Line
 from tests.fuzz.target import HOSTILE, Target, check
 from tests.provider.scripted_uns import welcome
@@ -85,7 +85,7 @@ class Providers(Target):
         ]
 
     def __init__(self, home: Path) -> None:
-        plain.LONG_SET = 1  # short sets reach the way of plain elements, too
+        fast_set.LONG_SET = 1  # short sets reach the way of plain elements, too
         self.world = _World(home, failed_logins=50)
         self.clock = self.world.clock
         stored = StoredError(1, 404, "not found", "http://site.example/x", '["c","x"]', 0)

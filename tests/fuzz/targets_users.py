@@ -9,20 +9,20 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.testing import MemoryReactorClock
 
+from lcc.client.content import ContentClient
 from lcc.config import CuConfig
 from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.roles.botm.content_port import ContentPort, content_factory
-from lcc.storage.content import AttemptFolder, ContentFolder
-from lcc.storage.durable import DurableCounter
+from lcc.roles.cu.packages.production import Where, Workshop
+from lcc.roles.cu.questions import Questions
+from lcc.roles.cu.web.site import build_site
+from lcc.storage.disk.content import AttemptFolder, ContentFolder
+from lcc.storage.disk.durable import DurableCounter
 from lcc.transport.http_client import HttpClient, HttpFailed
-from lcc.users.content import ContentClient
-from lcc.users.packages.production import Where, Workshop
-from lcc.users.questions import Questions
-from lcc.users.web.site import build_site
+from tests.cu.xml_world import World, query
 from tests.fuzz.line import Line
 from tests.fuzz.mutation import TOKENS
 from tests.fuzz.target import HOSTILE, Target, check
-from tests.users.xml_world import World, query
 
 _PAGE = b"<p>" + b"x" * 20_000 + b"</p>"
 

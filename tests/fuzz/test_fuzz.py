@@ -15,9 +15,9 @@ from twisted.logger import globalLogPublisher
 
 from lcc.protocols.uns_qm import FROM_UNS
 from lcc.protocols.xmlfeed import XmlFeed
+from lcc.roles.cu.xml.session import Session
 from lcc.transport.http_server import GuardedChannel
 from lcc.transport.stream import XmlStream
-from lcc.users.xml.session import Session
 from tests.conftest import LoggedErrors
 from tests.fuzz.campaign import Report, play_world
 from tests.fuzz.mutation import BYTES_MAX, mutate, segment

@@ -17,13 +17,13 @@ import pytest
 from lcc.config import DatabaseConfig
 from lcc.errors import Busy, StoreUnavailable
 from lcc.model import Provider, SetStart
-from lcc.storage.books import Books, claim_run
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.order_rows import add_order
-from lcc.storage.providers import add_provider, list_providers
-from lcc.storage.sessions import _Draw as Draw
-from lcc.storage.sessions import count_session
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.order_rows import add_order
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.providers import add_provider, list_providers
+from lcc.storage.providers.sessions import _Draw as Draw
+from lcc.storage.providers.sessions import count_session
+from lcc.storage.queue.books import Books, claim_run
 from lcc.testing.galera import GaleraNode, PrivateGalera
 from tests.integration.system import wait_for
 

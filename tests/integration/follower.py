@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lcc.users.blocking import Cache, CacheError, Gone, StartAgain
+from lcc.client.blocking import Cache, CacheError, Gone, StartAgain
 
 LIMIT = 40
 

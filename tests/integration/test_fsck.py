@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from lcc.config import load_config
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.transactions import Txn
 from tests.long import LONG
 
 from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from lcc.config import load_config
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
 
 from .raw_provider import RawProvider

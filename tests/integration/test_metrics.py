@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lcc.model.figures import Figure
+from lcc.model.metrics import Figure
 from tests.metrics.declared import PROCESS, declared
 
 from .scraping import OPENMETRICS, Scrape, ask, health
@@ -90,12 +90,12 @@ def start(system: System, supervisors: dict[str, Supervisor], *roles: str) -> No
 
 def figures_of(role: str) -> list[Figure]:
     """Those that a role's process must tell."""
-    module = "lcc.users.figures" if role == "cu" else f"lcc.roles.{role}.figures"
+    module = "lcc.roles.cu.metrics" if role == "cu" else f"lcc.roles.{role}.figures"
     found = declared()
     return [
         *found["lcc.metrics.watched"],
         *[figure for figure in found[module] if figure.name != "lcc_botm_central_machines"],
-        *(found["lcc.storage.figures"] if role in ("uns", "qm", "cu") else ()),
+        *(found["lcc.storage.database.counts"] if role in ("uns", "qm", "cu") else ()),
     ]
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cu.packages import Unpacked
 from tests.ports import free_port
-from tests.users.packages import Unpacked
 
 from .databases import SQLITE_ALWAYS
 from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, files_of, wait_for

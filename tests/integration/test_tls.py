@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from lcc.users.blocking import Cache
-from tests.users.packages import Unpacked
+from lcc.client.blocking import Cache
+from tests.cu.packages import Unpacked
 
 from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, files_of, free_port, wait_for
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from lcc.model.figures import Figure
+from lcc.model.metrics import Figure
 
 ROOT = Path(__file__).parents[2]
 PROCESS = {
@@ -23,7 +23,7 @@ def declared() -> dict[str, list[Figure]]:
     """File -> its figures, in their order."""
     found: dict[str, list[Figure]] = {}
     for path in sorted((ROOT / "lcc").rglob("*.py")):
-        if path.stem not in ("figures", "watched") or "model" in path.parts:
+        if path.stem not in ("metrics", "watched", "counts") or "model" in path.parts:
             continue
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         module = import_module(name)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lcc.model.figures import Figure, Kind
+from lcc.model.metrics import Figure, Kind
 
 from .declared import PROCESS, ROOT, all_figures, row
 

@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from lcc.metrics.exposition import Exposition
-from lcc.model.figures import Buckets, Figure, Histogram, Kind, Reading, counter, gauge, histogram
+from lcc.model.metrics import Buckets, Figure, Histogram, Kind, Reading, counter, gauge, histogram
 
 THINGS = counter("lcc_test_things", "Things", "who")
 SIZE = gauge("lcc_test_size_bytes", 'With a "quote", a \\ and\na line')

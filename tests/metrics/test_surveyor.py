@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 
 from lcc.errors import StoreUnavailable
 from lcc.roles.qm.surveyor import Surveyor
-from lcc.storage.probe import LATE_SECONDS, PROBE_SECONDS, DatabaseProbe
+from lcc.storage.database.probe import LATE_SECONDS, PROBE_SECONDS, DatabaseProbe
 
 
 class Asked:

@@ -15,7 +15,7 @@ from zope.interface import implementer
 from lcc.interfaces import IRoleFigures
 from lcc.metrics.supervisor import Supervisor
 from lcc.metrics.watched import Process, Watched
-from lcc.model.figures import Condition, Reading
+from lcc.model.metrics import Condition, Reading
 from lcc.services.watching import WatchService
 from tests.conftest import LoggedErrors
 

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MIDDLE = frozenset({"domain", "protocols", "storage", "fetchers", "transport"})
-UPPER = frozenset({"roles", "provider", "users", "console", "metrics", "monitor"})
+UPPER = frozenset({"roles", "provider", "client", "insight", "console", "metrics"})
 GROUND = frozenset({"model", "errors", "numbers", "config"})
 
 ALLOWED: dict[str, frozenset[str]] = {
@@ -27,7 +27,9 @@ ALLOWED: dict[str, frozenset[str]] = {
     # What command line tools share.
     "commands": GROUND | {"interfaces", "commands"},
     "provider": GROUND | MIDDLE | {"interfaces", "commands", "provider"},
-    "monitor": GROUND | MIDDLE | {"interfaces", "monitor", "users"},
+    "roles": GROUND | MIDDLE | {"interfaces", "client", "insight", "roles"},
+    # The former name of the clients.
+    "users": frozenset({"client", "users"}),
     **{room: GROUND | MIDDLE | UPPER | {"interfaces", "commands", room} for room in ("services", "admin", "export")},
     # What the project ships to test with may use anything; nothing may use it.
     "testing": GROUND | MIDDLE | UPPER | {"interfaces", "commands", "services", "admin", "export", "testing"},
@@ -139,4 +141,4 @@ def test_only_an_entry_point_imports_the_global_reactor() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module == "twisted.internet":
                 named = {alias.name for alias in node.names}
-                assert "reactor" not in named or module_name(path) == "lcc.services.outside", path
+                assert "reactor" not in named or module_name(path) == "lcc.services.environment", path

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from segments import segmentations
 
 from lcc.errors import StreamError
-from lcc.protocols.plain import Plain, PlainElements
+from lcc.protocols.fast_elements import Plain, PlainElements
 from lcc.protocols.xmlfeed import End, Event, FeedLimits, Run, Start, XmlFeed
 
 WORD = "(?:[a-z]|&amp;){0,8}"

@@ -38,9 +38,9 @@ from lcc.protocols.work import (
 from lcc.protocols.xmlfeed import Start, XmlFeed
 from lcc.roles.botm.relay import Relay
 from lcc.roles.qm.engine import QmEngine
-from lcc.storage import cache
-from lcc.storage.providers import add_provider
-from lcc.storage.queue import QueueStore
+from lcc.storage.providers.providers import add_provider
+from lcc.storage.queue.store import QueueStore
+from lcc.storage.views import cache
 from lcc.testing.inline_database import InlineDatabase
 
 NOW = 1_700_000_000

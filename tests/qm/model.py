@@ -9,10 +9,10 @@ from lcc.domain import bandwidth
 from lcc.domain.timeslots import TimeSlots
 from lcc.errors import code
 from lcc.model import FETCH_NOW, Ahead, Cursor, QueueRow, Recorded, UrlNotice, Waiting, retry_slot, retry_time
-from lcc.roles.qm.delays import SITE, Delays
-from lcc.roles.qm.scheduler import Scheduler
-from lcc.roles.qm.turns import Turns
-from lcc.roles.qm.work import FetchInfo, Limits
+from lcc.roles.qm.schedule.delays import SITE, Delays
+from lcc.roles.qm.schedule.ready_queue import Turns
+from lcc.roles.qm.schedule.scheduler import Scheduler
+from lcc.roles.qm.schedule.work import FetchInfo, Limits
 
 DNS = code("dns-failed")
 RETRY = 503

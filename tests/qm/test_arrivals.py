@@ -5,7 +5,7 @@ from __future__ import annotations
 from lcc.domain.keys import url_key, url_keys
 from lcc.model import SetHeader, UrlNotice
 from lcc.protocols.uns_qm import NOTICE_SPELLINGS, write_notice
-from lcc.roles.qm.arrivals import OpenSet
+from lcc.roles.qm.intake.arrivals import OpenSet
 
 HEADER = SetHeader("uns", "epoch", 1, 7, 1, False, 0, False, 1)
 NOTICES = [

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from lcc.monitor.live import read_live
+from lcc.insight.qm_state import read_live
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello, session_name
 from lcc.protocols.work import (
@@ -25,9 +25,9 @@ from lcc.protocols.work import (
     session_of,
 )
 from lcc.protocols.xmlfeed import Event, Start
-from lcc.roles.qm.dispatcher import AFFINITY_MAX
-from lcc.roles.qm.state import SAVE_SECONDS
-from lcc.storage.queue_state import saved_state
+from lcc.roles.qm.maintenance.state import SAVE_SECONDS
+from lcc.roles.qm.orders.dispatcher import AFFINITY_MAX
+from lcc.storage.queue.state import saved_state
 
 from .kit import NOW, FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
 

@@ -8,12 +8,12 @@ import pytest
 
 from lcc.domain.rules import QueueRules
 from lcc.errors import code
-from lcc.monitor.live import read_live
-from lcc.roles.qm.wallclock import WallClock
-from lcc.storage.order_rows import RETRY, add_order
-from lcc.storage.queue import QueueStore
-from lcc.storage.queue_repair import machines
-from lcc.storage.queue_state import saved_state
+from lcc.insight.qm_state import read_live
+from lcc.roles.qm.maintenance.wall_clock import WallClock
+from lcc.storage.database.order_rows import RETRY, add_order
+from lcc.storage.queue.repair import machines
+from lcc.storage.queue.state import saved_state
+from lcc.storage.queue.store import QueueStore
 
 from .kit import FakeBotm, FakeUns, MakeWorld, World, page, pages
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lcc.errors import code
 from lcc.model import Delay
-from lcc.roles.qm.delays import BANDWIDTH, HOURS, SITE_ERROR, Delays
+from lcc.roles.qm.schedule.delays import BANDWIDTH, HOURS, SITE_ERROR, Delays
 
 DNS = code("dns-failed")
 STEPS = [-86400.0, -3600.0, 3600.0, 86400.0]

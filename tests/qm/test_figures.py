@@ -12,14 +12,14 @@ from lcc.errors import StoreUnavailable
 from lcc.metrics.exposition import Exposition
 from lcc.metrics.watched import Process, Watched
 from lcc.model import FETCH_NOW
-from lcc.model.figures import Buckets, Condition
+from lcc.model.metrics import Buckets, Condition
 from lcc.model.survey import Survey
-from lcc.roles.qm.figures import MACHINES_SHOWN, STUCK_SECONDS, QmFigures
-from lcc.roles.qm.machines import Machine
+from lcc.roles.qm.metrics import MACHINES_SHOWN, STUCK_SECONDS, QmFigures
+from lcc.roles.qm.orders.machines import Machine
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
-from lcc.storage.figures import DatabaseCounts
-from lcc.storage.probe import LATE_SECONDS, PROBE_SECONDS, DatabaseProbe
-from lcc.storage.survey import survey
+from lcc.storage.database.counts import DatabaseCounts
+from lcc.storage.database.probe import LATE_SECONDS, PROBE_SECONDS, DatabaseProbe
+from lcc.storage.views.survey import survey
 from tests.conftest import LoggedErrors
 
 from .kit import NOW, FakeBotm, FakeUns, World, pages

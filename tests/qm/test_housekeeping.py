@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lcc.errors import Busy, StoreUnavailable
-from lcc.roles.qm.deleter import LOOK_SECONDS
-from lcc.storage import chores
-from lcc.storage.order_rows import REBUILD, RETRY, WANT_FULL_SET, add_order
+from lcc.roles.qm.orders.deleter import LOOK_SECONDS
+from lcc.storage.database.order_rows import REBUILD, RETRY, WANT_FULL_SET, add_order
+from lcc.storage.queue import chores
 
 from .kit import FakeBotm, FakeUns, MakeWorld, World, page, pages
 from .test_orders import urls

@@ -13,9 +13,9 @@ from twisted.internet.task import deferLater
 from lcc.domain.rules import QueueRules
 from lcc.model import MachineState
 from lcc.protocols.work import Ready
-from lcc.roles.qm.state import describe
-from lcc.storage.queue import QueueStore
-from lcc.storage.queue_repair import machines
+from lcc.roles.qm.maintenance.state import describe
+from lcc.storage.queue.repair import machines
+from lcc.storage.queue.store import QueueStore
 
 from .kit import NOW, FakeBotm, FakeUns, MakeWorld, World, pages
 

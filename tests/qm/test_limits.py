@@ -11,7 +11,7 @@ from twisted.internet.defer import fail
 
 from lcc.errors import StoreUnavailable, code
 from lcc.protocols.work import Fetch
-from lcc.storage.providers import change_provider, get_provider
+from lcc.storage.providers.providers import change_provider, get_provider
 
 from .kit import NOW, FakeBotm, FakeUns, MakeWorld, World, page, pages
 

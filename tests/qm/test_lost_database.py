@@ -12,8 +12,8 @@ from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import FROM_QM, Absorbed, Damage, NewEpoch, Noted
 from lcc.protocols.work import DOWN, Mark, Names, Ready
-from lcc.storage.cache import database_epoch
-from lcc.storage.queue_repair import JUMP
+from lcc.storage.queue.repair import JUMP
+from lcc.storage.views.cache import database_epoch
 from lcc.testing.inline_database import InlineDatabase
 
 from .kit import FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages

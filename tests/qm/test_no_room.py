@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from lcc.errors import code
-from lcc.monitor.live import Live, read_live
+from lcc.insight.qm_state import Live, read_live
 from lcc.protocols.work import Capacity
-from lcc.roles.qm.state import SAVE_SECONDS, TROUBLE_CHARS
-from lcc.storage.queue_state import saved_state
+from lcc.roles.qm.maintenance.state import SAVE_SECONDS, TROUBLE_CHARS
+from lcc.storage.queue.state import saved_state
 
 from .kit import NOW, FakeBotm, FakeUns, World, pages
 

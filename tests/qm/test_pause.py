@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lcc.monitor.live import read_live
+from lcc.insight.qm_state import read_live
 from lcc.protocols.uns_qm import Paused
 from lcc.protocols.work import Capacity
-from lcc.roles.qm.desk import QmDesk
-from lcc.roles.qm.state import SAVE_SECONDS
-from lcc.storage.queue_state import saved_state
+from lcc.roles.qm.console import QmDesk
+from lcc.roles.qm.maintenance.state import SAVE_SECONDS
+from lcc.storage.queue.state import saved_state
 
 from .kit import NOW, FakeBotm, FakeUns, World, pages
 

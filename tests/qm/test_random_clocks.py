@@ -23,7 +23,7 @@ from lcc.errors import code
 from lcc.model import Provider
 from lcc.protocols.work import Fetch
 from lcc.roles.botm.engine import LEASE_SHARE
-from lcc.storage.providers import change_provider, get_provider
+from lcc.storage.providers.providers import change_provider, get_provider
 from tests.long import LONG
 
 from .kit import FakeBotm, FakeUns, World, page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lcc.errors import code
 from lcc.protocols.work import Fetch
-from lcc.storage.order_rows import RETRY, add_order
+from lcc.storage.database.order_rows import RETRY, add_order
 
 from .kit import FakeBotm, FakeUns, MakeWorld, World, pages
 

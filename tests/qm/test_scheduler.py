@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lcc.model import Ahead, Cursor, QueueRow, Recorded
-from lcc.roles.qm.delays import Delays
-from lcc.roles.qm.scheduler import Scheduler
-from lcc.roles.qm.turns import Turns
-from lcc.roles.qm.work import FetchInfo
+from lcc.roles.qm.schedule.delays import Delays
+from lcc.roles.qm.schedule.ready_queue import Turns
+from lcc.roles.qm.schedule.scheduler import Scheduler
+from lcc.roles.qm.schedule.work import FetchInfo
 
 from .model import DNS, NOW, SLOTS, ModelStore, load, random_limits, random_step, row_of, scheduler
 

@@ -24,10 +24,10 @@ from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Set, write_notice
 from lcc.protocols.work import DOWN, Done, Fetch, Ready, RecordedUpto
 from lcc.roles.peer import Peer
 from lcc.services import qm
-from lcc.services.outside import real_outside
-from lcc.storage import cache
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.providers import add_provider
+from lcc.services.environment import real_outside
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.providers.providers import add_provider
+from lcc.storage.views import cache
 from lcc.transport.links import RetryPolicy, link_service
 from tests.conftest import Backend
 

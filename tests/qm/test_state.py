@@ -9,12 +9,12 @@ import pytest
 from twisted.internet.defer import Deferred, fail
 
 from lcc.errors import Busy, StoreUnavailable, StreamError
-from lcc.monitor.live import Live, read_live
+from lcc.insight.qm_state import Live, read_live
 from lcc.protocols.work import ROBOTS_TOLD, Robot, Robots
-from lcc.roles.qm.state import MACHINES_SHOWN, ORDERS_SHOWN, SAVE_SECONDS
-from lcc.storage.queue_state import saved_state
+from lcc.roles.qm.maintenance.state import MACHINES_SHOWN, ORDERS_SHOWN, SAVE_SECONDS
+from lcc.storage.queue.state import saved_state
 from tests.conftest import LoggedErrors
-from tests.monitor.kit import STATE
+from tests.web.kit import STATE
 
 from .kit import NOW, FakeBotm, FakeUns, World, page, pages
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lcc.protocols.work import Checked
-from lcc.roles.qm import verifier
-from lcc.storage.queue_damage import content_rows
+from lcc.roles.qm.orders import verifier
+from lcc.storage.queue.damage import content_rows
 from tests.conftest import LoggedErrors
 
 from .kit import FakeBotm, FakeUns, World, pages

@@ -12,10 +12,10 @@ import attrs
 
 from lcc.config import DatabaseConfig
 from lcc.model import Provider
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.passwords import generate_password, hash_password
-from lcc.storage.providers import add_provider
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.passwords import generate_password, hash_password
+from lcc.storage.providers.providers import add_provider
 from lcc.testing.galera import PrivateGalera
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.integration.tree import Tree

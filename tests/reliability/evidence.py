@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 
 from lcc.protocols.cp_uns import unpack_sent
-from lcc.storage.content_names import content_path
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.transactions import Txn
+from lcc.storage.disk.content_names import content_path
 
 from .cluster import Cluster
 

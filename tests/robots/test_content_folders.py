@@ -9,10 +9,10 @@ from twisted.internet.task import Clock
 
 from lcc.protocols.work import Capacity, Fetch
 from lcc.roles.bot.engine import Robot
-from lcc.roles.botm.desk import BotmDesk
+from lcc.roles.botm.console import BotmDesk
 from lcc.roles.botm.robots import FOLDER_CHARS
-from lcc.storage.content import OWNER, AttemptFolder
-from lcc.storage.disk import Disk
+from lcc.storage.disk.content import OWNER, AttemptFolder
+from lcc.storage.disk.disk import Disk
 
 from .bench import Bench, ids
 from .wire import fetch_order

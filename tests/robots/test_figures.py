@@ -9,11 +9,11 @@ import pytest
 
 from lcc.errors import CODES, FetchError
 from lcc.interfaces import IRoleFigures
-from lcc.model.figures import Buckets
+from lcc.model.metrics import Buckets
 from lcc.protocols.work import Delete, Fetch
-from lcc.roles.bot.figures import BotFigures
-from lcc.roles.botm.figures import STUCK_SECONDS, BotmFigures
-from lcc.storage.disk import Disk, Space
+from lcc.roles.bot.metrics import BotFigures
+from lcc.roles.botm.metrics import STUCK_SECONDS, BotmFigures
+from lcc.storage.disk.disk import Disk, Space
 
 from .bench import Bench
 from .test_bot import Bench as RobotBench

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lcc.protocols.work import Mark
-from lcc.storage.content import ContentFolder
-from lcc.storage.durable import DurableCounter
+from lcc.storage.disk.content import ContentFolder
+from lcc.storage.disk.durable import DurableCounter
 
 from .bench import Bench
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lcc.protocols.work import Capacity, Done, Fetch, Ready
-from lcc.roles.bot.desk import BotDesk
-from lcc.roles.botm.desk import BotmDesk
+from lcc.roles.bot.console import BotDesk
+from lcc.roles.botm.console import BotmDesk
 
 from . import test_bot
 from .bench import Bench

@@ -30,7 +30,7 @@ from lcc.protocols.work import (
     addressee,
 )
 from lcc.protocols.xmlfeed import Start
-from lcc.roles.botm.branches import MESSAGE_CHARS_MAX, UNREAD_BYTES_MAX
+from lcc.roles.botm.downstream import MESSAGE_CHARS_MAX, UNREAD_BYTES_MAX
 from lcc.roles.botm.relay import HOPS_MAX, Relay
 from lcc.roles.peer import IDLE_SECONDS, Peer
 

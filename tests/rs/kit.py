@@ -24,10 +24,10 @@ from twisted.internet.defer import Deferred
 from lcc.config import parse_config
 from lcc.roles.rs.web.openapi import document
 from lcc.services import rs
-from lcc.services.outside import real_outside
+from lcc.services.environment import real_outside
 from lcc.transport.links import PortService
 from tests.conftest import Backend
-from tests.users.web import in_thread
+from tests.cu.web import in_thread
 
 PATIENCE_SECONDS = 30
 Answer = tuple[int, dict[str, str], bytes]

@@ -14,9 +14,9 @@ from twisted.internet.task import deferLater
 
 from lcc.model import Provider
 from lcc.roles.rs.web.openapi import document
-from lcc.storage.passwords import hash_password, verify_password
-from lcc.storage.providers import add_provider, get_provider, list_providers, order_removal
-from lcc.storage.registrations import approve_registration, list_registrations
+from lcc.storage.providers.passwords import hash_password, verify_password
+from lcc.storage.providers.providers import add_provider, get_provider, list_providers, order_removal
+from lcc.storage.providers.registrations import approve_registration, list_registrations
 from tests.conftest import Backend
 from tests.storage.kit import DirectDatabase
 

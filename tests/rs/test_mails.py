@@ -12,8 +12,8 @@ import pytest_twisted
 from twisted.internet.defer import CancelledError, Deferred
 
 from tests.conftest import Backend
+from tests.cu.web import until
 from tests.transport.mail_server import MailServer, Taken
-from tests.users.web import until
 
 from .kit import Office, WebSite
 from .test_api import place, register

@@ -11,8 +11,8 @@ import pytest
 import pytest_twisted
 
 from lcc.model import Provider, Wishes
-from lcc.storage.passwords import verify_password
-from lcc.storage.providers import get_provider
+from lcc.storage.providers.passwords import verify_password
+from lcc.storage.providers.providers import get_provider
 from tests.conftest import Backend
 from tests.storage.kit import DirectDatabase
 

@@ -12,7 +12,7 @@ from twisted.internet import reactor
 from lcc.config import parse_config
 from lcc.errors import Busy, ConfigError
 from lcc.services import everything, rs
-from lcc.services.outside import real_outside
+from lcc.services.environment import real_outside
 from tests.conftest import Backend, LoggedErrors
 
 from .kit import Office, WebSite

@@ -8,9 +8,9 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
+from lcc.client.blocking import CacheError, StartAgain
+from lcc.client.cache import CacheClient
 from lcc.testing.simulated.process import Process
-from lcc.users.blocking import CacheError, StartAgain
-from lcc.users.client import CacheClient
 
 
 class Copy:

@@ -8,9 +8,9 @@ from hashlib import md5
 from typing import Any
 
 from lcc.model import FetchOrder
-from lcc.storage.content_names import content_path
-from lcc.storage.migrations import MAIN
-from lcc.storage.setfile import HEADER_BYTES
+from lcc.storage.database.migrations import MAIN
+from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.set_file import HEADER_BYTES
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.timeline import EPOCH
 

@@ -7,7 +7,7 @@ import gc
 import attrs
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
-from lcc.roles.uns import plain as uns_plain
+from lcc.roles.uns import fast_set as uns_plain
 from lcc.testing.simulated.timeline import EPOCH, Timeline
 
 from .faults import Fault, heal, plan, schedule

@@ -245,7 +245,7 @@ class Site:
                 return {"c": name, "m": mimetype, "f": ""}
             return {"c": name, "op": "delete"}  # all views
         # Attributes that nobody knows are passed over; these make sets that do not fit on the way at once, and
-        # elements that are not plain (lcc.roles.uns.plain).
+        # elements that are not plain (lcc.roles.uns.fast_set).
         told = {"c": name, "m": mimetype}
         if not self.plain:
             told["x"] = "x" * 300

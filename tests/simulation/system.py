@@ -18,8 +18,8 @@ from lcc.model import Fetched, FetchOrder, Provider
 from lcc.protocols.cp_uns import CpMessage, SetBegin
 from lcc.roles.uns import session as uns_session
 from lcc.services import bot, botm, cu, qm, uns
-from lcc.services.outside import Outside
-from lcc.storage.providers import add_provider
+from lcc.services.environment import Outside
+from lcc.storage.providers.providers import add_provider
 from lcc.testing.simulated.database import DatabaseServer, SimulatedDatabase
 from lcc.testing.simulated.network import Network
 from lcc.testing.simulated.process import Machine, Process

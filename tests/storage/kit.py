@@ -30,9 +30,9 @@ from lcc.model import (
     UrlNotice,
     retry_time,
 )
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.providers import add_provider, provider_status
-from lcc.storage.queue import QueueStore
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.providers.providers import add_provider, provider_status
+from lcc.storage.queue.store import QueueStore
 
 T = TypeVar("T")
 SETTINGS = DatabaseConfig(retries=3)

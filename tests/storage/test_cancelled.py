@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lcc.model import FETCH_NOW
-from lcc.storage.cache import queue_sets
-from lcc.storage.overview import Waiting, overview
-from lcc.storage.survey import survey
+from lcc.storage.views.cache import queue_sets
+from lcc.storage.views.overview import Waiting, overview
+from lcc.storage.views.survey import survey
 
 from .kit import Queue, notice, result_of
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.storage import checks
-from lcc.storage.checks import believed
-from lcc.storage.order_rows import REBUILD, add_order
+from lcc.storage.database.order_rows import REBUILD, add_order
+from lcc.storage.queue import checks
+from lcc.storage.queue.checks import believed
 
 from .kit import Queue, notice, result_of
 

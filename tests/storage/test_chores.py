@@ -9,11 +9,12 @@ import pytest
 from lcc.config import QmConfig
 from lcc.errors import code
 from lcc.model import CachedUrl
-from lcc.storage import cache, chores
-from lcc.storage.providers import provider_status
-from lcc.users.query import Query
-from lcc.users.selection import begin, read_page
-from lcc.users.tokens import BEGINNING, StartAgain, Token
+from lcc.roles.cu.query import Query
+from lcc.roles.cu.selection import begin, read_page
+from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token
+from lcc.storage.providers.providers import provider_status
+from lcc.storage.queue import chores
+from lcc.storage.views import cache
 
 from .kit import Queue, notice, result_of
 

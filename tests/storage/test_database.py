@@ -17,10 +17,10 @@ from twisted.logger import capturedLogs, formatEvent
 
 from lcc.config import DatabaseConfig
 from lcc.errors import ConfigError, StoreUnavailable
-from lcc.storage.database import BlockingDatabase, Database
-from lcc.storage.dialects import SqliteDialect, Trouble, dialect_for
-from lcc.storage.retry import FULL_SECONDS, LONGEST_DELAY_SECONDS, OutageLog, RetryPolicy
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase, Database
+from lcc.storage.database.dialects import SqliteDialect, Trouble, dialect_for
+from lcc.storage.database.retry import FULL_SECONDS, LONGEST_DELAY_SECONDS, OutageLog, RetryPolicy
+from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.conftest import LoggedErrors
 

@@ -11,9 +11,9 @@ import pytest
 
 from lcc.config import Config, DatabaseConfig, parse_config
 from lcc.errors import ConfigError, StoreUnavailable
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.dialects import dialect_for
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.dialects import dialect_for
+from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.certificates import Authority
 from tests.ports import free_port

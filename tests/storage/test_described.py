@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from lcc.storage.cache import current_change
-from lcc.storage.order_rows import FETCH_AGAIN, add_order
-from lcc.storage.queue_damage import note_damaged
-from lcc.storage.selected import Selection, page_by_change
+from lcc.storage.database.order_rows import FETCH_AGAIN, add_order
+from lcc.storage.queue.damage import note_damaged
+from lcc.storage.views.cache import current_change
+from lcc.storage.views.selected import Selection, page_by_change
 
 from .kit import Queue, notice
 

@@ -13,10 +13,11 @@ from lcc.config import QmConfig
 from lcc.domain.deletions import is_mass_deletion
 from lcc.errors import StoreUnavailable
 from lcc.model import SetAnswer
-from lcc.storage import chores, queue_orders, queue_sweep
-from lcc.storage.held import HeldSweep, held_sweep
-from lcc.storage.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, RETRY, add_order
-from lcc.storage.providers import change_provider, get_provider, order_removal, provider_status
+from lcc.storage.database.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, RETRY, add_order
+from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
+from lcc.storage.queue import chores, orders, sweep
+from lcc.storage.queue import sweep as queue_sweep
+from lcc.storage.queue.held import HeldSweep, held_sweep
 
 from .kit import DirectDatabase, Queue, notice, result_of
 
@@ -27,7 +28,7 @@ DAY = 86400
 
 @pytest.fixture(params=[2, 5000])
 def queue(database: DirectDatabase, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Queue:
-    monkeypatch.setattr(queue_sweep, "PAGE_ROWS", request.param)
+    monkeypatch.setattr(sweep, "PAGE_ROWS", request.param)
     return filled(Queue(database, GUARDED))
 
 
@@ -227,7 +228,7 @@ def test_interrupted_anywhere_it_is_held_or_swept_as_a_whole(queue: Queue, fails
 
 @pytest.mark.parametrize("lose", range(6))
 def test_a_release_goes_on_where_it_was(queue: Queue, lose: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_orders, "PAGE_ROWS", 2)
+    monkeypatch.setattr(orders, "PAGE_ROWS", 2)
     queue.send(2, notice("0", "1"), full=True)
     order(queue, ALLOW_DELETIONS)
     for _ in range(lose):

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from lcc.errors import StoreUnavailable
 from lcc.model import FetchResult, QueueRow, SetHeader, SetPiece, UrlNotice
-from lcc.storage import queue_sweep
-from lcc.storage.providers import change_provider, get_provider
+from lcc.storage.providers.providers import change_provider, get_provider
+from lcc.storage.queue import sweep
 
 from .kit import DirectDatabase, Queue, notice, result_of
 
@@ -264,7 +264,7 @@ def _run(queue: Queue, seed: int) -> None:
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a full set does not name is deleted in many steps, between which anything may fail."""
-    monkeypatch.setattr(queue_sweep, "PAGE_ROWS", 2)
+    monkeypatch.setattr(sweep, "PAGE_ROWS", 2)
 
 
 @pytest.fixture

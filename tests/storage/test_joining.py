@@ -13,8 +13,8 @@ import pytest
 import pytest_twisted
 
 from lcc.config import DatabaseConfig
-from lcc.storage.database import Database
-from lcc.storage.transactions import Question, Txn
+from lcc.storage.database.database import Database
+from lcc.storage.database.transactions import Question, Txn
 from lcc.testing.mariadb import PrivateMariaDb
 
 _VALUE = "SELECT value FROM counters WHERE name = ?"

@@ -18,8 +18,8 @@ from lcc.config import QmConfig
 from lcc.domain.retries import delay_seconds
 from lcc.errors import code
 from lcc.model import FETCH_NOW, FetchResult, QueueRow, UrlNotice, retry_slot, retry_time
-from lcc.storage import queue_sweep
-from lcc.storage.providers import change_provider, get_provider, provider_status
+from lcc.storage.providers.providers import change_provider, get_provider, provider_status
+from lcc.storage.queue import sweep
 
 from .kit import DirectDatabase, Queue, notice, result_of
 
@@ -350,7 +350,7 @@ def _view(row: QueueRow) -> View:
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a full set does not name is deleted in many steps, between which anything may fail."""
-    monkeypatch.setattr(queue_sweep, "PAGE_ROWS", 2)
+    monkeypatch.setattr(sweep, "PAGE_ROWS", 2)
 
 
 @pytest.fixture

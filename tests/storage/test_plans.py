@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from lcc.model import Cursor
-from lcc.storage import checks, chores, queue_read, queue_record, queue_retry, queue_slots, queue_waits
-from lcc.storage.books import Books
-from lcc.storage.providers import provider_status
-from lcc.storage.queue_batch import Owed
-from lcc.storage.transactions import Txn
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.providers import provider_status
+from lcc.storage.queue import checks, chores, record, retry, slots, waits
+from lcc.storage.queue import read as queue_read
+from lcc.storage.queue.batch import Owed
+from lcc.storage.queue.books import Books
 
 from .kit import Queue, notice
 
@@ -142,8 +143,8 @@ def test_recording(big: Queue) -> None:
     results = [big.fetched(row) for row in rows] + [big.failed(row, 503) for row in rows[::7]]
     check(
         big,
-        lambda txn: queue_record.record_results(
-            txn, _run(txn), big.rules, results, [], NOON, big.settings, queue_record.Requeued()
+        lambda txn: record.record_results(
+            txn, _run(txn), big.rules, results, [], NOON, big.settings, record.Requeued()
         ),
         small=("pstats", "pidb"),  # here it is all of these providers
     )
@@ -167,8 +168,8 @@ def test_opening_a_slot(big: Queue) -> None:
         for after in ((0, 0), (1, BIG // 2)):
             check(
                 big,
-                lambda txn, slot=slot, after=after: queue_slots.open_slot(  # type: ignore[misc]
-                    txn, _run(txn), slot, 100, after, queue_slots.Opened()
+                lambda txn, slot=slot, after=after: slots.open_slot(  # type: ignore[misc]
+                    txn, _run(txn), slot, 100, after, slots.Opened()
                 ),
             )
 
@@ -207,7 +208,7 @@ def test_retry(big: Queue) -> None:
         for progress in (b"", b"w %d -30 1 5" % NOON, b"e %d %d 0" % (NOON, pid)):
             check(
                 big,
-                lambda txn, pid=pid, progress=progress: queue_retry.retry_page(  # type: ignore[misc]
+                lambda txn, pid=pid, progress=progress: retry.retry_page(  # type: ignore[misc]
                     _books(big, txn), big.rules, pid, 0, progress, NOON, Owed()
                 ),
                 small=("pidb",),
@@ -227,8 +228,8 @@ def test_what_is_tried_again(big: Queue) -> None:
     for now in (NOON, NOON + 60, NOON + 100_000):
         check(
             big,
-            lambda txn, now=now: queue_waits.open_retries(  # type: ignore[misc]
-                txn, _run(txn), now, 100, NOON + 5000.0, queue_slots.Opened()
+            lambda txn, now=now: waits.open_retries(  # type: ignore[misc]
+                txn, _run(txn), now, 100, NOON + 5000.0, slots.Opened()
             ),
             small=("pidb",),
         )

@@ -7,8 +7,8 @@ import pytest
 import pytest_twisted
 
 from lcc.model import Provider
-from lcc.storage.passwords import DUMMY_HASH, generate_password, hash_password, is_slow, verify_password
-from lcc.storage.providers import (
+from lcc.storage.providers.passwords import DUMMY_HASH, generate_password, hash_password, is_slow, verify_password
+from lcc.storage.providers.providers import (
     NoSuchProvider,
     ProviderExists,
     ProviderReader,

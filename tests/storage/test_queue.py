@@ -8,8 +8,8 @@ import pytest
 
 from lcc.errors import Busy, code
 from lcc.model import Cursor, SetAnswer
-from lcc.storage import cache
-from lcc.storage.providers import change_provider, get_provider, order_removal, provider_status
+from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
+from lcc.storage.views import cache
 
 from .kit import Queue, notice, result_of
 

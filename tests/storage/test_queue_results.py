@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lcc.errors import code
-from lcc.storage import cache
-from lcc.storage.providers import provider_status
+from lcc.storage.providers.providers import provider_status
+from lcc.storage.views import cache
 
 from .kit import Queue, notice
 

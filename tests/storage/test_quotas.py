@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from lcc.errors import code
-from lcc.storage.providers import change_provider, get_provider, provider_status
+from lcc.storage.providers.providers import change_provider, get_provider, provider_status
 
 from .kit import Queue, notice
 

@@ -13,9 +13,15 @@ import pytest
 from lcc.config import RsConfig
 from lcc.errors import RegistrationRefused
 from lcc.model import Progress, Proves, Provider, Registration, Wishes
-from lcc.storage import registrations
-from lcc.storage.providers import add_provider, change_provider, get_provider, list_providers, order_removal
-from lcc.storage.registrations import (
+from lcc.storage.providers.providers import (
+    add_provider,
+    change_provider,
+    get_provider,
+    list_providers,
+    order_removal,
+    registrations,
+)
+from lcc.storage.providers.registrations import (
     RegistrationStore,
     approve_registration,
     get_registration,

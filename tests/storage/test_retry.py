@@ -9,13 +9,14 @@ import pytest
 
 from lcc.config import QmConfig
 from lcc.model import UrlNotice
-from lcc.storage import queue as store_module
-from lcc.storage import queue_orders, queue_retry
-from lcc.storage.failures import failures
-from lcc.storage.inspect import count_errors, kept_errors
-from lcc.storage.order_rows import RETRY, WANT_FULL_SET, add_order
-from lcc.storage.overview import overview
-from lcc.storage.providers import change_provider, get_provider, order_removal, provider_status
+from lcc.storage.database.order_rows import RETRY, WANT_FULL_SET, add_order
+from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
+from lcc.storage.queue import orders
+from lcc.storage.queue import retry as queue_retry
+from lcc.storage.queue import store as store_module
+from lcc.storage.views.failures import failures
+from lcc.storage.views.inspect import count_errors, kept_errors
+from lcc.storage.views.overview import overview
 
 from .kit import Queue, notice, result_of
 
@@ -216,7 +217,7 @@ def test_hours_hold_for_what_is_tried_again(queue: Queue) -> None:
 
 
 def test_a_full_set_is_wanted_by_order(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_orders, "PAGE_PROVIDERS", 2)
+    monkeypatch.setattr(orders, "PAGE_PROVIDERS", 2)
     pids = [queue.pid, *[queue.add_provider() for _ in range(4)]]
 
     def wanted(pid: int) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import pytest
 
-from lcc.storage.disk import Disk, Space
-from lcc.storage.room import Room, fault_text
+from lcc.storage.disk.disk import Disk, Space
+from lcc.storage.disk.free_space import Room, fault_text
 
 
 class ToldDisk(Disk):

@@ -7,8 +7,7 @@ import pytest
 
 from lcc.errors import StoreUnavailable, code
 from lcc.model import UrlNotice
-from lcc.storage import queue_orders
-from lcc.storage.providers import (
+from lcc.storage.providers.providers import (
     DELETE_OUTSIDE,
     ROOTS_TAKEN,
     change_provider,
@@ -16,6 +15,7 @@ from lcc.storage.providers import (
     order_deletion_outside,
     provider_status,
 )
+from lcc.storage.queue import orders
 
 from .kit import Queue, notice, result_of
 
@@ -24,7 +24,7 @@ OUTSIDE = code("outside-roots")
 
 @pytest.fixture(params=[2, 2000], autouse=True)
 def page_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_orders, "PAGE_ROWS", request.param)
+    monkeypatch.setattr(orders, "PAGE_ROWS", request.param)
 
 
 def set_roots(queue: Queue, *roots: str, delete_outside: bool = False) -> None:

@@ -12,9 +12,17 @@ import attrs
 import pytest
 
 from lcc.config import DatabaseConfig
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.dialects import Dialect, dialect_for
-from lcc.storage.migrations import CONNECTIONS, MAIN, Migration, SchemaError, migrate, migrations, split_statements
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.dialects import Dialect, dialect_for
+from lcc.storage.database.migrations import (
+    CONNECTIONS,
+    MAIN,
+    Migration,
+    SchemaError,
+    migrate,
+    migrations,
+    split_statements,
+)
 from lcc.testing.mariadb import PrivateMariaDb
 
 SETTINGS = DatabaseConfig()

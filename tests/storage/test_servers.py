@@ -16,8 +16,8 @@ from lcc.config import DatabaseConfig
 from lcc.config.endpoints import mysql_hosts
 from lcc.config.mysql_url import parse_mysql_url
 from lcc.errors import StoreUnavailable
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.ports import free_port
 

@@ -16,9 +16,9 @@ from twisted.internet.defer import Deferred, fail, gatherResults
 from lcc.config import Config, DatabaseConfig, QmConfig, UnsConfig
 from lcc.errors import StoreUnavailable
 from lcc.model import FullSetKey, SetStart
-from lcc.storage.providers import change_provider, get_provider
-from lcc.storage.queue_repair import ORDER_JUMP as JUMP
-from lcc.storage.sessions import SessionStore, kept_numbers, open_session_store
+from lcc.storage.providers.providers import change_provider, get_provider
+from lcc.storage.providers.sessions import SessionStore, kept_numbers, open_session_store
+from lcc.storage.queue.repair import ORDER_JUMP as JUMP
 
 from .kit import DirectDatabase, Queue, notice
 

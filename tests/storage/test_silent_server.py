@@ -12,8 +12,8 @@ import pytest
 
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.probe import ping
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.probe import ping
 from lcc.testing.mariadb import PrivateMariaDb
 
 SETTINGS = DatabaseConfig(connect_timeout=0.2, query_timeout=3600.0, retries=0)

@@ -12,14 +12,14 @@ from twisted.internet.defer import Deferred, execute
 from twisted.internet.task import deferLater
 
 from lcc.config import DatabaseConfig
-from lcc.storage.cache import current_change
-from lcc.storage.database import BlockingDatabase, Database
-from lcc.storage.overview import overview
-from lcc.storage.providers import provider_status
-from lcc.storage.selected import Selection
-from lcc.storage.transactions import Txn
-from lcc.users.query import Query
-from lcc.users.selection import begin, read_page
+from lcc.roles.cu.query import Query
+from lcc.roles.cu.selection import begin, read_page
+from lcc.storage.database.database import BlockingDatabase, Database
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.providers import provider_status
+from lcc.storage.views.cache import current_change
+from lcc.storage.views.overview import overview
+from lcc.storage.views.selected import Selection
 
 from .kit import Queue, notice
 

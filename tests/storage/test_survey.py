@@ -5,7 +5,7 @@ from __future__ import annotations
 from lcc.domain.timeslots import TimeSlots
 from lcc.model import Delay
 from lcc.model.survey import Lag, Queued, Survey
-from lcc.storage.survey import survey
+from lcc.storage.views.survey import survey
 
 from .kit import DirectDatabase, Queue, notice
 

@@ -9,9 +9,9 @@ import pytest
 
 from lcc.errors import code
 from lcc.model import FetchResult, QueueRow, Stored
-from lcc.storage.books import Books
-from lcc.storage.queue_batch import Owed
-from lcc.storage.queue_damage import fetch_again
+from lcc.storage.queue.batch import Owed
+from lcc.storage.queue.books import Books
+from lcc.storage.queue.damage import fetch_again
 
 from .kit import Queue, notice
 

@@ -19,7 +19,7 @@ from lcc.admin.cli import main
 from lcc.config import load_config
 from lcc.domain.urls import normalise
 from lcc.errors import ConfigError, UrlError
-from lcc.storage.providers import provider_status
+from lcc.storage.providers.providers import provider_status
 from tests.admin.conftest import Lcc
 from tests.conftest import Backend
 from tests.long import LONG

@@ -8,9 +8,9 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from lcc.client.cache import CacheClient
 from lcc.errors import FetchError
 from lcc.model import Fetched
-from lcc.users.client import CacheClient
 from tests.conftest import Backend
 from tests.cuts.world import ROOT, World
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from lcc.config import DatabaseConfig
 from lcc.domain.keys import url_key
 from lcc.model import Provider
-from lcc.storage.content_users import ContentUser, add_content_user, list_content_users
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.providers import add_provider, get_provider
-from lcc.storage.transactions import Txn
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.content_users import ContentUser, add_content_user, list_content_users
+from lcc.storage.providers.providers import add_provider, get_provider
 from tests.conftest import Backend
 from tests.storage.kit import DirectDatabase, Queue
 

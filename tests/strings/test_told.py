@@ -18,10 +18,10 @@ from twisted.internet.endpoints import UNIXClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
+from lcc.client.cache import CacheClient
 from lcc.errors import CODES, FetchError
 from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.protocols.xmltext import escape
-from lcc.users.client import CacheClient
 from tests.admin.conftest import Lcc
 from tests.conftest import Backend
 from tests.cuts.world import ROOT, World

@@ -10,9 +10,9 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import UNIXClientEndpoint
 
+from lcc.client.blocking import Refused
+from lcc.client.cache import CacheClient
 from lcc.provider.client import submit
-from lcc.users.blocking import Refused
-from lcc.users.client import CacheClient
 from tests.cuts.world import PASSWORD, PID, ROOT, World
 
 from .hostile import UNSPEAKABLE

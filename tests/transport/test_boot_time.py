@@ -76,7 +76,7 @@ def main(reactor):
 react(main)
 """
 _ROLE = """
-from lcc.services.outside import real_outside
+from lcc.services.environment import real_outside
 from lcc.commands.boottime import boot_seconds
 print(real_outside().reactor.seconds is boot_seconds)
 """

@@ -9,7 +9,7 @@ import pytest
 
 from lcc.protocols.cp_uns_client import init
 from lcc.protocols.uns_qm import Set
-from lcc.storage.passwords import hash_password
+from lcc.storage.providers.passwords import hash_password
 
 from .kit import PASSWORD, ROOT, Cp, World, absorbed, codes, partial, url
 

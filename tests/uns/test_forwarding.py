@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lcc.errors import code
 from lcc.protocols.uns_qm import Absorbed, Set
-from lcc.storage.setfile import CHARGED_BYTES_MIN
+from lcc.storage.disk.set_file import CHARGED_BYTES_MIN
 from tests.conftest import LoggedErrors
 
 from .kit import ROOT, MemoryTransport, RecordingDisk, World, absorbed, codes, partial
@@ -517,7 +517,7 @@ def test_the_keep_alive_does_not_cut_into_a_set_that_takes_long(world: World) ->
 
 
 def test_the_unread_store_refuses_what_is_too_much(tmp_path: Path) -> None:
-    from lcc.storage.errorfile import ErrorFile, ErrorFileFull
+    from lcc.storage.disk.error_file import ErrorFile, ErrorFileFull
 
     store = ErrorFile(tmp_path / "errors", 100_000, RecordingDisk())
     long_line, short_lines = "ü" * 39_999 + "\n", "yyy\n" * 5_001

@@ -13,7 +13,7 @@ from twisted.logger import capturedLogs, formatEvent
 
 from lcc.errors import StoreUnavailable
 from lcc.protocols.cp_uns_client import init
-from lcc.storage.passwords import hash_password
+from lcc.storage.providers.passwords import hash_password
 
 from .kit import PASSWORD, ROOT, World, codes, partial, url
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lcc.protocols.uns_qm import Paused
-from lcc.roles.uns.desk import UnsDesk
+from lcc.roles.uns.console import UnsDesk
 
 from .kit import FakeQm, World, codes, partial
 

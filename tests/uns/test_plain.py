@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lcc.roles.uns import plain
+from lcc.roles.uns import fast_set
 from lcc.roles.uns.session import Session
 
 from .kit import ROOT, World, codes
@@ -44,15 +44,15 @@ def elements(draw: Any) -> str:
 @pytest.fixture
 def at_once() -> Iterator[None]:
     """Spellings are learned from the first element on."""
-    before, plain.LONG_SET = plain.LONG_SET, 1
+    before, fast_set.LONG_SET = fast_set.LONG_SET, 1
     yield
-    plain.LONG_SET = before
+    fast_set.LONG_SET = before
 
 
 def converse(folder: Path, pieces: list[bytes], *, short: bool, **settings: Any) -> tuple[str, list[bytes], int, int]:
     """The answer, the spooled sets, and how many elements came the long way, and in runs."""
     taken = {"long": 0, "runs": 0}
-    real_element, real_learn = Session._element, plain.PlainSet.learn
+    real_element, real_learn = Session._element, fast_set.PlainSet.learn
     real_run = Session._plain_urls
 
     def element(self: Session, *arguments: Any) -> None:
@@ -65,7 +65,7 @@ def converse(folder: Path, pieces: list[bytes], *, short: bool, **settings: Any)
 
     Session._element, Session._plain_urls = element, run  # type: ignore[method-assign]
     if not short:
-        plain.PlainSet.learn = lambda self, attributes: False  # type: ignore[method-assign]
+        fast_set.PlainSet.learn = lambda self, attributes: False  # type: ignore[method-assign]
     try:
         world = World(folder, **settings)
         cp = world.login()
@@ -75,7 +75,7 @@ def converse(folder: Path, pieces: list[bytes], *, short: bool, **settings: Any)
         world.disk.close_all()
     finally:
         Session._element, Session._plain_urls = real_element, real_run  # type: ignore[method-assign]
-        plain.PlainSet.learn = real_learn  # type: ignore[method-assign]
+        fast_set.PlainSet.learn = real_learn  # type: ignore[method-assign]
     files = [(folder / name).read_bytes() for name in world.set_files()]
     return cp.text, files, taken["long"], taken["runs"]
 
@@ -148,8 +148,8 @@ def test_each_set_of_a_connection_has_its_own_spellings(tmp_path: Path) -> None:
 
 def test_small_sets_learn_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(plain, "PlainElements", lambda *arguments: made.append(arguments))
-    text, _files, long, _runs = converse(tmp_path, cut(usual_set(plain.LONG_SET - 1), 200), short=True)
+    monkeypatch.setattr(fast_set, "PlainElements", lambda *arguments: made.append(arguments))
+    text, _files, long, _runs = converse(tmp_path, cut(usual_set(fast_set.LONG_SET - 1), 200), short=True)
     assert '<set_accepted received="49"/>' in text and long == 49 and not made
 
 

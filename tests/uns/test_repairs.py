@@ -13,7 +13,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from lcc.protocols.uns_qm import Absorbed, Damage, NewEpoch, Noted, Set
-from lcc.storage.damage import DamageList
+from lcc.storage.disk.damage_list import DamageList
 
 from .kit import ROOT, FakeQm, World, absorbed
 

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from lcc.errors import code
-from lcc.storage.disk import Space
-from lcc.storage.spool import spool_room
+from lcc.storage.disk.disk import Space
+from lcc.storage.disk.spool import spool_room
 from tests.conftest import LoggedErrors
 
 from .kit import RecordingDisk, World, codes, partial

@@ -24,9 +24,9 @@ from lcc.errors import Busy
 from lcc.model import Provider
 from lcc.protocols.cp_uns_client import init
 from lcc.services import uns
-from lcc.services.outside import real_outside
-from lcc.storage.database import BlockingDatabase
-from lcc.storage.providers import add_provider
+from lcc.services.environment import real_outside
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.providers.providers import add_provider
 from lcc.transport.links import PortService
 
 from .kit import HASH, PASSWORD, ROOT, FakeQm, absorbed, codes, partial

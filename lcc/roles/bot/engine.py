@@ -41,10 +41,10 @@ from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import Capacity, Fetch
 from lcc.roles.bot.closing import close_all
+from lcc.roles.bot.counters import Tally
 from lcc.roles.bot.job import Job
-from lcc.roles.bot.link import BotLink, BotLinkFactory
 from lcc.roles.bot.redirects import Redirects
-from lcc.roles.bot.tally import Tally
+from lcc.roles.bot.upstream import BotLink, BotLinkFactory
 
 _log = Logger()
 

@@ -16,8 +16,8 @@ from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.model import Fetched, FetchOrder
 from lcc.protocols.work import Fetch
 from lcc.roles.bot import answers
-from lcc.roles.bot.link import BotLink
 from lcc.roles.bot.redirects import Follow
+from lcc.roles.bot.upstream import BotLink
 
 _log = Logger()
 

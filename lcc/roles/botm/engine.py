@@ -74,14 +74,14 @@ from lcc.protocols.work import (
     Settled,
     Verify,
 )
-from lcc.roles.botm.counts import Counts
+from lcc.roles.botm.counters import Counts
 from lcc.roles.botm.orders import Order, OrderBook
 from lcc.roles.botm.results import Results
 from lcc.roles.botm.robots import Pool, RobotFactory, RobotPeer
 from lcc.roles.botm.roster import Roster
 from lcc.roles.botm.stores import Stores
 from lcc.roles.botm.syncer import InThread, Syncer
-from lcc.roles.botm.uplink import UpLink, UpLinkFactory
+from lcc.roles.botm.upstream import UpLink, UpLinkFactory
 
 _log = Logger()
 

@@ -52,8 +52,8 @@ from lcc.errors import StreamError
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello, is_earlier, session_name
 from lcc.protocols.work import Drop, Fetch, Gone, MachineHello, addressed
-from lcc.roles.botm.branches import BranchFactory, BranchPeer
-from lcc.roles.botm.trunk import TrunkFactory, TrunkLink
+from lcc.roles.botm.downstream import BranchFactory, BranchPeer
+from lcc.roles.botm.relay_upstream import TrunkFactory, TrunkLink
 
 _log = Logger()
 

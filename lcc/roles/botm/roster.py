@@ -9,7 +9,7 @@ from twisted.internet.task import LoopingCall
 
 from lcc.protocols.work import ROBOT_CHARS, Robot, Robots
 from lcc.roles.botm.robots import RobotPeer
-from lcc.roles.botm.uplink import UpLink
+from lcc.roles.botm.upstream import UpLink
 
 TELL_SECONDS = 5.0
 NOBODY = Robots.telling([])

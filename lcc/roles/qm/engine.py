@@ -46,26 +46,26 @@ from lcc.interfaces import IQueueStore
 from lcc.model import Absorbed, CarriedOut, Claim, Delay, Recorded
 from lcc.protocols.hello import Hello
 from lcc.roles.background import Background
-from lcc.roles.qm.absorber import Absorber
-from lcc.roles.qm.botms import Botm
-from lcc.roles.qm.central import Behind, Central
-from lcc.roles.qm.delays import Delays
-from lcc.roles.qm.deleter import Deleter
-from lcc.roles.qm.dispatcher import Dispatcher
-from lcc.roles.qm.gate import Closed
-from lcc.roles.qm.housekeeper import Housekeeper
-from lcc.roles.qm.keeper import Timekeeper
-from lcc.roles.qm.machines import Line, Machine
+from lcc.roles.qm.intake.absorber import Absorber
+from lcc.roles.qm.maintenance.housekeeping import Housekeeper
+from lcc.roles.qm.maintenance.periodic import Upkeep
+from lcc.roles.qm.maintenance.reader import Reader
+from lcc.roles.qm.maintenance.state import StateSaver
+from lcc.roles.qm.maintenance.timers import Timekeeper
+from lcc.roles.qm.maintenance.wall_clock import STEP_SECONDS, WallClock, tell_step
+from lcc.roles.qm.orders.deleter import Deleter
+from lcc.roles.qm.orders.dispatcher import Dispatcher
+from lcc.roles.qm.orders.machines import Line, Machine
+from lcc.roles.qm.orders.recorder import Recorder
+from lcc.roles.qm.orders.verifier import Verifier
 from lcc.roles.qm.patience import Patience
-from lcc.roles.qm.reader import Reader
-from lcc.roles.qm.recorder import Recorder
-from lcc.roles.qm.scheduler import Scheduler
-from lcc.roles.qm.state import StateSaver
-from lcc.roles.qm.turns import Turns
-from lcc.roles.qm.upkeep import Upkeep
-from lcc.roles.qm.verifier import Verifier
-from lcc.roles.qm.visitors import BOTM_ONLY, UNS_AND_BOTM, Guest, Visitor, VisitorFactory
-from lcc.roles.qm.wallclock import STEP_SECONDS, WallClock, tell_step
+from lcc.roles.qm.peers.botms import Botm
+from lcc.roles.qm.peers.central import Behind, Central
+from lcc.roles.qm.peers.connections import BOTM_ONLY, UNS_AND_BOTM, Guest, Visitor, VisitorFactory
+from lcc.roles.qm.schedule.delays import Delays
+from lcc.roles.qm.schedule.hours_filter import Closed
+from lcc.roles.qm.schedule.ready_queue import Turns
+from lcc.roles.qm.schedule.scheduler import Scheduler
 
 _log = Logger()
 
@@ -139,7 +139,7 @@ class QmEngine:
         self.sets_answered = 0
         self.results_recorded = 0
         self.refused: dict[tuple[str, str, int], str] = {}
-        """Sets that were refused in this run (:mod:`lcc.roles.qm.absorber`)."""
+        """Sets that were refused in this run (:mod:`lcc.roles.qm.intake.absorber`)."""
         self.centrals: set[Central] = set()
         """The central BOT-Ms that are connected."""
         self._visitors: set[Visitor] = set()

@@ -13,8 +13,8 @@ from lcc.domain.wishes import Allowed
 from lcc.interfaces import IFetcher
 from lcc.roles.rs.prover import Prover, fetch_settings
 from lcc.roles.rs.registrar import Registrar
-from lcc.storage.database import Database
-from lcc.storage.registrations import RegistrationStore
+from lcc.storage.database.database import Database
+from lcc.storage.providers.registrations import RegistrationStore
 from lcc.transport.mail import PostOffice
 
 

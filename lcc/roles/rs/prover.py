@@ -16,7 +16,7 @@ from lcc.errors import FetchError, LccError, RegistrationRefused
 from lcc.fetchers.addresses import literal_address
 from lcc.interfaces import IContentSink, IFetcher
 from lcc.model import FetchOrder, Registration
-from lcc.storage.passwords import verify_password
+from lcc.storage.providers.passwords import verify_password
 
 _log = Logger()
 

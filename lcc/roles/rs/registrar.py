@@ -29,11 +29,11 @@ from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.interfaces import IRegistrationStore
 from lcc.model import Progress, Proves, Provider, Registration, Wishes
 from lcc.numbers import parse_number
-from lcc.roles.rs.gate import Gate
 from lcc.roles.rs.given import Given
-from lcc.roles.rs.letters import done_letter, given_letter
+from lcc.roles.rs.mails import done_letter, given_letter
 from lcc.roles.rs.prover import NotProven, Prover
-from lcc.storage.passwords import DUMMY_HASH, hash_password, is_slow, verify_password
+from lcc.roles.rs.rate_limiter import Gate
+from lcc.storage.providers.passwords import DUMMY_HASH, hash_password, is_slow, verify_password
 from lcc.transport.mail import Mail
 
 _log = Logger()

@@ -10,7 +10,7 @@ from twisted.internet.interfaces import IDelayedCall
 
 from lcc.model import SetHeader
 from lcc.protocols.uns_qm import Set
-from lcc.storage.setfile import SpooledSet
+from lcc.storage.disk.set_file import SpooledSet
 
 
 @attrs.frozen

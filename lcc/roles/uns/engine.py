@@ -1,7 +1,8 @@
 """The update notification server (UNS): takes sets of URLs in from providers, passes them on (seed 002, section 5).
 
-*Owns* its spool (:mod:`lcc.storage.spool`), one process at a time.  Of the database it reads providers and what is to
-be told to them, and writes only order numbers, connections, and full sets under way (:mod:`lcc.storage.sessions`).
+*Owns* its spool (:mod:`lcc.storage.disk.spool`), one process at a time.  Of the database it reads providers and what
+is to be told to them, and writes order numbers, connections, and full sets under way
+(:mod:`lcc.storage.providers.sessions`).
 
 *Strategy.*  Each connection is a :class:`~lcc.roles.uns.session.Session`: it checks who is there, tells the provider
 how it stands, and takes its sets, element by element, into the spool.  A complete set gets its number and goes to the
@@ -43,13 +44,13 @@ from lcc.domain.urls import Roots
 from lcc.errors import SetError, StoreUnavailable
 from lcc.interfaces import IProviderReader, ISessionStore
 from lcc.model import Provider
+from lcc.roles.uns.counters import Counters
 from lcc.roles.uns.forwarder import Forwarder, InThread
 from lcc.roles.uns.sequencer import Sequencer
 from lcc.roles.uns.session import Session
-from lcc.roles.uns.status import Counters
-from lcc.storage.room import fault_text
-from lcc.storage.spool import Spool
-from lcc.transport.shares import Place, Shares, party_of
+from lcc.storage.disk.free_space import fault_text
+from lcc.storage.disk.spool import Spool
+from lcc.transport.connection_limits import Place, Shares, party_of
 
 _log = Logger()
 T = TypeVar("T")

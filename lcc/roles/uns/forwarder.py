@@ -38,13 +38,13 @@ from twisted.python.failure import Failure
 from lcc.errors import StreamError, code
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import Absorbed, Damage, EndSet, Paused
+from lcc.roles.uns.counters import Counters
 from lcc.roles.uns.delivery import Delivery, Verdict, disk_fault, opening
-from lcc.roles.uns.link import QmPeer
 from lcc.roles.uns.sequencer import Sequencer
-from lcc.roles.uns.status import Counters
-from lcc.storage.room import fault_text
-from lcc.storage.setfile import SpoolDamaged, SpooledSet
-from lcc.storage.spool import PIECE_BYTES, Spool
+from lcc.roles.uns.upstream import QmPeer
+from lcc.storage.disk.free_space import fault_text
+from lcc.storage.disk.set_file import SpoolDamaged, SpooledSet
+from lcc.storage.disk.spool import PIECE_BYTES, Spool
 
 _log = Logger()
 

@@ -41,11 +41,11 @@ from lcc.protocols.cp_uns import (
 from lcc.protocols.uns_qm import write_notice
 from lcc.protocols.xmlfeed import Event, XmlFeed
 from lcc.roles.uns.delivery import Verdict, disk_fault
-from lcc.roles.uns.plain import PlainSet
-from lcc.storage.errorfile import ErrorFile, ErrorFileFull
-from lcc.storage.passwords import DUMMY_HASH, is_slow, verify_password
-from lcc.storage.spool import SetWriter, SpoolFull
-from lcc.transport.shares import Place
+from lcc.roles.uns.fast_set import PlainSet
+from lcc.storage.disk.error_file import ErrorFile, ErrorFileFull
+from lcc.storage.disk.spool import SetWriter, SpoolFull
+from lcc.storage.providers.passwords import DUMMY_HASH, is_slow, verify_password
+from lcc.transport.connection_limits import Place
 from lcc.transport.stream import StreamLimits, XmlStream
 
 if TYPE_CHECKING:

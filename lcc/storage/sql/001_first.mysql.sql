@@ -4,7 +4,7 @@
 -- Registered providers.  Written by lcc-admin and the registration server, by nobody else.
 CREATE TABLE IF NOT EXISTS pidb (
     pid INT NOT NULL PRIMARY KEY,               -- the provider's id; never used again
-    password VARCHAR(255) NOT NULL,             -- hashed (lcc.storage.passwords)
+    password VARCHAR(255) NOT NULL,             -- hashed (lcc.storage.providers.passwords)
     filesmax BIGINT,                            -- quota of files; NULL: none
     spacemax BIGINT,                            -- quota of bytes; NULL: none
     fullsetsallowed BIGINT,                     -- unsolicited full sets a period; NULL: any number
@@ -220,9 +220,9 @@ CREATE TABLE IF NOT EXISTS orders (
     progress VARBINARY(1024) NOT NULL DEFAULT '' -- where the queue manager goes on with it
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- What the queue manager does page by page in the background (lcc.storage.chores).
+-- What the queue manager does page by page in the background (lcc.storage.queue.chores).
 CREATE TABLE IF NOT EXISTS chores (
-    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- lcc.storage.chores.CHORES
+    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- lcc.storage.queue.chores.CHORES
     due BIGINT NOT NULL,                        -- when it goes on, or begins anew
     progress VARBINARY(1024) NOT NULL           -- where it goes on; empty: at its start
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
@@ -262,18 +262,18 @@ CREATE TABLE IF NOT EXISTS registrations (
 -- Who may log in at the web monitor; written by lcc-admin.
 CREATE TABLE IF NOT EXISTS webusers (
     name VARCHAR(100) NOT NULL PRIMARY KEY,
-    password VARCHAR(255) NOT NULL,             -- hashed (lcc.storage.passwords)
+    password VARCHAR(255) NOT NULL,             -- hashed (lcc.storage.providers.passwords)
     operates SMALLINT NOT NULL,                 -- 1: may have things done (try again); 0: looks on
     created BIGINT NOT NULL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- What the queue manager says of itself every few seconds (lcc.roles.qm.state).  One row.
+-- What the queue manager says of itself every few seconds (lcc.roles.qm.maintenance.state).  One row.
 CREATE TABLE IF NOT EXISTS qmstate (
     id INT NOT NULL PRIMARY KEY,                -- 1
     state MEDIUMTEXT NOT NULL                   -- JSON
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- Order numbers (lcc.storage.sessions): a UNS writes this (on SQLite in a file of its own).
+-- Order numbers (lcc.storage.providers.sessions): a UNS writes this (on SQLite in a file of its own).
 CREATE TABLE IF NOT EXISTS connections (
     pid INT NOT NULL PRIMARY KEY,
     lastconnseq BIGINT NOT NULL,                -- the last order number drawn

@@ -4,7 +4,7 @@
 -- Registered providers.  Written by lcc-admin and the registration server, by nobody else.
 CREATE TABLE pidb (
     pid INTEGER NOT NULL PRIMARY KEY,           -- the provider's id; never used again
-    password TEXT NOT NULL,                     -- hashed (lcc.storage.passwords)
+    password TEXT NOT NULL,                     -- hashed (lcc.storage.providers.passwords)
     filesmax INTEGER,                           -- quota of files; NULL: none
     spacemax INTEGER,                           -- quota of bytes; NULL: none
     fullsetsallowed INTEGER,                    -- unsolicited full sets a period; NULL: any number
@@ -220,9 +220,9 @@ CREATE TABLE orders (
     progress BLOB NOT NULL DEFAULT x''          -- where the queue manager goes on with it
 );
 
--- What the queue manager does page by page in the background (lcc.storage.chores).
+-- What the queue manager does page by page in the background (lcc.storage.queue.chores).
 CREATE TABLE chores (
-    name TEXT NOT NULL PRIMARY KEY,             -- lcc.storage.chores.CHORES
+    name TEXT NOT NULL PRIMARY KEY,             -- lcc.storage.queue.chores.CHORES
     due INTEGER NOT NULL,                       -- when it goes on, or begins anew
     progress BLOB NOT NULL                      -- where it goes on; empty: at its start
 );
@@ -262,12 +262,12 @@ CREATE INDEX registrations_expires ON registrations (expires);
 -- Who may log in at the web monitor; written by lcc-admin.
 CREATE TABLE webusers (
     name TEXT NOT NULL PRIMARY KEY,
-    password TEXT NOT NULL,                     -- hashed (lcc.storage.passwords)
+    password TEXT NOT NULL,                     -- hashed (lcc.storage.providers.passwords)
     operates INTEGER NOT NULL,                  -- 1: may have things done (try again); 0: looks on
     created INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- What the queue manager says of itself every few seconds (lcc.roles.qm.state).  One row.
+-- What the queue manager says of itself every few seconds (lcc.roles.qm.maintenance.state).  One row.
 CREATE TABLE qmstate (
     id INTEGER NOT NULL PRIMARY KEY,            -- 1
     state TEXT NOT NULL                         -- JSON

@@ -1,4 +1,4 @@
--- Order numbers are drawn for sets, connections are counted beside them (lcc.storage.sessions).
+-- Order numbers are drawn for sets, connections are counted beside them (lcc.storage.providers.sessions).
 ALTER TABLE connections
     ADD COLUMN sessions BIGINT NOT NULL DEFAULT 0,  -- the provider's connections up to countedseq
     ADD COLUMN countedseq BIGINT NOT NULL DEFAULT 0;-- lastconnseq when they were counted: what was drawn since are

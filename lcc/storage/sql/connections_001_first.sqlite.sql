@@ -1,4 +1,4 @@
--- Order numbers (lcc.storage.sessions), in a file of their own: a UNS must not wait while the queue manager writes.
+-- Order numbers (lcc.storage.providers.sessions), in a file of their own: a UNS must not wait while the queue manager writes.
 CREATE TABLE connections (
     pid INTEGER NOT NULL PRIMARY KEY,
     lastconnseq INTEGER NOT NULL,           -- the last order number drawn

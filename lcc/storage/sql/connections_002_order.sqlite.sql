@@ -1,4 +1,4 @@
--- Order numbers are drawn for sets, connections are counted beside them (lcc.storage.sessions).
+-- Order numbers are drawn for sets, connections are counted beside them (lcc.storage.providers.sessions).
 ALTER TABLE connections ADD COLUMN sessions INTEGER NOT NULL DEFAULT 0;   -- the provider's connections up to countedseq
 ALTER TABLE connections ADD COLUMN countedseq INTEGER NOT NULL DEFAULT 0; -- lastconnseq when they were counted: what was
                                                                           -- drawn since are connections at older UNSes

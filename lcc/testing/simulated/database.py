@@ -22,11 +22,11 @@ from twisted.python.failure import Failure
 
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
-from lcc.storage.dialects import SqliteDialect
-from lcc.storage.figures import DatabaseCounts
-from lcc.storage.migrations import MAIN, migrate
-from lcc.storage.retry import RetryPolicy, run_once
-from lcc.storage.transactions import Access, Txn
+from lcc.storage.database.counts import DatabaseCounts
+from lcc.storage.database.dialects import SqliteDialect
+from lcc.storage.database.migrations import MAIN, migrate
+from lcc.storage.database.retry import RetryPolicy, run_once
+from lcc.storage.database.transactions import Access, Txn
 from lcc.testing.simulated.network import Network
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
@@ -125,7 +125,7 @@ class _Job:
 
 
 class SimulatedDatabase:
-    """In place of :class:`lcc.storage.database.Database`, for one process."""
+    """In place of :class:`lcc.storage.database.database.Database`, for one process."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class SimulatedDatabase:
             self._passing(job, "the database is away")
             return
         if job.is_write and timeline.now < server.full_until:
-            # Nothing is tried again then: the store says so at once (lcc.storage.retry).
+            # Nothing is tried again then: the store says so at once (lcc.storage.database.retry).
             self._answer(job, Failure(StoreUnavailable("simulated: the database's disk is full")))
             return
         luck = chance.random()

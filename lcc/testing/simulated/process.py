@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from lcc.config import BotConfig
 from lcc.errors import Busy
 from lcc.interfaces import IFetcher
-from lcc.services.outside import Outside
+from lcc.services.environment import Outside
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.network import Network
 from lcc.testing.simulated.reactor import SimulatedReactor
@@ -83,7 +83,7 @@ class Process:
 
     :param name: of what runs; the same name may run again later on its machine.
     :param make: gives its service, from its outside (a role's ``makeService``).
-    :param database: as :attr:`lcc.services.outside.Outside.database`, but for its first parameter, this process.
+    :param database: as :attr:`lcc.services.environment.Outside.database`, but for its first parameter, this process.
     :param ended: called when it has ended by itself (it stopped its reactor, or could not start).
     """
 

@@ -11,7 +11,7 @@ from twisted.web.server import Request
 from lcc.errors import RegistrationRefused
 from lcc.model import Progress, Proves, Registration
 from lcc.roles.rs.given import Given, file_urls
-from lcc.roles.rs.letters import utc
+from lcc.roles.rs.mails import utc
 from lcc.roles.rs.prover import NotProven
 from lcc.roles.rs.registrar import Registrar
 from lcc.roles.rs.web.failures import explain, explain_refusal

@@ -1,0 +1,353 @@
+"""Reading an LCC from a script: its HTTP interface behind a few blocking calls, with Python's own modules only.
+
+::
+
+    from lcc.client.blocking import Cache
+
+    with Cache("unix:/var/lib/lcc/cu.sock") as cache:          # or https://cache.example.org:9443, with token=…
+        for row in cache.urls(mimetype="text/*"):
+            print(row["curl"], row["len"])
+        changes = cache.changes(since=my_token)
+        for row in changes:
+            if row["state"] == "cached":
+                data = cache.content(row).read()
+        my_token = changes.token
+
+One call at a time: rows and content are read from the connection as they are asked for, so that memory does not grow;
+a second call while the first one is being read opens a connection of its own.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from lcc.client.addresses import UNIX, authorization, check_address
+from lcc.numbers import INT64_MAX, parse_number
+
+TIMEOUT_SECONDS = 150.0
+"""Longer than anybody may wait for a change."""
+PIECE_BYTES = 1 << 16
+LINE_BYTES_MAX = 1 << 20
+NO_LCC = "what answers there is no content user API of an LCC, or something in between changes its answers"
+
+Field = str | int | list[str] | list[int] | tuple[str, ...] | tuple[int, ...]
+"""The value of a field of a question (:data:`lcc.roles.cu.query.FIELDS`); a list where several may be given."""
+
+
+class CacheError(Exception):
+    """The LCC cannot be reached, or cannot answer now; later it may."""
+
+
+class Unavailable(CacheError):
+    """The LCC cannot answer this now (status 503, or 429: too many wrong tokens came from here); later it may."""
+
+
+class Refused(CacheError):
+    """The LCC does not answer this question.
+
+    :ivar status: of HTTP.
+    """
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(text)
+
+
+class StartAgain(Refused):
+    """The changes since this token are no longer known: drop the copy, begin with ``since="0"``."""
+
+
+class Gone(Refused):
+    """This content is not in the cache (any longer)."""
+
+
+class CutOff(CacheError):
+    """An answer ended before its end: what was read of it is right, but not all."""
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a UNIX socket."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class Rows:
+    """The rows of an answer; iterate over it once.
+
+    :ivar token: after the last row: what to come back with, or None where the question was not about changes.
+    """
+
+    def __init__(self, cache: Cache, response: _Response) -> None:
+        self._cache = cache
+        self._response = response
+        self.token: str | None = None
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        with self._response as response:
+            while True:
+                line = response.readline(LINE_BYTES_MAX)
+                if not line.endswith(b"\n"):
+                    raise CutOff("the rows end without an end mark")
+                row = read_row(line)
+                if "next" in row:
+                    self.token = row["next"]
+                    response.read(1)  # the end of the reply, so that its connection can be used again
+                    return
+                yield row
+
+
+class Content:
+    """The content of a URL, to be read once.
+
+    :ivar size_bytes: its length.
+    :ivar mimetype: with its charset, as it is stored.
+    :ivar md5: of the whole.
+    """
+
+    def __init__(self, response: _Response) -> None:
+        self._response = response
+        headers = response.headers
+        try:
+            self.size_bytes = parse_number(headers["content-length"], INT64_MAX)
+            self.mimetype = headers["content-type"]
+            self.md5 = headers["etag"].strip('"')
+        except (KeyError, ValueError):
+            response.close()
+            raise CacheError(NO_LCC) from None
+
+    def pieces(self) -> Iterator[bytes]:
+        """The content, piece by piece.
+
+        :raises CutOff: the connection broke off.
+        """
+        left = self.size_bytes
+        with self._response as response:
+            while left:
+                piece = response.read(min(PIECE_BYTES, left))
+                if not piece:
+                    raise CutOff("the content is cut off")
+                left -= len(piece)
+                yield piece
+
+    def read(self) -> bytes:
+        """All of it."""
+        return b"".join(self.pieces())
+
+
+class Package:
+    """A package of rows and their content, to be read once."""
+
+    def __init__(self, response: _Response) -> None:
+        self._response = response
+
+    def pieces(self) -> Iterator[bytes]:
+        """It, piece by piece.
+
+        :raises CutOff: it is not complete.
+        """
+        with self._response as response:
+            while piece := response.read(PIECE_BYTES):
+                yield piece
+
+
+class _Response:
+    """A reply; its connection goes back to the cache when it was read to its end, else it is closed."""
+
+    def __init__(self, cache: Cache, connection: http.client.HTTPConnection) -> None:
+        self._cache = cache
+        self._connection = connection
+        self._raw = connection.getresponse()
+        self.status = self._raw.status
+        self.headers: Mapping[str, str] = {name.lower(): value for name, value in self._raw.getheaders()}
+
+    def read(self, size: int) -> bytes:
+        return self._guard(self._raw.read, size)
+
+    def readline(self, size: int) -> bytes:
+        return self._guard(self._raw.readline, size)
+
+    def close(self) -> None:
+        if self._raw.isclosed() or (self._raw.length == 0 and not self._raw.chunked):
+            self._raw.close()
+            self._cache._keep(self._connection)
+        else:
+            self._raw.close()
+            self._connection.close()
+
+    def __enter__(self) -> _Response:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @staticmethod
+    def _guard(read: Any, size: int) -> bytes:
+        try:
+            data: bytes = read(size)
+        except (OSError, http.client.HTTPException) as error:
+            raise CutOff(f"the answer is cut off: {error!r}") from error
+        return data
+
+
+class Cache:
+    """An LCC, as its content users see it.
+
+    :param address: of ``lcc-cu``: ``http://host:port``, ``https://host:port`` or ``unix:/path``.
+    :param token: from ``lcc-admin user add``; None: none is needed.
+    :param timeout_seconds: for each silence.
+    :param context: for https; None: the system's certificate authorities are trusted.
+    :raises AddressError: the address is none, or the token cannot be one.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str | None = None,
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        check_address(address)
+        self._address = address
+        self._headers = authorization(token)
+        self._timeout = timeout_seconds
+        self._context = context
+        self._idle: http.client.HTTPConnection | None = None
+
+    def urls(self, **fields: Field) -> Rows:
+        """What is in the cache now.
+
+        :param fields: as :data:`lcc.roles.cu.query.FIELDS`.
+        :raises CacheError: as the classes above; also while the rows are read.
+        """
+        return Rows(self, self._get("/urls", fields))
+
+    def changes(self, since: str = "0", *, wait: int = 0, **fields: Field) -> Rows:
+        """What has changed since a token, deletions included; with ``wait``, as soon as there is something.
+
+        :param wait: seconds.
+        :raises StartAgain: the changes since then are no longer known.
+        """
+        return Rows(self, self._get("/changes", {"since": since, "wait": wait, **fields}))
+
+    def content(self, row: Mapping[str, Any] | str) -> Content:
+        """The content of a URL as it is now.
+
+        :param row: a row, or its key.
+        :raises Gone: it is not in the cache (any longer).
+        """
+        key = row if isinstance(row, str) else row["key"]
+        return Content(self._get(f"/content/{key}", {}))
+
+    def package(self, kind: str, **fields: Field) -> Package:
+        """Rows with their content as one file.
+
+        :param kind: ``tar``, ``tar.gz``, ``warc`` or ``warc.gz``.
+        :param fields: as :data:`lcc.roles.cu.query.FIELDS`; with ``since``, what has changed since that token.
+        :raises StartAgain: the changes since then are no longer known.
+        """
+        return Package(self._get("/package", {"kind": kind, **fields}))
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._idle is not None:
+            self._idle.close()
+            self._idle = None
+
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _get(self, path: str, fields: Mapping[str, Field]) -> _Response:
+        target = f"{path}?{urlencode(fields, doseq=True)}" if fields else path
+        response = self._ask(target)
+        if response.status == 200:
+            return response
+        with response:
+            body = response.read(PIECE_BYTES)
+        raise reply_error(path, response.status, body)
+
+    def _ask(self, target: str) -> _Response:
+        connection, self._idle = self._idle, None
+        if connection is not None:
+            try:
+                return self._send(connection, target)
+            except (OSError, http.client.HTTPException):
+                connection.close()  # an idle connection may have been closed at the other end
+        connection = self._connection()
+        try:
+            return self._send(connection, target)
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise CacheError(f"{self._address} cannot be asked: {error!r}") from error
+
+    def _send(self, connection: http.client.HTTPConnection, target: str) -> _Response:
+        connection.request("GET", target, headers=self._headers)
+        return _Response(self, connection)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._address.startswith(UNIX):
+            return UnixConnection(self._address.removeprefix(UNIX), self._timeout)
+        url = urlsplit(self._address)
+        assert url.hostname is not None
+        if url.scheme == "https":
+            return http.client.HTTPSConnection(url.hostname, url.port, timeout=self._timeout, context=self._context)
+        return http.client.HTTPConnection(url.hostname, url.port, timeout=self._timeout)
+
+    def _keep(self, connection: http.client.HTTPConnection) -> None:
+        if self._idle is None:
+            self._idle = connection
+        else:
+            connection.close()
+
+
+def read_row(line: bytes) -> dict[str, Any]:
+    """A row, or the end mark.
+
+    :raises CacheError: it is neither.
+    """
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if not isinstance(row, dict) or not ("next" in row or "key" in row):
+        raise CacheError(NO_LCC)
+    return row
+
+
+def reply_error(path: str, status: int, body: bytes) -> CacheError:
+    """What a reply that is no answer means.
+
+    :param path: what was asked for.
+    :param body: the reply's.
+    """
+    try:
+        said = json.loads(body)
+        text = "; ".join([str(said["error"]), *map(str, said.get("faults", ()))])
+    except (ValueError, KeyError, TypeError):
+        text = body[:200].decode("utf-8", "replace").strip() or f"status {status}"
+    if status == 410 and path in ("/changes", "/package"):
+        return StartAgain(410, text)
+    if status in (404, 410) and path.startswith("/content"):
+        return Gone(status, text)
+    if status in (429, 503):
+        return Unavailable(text)
+    return CacheError(text) if status >= 500 else Refused(status, text)

@@ -1,0 +1,286 @@
+"""Reading an LCC from a Twisted program: its HTTP interface, with Deferreds and coroutines.
+
+::
+
+    cache = CacheClient(reactor, "unix:/var/lib/lcc/cu.sock")     # or https://cache.example.org:9443, with a token
+    changes = await cache.changes(since=my_token, wait=60)
+    async for row in changes:
+        if row["state"] == "cached":
+            data = await (await cache.content(row)).read(10_000_000)
+    my_token = changes.token
+    await cache.close()
+
+Rows are read as they are asked for: who stops asking pauses the LCC, and no memory grows.  For scripts there is
+:mod:`lcc.client.blocking`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlencode
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IConsumer
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from lcc.client.addresses import authorization, check_address
+from lcc.client.blocking import (
+    LINE_BYTES_MAX,
+    NO_LCC,
+    PIECE_BYTES,
+    TIMEOUT_SECONDS,
+    CacheError,
+    CutOff,
+    Field,
+    read_row,
+    reply_error,
+)
+from lcc.numbers import INT64_MAX, parse_number
+from lcc.transport.http_client import Answer, HttpClient, HttpFailed
+
+LINES_AHEAD = 1000
+"""Rows that are taken from the connection before they are asked for, about."""
+
+
+@implementer(IConsumer)
+class _Lines:
+    """Takes a body apart into lines; pauses it when enough of them wait."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+        self._rest = b""
+        self._producer: Any = None
+        self._paused = False
+        self._waiting: Deferred[None] | None = None
+        self._over = False
+        self.failure: Failure | None = None
+
+    async def next(self) -> bytes | None:
+        """The next line, without its end; None: there is none any longer.
+
+        :raises HttpFailed: the connection broke off.
+        """
+        while not self._lines:
+            if self.failure is not None:
+                self.failure.raiseException()
+            if self._over:
+                return None
+            if self._paused:
+                self._paused = False
+                self._producer.resumeProducing()
+                continue
+            self._waiting = Deferred()
+            await self._waiting
+        return self._lines.pop()
+
+    def end(self, result: Any) -> None:
+        """The body is over."""
+        self._over = True
+        if isinstance(result, Failure):
+            self.failure = result
+        self._wake()
+
+    # IConsumer.
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        self._producer = producer
+
+    def unregisterProducer(self) -> None:
+        self._producer = None
+
+    def write(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LINE_BYTES_MAX:
+            self._producer.stopProducing()
+            return
+        # The next one stands last: taking it is cheap then.
+        self._lines = [*reversed(lines), *self._lines] if self._lines else lines[::-1]
+        if len(self._lines) >= LINES_AHEAD and not self._paused:
+            self._paused = True
+            self._producer.pauseProducing()
+        if lines:
+            self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.callback(None)
+
+
+class RowStream:
+    """The rows of an answer; iterate over it once (``async for``), or ``close`` it.
+
+    :ivar token: after the last row: what to come back with, or None where the question was not about changes.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self.token: str | None = None
+        self._lines = _Lines()
+        self._body: Deferred[int] = answer.pipe_to(self._lines)
+        self._body.addBoth(self._lines.end)
+
+    def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+        return self._rows()
+
+    async def _rows(self) -> AsyncIterator[dict[str, Any]]:
+        try:
+            while True:
+                try:
+                    line = await self._lines.next()
+                except HttpFailed as error:
+                    raise CutOff(str(error)) from error
+                if line is None:
+                    raise CutOff("the rows end without an end mark")
+                row = read_row(line)
+                if "next" in row:
+                    self.token = row["next"]
+                    with suppress(HttpFailed):  # it has told everything
+                        await self._lines.next()  # the end of the reply, so that its connection can be used again
+                    return
+                yield row
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """No more rows are wanted."""
+        self._body.cancel()
+
+
+class RemoteContent:
+    """The content of a URL, to be read once.
+
+    :ivar size_bytes: its length.
+    :ivar mimetype: with its charset, as it is stored.
+    :ivar md5: of the whole.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        length, etag = answer.header("content-length"), answer.header("etag")
+        try:
+            if etag is None:
+                raise ValueError(etag)
+            self.size_bytes = parse_number(length or "", INT64_MAX)
+        except ValueError:
+            answer.drop()
+            raise CacheError(NO_LCC) from None
+        self.mimetype = answer.header("content-type") or ""
+        self.md5 = etag.strip('"')
+
+    def pipe_to(self, consumer: IConsumer) -> Deferred[int]:
+        """Give it to a consumer as fast as that takes it.
+
+        :raises CutOff: (as the Deferred's failure) the connection broke off.
+        """
+        return self._answer.pipe_to(consumer).addErrback(_translate)
+
+    def read(self, bytes_max: int) -> Deferred[bytes]:
+        """All of it.
+
+        :raises CutOff: (as the Deferred's failure) it is longer than ``bytes_max``, or the connection broke off.
+        """
+        return self._answer.read(bytes_max).addErrback(_translate)
+
+    def close(self) -> None:
+        """It is not wanted after all."""
+        self._answer.drop()
+
+
+class CacheClient:
+    """An LCC, as its content users see it.
+
+    :param address: of ``lcc-cu``: ``http://host:port``, ``https://host:port`` or ``unix:/path``.
+    :param token: from ``lcc-admin user add``; None: none is needed.
+    :param connections_max: at once; who asks beyond that waits.
+    :param timeout_seconds: for each silence.
+    :param trust_root: for https: who is trusted (``ssl.trustRootFromCertificates`` of Twisted); None: the system's.
+    :raises AddressError: the address is none, or the token cannot be one.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        address: str,
+        token: str | None = None,
+        *,
+        connections_max: int = 10,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        trust_root: Any = None,
+    ) -> None:
+        check_address(address)
+        self._address = address.rstrip("/")
+        self._headers = authorization(token)
+        self._http = HttpClient(reactor, connections_max, timeout_seconds, trust_root)
+
+    async def urls(self, **fields: Field) -> RowStream:
+        """What is in the cache now.
+
+        :param fields: as :data:`lcc.roles.cu.query.FIELDS`.
+        :raises CacheError: the classes of :mod:`lcc.client.blocking`; also while the rows are read.
+        """
+        return RowStream(await self._get("/urls", fields))
+
+    async def changes(self, since: str = "0", *, wait: int = 0, **fields: Field) -> RowStream:
+        """What has changed since a token, deletions included; with ``wait``, as soon as there is something.
+
+        :param wait: seconds.
+        :raises StartAgain: the changes since then are no longer known.
+        """
+        return RowStream(await self._get("/changes", {"since": since, "wait": wait, **fields}))
+
+    async def follow(
+        self,
+        apply: Callable[[dict[str, Any]], Awaitable[None]],
+        commit: Callable[[str], Awaitable[None]],
+        since: str = "0",
+        *,
+        wait: int = 60,
+        **fields: Field,
+    ) -> None:
+        """Apply every change, now and to come, until this is cancelled or fails.
+
+        :param apply: is given one row after the other.
+        :param commit: is given the token once all rows up to it were applied: keep it, and come back with it.
+        :raises StartAgain: the copy must be dropped.
+        :raises CacheError: the LCC cannot be reached now: wait a little and call again with the last token.
+        """
+        while True:
+            changes = await self.changes(since, wait=wait, **fields)
+            async for row in changes:
+                await apply(row)
+            assert changes.token is not None
+            if changes.token != since:
+                since = changes.token
+                await commit(since)
+
+    async def content(self, row: Mapping[str, Any] | str) -> RemoteContent:
+        """The content of a URL as it is now.
+
+        :param row: a row, or its key.
+        :raises Gone: it is not in the cache (any longer).
+        """
+        key = row if isinstance(row, str) else row["key"]
+        return RemoteContent(await self._get(f"/content/{key}", {}))
+
+    def close(self) -> Deferred[None]:
+        """Close the connections that are kept."""
+        return self._http.close()
+
+    async def _get(self, path: str, fields: Mapping[str, Field]) -> Answer:
+        target = f"{path}?{urlencode(fields, doseq=True)}" if fields else path
+        try:
+            answer = await self._http.get(self._address, target, self._headers)
+            if answer.status == 200:
+                return answer
+            body = await answer.read(PIECE_BYTES)
+        except HttpFailed as error:
+            raise CacheError(f"{self._address} cannot be asked: {error}") from error
+        raise reply_error(path, answer.status, body)
+
+
+def _translate(failure: Failure) -> Any:
+    failure.trap(HttpFailed)
+    raise CutOff(failure.getErrorMessage()) from failure.value

@@ -1,0 +1,147 @@
+"""What the queue manager says of itself: the text that it saves every few seconds, and whether it is alive."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from attrs import frozen
+
+from lcc.domain.wording import duration
+from lcc.errors import entry_for
+from lcc.model import Delay
+
+MISSED = 4
+"""A queue manager whose state is older than this many intervals is taken for dead."""
+
+
+@frozen
+class Live:
+    """
+    :ivar state: what it saved last (:mod:`lcc.roles.qm.maintenance.state`); empty: nothing, ever.
+    :ivar age_seconds: of that; less than 0: its wall clock is ahead, or was set back since.
+    """
+
+    state: dict[str, Any]
+    age_seconds: int
+
+    @property
+    def stopped(self) -> bool:
+        """It was stopped in order."""
+        return bool(self.state.get("stopped"))
+
+    @property
+    def alive(self) -> bool:
+        """It saves its state, as a running queue manager does, and has not said that it stops."""
+        fresh = bool(self.state) and abs(self.age_seconds) <= MISSED * self.state["interval"]
+        return fresh and not self.stopped
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing is fetched at present, for nobody; empty: something may be."""
+        if not self.state:
+            return "no queue manager has run yet"
+        if self.stopped:
+            return f"the queue manager was stopped {_ago(self)}"
+        if not self.alive:
+            return f"the queue manager is not running, or cannot write to the database (last heard of {_ago(self)})"
+        if self.state.get("paused_since") is not None:
+            return "an operator has paused the queue manager"
+        if not self.state["capacity"]:
+            return self._no_capacity()
+        return ""
+
+    def _no_capacity(self) -> str:
+        ready = [machine for machine in self.state.get("machines", ()) if machine["ready"]]
+        refused = [machine for machine in ready if machine.get("refused") or machine.get("robots_refused")]
+        if refused and len(refused) == len(ready):
+            return "; ".join(self.refused)
+        full = [machine for machine in ready if machine.get("trouble")]
+        if not full or len(full) < len(ready):
+            return "an operator has paused the robots" if self.pauses else "no robot is connected"
+        return f"no machine has room for content; machine {full[0]['machine']}: {full[0]['trouble']}"
+
+    @property
+    def pauses(self) -> list[str]:
+        """What an operator has paused at the machines, by machine."""
+        machines = self.state.get("machines", ()) if self.alive else ()
+        return [f"machine {each['machine']}: {each['paused']}" for each in machines if each.get("paused")]
+
+    @property
+    def refused(self) -> list[str]:
+        """Machines and robots that get no orders until somebody mends what is told here."""
+        machines = self.state.get("machines", ()) if self.alive else ()
+        return [
+            f"machine {each['machine']} ({each.get('name', '')}): {why}"
+            for each in machines
+            for why in (each.get("refused"), each.get("robots_refused"))
+            if why and each["connected"]
+        ]
+
+    @property
+    def awaited(self) -> list[dict[str, int]]:
+        """The machines that may have orders of an earlier queue manager, and until when."""
+        return list(self.state.get("awaited", ())) if self.alive else []
+
+    def withholds(self, pid: int, earliest_psetid: int | None) -> bool:
+        """Whether this provider waits for those machines.
+
+        :param earliest_psetid: of its sets that may be fetched; None: there is none.
+        """
+        if not self.awaited or earliest_psetid is None:
+            return False
+        withheld = self.state["withheld"]
+        if pid in withheld["pids"]:
+            return True
+        # Not all of them may be listed.  New work of others comes in later sets.
+        unlisted = withheld["providers"] > len(withheld["pids"])
+        return bool(unlisted and earliest_psetid <= withheld["sets_upto"])
+
+    @property
+    def takes_nothing(self) -> str:
+        """Why no sets are taken in at present, so that UNSes keep what they are told; empty: they are."""
+        if not self.alive:
+            return self.trouble
+        overload = self.state.get("overload", "")
+        return f"the queue manager is overloaded: {overload}" if overload else ""
+
+    def is_fetching_from(self, pid: int) -> bool:
+        """An order is out for this provider (and is among those that are listed)."""
+        return self.alive and any(order["pid"] == pid for order in self.state["orders"])
+
+    def fetching(self, key: bytes) -> dict[str, Any] | None:
+        """The order that is out for this URL; None: there is none, or it is not among those that are listed."""
+        if not self.alive:
+            return None
+        name = key.hex()
+        return next((order for order in self.state["orders"] if order["key"] == name), None)
+
+
+def _ago(live: Live) -> str:
+    if live.age_seconds < 0:
+        return f"at a time that is {duration(-live.age_seconds)} from now: was a clock set?"
+    return duration(live.age_seconds) + " ago"
+
+
+def read_live(text: str, now: int) -> Live:
+    """The state that this text says; a text that makes no sense says nothing.
+
+    :param now: seconds since 1970.
+    """
+    try:
+        state = json.loads(text) if text else {}
+        age = now - int(state["time"]) if state else 0
+        float(state.get("interval", 0))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Live({}, 0)
+    return Live(state, age)
+
+
+def delay_text(delay: Delay, now: float) -> str:
+    """A delay as a person says it: why, since how many failures, for how long still."""
+    who = "" if delay.pid else "the whole LCC: "
+    why = delay.reason
+    if delay.code:
+        entry = entry_for(delay.code)
+        why = f"{why} {delay.code} ({entry.text}), {delay.failures} in a row"
+    return f"{who}{why}, for {duration(delay.until_time - now)}"

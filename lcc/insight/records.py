@@ -1,0 +1,56 @@
+"""A row of the cache as content users get it: field names as in the seeds, everything filled in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lcc.model import CachedUrl
+from lcc.storage.disk.content_names import content_path
+
+SHOWN = (
+    *("pid", "curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime"),
+    *("fetched_time", "fetched_machineid", "fetched_fileid", "path", "change", "state"),
+)
+"""The fields of :func:`as_record`, in this order."""
+CACHED = "cached"
+NOT_BROWSABLE = "-"
+
+
+def as_record(url: CachedUrl, content: Path) -> dict[str, Any]:
+    """The fields, ready for JSON, as they are shown on a host of the LCC.
+
+    ``furl`` and ``burl`` are the conceptual URL where the provider gave none; ``burl`` is None where there is nothing
+    to browse.  What belongs to the content (md5, len, mtime, fetched_*, path) is None for a deleted row.
+
+    :param content: the content folder; ``path`` lies in it, on the machine ``fetched_machineid``.
+    """
+    record = user_record(url)
+    file_id = record["fetched_fileid"]
+    record["path"] = None if file_id is None else str(content / content_path(file_id))
+    return {name: record[name] for name in SHOWN}
+
+
+def user_record(url: CachedUrl) -> dict[str, Any]:
+    """The fields as a content user elsewhere gets them: those of :func:`as_record`, without the path on this machine,
+    and with ``key``, which names the URL in requests for its content."""
+    cached = url.state == CACHED
+    return {
+        "pid": url.pid,
+        "key": url.key.hex(),
+        "curl": url.curl,
+        "furl": url.furl or url.curl,
+        "burl": None if url.burl == NOT_BROWSABLE else url.burl or url.curl,
+        "mimetype": url.mimetype,
+        "subtype": url.subtype,
+        "md5": (url.md5 or None) if cached else None,
+        "len": url.length if cached else None,
+        "mtime": url.mtime if cached else None,
+        "charset": (url.charset or None) if cached else None,
+        "fetched_time": url.fetched_time if cached else None,
+        "confirmed_time": url.confirmed_time if cached else None,
+        "fetched_machineid": url.fetched_machineid if cached else None,
+        "fetched_fileid": url.fetched_fileid if cached else None,
+        "change": url.change,
+        "state": url.state,
+    }

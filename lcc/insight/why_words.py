@@ -1,0 +1,204 @@
+"""The words of ``lcc-admin why``: what :func:`lcc.insight.why.explain` found, as a person would say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lcc.domain.wording import duration, utc
+from lcc.errors import entry_for
+from lcc.insight.records import CACHED
+from lcc.storage.disk.content_names import content_path
+
+Record = Mapping[str, Any]
+_QUOTAS = {1501: "files", 1502: "space"}
+
+
+def say(answer: Record) -> Iterator[str]:
+    """Lines; what belongs to a line above is indented."""
+    yield answer["url"]
+    if not answer["providers"]:
+        yield "  belongs to nobody: no provider has a root that it begins with (see: lcc-admin provider list)"
+    for provider in answer["providers"]:
+        for line in _provider(answer, provider):
+            yield f"  {line}"
+
+
+def _provider(answer: Record, provider: Record) -> Iterator[str]:
+    if provider["root"]:
+        yield f"belongs to provider {provider['pid']}, by its root {provider['root']}"
+    else:
+        yield f"is outside the roots of provider {provider['pid']}: what it tells of this URL is refused"
+    if provider["removed"]:
+        yield "  the provider is being removed, with its queue and its content"
+    views = provider["views"]
+    if not views:
+        yield "  neither queued nor cached: nothing was told of it, or it was refused at once, or it failed before"
+        if answer["takes_nothing"]:
+            yield f"  what was told lately may still be in the spool of a UNS: {answer['takes_nothing']}"
+    for view in views:
+        for line in _view(answer, provider, view):
+            yield f"  {line}"
+    if provider["full_set_wanted"] and not views:
+        yield f"  the provider is asked for a full set ({provider['full_set_wanted']})"
+    for error in provider["errors"]:
+        entry = entry_for(error["code"])
+        quota = _QUOTAS.get(error["code"])
+        what = f"refused, by the quota of {quota}:" if quota else "failed for good with"
+        yield f"  {what} {error['code']} ({entry.name}), {time(error['time'])}: {error['text']}"
+
+
+def _view(answer: Record, provider: Record, view: Record) -> Iterator[str]:
+    name = view["mimetype"] or "all views"
+    cached, queued = view["cached"], view["queued"]
+    if cached is not None:
+        for number, line in enumerate(_cached(answer, cached)):
+            yield f"{name}: {line}" if number == 0 else f"  {line}"
+    if queued is not None:
+        for number, line in enumerate(_queued(answer, provider, queued)):
+            yield f"{name}: {line}" if number == 0 else f"  {line}"
+
+
+def _cached(answer: Record, row: Record) -> Iterator[str]:
+    confirmed = row["confirmed_time"]
+    if row["state"] != CACHED:
+        if not row["change"]:
+            yield "not cached; the provider has spoken of it (a deletion, or a newer set): older sets are ignored"
+        elif confirmed is None:
+            yield "deleted"
+        else:
+            yield f"deleted since {time(confirmed)}, change {row['change']}"
+        return
+    line = f"cached since {time(row['fetched_time'])}"
+    if confirmed is not None:
+        ago = duration(answer["time"] - confirmed)
+        line += f", confirmed {time(confirmed)} ({ago} ago)" if confirmed != row["fetched_time"] else f" ({ago} ago)"
+    yield line
+    if row["fetched_fileid"] is None:
+        yield "its content file was lost, and is being fetched again"
+    elif not row["here"]:  # its home folder may be another one there
+        name = content_path(row["fetched_fileid"])
+        yield f"in {name} in the content folder of machine {row['fetched_machineid']} (file {row['fetched_fileid']})"
+    else:
+        yield f"in {row['path']} on machine {row['fetched_machineid']} (file {row['fetched_fileid']})"
+    yield f"{row['len']} bytes, md5 {row['md5'] or 'unknown'}, status {row['status']}, change {row['change']}"
+    told = [f"{name} {row[f'told_{name}']}" for name in ("md5", "len", "mtime") if row[f"told_{name}"] is not None]
+    yield f"the provider told {', '.join(told)}" if told else "the provider told neither md5, nor length, nor time"
+
+
+def _queued(answer: Record, provider: Record, row: Record) -> Iterator[str]:
+    if row["fetching_on"] is not None:
+        yield f"is being fetched now, on machine {row['fetching_on']}, from {row['furl']}"
+        return
+    if row["operation"] == "nothing":
+        yield "was queued and then deleted: nothing is left to do at its turn but to take the row away"
+        yield _set(row)
+        return
+    yield f"queued, to be fetched from {row['furl']}"
+    yield _set(row)
+    yield from _failures(row)
+    if row["next_try"] is None:
+        yield f"behind {_before(row)}"
+        yield _others(row)
+    waits = list(_waits(answer, provider, row))
+    yield from (f"waits: {reason}" for reason in waits)
+    if not waits:
+        yield "nothing holds it back: it is tried when its turn comes"
+
+
+def _set(row: Record) -> str:
+    if row["received_time"] is None:
+        return f"its set {row['psetid']} is missing in the table of sets: run lcc-admin rebuild"
+    kind = "full" if row["full_set"] else "partial"
+    received = time(row["received_time"])
+    return f"in set {row['psetid']} ({kind}, priority {row['priority']}), which came {received}"
+
+
+def _failures(row: Record) -> Iterator[str]:
+    if row["attempts"]:
+        yield f"{row['attempts']} of {row['attempts_max']} attempts failed"
+    if row["unreached"]:
+        yield f"{row['unreached']} of {row['unreached_max']} attempts did not reach its site"
+    error = row["last_error"]
+    if error is not None:
+        text = entry_for(error["code"]).text
+        detail = f": {error['text']}" if error["text"] else ""
+        yield f"the last error was {error['code']} ({text}), {time(error['time'])}{detail}"
+        yield (
+            "so it went to the end of its set"
+            if row["next_try"] is None
+            else "after a while it goes to the end of its set"
+        )
+
+
+def _before(row: Record) -> str:
+    own = f"{counted(row['before_in_set'], 'row')} of its set"
+    if not row["sets_before"]["number"]:
+        return own
+    return f"{own}, and {counted(row['rows_before'], 'row')} in {counted(row['sets_before'], 'earlier set')}"
+
+
+def _others(row: Record) -> str:
+    higher = counted(row["sets_of_higher_priority"], "set")
+    earlier = counted(row["earlier_sets_of_others"], "earlier set")
+    return f"other providers have {higher} of higher priority and {earlier} of the same"
+
+
+def _waits(answer: Record, provider: Record, row: Record) -> Iterator[str]:
+    now = answer["time"]
+    if row["opens"] is None:
+        yield (
+            f"its hours ({row['hours'] or 'any'}) never meet those of the provider ({provider['hours'] or 'any'});"
+            " it is reported as an error when it is reached"
+        )
+    elif row["opens"] > now:
+        whose = f"its hours are {row['hours']}" if row["hours"] else f"the provider's hours are {provider['hours']}"
+        if provider["timezone"]:
+            whose += f" ({provider['timezone']})"
+        slot = "" if row["slot"] is None else f" (slot {row['slot']})"
+        yield f"{whose}; the next begin {until(row['opens'], now)}{slot}"
+    elif row["slot"] is not None:
+        yield f"in slot {row['slot']}, which has begun: the queue manager is about to take it in"
+    if row["next_try"] is not None:
+        yield f"after that error; next try {until(row['next_try'], now)}"
+    for machine in provider["awaited"]:
+        yield (
+            f"machine {machine['machine']} is away and may still be fetching from the provider, by order of an"
+            f" earlier queue manager; it goes on when that is back, or {until(machine['until'], now)}"
+        )
+    if provider["being_fetched"]:
+        yield "another URL of this provider is being fetched, and only one is at a time"
+    for delay in provider["delays"]:
+        if delay["reason"] == "hours" and row["opens"] is not None and row["opens"] > now:
+            continue  # that was said
+        whose = "this provider" if delay["pid"] else "the whole LCC"
+        why = delay["reason"]
+        if why == "bandwidth":
+            why = f"the bandwidth of {whose} is used up"
+        elif why == "hours":
+            why = f"the hours of {whose} are over, or all but over"
+        else:
+            entry = entry_for(delay["code"])
+            times = f"{delay['failures']} times in a row" if delay["failures"] > 1 else "once"
+            why = f"the site of the provider cannot be reached: {delay['code']} ({entry.text}), {times}"
+        yield f"{why}; next try {until(delay['until_time'], now)}"
+    if answer["trouble"]:
+        yield answer["trouble"]
+
+
+def counted(count: Record, what: str) -> str:
+    """``3 rows``, ``more than 10,000 rows``."""
+    number = count["number"]
+    if count["more"]:
+        return f"more than {number:,} {what}s"
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def time(seconds: float | None) -> str:
+    """A point in time."""
+    return "-" if seconds is None else f"{utc(seconds)} UTC"
+
+
+def until(seconds: float, now: float) -> str:
+    """A point in time to come."""
+    return f"at {time(seconds)}, in {duration(seconds - now)}"

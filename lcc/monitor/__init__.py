@@ -1,1 +1,0 @@
-"""What operators are shown: the words of ``lcc-admin status`` and ``why``, and the web monitor (``lcc-web``)."""

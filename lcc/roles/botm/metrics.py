@@ -1,0 +1,134 @@
+"""What a BOT-M tells of itself in figures, and whether it can do its work: that of a machine, and a central one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from zope.interface import implementer
+
+from lcc.interfaces import IRoleFigures
+from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.roles.botm.engine import BotMaster
+from lcc.roles.botm.relay import Relay
+from lcc.storage.disk.content import ContentFolder
+
+ROBOTS_SHOWN = 100
+"""With series of their own."""
+STUCK_SECONDS = 60.0
+"""After so long without a look at the disk it is broken."""
+
+CONNECTED = gauge("lcc_botm_upper_connected", "1: the queue manager, or the central BOT-M above, is connected")
+PAUSED = gauge("lcc_botm_paused", "1: an operator has it take no new orders")
+ROBOTS = gauge("lcc_botm_robots_connected", "Robots that are ready")
+CAPACITY = gauge("lcc_botm_capacity", "Fetches that they do at once; 0 while content cannot be stored")
+ROBOT_CAPACITY = gauge("lcc_botm_robot_capacity", f"The same by robot (the first {ROBOTS_SHOWN})", "robot")
+ROBOT_FETCHES = gauge("lcc_botm_robot_orders", f"Orders that are out by robot (the first {ROBOTS_SHOWN})", "robot")
+ORDERS = gauge("lcc_botm_orders", "Orders that are held: waiting, or out (at a robot)", "state")
+TAKEN = counter("lcc_botm_orders_taken", "Orders that came")
+EXPIRED = counter("lcc_botm_orders_expired", "Orders that were dropped because their time was over")
+SENT_BACK = counter("lcc_botm_orders_sent_back", "Orders that went back undone: hours over, or no room")
+ROBOTS_LOST = counter("lcc_botm_robots_lost", "Robots whose connection ended")
+RESULTS_WAITING = gauge("lcc_botm_results_waiting", "Results that the queue manager has not recorded")
+STORED = counter("lcc_botm_files_stored", "Content files that were stored")
+STORED_BYTES = counter("lcc_botm_files_stored_bytes", "Content in them")
+REMOVED = counter("lcc_botm_files_removed", "Content files that were removed by order")
+FREE = gauge("lcc_botm_disk_free_bytes", "Free on the disk with the content")
+RESERVE = gauge("lcc_botm_disk_reserve_bytes", "Of that, what is kept free ([botm] content_reserve)")
+SUSPECT = gauge("lcc_botm_suspect_files", "Names of files that are being verified after a crash of the machine")
+CENTRAL_MACHINES = gauge("lcc_botm_central_machines", "Machines behind a central BOT-M")
+
+
+def _upper(connected: bool) -> Condition:
+    return Condition(
+        "upper",
+        "" if connected else "neither queue manager nor central BOT-M is connected",
+        "see that it runs, and what [botm] connect (or parent) says",
+    )
+
+
+@implementer(IRoleFigures)
+class BotmFigures:
+    """Reads them out of the engine of a machine's BOT-M."""
+
+    background: Sequence[Any] = ()
+
+    def __init__(self, engine: BotMaster, content: ContentFolder) -> None:
+        self._engine = engine
+        self._content = content
+
+    def figures(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        botm = self._engine
+        orders, robots = botm.orders, botm.robots
+        out = sum(1 for order in orders if order.out)
+        shown = robots[:ROBOTS_SHOWN]
+        yield CONNECTED(botm.connected)
+        yield PAUSED(botm.paused)
+        yield ROBOTS(len(robots))
+        yield CAPACITY(botm.capacity)
+        yield ROBOT_CAPACITY.by(_sums((robot.name, robot.capacity) for robot in shown))
+        yield ROBOT_FETCHES.by(_sums((robot.name, len(robot.orders)) for robot in shown))
+        yield ORDERS.by({"waiting": len(orders) - out, "out": out})
+        yield TAKEN(botm.counts.orders_taken)
+        yield EXPIRED(botm.counts.orders_expired)
+        yield SENT_BACK(botm.counts.orders_sent_back)
+        yield ROBOTS_LOST(botm.counts.robots_lost)
+        yield RESULTS_WAITING(botm.results_waiting)
+        yield STORED(botm.counts.files_stored)
+        yield STORED_BYTES(botm.counts.files_stored_bytes)
+        yield REMOVED(botm.counts.files_removed)
+        free_bytes = self._content.free_bytes
+        yield FREE.by(()) if free_bytes is None else FREE(free_bytes)
+        yield RESERVE(self._content.reserve_bytes)
+        first, upto = botm.syncer.suspect
+        yield SUSPECT(upto - first)
+
+    def conditions(self) -> Iterator[Condition]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        botm = self._engine
+        yield _upper(botm.connected)
+        yield Condition(
+            "disk",
+            botm.disk_trouble,
+            "make room, or mend the disk, where it says so; it goes on by itself",
+        )
+        yield Condition(
+            "not-paused",
+            "" if not botm.paused else "an operator has it take no new orders",
+            "resume() at its console (lcc-admin console botm)",
+        )
+        age = botm.look_age_seconds
+        yield Condition(
+            "looking",
+            f"it has not looked at the disk for {age:.0f} s" if age > STUCK_SECONDS else "",
+            "start it again: nothing is lost; please report the traceback in its log",
+            alive=True,
+        )
+
+
+@implementer(IRoleFigures)
+class RelayFigures:
+    """Reads them out of the engine of a central BOT-M."""
+
+    background: Sequence[Any] = ()
+
+    def __init__(self, engine: Relay) -> None:
+        self._engine = engine
+
+    def figures(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        yield CONNECTED(self._engine.connected)
+        yield CENTRAL_MACHINES(len(self._engine.machines))
+
+    def conditions(self) -> Iterator[Condition]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        yield _upper(self._engine.connected)
+
+
+def _sums(series: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Robots may have the same name: no series must come twice."""
+    found: dict[str, int] = {}
+    for name, value in series:
+        found[name] = found.get(name, 0) + value
+    return found

@@ -1,0 +1,78 @@
+"""Who is let in to a port of content users; wrong tokens are throttled by the address that they come from.
+
+Tokens cannot be guessed (128 random bits).  The throttle keeps those who try all the same, or have one that was
+revoked, from asking the database as fast as they can.  Not by user: anybody could keep a user out then.  Tokens that
+were right lately are let through, so that nobody is kept out by a neighbour behind the same address.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from hashlib import sha256
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from lcc.config import CuConfig
+from lcc.domain.throttle import Windows
+from lcc.roles.cu.access import Access, AccessDenied, access_without_token, check_access
+from lcc.roles.cu.answers import Reads
+
+_log = Logger()
+
+RIGHT_KEPT = 10_000
+
+
+class Throttled(AccessDenied):
+    """Too many wrong tokens have come from there.
+
+    :ivar seconds: until the next one is looked at.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__("too many wrong tokens came from your address, try again later")
+        self.seconds = max(1, int(seconds + 1))
+
+
+class Door:
+    """Lets in, or not.
+
+    :param without_token: what those who have no token may see (:data:`lcc.roles.cu.access.WITHOUT_TOKEN`).
+    """
+
+    def __init__(self, database: Reads, without_token: str, settings: CuConfig, clock: IReactorTime) -> None:
+        self._database = database
+        self._without_token = without_token
+        self._most = settings.failed_tokens
+        self._clock = clock
+        self._wrong = Windows(settings.token_window)
+        self._right: OrderedDict[bytes, None] = OrderedDict()
+
+    async def admit(self, token: str | None, party: str) -> Access:
+        """What whoever asks may see.
+
+        :param token: None: there is none.
+        :param party: who asks, as :func:`lcc.transport.connection_limits.party_of` says; empty: nobody is counted.
+        :raises AccessDenied: nothing.
+        :raises StoreUnavailable: the database cannot be reached.
+        """
+        if token is None:
+            return access_without_token(self._without_token)
+        key = ("address", party)
+        seen = sha256(token.encode("utf-8", "surrogatepass")).digest()
+        now = self._clock.seconds()
+        if party and seen not in self._right and self._wrong.count(key, now) >= self._most:
+            raise Throttled(self._wrong.seconds_left(key, now))
+        try:
+            access = await self._database.select(check_access, token, self._without_token)
+        except AccessDenied:
+            self._right.pop(seen, None)
+            self._wrong.add(key, self._clock.seconds())
+            if self._wrong.count(key, self._clock.seconds()) == self._most and party:
+                _log.warn("Wrong tokens from {party}: throttled", party=party)
+            raise
+        self._right[seen] = None
+        self._right.move_to_end(seen)
+        if len(self._right) > RIGHT_KEPT:
+            self._right.popitem(last=False)
+        return access

@@ -1,0 +1,40 @@
+"""What the content user API shows at the console."""
+
+from __future__ import annotations
+
+import attrs
+
+from lcc.domain.wording import Lines, number
+from lcc.roles.cu.packages.production import Workshop
+from lcc.roles.cu.questions import Questions
+from lcc.roles.cu.watcher import ChangeWatcher
+
+
+@attrs.frozen
+class CuEngine:
+    """What there is to look into.
+
+    :ivar questions: to the database.
+    :ivar watcher: of those who wait for the next change.
+    :ivar workshop: where packages are made.
+    """
+
+    questions: Questions
+    watcher: ChangeWatcher
+    workshop: Workshop
+
+
+class CuDesk:
+    """The commands of the content user API."""
+
+    def __init__(self, engine: CuEngine) -> None:
+        self.engine = engine
+
+    def est(self) -> Lines:
+        """As :mod:`lcc.console.commands` says."""
+        engine = self.engine
+        return [
+            ("questions", f"{number(engine.questions.waiting, 'question')} to the database under way"),
+            ("waiting", f"{number(engine.watcher.waiting, 'user')} wait for the next change"),
+            ("packages", f"{number(engine.workshop.count, 'package')} being made"),
+        ]

@@ -1,0 +1,118 @@
+"""Rows of an answer as bytes: JSON lines, XML, CSV.
+
+Each format has an end mark, so that an answer that was cut off is not taken for a complete one; in an answer about
+changes the mark carries the token to come back with.  In JSON lines it is the last line, an object with ``next``
+(null if the question was not about changes); in XML the element ``<end/>`` and the document's end; in CSV the last
+line, which begins with ``#end``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from lcc.protocols.xmlfeed import NAMESPACE
+from lcc.protocols.xmltext import escape
+
+FIELDS = (
+    *("pid", "key", "curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime", "charset"),
+    *("fetched_time", "confirmed_time", "fetched_machineid", "fetched_fileid", "change", "state"),
+)
+"""What a row has, in this order (:func:`lcc.insight.records.user_record`)."""
+
+Record = dict[str, Any]
+
+
+class Format(Protocol):
+    """Makes bytes of an answer.  Keeps nothing from one call to the next, so it may be used by several threads.
+
+    :ivar media_type: what it makes, for HTTP.
+    """
+
+    media_type: str
+
+    def head(self) -> bytes:
+        """What stands before the first row."""
+
+    def rows(self, records: Iterable[Record]) -> bytes:
+        """Some rows."""
+
+    def end(self, token: str | None) -> bytes:
+        """The end mark; the token to come back with, or None."""
+
+
+class JsonLines:
+    """One JSON object a line."""
+
+    media_type = "application/x-ndjson"
+
+    def __init__(self) -> None:
+        # Made once: json.dumps with options makes an encoder for each call.
+        self._encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
+    def head(self) -> bytes:
+        return b""
+
+    def rows(self, records: Iterable[Record]) -> bytes:
+        lines = [*map(self._encode, records), ""]
+        # A lone surrogate, which only a database that others wrote to can hold, must not end the answer.
+        return "\n".join(lines).encode("utf-8", "replace")
+
+    def end(self, token: str | None) -> bytes:
+        return self._encode({"next": token}).encode("ascii") + b"\n"
+
+
+class Xml:
+    """One element ``<url/>`` a row, in the LCC's namespace; what is not known is left out."""
+
+    media_type = "application/xml"
+
+    def head(self) -> bytes:
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n<lcc:urls xmlns:lcc="{NAMESPACE}">\n'.encode()
+
+    def rows(self, records: Iterable[Record]) -> bytes:
+        lines = [f"<url{row_attributes(record)}/>\n" for record in records]
+        return "".join(lines).encode("utf-8", "replace")
+
+    def end(self, token: str | None) -> bytes:
+        return f"<end{row_attributes({'next': token})}/>\n</lcc:urls>\n".encode()
+
+
+class Csv:
+    """RFC 4180, with a line of names first; what is not known is empty."""
+
+    media_type = "text/csv"
+
+    def head(self) -> bytes:
+        return (",".join(FIELDS) + "\r\n").encode()
+
+    def rows(self, records: Iterable[Record]) -> bytes:
+        text = io.StringIO()
+        csv.writer(text).writerows([record[name] for name in FIELDS] for record in records)
+        return text.getvalue().encode("utf-8", "replace")
+
+    def end(self, token: str | None) -> bytes:
+        return f"#end,{token or ''}\r\n".encode()
+
+
+def row_attributes(record: Record) -> str:
+    """The fields as they stand in an XML start tag, each with a space before it; None is left out."""
+    # Most values need no escaping; asking for that first costs half as much.
+    return "".join(
+        [
+            f' {name}="{value}"' if type(value) is int or _plain(value) else f' {name}="{escape(value)}"'
+            for name, value in record.items()
+            if value is not None
+        ]
+    )
+
+
+def _plain(text: str) -> bool:
+    return text.isprintable() and "&" not in text and "<" not in text and '"' not in text
+
+
+FORMATS: dict[str, Format] = {"jsonl": JsonLines(), "xml": Xml(), "csv": Csv()}
+"""Name -> format."""

@@ -1,0 +1,44 @@
+"""What the content user API tells of itself in figures, and whether it can do its work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from zope.interface import implementer
+
+from lcc.interfaces import IRoleFigures
+from lcc.model.metrics import Condition, Reading, gauge
+from lcc.roles.cu.console import CuEngine
+from lcc.storage.database.counts import DatabaseCounts
+from lcc.storage.database.probe import DatabaseProbe
+
+QUESTIONS = gauge("lcc_cu_questions", "Questions to the database that are under way")
+WAITING = gauge("lcc_cu_users_waiting", "Content users that wait for the next change")
+PACKAGES = gauge("lcc_cu_packages_running", "Packages (tar, WARC) that are being made")
+
+
+@implementer(IRoleFigures)
+class CuFigures:
+    """Reads them out of the engine.
+
+    :param database: what is counted of its database.
+    """
+
+    def __init__(self, engine: CuEngine, database: DatabaseCounts, probe: DatabaseProbe) -> None:
+        self._engine = engine
+        self._database = database
+        self._probe = probe
+        self.background: Sequence[Any] = (probe,)
+
+    def figures(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        engine = self._engine
+        yield QUESTIONS(engine.questions.waiting)
+        yield WAITING(engine.watcher.waiting)
+        yield PACKAGES(engine.workshop.count)
+        yield from self._database.figures("cu")
+
+    def conditions(self) -> Iterator[Condition]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        yield self._probe.condition()

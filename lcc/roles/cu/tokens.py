@@ -1,0 +1,89 @@
+"""The token with which a content user asks for everything since last time.
+
+To the user it is opaque.  It holds the epoch of the database (a restored backup gets a new one), the number of the
+last change that the user has seen, and which selection it belongs to.
+
+A user who starts from the beginning reads the cache in order of change, which may take many requests.  What was
+deleted long before that concerns nobody, so the token also holds where the counter stood when the reading began:
+only deletions after that are needed.
+"""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+from lcc.numbers import INT64_MAX, parse_number
+from lcc.storage.views.selected import EVERYTHING
+
+_TOKEN = re.compile(r"([0-9A-Za-z_-]{1,64})\.([0-9]{1,19})\.([0-9]{1,19})\.([0-9a-f]{1,16})", re.ASCII)
+
+BEGINNING = ("", "0")
+"""What a user says who has no token yet."""
+
+
+class TokenError(Exception):
+    """The text is no token, or one for another selection: a mistake of the caller."""
+
+
+class StartAgain(Exception):
+    """The changes since this token are no longer known: the user must drop its copy and start from the beginning."""
+
+
+@attrs.frozen
+class Token:
+    """
+    :ivar epoch: of the database.
+    :ivar number: the last change that was seen.
+    :ivar begun: where the counter of changes stood when the reading from the beginning began.
+    :ivar selection: of what these are the changes (:attr:`lcc.storage.views.selected.Selection.digest`).
+    """
+
+    epoch: str
+    number: int
+    begun: int = 0
+    selection: str = EVERYTHING
+
+    def __str__(self) -> str:
+        begun = self.begun if self.begun > self.number else 0
+        return f"{self.epoch}.{self.number}.{begun}.{self.selection}"
+
+    def advanced(self, number: int) -> Token:
+        """The token after this change was seen."""
+        return attrs.evolve(self, number=number)
+
+
+def parse_token(text: str) -> Token:
+    """The token that this text is.
+
+    :raises TokenError: when it is none.
+    """
+    match = _TOKEN.fullmatch(text.strip())
+    if match is None:
+        raise TokenError(f"{text!r} is no token of an LCC")
+    epoch, number, begun, selection = match.groups()
+    try:
+        return Token(epoch, parse_number(number, INT64_MAX), parse_number(begun, INT64_MAX), selection)
+    except ValueError:
+        raise TokenError(f"{text!r} is no token of an LCC") from None
+
+
+def check_token(token: Token, epoch: str, current: int, complete_since: int, selection: str) -> None:
+    """Make sure that everything since this token can be told.
+
+    :param epoch: of the database.
+    :param current: the number of the latest change.
+    :param complete_since: all deletions with greater numbers are still known.
+    :param selection: what is asked for now.
+    :raises TokenError: for another selection.
+    :raises StartAgain: when something would be missing.
+    """
+    if token.selection != selection:
+        raise TokenError("this token is for another selection: ask for what you asked for when you got it")
+    if token.epoch != epoch:
+        raise StartAgain("this token is of another database, or of one from before a backup was restored")
+    if max(token.number, token.begun) > current:
+        raise StartAgain("this token is of a later state of the database, which is lost")
+    if max(token.number, token.begun) < complete_since:
+        raise StartAgain("deletions after this token are no longer known")

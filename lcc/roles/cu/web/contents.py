@@ -1,0 +1,169 @@
+"""``/content/KEY``: the content of one URL, as it was fetched.
+
+KEY is the ``key`` of a row.  ``/content?provider=N&curl=URL`` names the URL instead, with ``mimetype`` where the page
+has several views.  The entity tag is the content's md5: it stays the same when the same content is fetched again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.web.http import datetimeToString
+from twisted.web.server import Request
+
+from lcc.client.content import Content, ContentClient, ContentGone, ContentUnavailable
+from lcc.domain.keys import url_key
+from lcc.domain.mimetypes import normalise_mimetype
+from lcc.domain.preconditions import PRECONDITION_FAILED, precondition
+from lcc.domain.ranges import requested_range
+from lcc.domain.urls import normalise
+from lcc.errors import UrlError
+from lcc.insight.records import CACHED
+from lcc.model import CachedUrl
+from lcc.roles.cu.access import Access
+from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.authenticator import Door
+from lcc.roles.cu.query import QueryError, parse_query
+from lcc.roles.cu.web.listings import asked_pairs
+from lcc.roles.cu.web.replies import Asked
+from lcc.storage.views.cache import url
+from lcc.storage.views.selected import views
+from lcc.transport.http_replies import HttpError
+from lcc.transport.http_server import list_header, text_header
+from lcc.transport.http_streaming import Outlet
+
+_log = Logger()
+
+ATTEMPTS = 3
+"""How often a row is read again whose file has been replaced meanwhile."""
+_KEY = re.compile(rb"[0-9a-f]{40}").fullmatch
+_OCTETS = "application/octet-stream"
+
+
+class Contents(Asked):
+    """All content.
+
+    :param client: reads content files.
+    :param stall_seconds: who takes nothing for so long is dropped.
+    """
+
+    takes_path = True
+
+    def __init__(
+        self, database: Reads, door: Door, client: ContentClient, clock: IReactorTime, stall_seconds: float
+    ) -> None:
+        super().__init__(database, door)
+        self._client = client
+        self._clock = clock
+        self._stall = stall_seconds
+
+    async def answer(self, request: Request, access: Access) -> None:
+        if not access.content:
+            raise HttpError(403, "this token is for rows only")
+        row = await self._row(request, access)
+        for _ in range(ATTEMPTS):
+            if row is None or not access.sees(row.pid):
+                raise HttpError(404, "there is no such URL")
+            if row.state != CACHED or row.fetched_fileid is None:
+                raise HttpError(410, "it is in the cache no longer")
+            try:
+                return await self._send(request, row)
+            except ContentGone:
+                # Replaced or deleted since the row was read.
+                row = await self.database.select(url, row.key)
+            except ContentUnavailable as error:
+                # Users elsewhere need not know addresses of the LCC's own network; lcc-admin show tells them.
+                if request.channel is not None:  # else it is the user who has gone
+                    _log.info("Content cannot be read: {error}", error=error)
+                raise HttpError(503, "its content cannot be read now", retry_after="5") from None
+        raise HttpError(503, "its content is missing, or changes too fast", retry_after="5")
+
+    async def _row(self, request: Request, access: Access) -> CachedUrl | None:
+        if request.postpath:
+            (key, *rest) = request.postpath
+            if rest or not _KEY(key):
+                raise HttpError(404, "a key is 40 hexadecimal digits, as in the rows")
+            return await self.database.select(url, bytes.fromhex(key.decode()))
+        pairs, named = asked_pairs(request, "curl")
+        asked = parse_query(pairs).selection
+        if "curl" not in named or asked.providers is None or len(asked.providers) != 1:
+            raise QueryError(["name the URL: /content/KEY, or ?provider=N&curl=URL"])
+        (pid,) = asked.providers
+        if not access.sees(pid):
+            return None  # before anything tells which views there are
+        try:
+            curl = normalise(named["curl"])
+            mimetypes = [normalise_mimetype(each) for each in asked.mimetypes]
+        except UrlError as error:
+            raise QueryError([f"curl or mimetype: {error}"]) from None
+        key = url_key(pid, curl, "")
+        found = [
+            row
+            for row in await self.database.select(views, key)
+            if row.curl == curl and (not mimetypes or row.mimetype in mimetypes)
+        ]
+        if len(found) > 1:
+            raise QueryError([f"mimetype: one of {', '.join(row.mimetype for row in found)}"])
+        return found[0] if found else None
+
+    async def _send(self, request: Request, row: CachedUrl) -> None:
+        size = row.length or 0
+        etag = f'"{row.md5}"'
+        request.setHeader("etag", etag)
+        if row.mtime is not None:
+            request.setHeader("last-modified", datetimeToString(row.mtime))
+        ended = precondition(
+            etag,
+            row.mtime,
+            if_match=list_header(request, "if-match"),
+            if_none_match=list_header(request, "if-none-match"),
+            if_modified_since=text_header(request, "if-modified-since"),
+            if_unmodified_since=text_header(request, "if-unmodified-since"),
+        )
+        if ended == PRECONDITION_FAILED:
+            raise HttpError(412, "the content is another one now")
+        if ended:
+            request.setResponseCode(ended)
+            request.finish()
+            return
+        condition = text_header(request, "if-range")
+        wanted = text_header(request, "range") if condition in (None, etag) else None
+        part = requested_range(wanted, size)
+        request.setHeader("accept-ranges", "bytes")
+        if part is None:
+            raise HttpError(416, f"the content has only {size} bytes", content_range=f"bytes */{size}")
+        first, length = part
+        content: Content | None = None
+        if request.method != b"HEAD" and length:
+            content = await self._open(row, first, length)
+            channel: Any = request.channel
+            if channel is None:  # the user has gone, and that came too late to cancel the opening
+                content.drop()
+                return
+        if length != size:
+            request.setResponseCode(206)
+            request.setHeader("content-range", f"bytes {first}-{first + length - 1}/{size}")
+        mimetype = row.mimetype or _OCTETS
+        request.setHeader("content-type", f"{mimetype}; charset={row.charset}" if row.charset else mimetype)
+        # It is what strangers wrote: no browser shall take it for a page of this server.
+        request.setHeader("content-security-policy", "sandbox")
+        request.setHeader("x-content-type-options", "nosniff")
+        request.setHeader("content-length", str(length))
+        if content is not None:
+            outlet = Outlet(request, self._clock, self._stall)
+            await content.pipe_to(outlet)
+            outlet.finish()
+        else:
+            request.finish()
+
+    async def _open(self, row: CachedUrl, first: int, length: int) -> Content:
+        machine, file = row.fetched_machineid or 0, row.fetched_fileid or 0
+        whole = length == row.length
+        content = await self._client.open(machine, file, first, None if whole else length)
+        if content.size_bytes != length:
+            content.drop()
+            raise ContentUnavailable("the file is of another length than its row says")
+        return content

@@ -1,0 +1,133 @@
+"""``/urls`` and ``/changes``: rows as JSON lines, XML or CSV."""
+
+from __future__ import annotations
+
+import attrs
+from twisted.internet.interfaces import IReactorTime
+from twisted.web.server import Request
+
+from lcc.roles.cu.access import Access
+from lcc.roles.cu.answers import Answer, Reads, begin_answer
+from lcc.roles.cu.authenticator import Door
+from lcc.roles.cu.formats import FORMATS, Format
+from lcc.roles.cu.query import Query, QueryError, parse_query
+from lcc.roles.cu.tokens import BEGINNING
+from lcc.roles.cu.waiting import answer_when_changed, parse_wait
+from lcc.roles.cu.watcher import ChangeWatcher
+from lcc.roles.cu.web.replies import Asked
+from lcc.transport.http_server import text_header
+from lcc.transport.http_streaming import Outlet
+
+
+def asked_pairs(request: Request, *others: str) -> tuple[list[tuple[str, str]], dict[str, str]]:
+    """The names and values of a request's query string.
+
+    :param others: names that are no part of the question.
+    :returns: those of the question, and the others.
+    :raises QueryError: they are no UTF-8, or one of the others comes twice.
+    """
+    pairs: list[tuple[str, str]] = []
+    found: dict[str, str] = {}
+    try:
+        for name, values in request.args.items():
+            for value in values:
+                pairs.append((name.decode(), value.decode()))
+    except UnicodeDecodeError:
+        raise QueryError(["the query string is not UTF-8"]) from None
+    for name, value in pairs:
+        if name in others:
+            if name in found:
+                raise QueryError([f"{name}: given twice"])
+            found[name] = value
+    return [pair for pair in pairs if pair[0] not in others], found
+
+
+class Listing(Asked):
+    """``GET /urls``: what is in the cache now.
+
+    :param stall_seconds: who takes nothing for so long is dropped.
+    """
+
+    def __init__(self, database: Reads, door: Door, clock: IReactorTime, stall_seconds: float) -> None:
+        super().__init__(database, door)
+        self._clock = clock
+        self._stall = stall_seconds
+
+    async def send(self, request: Request, form: Format, answer: Answer) -> None:
+        """Send an answer."""
+        request.setHeader("content-type", form.media_type)
+        request.setHeader("cache-control", "no-store")
+        if request.method == b"HEAD":
+            request.finish()
+            return
+        outlet = Outlet(request, self._clock, self._stall)
+        while not answer.ended:
+            await outlet.room()
+            outlet.write((await answer.next_piece()).data)
+        outlet.finish()
+
+    def prepare(self, request: Request) -> tuple[Query, Format, float]:
+        """What is asked for: the question, the format, how long to wait for something new.
+
+        :raises QueryError: with everything that is wrong.
+        """
+        pairs, others = asked_pairs(request, "format")
+        query = parse_query(pairs)
+        if query.since is not None:
+            raise QueryError(["since: belongs to /changes"])
+        return query, _format(request, others.get("format")), 0.0
+
+    async def answer(self, request: Request, access: Access) -> None:
+        query, form, _ = self.prepare(request)
+        answer = await begin_answer(self.database, access.scoped(query), form)
+        await self.send(request, form, answer)
+
+
+class Changes(Listing):
+    """``GET /changes``: what has changed since a token; with ``wait``, as soon as there is something.
+
+    :param wait_max_seconds: nobody waits for longer.
+    """
+
+    def __init__(
+        self,
+        database: Reads,
+        door: Door,
+        clock: IReactorTime,
+        stall_seconds: float,
+        watcher: ChangeWatcher,
+        wait_max_seconds: float,
+    ) -> None:
+        super().__init__(database, door, clock, stall_seconds)
+        self._watcher = watcher
+        self._wait_max = wait_max_seconds
+
+    def prepare(self, request: Request) -> tuple[Query, Format, float]:
+        pairs, others = asked_pairs(request, "format", "wait")
+        query = parse_query(pairs)
+        if query.since is None:
+            query = attrs.evolve(query, since=BEGINNING[0])
+        return query, _format(request, others.get("format")), self._seconds(others.get("wait", "0"))
+
+    async def answer(self, request: Request, access: Access) -> None:
+        query, form, wait = self.prepare(request)
+        query = access.scoped(query)
+        answer = await answer_when_changed(self.database, self._watcher, self._clock, query, form, wait)
+        await self.send(request, form, answer)
+
+    def _seconds(self, text: str) -> float:
+        try:
+            return min(parse_wait(text), self._wait_max)
+        except ValueError as error:
+            raise QueryError([f"wait: {error}"]) from None
+
+
+def _format(request: Request, name: str | None) -> Format:
+    if name is not None:
+        form = FORMATS.get(name)
+        if form is None:
+            raise QueryError([f"format: {name[:80]!r} is none of {', '.join(FORMATS)}"])
+        return form
+    accepted = (text_header(request, "accept") or "").lower()
+    named = [form for form in FORMATS.values() if form.media_type in accepted]
+    return named[0] if named else FORMATS["jsonl"]

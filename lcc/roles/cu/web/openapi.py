@@ -1,0 +1,202 @@
+"""``/openapi.json``: what the HTTP interface can do, as an OpenAPI 3.1 document.
+
+It is made from the same tables as the interface itself: the fields of a question, the formats, the fields of a row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lcc.roles.cu.formats import FIELDS as ROW_FIELDS
+from lcc.roles.cu.formats import FORMATS
+from lcc.roles.cu.packages.kinds import KINDS
+from lcc.roles.cu.query import FIELDS, MULTIPLE
+
+_NULLABLE_NUMBERS = frozenset(
+    ["len", "mtime", "fetched_time", "confirmed_time", "fetched_machineid", "fetched_fileid"]
+)
+_NULLABLE_TEXTS = frozenset(["burl", "md5", "charset"])
+_MEANINGS = {
+    "pid": "the provider's id",
+    "key": "names the URL in /content/KEY",
+    "curl": "the conceptual URL: the name of the thing, together with its mime type",
+    "furl": "where it is fetched from",
+    "burl": "what to show in a browser; null: it is not for browsing",
+    "mimetype": "as the provider told",
+    "subtype": "as the provider told; may be empty",
+    "md5": "of the content",
+    "len": "bytes of the content",
+    "mtime": "Last-Modified, else as told; seconds since 1970",
+    "charset": "of a text",
+    "fetched_time": "seconds since 1970",
+    "confirmed_time": "when it was fetched, or found unchanged, last; seconds since 1970",
+    "fetched_machineid": "which machine keeps the content",
+    "fetched_fileid": "which file of that machine",
+    "change": "the number of its last change",
+    "state": "deleted rows are only among changes",
+}
+_OTHERS = {
+    "format": "instead of Accept",
+    "kind": "of the package",
+    "wait": "seconds to wait for the next change, if there is none yet",
+    "curl": "the conceptual URL; with provider, and mimetype where it has several views",
+}
+_ERRORS = {
+    "400": "the question cannot be answered; all its faults are named",
+    "401": "a token is needed, or it is not known",
+    "403": "this token is for rows only",
+    "404": "there is nothing here",
+    "405": "only GET and HEAD",
+    "410": "the changes since this token are no longer known: start again with since=0 and an empty copy; or the "
+    "content is in the cache no longer",
+    "412": "the content is another one now",
+    "416": "the content is shorter",
+    "429": "too many wrong tokens came from this address, or as many packages as may be for one user are being made: "
+    "try again after Retry-After seconds",
+    "501": "what this kind of package needs is not installed there",
+    "503": "the database, or the content, cannot be reached, or too much is being done: try again after Retry-After "
+    "seconds",
+}
+
+
+def _row_property(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"description": _MEANINGS[name]}
+    if name in _NULLABLE_NUMBERS:
+        return schema | {"type": ["integer", "null"]}
+    if name in _NULLABLE_TEXTS:
+        return schema | {"type": ["string", "null"]}
+    if name in ("pid", "change"):
+        return schema | {"type": "integer"}
+    if name == "key":
+        return schema | {"type": "string", "pattern": "^[0-9a-f]{40}$"}
+    if name == "state":
+        return schema | {"type": "string", "enum": ["cached", "deleted"]}
+    return schema | {"type": "string"}
+
+
+def _query_parameter(name: str, meaning: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    if name in ("provider", "limit"):
+        schema = {"type": "integer", "minimum": 1}
+    elif name == "wait":
+        schema = {"type": "integer", "minimum": 0}
+    elif name == "format":
+        schema = {"type": "string", "enum": list(FORMATS)}
+    elif name == "kind":
+        return {
+            "name": name,
+            "in": "query",
+            "description": meaning,
+            "schema": {"type": "string", "enum": list(KINDS)},
+            "required": True,
+        }
+    if name in MULTIPLE:
+        schema = {"type": "array", "items": schema}
+    return {"name": name, "in": "query", "description": meaning, "schema": schema}
+
+
+def _operation(summary: str, parameters: list[dict[str, Any]], good: dict[str, Any], *errors: str) -> dict[str, Any]:
+    failed = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    responses = good | {status: {"description": _ERRORS[status], "content": failed} for status in errors}
+    return {"get": {"summary": summary, "parameters": parameters, "responses": responses}}
+
+
+def _listing(summary: str, *names: str) -> dict[str, Any]:
+    meanings = {**FIELDS, **_OTHERS}
+    contents = {
+        form.media_type: {"schema": {"$ref": "#/components/schemas/Line"} if name == "jsonl" else {"type": "string"}}
+        for name, form in FORMATS.items()
+    }
+    good = {"200": {"description": "rows, and an end mark with the next token", "content": contents}}
+    errors = ("400", "401", "405", "429", "503") + (("410",) if "since" in names else ())
+    return _operation(summary, [_query_parameter(name, meanings[name]) for name in names], good, *errors)
+
+
+def _content(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+    parameters = [
+        *parameters,
+        *(
+            {"name": name, "in": "header", "schema": {"type": "string"}}
+            for name in (
+                *("Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"),
+            )
+        ),
+    ]
+    body: dict[str, Any] = {"*/*": {}}
+    good = {
+        "200": {"description": "the content, with its stored mime type and its md5 as ETag", "content": body},
+        "206": {"description": "a part of it", "content": body},
+        "304": {"description": "what the client has is what there is"},
+    }
+    return _operation(summary, parameters, good, "400", "401", "403", "404", "405", "410", "412", "416", "429", "503")
+
+
+def _package() -> dict[str, Any]:
+    parameters = [_query_parameter(name, {**FIELDS, **_OTHERS}[name]) for name in ("kind", *FIELDS)]
+    body: dict[str, Any] = {kind.media_type: {"schema": {"type": "string"}} for kind in KINDS.values()}
+    good = {"200": {"description": "the package; its last part is an end mark with the next token", "content": body}}
+    summary = "Rows with their content as one file; with since, what has changed since a token"
+    return _operation(summary, parameters, good, "400", "401", "403", "405", "410", "429", "501", "503")
+
+
+def document(version: str) -> dict[str, Any]:
+    """The document.
+
+    :param version: of the LCC.
+    """
+    key = {"name": "key", "in": "path", "required": True, "schema": _row_property("key")}
+    selecting = tuple(name for name in FIELDS if name not in ("since", "limit"))
+    naming = [
+        _query_parameter("provider", FIELDS["provider"]),
+        _query_parameter("curl", _OTHERS["curl"]),
+        _query_parameter("mimetype", FIELDS["mimetype"]),
+    ]
+    row = {
+        "type": "object",
+        "properties": {name: _row_property(name) for name in ROW_FIELDS},
+        "required": list(ROW_FIELDS),
+        "additionalProperties": False,
+    }
+    end = {
+        "type": "object",
+        "description": "the end mark, the last line: the token to come back with, null if none was asked for",
+        "properties": {"next": {"type": ["string", "null"]}},
+        "required": ["next"],
+        "additionalProperties": False,
+    }
+    error = {
+        "type": "object",
+        "properties": {"error": {"type": "string"}, "faults": {"type": "array", "items": {"type": "string"}}},
+        "required": ["error"],
+        "additionalProperties": False,
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "LCC content users",
+            "version": version,
+            "description": "Reading a Local Content Cache: rows, changes, content. HEAD is answered wherever GET is.",
+        },
+        "security": [{"token": []}, {}],
+        "paths": {
+            "/urls": _listing("What is in the cache now, in the order of the keys", *selecting, "limit", "format"),
+            "/changes": _listing(
+                "What has changed since a token, in the order of the changes", *FIELDS, "wait", "format"
+            ),
+            "/content/{key}": _content("The content of a URL", [key]),
+            "/content": _content("The content of a URL by its name", naming),
+            "/package": _package(),
+            "/openapi.json": _operation(
+                "This document", [], {"200": {"description": "it", "content": {"application/json": {}}}}, "405"
+            ),
+        },
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "lcc-admin user add"}},
+            "schemas": {
+                "Row": row,
+                "End": end,
+                "Line": {"anyOf": [{"$ref": "#/components/schemas/Row"}, {"$ref": "#/components/schemas/End"}]},
+                "Error": error,
+            },
+        },
+    }

@@ -1,0 +1,129 @@
+"""``/package``: rows with their content as one file."""
+
+from __future__ import annotations
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.web.server import Request
+
+from lcc.roles.cu.access import Access
+from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.authenticator import Door
+from lcc.roles.cu.packages.kinds import KINDS, Kind, NotInstalled
+from lcc.roles.cu.packages.production import GivenUp, NoRoom, Production, TooMany, Workshop
+from lcc.roles.cu.query import Query, QueryError, parse_query
+from lcc.roles.cu.selection import Place, begin, read_page
+from lcc.roles.cu.web.listings import asked_pairs
+from lcc.roles.cu.web.replies import Asked
+from lcc.storage.views.cache import url
+from lcc.transport.connection_limits import party_of
+from lcc.transport.http_replies import RETRY_SECONDS, HttpError
+from lcc.transport.http_streaming import Outlet
+
+_log = Logger()
+
+
+class Packages(Asked):
+    """``GET /package``.
+
+    :param workshop: makes them.
+    :param stall_seconds: who takes nothing for so long is dropped.
+    :param rate_min: who takes fewer bytes per second is; 0: no such limit.
+    :param by_address: who has no token is known by its address; else (behind a proxy) nobody can be told from others.
+    """
+
+    def __init__(
+        self,
+        database: Reads,
+        door: Door,
+        workshop: Workshop,
+        clock: IReactorTime,
+        stall_seconds: float,
+        rate_min: int = 0,
+        by_address: bool = True,
+    ) -> None:
+        super().__init__(database, door)
+        self._workshop = workshop
+        self._clock = clock
+        self._stall = stall_seconds
+        self._rate_min = rate_min
+        self._by_address = by_address
+
+    async def answer(self, request: Request, access: Access) -> None:
+        if not access.content:
+            raise HttpError(403, "this token is for rows only")
+        query, name, kind = _asked(request)
+        query = access.scoped(query)
+        place = await self.database.interact(begin, query)
+        if request.method == b"HEAD":
+            _set_headers(request, name, kind)
+            request.finish()
+            return
+        try:
+            production = self._workshop.order(kind, query, self._share_of(request, access))
+        except TooMany as error:
+            whose = " for one user" if error.own else ""
+            text = f"as many packages are being made as may be at once{whose}"
+            raise HttpError(429 if error.own else 503, text, retry_after=str(RETRY_SECONDS)) from None
+        except NotInstalled as error:
+            raise HttpError(501, str(error)) from None
+        outlet = Outlet(request, self._clock, self._stall, self._rate_min)
+        try:
+            _set_headers(request, name, kind)
+            await self._send(outlet, production, place)
+            outlet.finish()
+        except NoRoom as error:
+            _log.error("A package cannot be made: {why}", why=str(error))
+            text = "this LCC has no room to make packages, try again later"
+            raise HttpError(503, text, retry_after=str(RETRY_SECONDS)) from None
+        except GivenUp:
+            raise HttpError(503, "this LCC is stopping", retry_after=str(RETRY_SECONDS)) from None
+        finally:
+            self._workshop.done(production)
+            if not request.startedWriting:
+                outlet.close()
+                request.responseHeaders.removeHeader("content-disposition")
+
+    def _share_of(self, request: Request, access: Access) -> str:
+        """Whose share of the packages one counts for; empty: nobody can be told from another."""
+        if access.cuid:
+            return f"user {access.cuid}"
+        return party_of(request.getClientAddress()) if self._by_address else ""
+
+    async def _send(self, outlet: Outlet, production: Production, begun: Place) -> None:
+        place: Place | None = begun
+        token = None
+        production.begin()
+        await self._pass_on(outlet, production)
+        while place is not None:
+            page = await self.database.interact(read_page, place)
+            production.rows(page.rows)
+            await self._pass_on(outlet, production)
+            place, token = page.after, page.token
+        production.end(None if token is None else str(token))
+        await self._pass_on(outlet, production, last=True)
+
+    async def _pass_on(self, outlet: Outlet, production: Production, last: bool = False) -> None:
+        row = None
+        while True:
+            await outlet.room()
+            made = await production.step(row, last)
+            outlet.write(made.data)
+            if made.ended:
+                return
+            row = None if made.again is None else await self.database.select(url, made.again)
+
+
+def _asked(request: Request) -> tuple[Query, str, Kind]:
+    pairs, others = asked_pairs(request, "kind")
+    name = others.get("kind", "")
+    kind = KINDS.get(name)
+    if kind is None:
+        raise QueryError([f"kind: {name[:80]!r} is none of {', '.join(KINDS)}"])
+    return parse_query(pairs), name, kind
+
+
+def _set_headers(request: Request, name: str, kind: Kind) -> None:
+    request.setHeader("content-type", kind.media_type)
+    request.setHeader("content-disposition", f'attachment; filename="lcc.{name}"')
+    request.setHeader("cache-control", "no-store")

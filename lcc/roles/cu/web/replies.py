@@ -1,0 +1,92 @@
+"""What every resource of the HTTP interface needs: who asks, errors as JSON, requests that end early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Request
+
+from lcc.errors import StoreUnavailable
+from lcc.roles.cu.access import Access, AccessDenied
+from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.authenticator import Door, Throttled
+from lcc.roles.cu.query import QueryError
+from lcc.roles.cu.tokens import StartAgain, TokenError
+from lcc.transport.connection_limits import party_of
+from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, reply_json, run
+from lcc.transport.http_server import text_header
+
+_log = Logger()
+
+
+def bearer_token(request: Request) -> str | None:
+    """The token of the request; None: it has none.
+
+    :raises HttpError: there is an Authorization that holds none.
+    """
+    value = text_header(request, "authorization")
+    if value is None:
+        return None
+    scheme, _, token = value.partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise HttpError(401, "the Authorization must be: Bearer TOKEN", www_authenticate='Bearer realm="LCC"')
+    return token.strip()
+
+
+class Asked(Resource):
+    """A resource for those who may see something.
+
+    Override :meth:`answer`.  It may raise HttpError, or what a question can end with, until it has written something.
+    A request whose client goes away has its answer cancelled.
+
+    :param door: who is let in.
+    """
+
+    isLeaf = True
+    takes_path = False
+    """There is something below it."""
+
+    def __init__(self, database: Reads, door: Door) -> None:
+        super().__init__()
+        self.database = database
+        self._door = door
+
+    async def answer(self, request: Request, access: Access) -> None:
+        """Answer the request, up to its end."""
+        raise HttpError(404, "there is nothing here")
+
+    def render(self, request: Any) -> int:
+        if request.method not in (b"GET", b"HEAD"):
+            reply_json(request, 405, {"error": "only GET and HEAD"}, {"allow": "GET, HEAD"})
+        elif request.postpath and not self.takes_path:
+            reply_json(request, 404, {"error": "there is nothing below it"}, {})
+        else:
+            run(request, _explain, self._admitted, request)
+        return NOT_DONE_YET
+
+    async def _admitted(self, request: Request) -> None:
+        party = party_of(request.getClientAddress())
+        await self.answer(request, await self._door.admit(bearer_token(request), party))
+
+
+def _explain(failure: Failure) -> Explained:
+    error = failure.value
+    if isinstance(error, HttpError):
+        return error.status, {"error": error.text}, error.headers
+    if isinstance(error, QueryError):
+        return 400, {"error": "the question cannot be answered", "faults": error.faults}, {}
+    if isinstance(error, TokenError):
+        return 400, {"error": "the question cannot be answered", "faults": [f"since: {error}"]}, {}
+    if isinstance(error, StartAgain):
+        return 410, {"error": f"start again with since=0 and an empty copy: {error}"}, {}
+    if isinstance(error, Throttled):
+        return 429, {"error": str(error)}, {"retry-after": str(error.seconds)}
+    if isinstance(error, AccessDenied):
+        return 401, {"error": str(error)}, {"www-authenticate": 'Bearer realm="LCC"'}
+    if isinstance(error, StoreUnavailable):
+        return 503, {"error": "the database cannot be reached, try again later"}, {"retry-after": str(RETRY_SECONDS)}
+    _log.failure("A content user's request failed", failure=failure)
+    return 500, {"error": "an internal error"}, {}

@@ -1,0 +1,71 @@
+"""The HTTP interface as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET
+
+from lcc.client.content import ContentClient
+from lcc.config import CuConfig
+from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.authenticator import Door
+from lcc.roles.cu.packages.production import Workshop
+from lcc.roles.cu.watcher import ChangeWatcher
+from lcc.roles.cu.web.contents import Contents
+from lcc.roles.cu.web.listings import Changes, Listing
+from lcc.roles.cu.web.openapi import document
+from lcc.roles.cu.web.packages import Packages
+from lcc.transport.http_replies import JsonDocument, reply_json
+from lcc.transport.http_server import GuardedSite
+from lcc.transport.limited import LimitedFactory
+
+
+class _Nothing(Resource):
+    """What is not there."""
+
+    isLeaf = True
+
+    def render(self, request: Any) -> bytes | int:
+        reply_json(request, 404, {"error": "there is nothing here; /openapi.json tells what there is"}, {})
+        return NOT_DONE_YET
+
+
+class _Root(Resource):
+    def getChild(self, path: bytes, request: Any) -> Resource:
+        return _Nothing()
+
+
+def build_site(
+    database: Reads,
+    watcher: ChangeWatcher,
+    content: ContentClient,
+    workshop: Workshop,
+    settings: CuConfig,
+    without: str,
+    reactor: Any,
+    now: Callable[[], float] | None = None,
+) -> LimitedFactory:
+    """The site with all that it has.
+
+    :param content: reads content files.
+    :param workshop: makes packages.
+    :param without: what those who have no token may see (:data:`lcc.roles.cu.access.WITHOUT_TOKEN`).
+    :param now: seconds since 1970, for the dates of answers; None: as the machine has them.
+    """
+    root = _Root()
+    stall = settings.idle_timeout
+    door = Door(database, without, settings, reactor)
+    root.putChild(b"urls", Listing(database, door, reactor, stall))
+    root.putChild(b"changes", Changes(database, door, reactor, stall, watcher, settings.wait_max))
+    root.putChild(b"content", Contents(database, door, content, reactor, stall))
+    packages = Packages(
+        database, door, workshop, reactor, stall, settings.package_rate_min, settings.connections_per_address > 0
+    )
+    root.putChild(b"package", packages)
+    site = GuardedSite(root, timeout=settings.idle_timeout, reactor=reactor, now=now)
+    root.putChild(b"openapi.json", JsonDocument(document(version("lcc"))))
+    return LimitedFactory(site, settings.connections_max, "content users over HTTP", settings.connections_per_address)

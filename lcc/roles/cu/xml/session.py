@@ -1,0 +1,193 @@
+"""One content user's connection: questions, and an answer to each.
+
+The feed stops at the end of each question, so that the peer is paused while it is answered, and again when its answer
+has left.  One answer is made at a time; what it costs is a page of rows, and a piece of content.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from lcc.errors import StoreUnavailable, StreamError
+from lcc.interfaces import IConversation
+from lcc.protocols import cu as wire
+from lcc.protocols.xmlfeed import Event, XmlFeed
+from lcc.roles.cu.access import AccessDenied
+from lcc.roles.cu.answers import Answer
+from lcc.roles.cu.authenticator import Throttled
+from lcc.roles.cu.query import Query, QueryError
+from lcc.roles.cu.tokens import StartAgain, TokenError
+from lcc.roles.cu.waiting import answer_when_changed
+from lcc.roles.cu.xml.asked import named_faults, read_question
+from lcc.roles.cu.xml.contents import ContentWriter
+from lcc.roles.cu.xml.forms import Frame, Rows
+from lcc.roles.cu.xml.outlet import Outlet
+from lcc.transport.stream import StreamLimits, XmlStream
+
+if TYPE_CHECKING:
+    from lcc.roles.cu.xml.port import XmlUsers
+
+_log = Logger()
+
+LINGER_SECONDS = 30
+
+
+@attrs.frozen
+class _Begun:
+    """An answer whose first piece is there."""
+
+    query: Query
+    content: bool
+    answer: Answer
+
+
+@implementer(IConversation)
+class Session:
+    """The conversation with one content user.
+
+    :param party: who it is, as far as its address tells; empty: it does not.
+    """
+
+    def __init__(self, users: XmlUsers, party: str) -> None:
+        self._users = users
+        self._party = party
+        self._feed = XmlFeed(wire.QUERY_LIMITS)
+        self._reader = wire.QuestionReader(self._feed)
+        self._stream: XmlStream = None  # type: ignore[assignment]  # set in stream_opened, before anything else runs
+        self._outlet: Outlet = None  # type: ignore[assignment]  # too
+        self._work: Deferred[None] | None = None
+        self._closed = False
+
+    def build_stream(self) -> XmlStream:
+        """The Twisted protocol for this session."""
+        idle = self._users.settings.idle_timeout
+        limits = StreamLimits(
+            idle_timeout_seconds=idle, stall_timeout_seconds=idle, linger_seconds=min(idle, LINGER_SECONDS)
+        )
+        return XmlStream(self, self._users.clock, self._feed, limits)
+
+    def drop(self) -> None:
+        """Cut the connection."""
+        self._stream.abort()
+
+    # IConversation.
+
+    def stream_opened(self, stream: XmlStream) -> None:
+        self._stream = stream
+        self._outlet = Outlet(stream)
+        self._users.sessions.add(self)
+
+    def events_received(self, events: list[Event]) -> None:
+        question = self._reader.events(events)
+        if question is not None:
+            self._work = Deferred.fromCoroutine(self._answer(question))
+            self._work.addErrback(self._broken)
+
+    def stream_failed(self, error: StreamError) -> None:
+        if error.entry.name != "timeout" or self._feed.unfinished:
+            self._reject(wire.answer_prefix(self._feed), error.entry.name, [("", error.text)])
+        self._stream.finish()
+
+    def stream_resumed(self) -> None:
+        self._outlet.resumed()
+
+    def peer_finished(self) -> None:
+        if self._work is not None:
+            return  # its answer is still wanted; _read_on comes back to this
+        if self._feed.unfinished:
+            self._reject(wire.answer_prefix(self._feed), "syntax", [("", "the question is cut off")])
+        self._stream.finish()
+
+    def stream_closed(self, reason: Failure) -> None:
+        self._closed = True
+        self._users.sessions.discard(self)
+        if self._work is not None:
+            self._work.cancel()
+
+    # Answering.
+
+    async def _answer(self, question: wire.Question) -> None:
+        prefix = question.prefix
+        try:
+            begun = await self._begin(question)
+        except Exception as error:
+            self._reject(prefix, *_explain(error))
+        else:
+            try:
+                await (self._send_contents(prefix, begun) if begun.content else self._send_rows(begun))
+            except (StartAgain, StoreUnavailable) as error:
+                reason, faults = _explain(error)
+                self._outlet.write(wire.answer_failed(prefix, reason, faults[0][1]))
+        await self._outlet.room()
+        # In a turn of its own: a peer can send hundreds of questions in one piece.
+        self._users.clock.callLater(0, self._read_on)
+
+    async def _begin(self, question: wire.Question) -> _Begun:
+        users = self._users
+        access = await users.door.admit(question.attributes.get("token"), self._party)
+        asked = read_question(question)
+        if asked.content and not access.content:
+            raise AccessDenied("this token is for rows only")
+        query = access.scoped(asked.query)
+        form = Frame(question.prefix) if asked.content else Rows(question.prefix)
+        wait = min(asked.wait_seconds, users.settings.wait_max)
+        answer = await answer_when_changed(users.database, users.watcher, users.clock, query, form, wait)
+        return _Begun(query, asked.content, answer)
+
+    async def _send_rows(self, begun: _Begun) -> None:
+        while not begun.answer.ended:
+            await self._outlet.room()
+            self._outlet.write((await begun.answer.next_piece()).data.decode())
+
+    async def _send_contents(self, prefix: str, begun: _Begun) -> None:
+        users = self._users
+        writer = ContentWriter(users.database, users.content, self._outlet, begun.query)
+        self._outlet.write(wire.answer_open(prefix))
+        while not begun.answer.ended:
+            piece = await begun.answer.next_piece()
+            for row in piece.urls:
+                await self._outlet.room()
+                await writer.write(row)
+            self._outlet.write(piece.data.decode())
+
+    def _reject(self, prefix: str, reason: str, faults: list[tuple[str, str]]) -> None:
+        self._outlet.write(wire.rejected(prefix, reason, faults))
+
+    def _read_on(self) -> None:
+        self._work = None
+        if self._closed:
+            return
+        self._stream.next_document()
+        if self._stream.peer_finished and self._work is None and not self._closed:
+            self.peer_finished()
+
+    def _broken(self, failure: Failure) -> None:
+        if not (self._closed and failure.check(CancelledError)):
+            _log.failure("A content user's session failed; its connection is dropped", failure=failure)
+            self._stream.abort()
+
+
+def _explain(error: Exception) -> tuple[str, list[tuple[str, str]]]:
+    """The reason that a question is not answered, or not to its end, and what is wrong."""
+    if isinstance(error, CancelledError):
+        raise error
+    if isinstance(error, QueryError):
+        return "question", named_faults(error)
+    if isinstance(error, TokenError):
+        return "question", [("since", str(error))]
+    if isinstance(error, StartAgain):
+        return "start-again", [("since", f'start again with since="0" and an empty copy: {error}')]
+    if isinstance(error, Throttled):
+        return "try-later", [("token", str(error))]
+    if isinstance(error, AccessDenied):
+        return "access-denied", [("token", str(error))]
+    if isinstance(error, StoreUnavailable):
+        return "try-later", [("", "the database cannot be reached, try again later")]
+    _log.failure("A content user's question failed", failure=Failure(error))
+    return "internal", [("", "an internal error")]

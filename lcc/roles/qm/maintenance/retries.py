@@ -1,0 +1,62 @@
+"""URLs that wait to be tried again after an error: when their time has come they go to the end of their sets.
+
+They stand in the database only, in the order in which they are due (:mod:`lcc.storage.queue.waits`).  Here stands
+when the first of them is: what the recorder says, or the page that was opened last; and once a minute the database is
+asked, for what was mended meanwhile; so it is when the wall clock was set, because no row waits for longer than the
+longest delay that there is.  (What is due by a clock that was set forward is tried at once.)
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import inf
+
+from twisted.internet.defer import Deferred
+
+from lcc.interfaces import IQueueStore
+from lcc.roles.qm.maintenance.worker import Keeping, Worker
+from lcc.roles.qm.patience import Patience
+from lcc.roles.qm.schedule.scheduler import Scheduler
+
+PAGE_ROWS = 1000
+ASKED_SECONDS = 60.0
+
+
+class RetryKeeper(Worker):
+    """Opens what is due."""
+
+    def __init__(self, engine: Keeping, store: IQueueStore, patience: Patience, scheduler: Scheduler) -> None:
+        super().__init__(engine, store, patience)
+        self._scheduler = scheduler
+        self._next = 0.0
+        self._noted = inf
+        self._stepped = False
+
+    def stepped(self) -> None:
+        """The wall clock was set."""
+        self._stepped = True
+
+    def waits(self, until: float) -> None:
+        """A row waits until then."""
+        self._noted = min(self._noted, until)
+
+    def look(self, now: float) -> None:
+        """Open what is due, if anything is."""
+        if self._stepped or now >= min(self._next, self._noted):
+            self._begin(lambda: Deferred.fromCoroutine(self._open(now)), "What is to be tried again cannot be read")
+
+    async def _open(self, now: float) -> None:
+        self._stepped = False
+        while True:
+            self._noted = inf  # what is recorded from now on may be too late for this page
+            ask = partial(self._store.open_retries, int(now), PAGE_ROWS)
+            page = await self._patience.ask("what is to be tried again", ask)
+            for pid, psetid, seq, priority in page.earliest:
+                self._scheduler.work_arrived(pid, psetid, seq, priority)
+            if page.earliest:
+                self._engine.pump()
+            if page.next_time is None or page.next_time > now:
+                break
+        self._next = now + ASKED_SECONDS
+        if page.next_time is not None:
+            self._next = min(self._next, page.next_time)

@@ -1,0 +1,239 @@
+"""What the queue manager tells of itself in figures, and whether it can do its work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+from zope.interface import implementer
+
+from lcc.interfaces import IRoleFigures
+from lcc.model.metrics import Buckets, Condition, Figure, Kind, Reading, counter, gauge
+from lcc.model.survey import Queued
+from lcc.roles.qm.engine import TICK_SECONDS, QmEngine
+from lcc.roles.qm.schedule.delays import BANDWIDTH, HOURS, SITE_ERROR
+from lcc.roles.qm.schedule.ready_queue import PRIORITIES
+from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
+from lcc.storage.database.counts import DatabaseCounts
+from lcc.storage.database.probe import DatabaseProbe
+
+MACHINES_SHOWN = 100
+"""With series of their own."""
+STUCK_SECONDS = 60.0
+"""After so long without its second's work it is broken."""
+
+RUN = gauge("lcc_qm_run", "Number of this run of the queue manager; 0: it has not claimed the database yet")
+QUEUE = gauge("lcc_qm_queue_urls", "URLs to be fetched, all together")
+QUEUE_MAX = gauge("lcc_qm_queue_urls_max", "Beyond this nothing is taken in ([qm] queue_rows_max)")
+BUFFERED = gauge("lcc_qm_queue_buffered_urls", "Of them, those in memory")
+PROVIDERS = gauge(
+    "lcc_qm_providers", "Providers with work: active (have their turn), waiting, delayed, withheld", "state"
+)
+SETS_ANSWERED = counter("lcc_qm_sets_answered", "Sets of UNSes that were answered")
+ABSORB_WAITING = gauge("lcc_qm_absorb_waiting_urls", "Elements of sets that wait in memory to be taken in")
+ABSORB_BYTES = gauge("lcc_qm_absorb_waiting_bytes", "What they take there")
+RESULTS = counter(
+    "lcc_qm_results", "Fetches that have ended, by how (stored, unchanged, or the error's name)", "result"
+)
+RECORDED = counter("lcc_qm_results_recorded", "Results and removed rows that are recorded")
+RESULTS_WAITING = gauge("lcc_qm_results_waiting", "Results and removed rows that wait to be recorded")
+RESULTS_AGAIN = counter("lcc_qm_results_again", "Results that came twice, after a connection was lost")
+WIRE_BYTES = counter("lcc_qm_wire_bytes", "What fetches have moved over the net, headers included")
+CONTENT_BYTES = counter("lcc_qm_content_bytes", "Content that fetches have stored")
+ORDERS_OUT = gauge("lcc_qm_orders_out", "Orders that are out")
+ORDERS_FREE = gauge("lcc_qm_orders_free", "Room for more orders at all BOT-Ms")
+ORDERS_SENT = counter("lcc_qm_orders_sent", "Orders that were given out")
+ORDERS_LOST = counter("lcc_qm_orders_lost", "Orders that were lost, and are given out again")
+ORDERS_BACK = counter("lcc_qm_orders_back", "Orders that came back undone: hours-over, no-room", "reason")
+LEASES_PASSED = counter("lcc_qm_leases_passed", "Orders that were not back after their lease")
+FILES_DELETED = counter("lcc_qm_files_deleted", "Content files that were removed by order")
+UNSES = gauge("lcc_qm_unses_connected", "UNSes that are connected")
+MACHINES = gauge("lcc_qm_machines_connected", "Machines whose BOT-Ms are connected")
+CENTRALS = gauge("lcc_qm_centrals_connected", "Central BOT-Ms that are connected")
+CAPACITY = gauge("lcc_qm_capacity", "Fetches that all robots do at once")
+MACHINE_CAPACITY = gauge(
+    "lcc_qm_machine_capacity", f"The same by machine (the first {MACHINES_SHOWN})", "machine", "name"
+)
+MACHINE_ORDERS = gauge(
+    "lcc_qm_machine_orders", f"Orders that are out by machine (the first {MACHINES_SHOWN})", "machine", "name"
+)
+MACHINE_CONNECTED = gauge(
+    "lcc_qm_machine_connected", f"1: it is connected, by machine (the first {MACHINES_SHOWN})", "machine", "name"
+)
+OVERLOADED = gauge("lcc_qm_overloaded", "1: nothing is taken in from UNSes, because too much is queued")
+PAUSED = gauge("lcc_qm_paused", "1: an operator has it give out no orders")
+ASKED_AGAIN = counter("lcc_qm_database_asked_again", "Questions to a database that was away, asked again")
+TICK_AGE = gauge("lcc_qm_tick_age_seconds", "Since what it does every second was done last")
+
+SURVEY_TIME = gauge("lcc_qm_survey_timestamp_seconds", "When the figures below were read from the database; 0: never")
+WAITING = gauge(
+    "lcc_qm_waiting_urls",
+    "URLs to be fetched by priority and state: now, later (hours are closed), retrying (after an error)",
+    *("priority", "state"),
+)
+OLDEST = gauge(
+    "lcc_qm_oldest_seconds", "Since the first set was taken in of which something may be fetched now; 0: none"
+)
+LAGS = Figure(
+    Kind.GAUGE_HISTOGRAM,
+    "lcc_qm_provider_lag_seconds",
+    "Providers with something to fetch now, by how long the first of it has waited",
+)
+WORST_LAG = gauge(
+    "lcc_qm_provider_worst_lag_seconds",
+    "The same of those providers that have waited for longest ([metrics] providers_shown)",
+    "provider",
+)
+WORST_URLS = gauge("lcc_qm_provider_worst_urls", "URLs that may be fetched now, of the same providers", "provider")
+DELAYED = gauge("lcc_qm_providers_delayed", "Providers that must wait: bandwidth, hours, site-error", "reason")
+REGISTERED = gauge("lcc_qm_providers_registered", "Registered providers")
+CACHED = gauge("lcc_qm_cached_urls", "URLs in the cache")
+CACHED_BYTES = gauge("lcc_qm_cached_bytes", "Content in the cache")
+ERRORS = gauge("lcc_qm_errors", "Errors of fetches that providers were not told yet")
+WANTED = gauge("lcc_qm_full_sets_wanted", "Providers that are asked for a full set")
+
+
+@implementer(IRoleFigures)
+class QmFigures:
+    """Reads them out of the engine; those that need a look at the whole queue were read in the background.
+
+    :param database: what is counted of its database.
+    :param probe: whether that answers: what a hanging one was asked may wait for minutes.
+    """
+
+    def __init__(self, engine: QmEngine, database: DatabaseCounts, surveyor: Surveyor, probe: DatabaseProbe) -> None:
+        self._engine = engine
+        self._database = database
+        self._surveyor = surveyor
+        self._probe = probe
+        self.background: Sequence[Any] = (surveyor, probe)
+
+    def figures(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        yield from self._queue()
+        yield from self._results()
+        yield from self._machines()
+        yield from self._survey()
+        yield from self._database.figures("qm")
+
+    def conditions(self) -> Iterator[Condition]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        engine = self._engine
+        # It may be full, and answer all the same.
+        asked, trouble = self._probe.condition(), engine.patience.trouble or engine.state_saver.trouble
+        yield attrs.evolve(asked, fault=f"waits for the database: {trouble}") if trouble else asked
+        yield Condition(
+            "claimed",
+            "" if engine.started else "it has not claimed the database, or still loads the queue",
+            "wait; if it lasts, the log says what it waits for",
+        )
+        yield Condition(
+            "not-paused",
+            "" if engine.paused_since is None else "an operator has it give out no orders",
+            "resume() at its console (lcc-admin console qm)",
+        )
+        age = self._tick_age()
+        yield Condition(
+            "ticking",
+            f"what it does every {TICK_SECONDS:g} s was not done for {age:.0f} s" if age > STUCK_SECONDS else "",
+            "restart it: everything is in the database; please report the traceback in its log",
+            alive=True,
+        )
+
+    def _tick_age(self) -> float:
+        engine = self._engine
+        return max(0.0, engine.clock_seconds() - engine.ticked) if engine.started else 0.0
+
+    def _queue(self) -> Iterator[Reading]:
+        engine = self._engine
+        scheduler, intake, absorbers = engine.scheduler, engine.upkeep.intake, list(engine.absorbers)
+        yield RUN(engine.run)
+        yield QUEUE(intake.queue_rows)
+        yield QUEUE_MAX(engine.settings.queue_rows_max)
+        yield BUFFERED(scheduler.buffered_count)
+        yield PROVIDERS.by(
+            {
+                "active": scheduler.active_count,
+                "waiting": len(scheduler.turns),
+                "delayed": scheduler.delayed_with_work,
+                "withheld": len(scheduler.withheld),
+            }
+        )
+        yield SETS_ANSWERED(engine.sets_answered)
+        yield ABSORB_WAITING(sum(absorber.waiting_count for absorber in absorbers))
+        yield ABSORB_BYTES(sum(absorber.waiting_bytes for absorber in absorbers))
+        yield UNSES(len({absorber.name for absorber in absorbers}))
+        yield OVERLOADED(engine.overloaded)
+        yield PAUSED(engine.paused_since is not None)
+        yield ASKED_AGAIN(engine.patience.retries)
+        yield TICK_AGE(self._tick_age())
+
+    def _results(self) -> Iterator[Reading]:
+        engine = self._engine
+        dispatcher = engine.dispatcher
+        yield RESULTS.by(dispatcher.results.by_name)
+        yield RECORDED(engine.results_recorded)
+        yield RESULTS_WAITING(engine.recorder.waiting_count)
+        yield RESULTS_AGAIN(dispatcher.results_again)
+        yield WIRE_BYTES(dispatcher.results.wire_bytes)
+        yield CONTENT_BYTES(dispatcher.results.content_bytes)
+        yield ORDERS_OUT(dispatcher.orders_out)
+        yield ORDERS_FREE(dispatcher.slots()[0])
+        yield ORDERS_SENT(dispatcher.orders_sent)
+        yield ORDERS_LOST(dispatcher.orders_lost)
+        yield ORDERS_BACK.by({"hours-over": dispatcher.orders_too_late, "no-room": dispatcher.orders_no_room})
+        yield LEASES_PASSED(dispatcher.leases_passed)
+        yield FILES_DELETED(engine.deleter.files_deleted)
+
+    def _machines(self) -> Iterator[Reading]:
+        engine = self._engine
+        machines = sorted(engine.machine_list(), key=lambda machine: machine.number)
+        connected = [machine for machine in machines if machine.line is not None]
+        shown = machines[:MACHINES_SHOWN]
+        yield MACHINES(len(connected))
+        yield CENTRALS(len(engine.centrals))
+        yield CAPACITY(sum(machine.capacity for machine in connected if machine.ready))
+        yield MACHINE_CAPACITY.by(
+            ((machine.number, machine.name), machine.capacity if machine.ready else 0) for machine in shown
+        )
+        yield MACHINE_ORDERS.by(((machine.number, machine.name), len(machine.orders)) for machine in shown)
+        yield MACHINE_CONNECTED.by(((machine.number, machine.name), machine.line is not None) for machine in shown)
+
+    def _survey(self) -> Iterator[Reading]:
+        survey = self._surveyor.last
+        yield SURVEY_TIME(0 if survey is None else survey.time)
+        if survey is None:
+            nothing = (
+                WAITING,
+                OLDEST,
+                WORST_LAG,
+                WORST_URLS,
+                DELAYED,
+                REGISTERED,
+                CACHED,
+                CACHED_BYTES,
+                ERRORS,
+                WANTED,
+            )
+            for figure in nothing:
+                yield figure.by(())
+            yield LAGS(Buckets(LAG_SECONDS, (0,) * (len(LAG_SECONDS) + 1), 0))
+            return
+        by_priority = {priority: Queued(priority, 0, 0, 0) for priority in range(PRIORITIES)}
+        by_priority |= {queued.priority: queued for queued in survey.queued}
+        yield WAITING.by(
+            ((queued.priority, state), count)
+            for queued in by_priority.values()
+            for state, count in (("now", queued.now), ("later", queued.later), ("retrying", queued.retrying))
+        )
+        yield OLDEST(survey.oldest_seconds)
+        yield LAGS(survey.lags)
+        yield WORST_LAG.by((lag.pid, lag.seconds) for lag in survey.worst)
+        yield WORST_URLS.by((lag.pid, lag.urls) for lag in survey.worst)
+        yield DELAYED.by(dict.fromkeys((BANDWIDTH, HOURS, SITE_ERROR), 0) | survey.delayed)
+        yield REGISTERED(survey.providers)
+        yield CACHED(survey.files)
+        yield CACHED_BYTES(survey.space_bytes)
+        yield ERRORS(survey.errors)
+        yield WANTED(survey.full_sets_wanted)

@@ -1,0 +1,372 @@
+"""Orders: which BOT-M gets the next row, what is out where, and what becomes of it.
+
+Each BOT-M gets a little more orders than it has robots for (``overload``), so that none is ever idle.  A provider's
+orders go where its last one went, because the connection to its site is open there, as long as that BOT-M has a free
+robot; else to the BOT-M with the most room.  This is remembered for a while when the provider has nothing to fetch.
+
+An order that does not come back is handed out again, but never while it may still be running (no two fetches at once
+from one provider):
+
+* its BOT-M has connected again and says that it is not running there: at once;
+* its lease has passed: whoever had it has given up before that.  When this happens again to the same row at a BOT-M
+  that was there all the time, the row counts as failed (``robot-error``) and goes to the end of its set: a URL that
+  makes robots hang must not hold up its provider for ever.
+
+An order of an earlier queue manager, which a BOT-M says is running, keeps its provider busy in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from twisted.logger import Logger
+
+from lcc.domain.keys import pid_of
+from lcc.domain.results import ResultCounts
+from lcc.errors import StreamError, code
+from lcc.model import FetchResult, QueueRow
+from lcc.protocols.hello import Hello
+from lcc.protocols.work import Done, Fetch, Running
+from lcc.roles.qm.orders.machines import Line, Machine, Order
+from lcc.roles.qm.orders.recorder import Entry, Recorder
+from lcc.roles.qm.schedule.delays import SITE
+from lcc.roles.qm.schedule.scheduler import Scheduler
+from lcc.roles.qm.schedule.work import FetchInfo, ProviderWork
+
+_log = Logger()
+
+_ROBOT_ERROR = code("robot-error")
+_HOURS_OVER = code("hours-over")
+_NO_ROOM = code("no-room")
+_EXPIRED_KEPT = 10_000
+AFFINITY_MAX = 20_000
+"""Providers of which the last machine is remembered when they have nothing to fetch for a while."""
+
+
+def read_key(text: str, pid: int) -> bytes:
+    """A URL's key as messages carry it.
+
+    :raises StreamError: it is none, or not of this provider.
+    """
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != 20 or pid_of(key) != pid:
+        raise StreamError("syntax", f"{text[:80]!r} is no key of provider {pid}")
+    return key
+
+
+class Dispatcher:
+    """All orders that are out.
+
+    :param overload: orders at a BOT-M, as a multiple of its capacity (not with a ``site_rate``).
+    :param lease_seconds: how long an order may take.
+    :param wall_clock: seconds since 1970, for what the scheduler decides.
+    :param site_rate: bytes per second for all fetches together; 0: without limit.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        recorder: Recorder,
+        overload: float,
+        lease_seconds: float,
+        wall_clock: Callable[[], float],
+        site_rate: int = 0,
+    ) -> None:
+        self.machines: dict[int, Machine] = {}
+        self.results = ResultCounts()
+        self.orders_sent = 0
+        self.orders_lost = 0
+        self.leases_passed = 0
+        self.results_again = 0
+        self.orders_too_late = 0
+        self.orders_no_room = 0
+        self._scheduler = scheduler
+        self._recorder = recorder
+        # What waits at a BOT-M would begin while the site has not paid.
+        self._overload = 1.0 if site_rate else overload
+        self._lease = self._longest_seconds = lease_seconds
+        self._wall_clock = wall_clock
+        self._site_rate = site_rate
+        self._lease_text = max(1, int(lease_seconds))
+        self._orders: dict[str, Order] = {}
+        self._foreign: dict[str, Order] = {}
+        self._expired: dict[bytes, int] = {}
+        self._homes: dict[int, int] = {}
+        self._run = ""
+        self._number = 0
+
+    @property
+    def orders_out(self) -> int:
+        """Orders that are out, those of earlier queue managers included."""
+        return len(self._orders) + len(self._foreign)
+
+    @property
+    def orders(self) -> list[Order]:
+        """Those orders, in the order in which they went out."""
+        return [*self._foreign.values(), *self._orders.values()]
+
+    def home(self, pid: int) -> int:
+        """The machine that this provider's last order went to, as far as it is remembered; 0: none."""
+        return self._homes.get(pid, 0)
+
+    def enable(self, run: str, longest_seconds: float) -> None:
+        """Orders may be sent from now on.
+
+        :param run: makes their ids unique (also after the database was put back).
+        :param longest_seconds: the longest lease that orders of earlier queue managers may have.
+        """
+        self._run = f"{run}-"
+        self._longest_seconds = longest_seconds
+
+    # What the BOT-Ms say.
+
+    def connected(self, line: Line, hello: Hello) -> Machine:
+        """A BOT-M has connected.
+
+        :raises StreamError: another one of the same machine is there.
+        """
+        machine = self.machines.get(hello.machine)
+        if machine is None:
+            machine = self.machines[hello.machine] = Machine(hello.machine)
+        machine.connected(line, hello)
+        return machine
+
+    def running(self, machine: Machine, message: Running, now: float) -> None:
+        """An order from before this connection is still being fetched.
+
+        :raises StreamError: the message makes no sense.
+        """
+        machine.reported.add(message.id)
+        if message.id in self._orders or message.id in self._foreign:
+            return
+        key = read_key(message.key, message.pid)
+        longest = self._longest_seconds
+        left = min(float(max(0, message.lease_seconds)), longest) + 0.1 * longest
+        order = Order(message.id, message.pid, key, message.generation, (0, 0), now + left, machine)
+        self._foreign[message.id] = machine.orders[message.id] = order
+        self._scheduler.running(message.pid, key, message.generation)
+
+    def ready(self, machine: Machine) -> None:
+        """It has said everything: what it did not name is not running there."""
+        missing = [order for order_id, order in machine.orders.items() if order_id not in machine.reported]
+        machine.reported.clear()
+        machine.ready = True
+        for order in missing:
+            self._lost(order)
+        if missing:
+            _log.info("{count} orders were lost at BOT-M {machine}", count=len(missing), machine=machine.number)
+        machine.acknowledge()
+
+    def done(self, machine: Machine, message: Done) -> None:
+        """A fetch has ended."""
+        if not machine.is_new(message.number):
+            self.results_again += 1
+            return
+        order = self._forget(message.id)
+        if message.code in (_HOURS_OVER, _NO_ROOM):
+            self._came_back(order, machine, message)
+            return
+        result: FetchResult | None = None
+        try:
+            result = _result(message, machine)
+            if order is not None and (result.key, result.generation) != (order.key, order.generation):
+                raise StreamError("syntax", f"order {order.id} was for another URL")
+        except StreamError as error:
+            _log.error(
+                "BOT-M {machine} gives a result that cannot be used: {error}",
+                machine=machine.number,
+                error=str(error),
+            )
+            if order is not None:
+                result = FetchResult(order.pid, order.key, order.generation, _ROBOT_ERROR, detail="unusable result")
+        if result is not None:
+            self.results.ended(result.code, bool(result.unchanged), result.wire_bytes, result.size_bytes)
+            wall = self._wall_clock()
+            if self._site_rate:
+                self._scheduler.delays.charge(SITE, result.wire_bytes, self._site_rate, wall)
+            if order is not None:
+                self._scheduler.finished(order.pid, order.key, result.code, result.wire_bytes, wall)
+            else:
+                self._scheduler.known(result.key, result.generation)
+                self._scheduler.came(result.pid, result.wire_bytes, wall)
+            if self._expired:
+                self._expired.pop(result.key, None)
+        self._recorder.add(Entry(result, machine, machine.run, message.number))
+
+    def _came_back(self, order: Order | None, machine: Machine, done: Done) -> None:
+        """Nothing was found out: the row is looked at again, and waits for its hours, or for a machine with room."""
+        if order is not None:
+            if done.code == _HOURS_OVER:
+                self.orders_too_late += 1
+            else:
+                self.orders_no_room += 1
+            self._scheduler.lost(order.pid, order.key, *order.place)
+            if done.wire_bytes > 0:  # it was begun
+                wall = self._wall_clock()
+                if self._site_rate:
+                    self._scheduler.delays.charge(SITE, done.wire_bytes, self._site_rate, wall)
+                self._scheduler.came(order.pid, done.wire_bytes, wall)
+        self._recorder.add(Entry(None, machine, machine.run, done.number))
+
+    # What goes out.
+
+    def slots(self) -> tuple[int, int]:
+        """How many orders all BOT-Ms together take now, and how many they may hold."""
+        free = total = 0
+        for machine in self.machines.values():
+            if machine.ready:
+                most = int(machine.capacity * self._overload)
+                total += most
+                if machine.granted:
+                    free += max(0, most - len(machine.orders))
+        return free, total
+
+    def send(self, free: int, now: float) -> int:
+        """Send as many orders as there are rows and room; gives how many."""
+        if not self._run:
+            return 0
+        take = self._scheduler.take
+        wall = self._wall_clock()
+        count = 0
+        while count < free:
+            work = take(wall)
+            if work is None:
+                break
+            self._send_one(work, now, wall)
+            count += 1
+        self.orders_sent += count
+        return count
+
+    def _send_one(self, work: ProviderWork, now: float, wall: float) -> None:
+        machine = self._machine_for(work.machine or self._homes.get(work.pid, 0))
+        row, info = work.row, work.info
+        assert isinstance(row, QueueRow) and isinstance(info, FetchInfo) and machine.line is not None
+        if work.machine != machine.number:
+            work.machine = machine.number
+            self._settle(work.pid, machine.number)
+        key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice, stored, _unreached = row
+        self._number += 1
+        machine.given += 1
+        order_id = f"{self._run}{self._number}"
+        self._orders[order_id] = machine.orders[order_id] = Order(
+            order_id, pid, key, generation, (psetid, seq), now + self._lease, machine
+        )
+        url = notice.furl or notice.curl
+        if "#" in url:
+            url = url.partition("#")[0]
+        machine.line.say(
+            Fetch(
+                order_id,
+                pid,
+                key.hex(),
+                generation,
+                url,
+                info.roots,
+                self._lease_text,
+                notice.mimetype,
+                info.private,
+                info.insecure,
+                "",
+                None if work.start_by == inf else int(work.start_by - wall),
+                machine.line.peer_clock_ms(),
+                *(stored or ()),
+            )
+        )
+
+    def _settle(self, pid: int, number: int) -> None:
+        homes = self._homes
+        homes.pop(pid, None)
+        homes[pid] = number
+        if len(homes) > AFFINITY_MAX:
+            del homes[next(iter(homes))]
+
+    def _machine_for(self, last: int) -> Machine:
+        """Where the next order goes; there is room somewhere."""
+        machines = self.machines
+        machine = machines.get(last)
+        if machine is not None and machine.granted and len(machine.orders) < machine.capacity:
+            return machine
+        if len(machines) == 1:
+            return next(iter(machines.values()))
+        return max(
+            (machine for machine in machines.values() if machine.granted),
+            # Of equals the one that got least, so that content is spread when there is little to do.
+            key=lambda machine: (machine.capacity * self._overload - len(machine.orders), -machine.given),
+        )
+
+    # What does not come back.
+
+    def check_leases(self, now: float) -> None:
+        """Give up orders whose leases have passed."""
+        late: list[Order] = []
+        for order in self._orders.values():  # in the order of their deadlines
+            if order.deadline > now:
+                break
+            late.append(order)
+        late += [order for order in self._foreign.values() if order.deadline <= now]
+        for order in late:
+            self._lease_passed(order)
+
+    def _lease_passed(self, order: Order) -> None:
+        self.leases_passed += 1
+        _log.warn(
+            "Order {id} for provider {pid} at BOT-M {machine} is not back after its lease",
+            id=order.id,
+            pid=order.pid,
+            machine=order.machine.number,
+        )
+        times = self._expired.get(order.key, 0)
+        if not (order.machine.ready and times):
+            if order.machine.ready and len(self._expired) < _EXPIRED_KEPT:
+                self._expired[order.key] = times + 1
+            self._lost(order)
+            return
+        self._expired.pop(order.key, None)
+        self._forget(order.id)
+        self._scheduler.finished(order.pid, order.key, _ROBOT_ERROR, 0, self._wall_clock())
+        result = FetchResult(
+            order.pid, order.key, order.generation, _ROBOT_ERROR, detail=f"no answer within {self._lease:g} seconds"
+        )
+        self._recorder.add(Entry(result, None, "", 0))
+
+    def _lost(self, order: Order) -> None:
+        self.orders_lost += 1
+        self._forget(order.id)
+        self._scheduler.lost(order.pid, order.key, *order.place)
+
+    def _forget(self, order_id: str) -> Order | None:
+        order = self._orders.pop(order_id, None) or self._foreign.pop(order_id, None)
+        if order is not None:
+            order.machine.orders.pop(order_id, None)
+        return order
+
+
+def _result(message: Done, machine: Machine) -> FetchResult:
+    if not (message.code or message.unchanged or message.file):
+        raise StreamError("syntax", "neither content nor an error")
+    return FetchResult(
+        message.pid,
+        read_key(message.key, message.pid),
+        message.generation,
+        message.code,
+        message.status,
+        message.detail,
+        message.url,
+        message.size_bytes,
+        message.md5,
+        message.mimetype,
+        message.charset,
+        message.modified,
+        message.etag,
+        message.headers,
+        message.wire_bytes,
+        message.elapsed_ms,
+        machine.number if message.file is not None else None,
+        message.file,
+        message.revalidate,
+        message.unchanged,
+    )

@@ -1,0 +1,205 @@
+"""What the queue manager knows of the BOT-Ms: one :class:`Machine` for each machine id that ever connected.
+
+A machine outlives its connections: when the connection is lost its orders stay out, because they are still being
+fetched, until the BOT-M is back and says which ones are not, or their leases have passed.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from twisted.logger import Logger
+
+from lcc.errors import StreamError
+from lcc.protocols.flat import Flat
+from lcc.protocols.hello import Hello, is_earlier
+from lcc.protocols.work import MachineHello, RecordedUpto, Robot
+
+_log = Logger()
+
+OLD_CENTRAL = (
+    "a central BOT-M on the way to it is of an older version, and could bring an order to a connection that knows "
+    "nothing of it: bring it to the version of the queue manager"
+)
+"""Why a machine gets no orders whose hello came without the name of its connection."""
+
+
+class Line(Protocol):
+    """The connection to a BOT-M, or its part of the connection to a central one."""
+
+    def say(self, message: Flat) -> None:
+        """Send it this."""
+
+    def peer_clock_ms(self) -> int | None:
+        """What its clock shows now, or a little less (:class:`lcc.roles.peer.Peer`)."""
+
+    def drop(self) -> None:
+        """Close the connection at once."""
+
+
+class Order:
+    """A work order that is out.
+
+    :ivar place: the row's ``(psetid, seq)``; (0, 0) for an order of an earlier queue manager, where it is not known.
+    :ivar deadline: on the clock's scale: then it is lost.
+    """
+
+    __slots__ = ("deadline", "generation", "id", "key", "machine", "pid", "place")
+
+    def __init__(
+        self,
+        order_id: str,
+        pid: int,
+        key: bytes,
+        generation: int,
+        place: tuple[int, int],
+        deadline: float,
+        machine: Machine,
+    ) -> None:
+        self.id = order_id
+        self.pid = pid
+        self.key = key
+        self.generation = generation
+        self.place = place
+        self.deadline = deadline
+        self.machine = machine
+
+
+class Machine:
+    """A BOT-M.
+
+    :ivar number: its machine id.
+    :ivar name: what it calls itself.
+    :ivar via: the names of the central BOT-Ms on the way to it, from the top down; empty: it is connected directly.
+    :ivar content: the address at which its content is read; empty: it tells none.
+    :ivar run: which run of its process is, or was last, connected.
+    :ivar session: its connection, as it names it; empty: it does not.
+    :ivar refused: why it gets no orders, for people; empty: it may get some.
+    :ivar line: its connection; None: it is away.
+    :ivar ready: it has said on this connection what is still running.
+    :ivar granted: it may get orders (:mod:`lcc.roles.qm.orders.leases`).
+    :ivar mark: how far the database had come when it was told last.
+    :ivar capacity: fetches that its robots do at once.
+    :ivar trouble: why it can store nothing at present, as it says; empty: it can.
+    :ivar paused: what an operator has paused there, in words; empty: nothing.
+    :ivar robots_refused: which robots there get no orders, and why, for people; empty: none.
+    :ivar robots: those there, the first ones if they are many, for people; ``robots_count``: all.
+    :ivar orders: those that are out there.
+    :ivar given: how many orders it ever got.
+    :ivar reported: ids that it says are running, until it is ready.
+    :ivar last_number: the number of the last result of its run that came in.
+    :ivar recorded: the number up to which they are on stable storage.
+    :ivar suspect: files that may be lost: from the first to before the second; (0, 0): none.
+    :ivar settled: it was told on this connection that no result of an earlier run waits to be recorded.
+    """
+
+    __slots__ = (
+        *(
+            "capacity",
+            "content",
+            "given",
+            "granted",
+            "last_number",
+            "line",
+            "mark",
+            "name",
+            "number",
+            "orders",
+            "ready",
+        ),
+        *("paused", "recorded", "refused", "reported", "robots", "robots_count", "robots_refused", "run"),
+        *("session", "settled", "suspect", "trouble", "via"),
+    )
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.name = ""
+        self.via = ""
+        self.content = ""
+        self.run = ""
+        self.session = ""
+        self.refused = ""
+        self.line: Line | None = None
+        self.ready = False
+        self.granted = False
+        self.mark: tuple[str, int] = ("", 0)
+        self.capacity = 0
+        self.trouble = ""
+        self.paused = ""
+        self.robots_refused = ""
+        self.robots: tuple[Robot, ...] = ()
+        self.robots_count = 0
+        self.orders: dict[str, Order] = {}
+        self.given = 0
+        self.reported: set[str] = set()
+        self.last_number = 0
+        self.recorded = 0
+        self.suspect = (0, 0)
+        self.settled = False
+
+    def connected(self, line: Line, hello: Hello) -> None:
+        """It has connected; an older connection of the same run is dropped.
+
+        :raises StreamError: another run is connected.  Two BOT-Ms have this machine id (or the machine was restarted
+            so suddenly that its old connection still seems to live): what the one fetches the other knows nothing of.
+            Or a later connection of this run is, or was, there.
+        """
+        if is_earlier(hello.session, self.session):
+            raise StreamError("unknown-message", f"machine {self.number} has connected again since")
+        if self.line is not None:
+            if hello.run != self.run:
+                raise StreamError(
+                    "unknown-message", f"another BOT-M, {self.name}, is connected as machine {self.number}"
+                )
+            _log.info("BOT-M {machine} has connected again; dropping its old connection", machine=self.number)
+            self.line.drop()
+        if hello.run != self.run:
+            self.run = hello.run
+            self.last_number = 0
+            self.recorded = 0
+        self.name = hello.name
+        self.session = hello.session
+        self.via = hello.via if isinstance(hello, MachineHello) else ""
+        self.content = hello.content
+        self.line = line
+        self.ready = self.granted = self.settled = False
+        self.suspect = (hello.suspect_from, hello.suspect_upto)
+        self.mark = ("", 0)
+        self.refused = f"{OLD_CENTRAL} ({self.via})" if self.via and not hello.session else ""
+        if self.refused:
+            _log.warn("BOT-M {machine} gets no orders: {why}", machine=self.number, why=self.refused)
+        self.set_capacity(hello.capacity)
+        self.trouble = ""
+        self.paused = ""
+        self.robots_refused = ""
+        self.robots, self.robots_count = (), 0
+        self.reported.clear()
+
+    def set_capacity(self, fetches: int) -> None:
+        """Its robots do so many fetches at once."""
+        self.capacity = 0 if self.refused else max(0, fetches)
+
+    def disconnected(self, line: Line) -> None:
+        """This connection is gone."""
+        if self.line is line:
+            self.line = None
+            self.robots, self.robots_count = (), 0
+            self.ready = self.granted = False
+
+    def is_new(self, number: int) -> bool:
+        """Whether a result with this number has not come in before.  Numbers count up from 1 within a run."""
+        if number <= self.last_number:
+            return False
+        self.last_number = number
+        return True
+
+    def recorded_upto(self, run: str, number: int) -> None:
+        """Results of that run are on stable storage."""
+        if run == self.run:
+            self.recorded = max(self.recorded, number)
+            self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Tell it what need not be kept any longer."""
+        if self.line is not None and self.recorded:
+            self.line.say(RecordedUpto(self.recorded))

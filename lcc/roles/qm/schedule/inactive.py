@@ -1,0 +1,67 @@
+"""What the scheduler keeps of providers that have no turn at present."""
+
+from __future__ import annotations
+
+from lcc.roles.qm.schedule.ready_queue import Order
+from lcc.roles.qm.schedule.work import START, Limits, ProviderWork
+
+_PRIORITIES_KEPT = 10_000
+
+
+class Absent:
+    """Small records by provider, each only where there is something to remember.
+
+    :ivar delayed: those that are delayed and have work: their place in the order, and their priority.
+    """
+
+    def __init__(self) -> None:
+        self.delayed: dict[int, tuple[Order, int]] = {}
+        self._spent: dict[int, tuple[int, int]] = {}
+        self._unpaid: dict[int, int] = {}
+        self._priorities: dict[int, int] = {}
+
+    def leaves(self, work: ProviderWork, *, keep_quantum: bool) -> None:
+        """A provider gives up its turn and has rows left; what it used of its quantum counts when it comes back."""
+        if keep_quantum:
+            self._spent[work.pid] = (work.served, work.served_bytes)
+
+    def comes(self, work: ProviderWork) -> None:
+        """A provider has its turn."""
+        work.served, work.served_bytes = self._spent.pop(work.pid, (0, 0))
+        work.unpaid_bytes = self._unpaid.pop(work.pid, 0)
+
+    def waits(self, pid: int, psetid: int, priority: int) -> None:
+        """A provider that is delayed has new work."""
+        order, known = self.delayed.get(pid, ((psetid, 0), priority))
+        if not order[1]:
+            order = min(order, (psetid, 0))
+        self.delayed[pid] = (order, known)
+
+    def is_held(self, pid: int, priority: int) -> None:
+        """A provider is delayed whose work is in the queue, somewhere."""
+        self.delayed.setdefault(pid, (START, priority))
+
+    def owes(self, pid: int, wire_bytes: int) -> None:
+        """So much has come, and its limits are not known."""
+        if wire_bytes:
+            self._unpaid[pid] = self._unpaid.get(pid, 0) + wire_bytes
+
+    def priority(self, pid: int) -> int:
+        """The provider's, as far as it is known."""
+        return self._priorities.get(pid, 0)
+
+    def learn(self, pid: int, limits: Limits) -> None:
+        """The provider's limits are known (again)."""
+        if pid in self.delayed:
+            self.delayed[pid] = (self.delayed[pid][0], limits.priority)
+        known = self._priorities
+        known.pop(pid, None)
+        if limits.priority:
+            known[pid] = limits.priority
+            if len(known) > _PRIORITIES_KEPT:
+                del known[next(iter(known))]
+
+    def discard(self, pid: int) -> None:
+        """The provider is gone."""
+        for kept in (self.delayed, self._spent, self._unpaid, self._priorities):
+            kept.pop(pid, None)

@@ -1,0 +1,425 @@
+"""What to fetch next: the queue as far as it stands in memory.  Pure: no I/O, no clock of its own.
+
+A provider with work is in one of these places:
+
+* *waiting* for its turn (:class:`lcc.roles.qm.schedule.ready_queue.Turns`): a number, nothing more;
+* *active*: it has a :class:`~lcc.roles.qm.schedule.work.ProviderWork`; rows are read ahead for it
+  (:mod:`lcc.roles.qm.schedule.read_ahead`), and at most one of them is being fetched;
+* *delayed* (:class:`lcc.roles.qm.schedule.delays.Delays`), because of its bandwidth, its hours, or its site.  One
+  that waits only for a moment keeps its rows, as far as there is room.
+
+An active provider with nothing left is forgotten; new work brings it back.
+
+It keeps its turn until its quantum is used up and others of its priority wait, or until somebody of a higher priority
+waits and there is no free place; both are looked at between two fetches.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from lcc.domain.keys import pid_of
+from lcc.domain.timeslots import TimeSlots
+from lcc.model import FETCH_NOW, QueueRow, Recorded, Waiting
+from lcc.roles.qm.schedule.delays import SITE, Delays, holds_provider
+from lcc.roles.qm.schedule.hours_filter import Gate
+from lcc.roles.qm.schedule.inactive import Absent
+from lcc.roles.qm.schedule.read_ahead import ReadAhead
+from lcc.roles.qm.schedule.ready_queue import PRIORITIES, Order, Turns
+from lcc.roles.qm.schedule.work import START, FetchInfo, Limits, ProviderWork
+
+_PARKED_SECONDS = 60.0
+
+
+class Scheduler(ReadAhead):
+    """Hands out the rows of the queue, in order, never two of one provider at once.
+
+    All times are seconds since 1970.
+
+    :param read_ahead: rows buffered for one provider, at most.
+    :param read_ahead_total: rows buffered for all, about.
+    :param quantum_urls, quantum_bytes: what a provider may fetch before others of its priority that wait.
+    :param hours_margin: seconds at the end of hours that are not used.
+    """
+
+    def __init__(
+        self,
+        turns: Turns,
+        delays: Delays,
+        timeslots: TimeSlots,
+        read_ahead: int,
+        read_ahead_total: int,
+        quantum_urls: int = 100,
+        quantum_bytes: int = 64 << 20,
+        hours_margin: float = 0.0,
+    ) -> None:
+        super().__init__(read_ahead, quantum_urls)
+        self.turns = turns
+        self.delays = delays
+        self.gate = Gate(timeslots, delays, hours_margin)
+        self._read_ahead_total = read_ahead_total
+        self._quantum_bytes = quantum_bytes
+        self._blocked: set[int] = set()
+        self._parked: set[int] = set()
+        self._lines: tuple[deque[ProviderWork], ...] = tuple(deque() for _ in range(PRIORITIES))
+        self._idle: tuple[dict[int, ProviderWork], ...] = tuple({} for _ in range(PRIORITIES))
+        self._absent = Absent()
+        self.withheld: dict[int, Waiting] = {}
+        """Providers with work that may still be fetched from by order of an earlier queue manager."""
+
+    # What is going on.
+
+    @property
+    def waiting_count(self) -> int:
+        """Providers that wait for their turn, or are delayed with work."""
+        return len(self.turns) + len(self._absent.delayed) + len(self.withheld)
+
+    @property
+    def delayed_with_work(self) -> int:
+        """Providers that are delayed and have work."""
+        return len(self._absent.delayed) + len(self._parked)
+
+    # Work comes.
+
+    def load(self, waiting: Iterable[Waiting], withhold: bool = False) -> None:
+        """Begin with these providers.
+
+        :param withhold: not until :meth:`let_go`; save those of which an order is known (:meth:`running`).
+        """
+        if withhold:
+            known = self._active.keys() | self._absent.delayed.keys()
+            self.withheld = {entry.pid: entry for entry in waiting if entry.pid not in known}
+            waiting = [entry for entry in waiting if entry.pid in known]
+        self._have_work(waiting)
+        # One that is active already (an order of an earlier queue manager) may have read before the queue was known.
+        for work in list(self._active.values()):
+            self._rewind(work, *START)
+            self._settle(work)
+
+    def let_go(self) -> None:
+        """Nothing is fetched from the providers that were withheld."""
+        waiting, self.withheld = self.withheld, {}
+        self._have_work(waiting.values())
+
+    def _have_work(self, waiting: Iterable[Waiting]) -> None:
+        now: list[Waiting] = []
+        for entry in waiting:
+            if entry.pid in self.delays:
+                self._absent.waits(entry.pid, entry.psetid, entry.priority)
+            elif entry.pid not in self._active:
+                now.append(entry)
+        self.turns.load(now)
+
+    def work_arrived(self, pid: int, psetid: int, seq: int, priority: int | None = None) -> None:
+        """There are new rows of this provider, the earliest at this place.
+
+        :param priority: of the provider; None: as before, if it is known.
+        """
+        work = self._active.get(pid)
+        if work is not None:
+            self._rewind(work, psetid, seq)
+            self._settle(work)
+            return
+        if priority is None:
+            priority = self._priority(pid)
+        if pid in self.withheld:
+            self.withheld[pid] = Waiting(min(psetid, self.withheld[pid].psetid), pid, priority)
+            return
+        if pid in self.delays:
+            self._absent.waits(pid, psetid, priority)
+        else:
+            self.turns.add(pid, (psetid, 0), priority)
+
+    def provider_changed(self, pid: int, limits: Limits, now: float) -> None:
+        """The provider's limits were changed.  (What it does with its rows is read again with them.)"""
+        self._absent.learn(pid, limits)
+        self.turns.set_priority(pid, limits.priority)
+        if pid in self.withheld:
+            self.withheld[pid] = self.withheld[pid]._replace(priority=limits.priority)
+        work = self._active.get(pid)
+        if work is not None:
+            work.info = None
+            work.info_stale = work.reading is not None
+            self._rewind(work, *START)
+            self._settle(work)
+        self.delays.limits_changed(pid, limits.rate, now)
+
+    def provider_removed(self, pid: int) -> None:
+        """The provider and its queue are gone."""
+        self.turns.discard(pid)
+        self.delays.discard(pid)
+        self._absent.discard(pid)
+        self.withheld.pop(pid, None)
+        work = self._active.get(pid)
+        if work is not None:
+            self._drop(work)
+
+    # Work goes out.
+
+    def fill(self, wanted: int) -> None:
+        """Give providers their turn until this many are active that could be fetched from; a higher priority takes
+        the places of lower ones."""
+        share = self._read_ahead_total // max(1, wanted + len(self._blocked))
+        self._limit = max(2, min(self._read_ahead, share))
+        turns, idle = self.turns, self._idle
+        places = wanted - sum(map(len, idle))
+        while (top := turns.top) >= 0:
+            if places <= 0:
+                lowest = next((level for level in range(top) if idle[level]), None)
+                if lowest is None or wanted <= 0:
+                    return
+                self._give_up(self._last_in_line(idle[lowest]))
+                places += 1
+            turn = turns.next()
+            assert turn is not None
+            if turn.pid in self.delays:  # what came last from it is not paid for yet
+                self._absent.delayed[turn.pid] = (turn.order, turn.priority)
+                continue
+            self._activate(turn.pid, turn.order, turn.priority)
+            places -= 1
+
+    def _last_in_line(self, idle: dict[int, ProviderWork]) -> ProviderWork:
+        newest_first = reversed(idle.values())
+        return next((work for work in newest_first if not work.served), next(reversed(idle.values())))
+
+    def take(self, now: float) -> ProviderWork | None:
+        """Hand out the next row: it stands in the provider's ``row``.  None: there is nothing to send now."""
+        if SITE in self.delays:
+            return None
+        for line in reversed(self._lines):
+            while line:
+                work = line.popleft()
+                work.in_line = False
+                if work.gone or work.busy or work.doubt is not None or work.pid in self._parked:
+                    continue
+                row = self._take_row(work, now) if self.gate.lets_provider(work, now) else None
+                if row is not None:
+                    work.row = row
+                    work.busy = 1
+                    work.served += 1
+                    self._settle(work)
+                    return work
+                self._settle(work)
+        return None
+
+    def _take_row(self, work: ProviderWork, now: float) -> QueueRow | None:
+        taken = self._taken
+        while work.express or work.buffer:
+            row = (work.express or work.buffer).popleft()
+            key = row.key
+            if key in taken:
+                continue  # its result came by another way while it was in the buffer
+            taken[key] = row.generation
+            if self.gate.lets_row(work, row, now):
+                return row
+        return None
+
+    def running(self, pid: int, key: bytes, generation: int) -> None:
+        """An earlier queue manager's order is still being fetched."""
+        work = self._active.get(pid)
+        if work is None:
+            order, priority = self._absent.delayed.pop(pid, (START, self._priority(pid)))
+            self.turns.discard(pid)
+            self.withheld.pop(pid, None)
+            work = self._activate(pid, order, priority)
+        work.busy += 1
+        self._taken[key] = generation
+        self._settle(work)
+
+    # Work comes back.
+
+    def finished(self, pid: int, key: bytes, code: int, wire_bytes: int, now: float) -> None:
+        """An order that was handed out has come back; its result is yet to be recorded."""
+        work = self._active.get(pid)
+        doubt = holds_provider(code)
+        if not doubt:
+            self.delays.reached(pid)
+        self.came(pid, wire_bytes, now)
+        if work is None:
+            return
+        if work.busy:
+            work.busy -= 1
+        if doubt:
+            work.doubt = key
+        self._settle(work)
+
+    def came(self, pid: int, wire_bytes: int, now: float) -> None:
+        """So much has travelled for this provider (also for a result that no order waits for)."""
+        work = self._active.get(pid)
+        if work is None:
+            self._absent.owes(pid, wire_bytes)
+            return
+        work.served_bytes += wire_bytes
+        if work.info is None:
+            work.unpaid_bytes += wire_bytes
+        elif work.info.limits.rate:
+            self.delays.charge(pid, wire_bytes, work.info.limits.rate, now)
+
+    def known(self, key: bytes, generation: int) -> None:
+        """A result for this row has come that no order waits for; do not hand the row out before it is recorded."""
+        self._taken.setdefault(key, generation)
+
+    def lost(self, pid: int, key: bytes, psetid: int, seq: int) -> None:
+        """An order that was handed out will not come back: its row, at this place, is handed out again."""
+        self._taken.pop(key, None)
+        work = self._active.get(pid)
+        if work is not None and work.busy:
+            work.busy -= 1
+        self.work_arrived(pid, psetid, seq)
+
+    def recorded(self, done: Iterable[tuple[bytes, int]], outcome: Recorded, now: float) -> None:
+        """Results were recorded.
+
+        :param done: ``(key, generation)`` of all that were given to the store, removed and closed rows included.
+        """
+        active, taken = self._active, self._taken
+        changed: dict[int, ProviderWork] = {}
+        for key, generation in done:
+            taken.pop(key, None)
+            work = active.get(pid_of(key))
+            if work is None:
+                continue
+            if work.reading is not None:
+                work.recent[key] = generation
+            if work.doubt == key:
+                work.doubt = None
+            changed[work.pid] = work
+        for row in outcome.again:
+            if row.slot == FETCH_NOW:
+                self.work_arrived(row.pid, row.psetid, row.seq)
+        for pid, code in outcome.held.items():
+            self.hold(pid, code, now)
+        for pid, (psetid, seq) in outcome.requeued.items():
+            self.work_arrived(pid, psetid, seq)
+        for work in changed.values():
+            if not work.gone:
+                self._settle(work)
+
+    def release(self, now: float) -> None:
+        """Providers whose delays have passed go on, or wait for their turn again."""
+        for pid in self.delays.release(now):
+            work = self._active.get(pid)
+            if work is not None:
+                self._parked.discard(pid)
+                self._settle(work)
+            elif pid in self._absent.delayed:
+                self.turns.add(pid, *self._absent.delayed.pop(pid))
+
+    def hold(self, pid: int, code: int, now: float) -> None:
+        """Hold the provider back (also what :meth:`recorded` does for errors of its site)."""
+        work = self._active.get(pid)
+        self.delays.site_error(pid, code, now)
+        if work is None:
+            if pid not in self.withheld:
+                self._absent.is_held(pid, self._priority(pid))
+            self.turns.discard(pid)
+            return
+        # What it has in memory is read again after the delay.  An order of it that is still out keeps its record.
+        self._rewind(work, *START)
+        self._settle(work)
+
+    # Inside.
+
+    def _priority(self, pid: int) -> int:
+        """The provider's, as far as it is known; it is looked at again when rows of it are read."""
+        if pid in self.withheld:
+            return self.withheld[pid].priority
+        return self._absent.priority(pid) or self.turns.priority(pid)
+
+    def _activate(self, pid: int, order: Order, priority: int) -> ProviderWork:
+        work = self._active[pid] = ProviderWork(pid, order, priority)
+        self._absent.comes(work)
+        self._settle(work)
+        return work
+
+    def _give_up(self, work: ProviderWork, order: Order | None = None) -> None:
+        """Back to those that wait for their turn."""
+        self.turns.add(work.pid, order or work.order, work.priority)
+        self._absent.leaves(work, keep_quantum=order is None)
+        self._drop(work)
+
+    def _delay(self, work: ProviderWork) -> None:
+        """It waits for its delay, with its rows or without."""
+        pid = work.pid
+        if not work.finished:
+            if self._may_park(work):
+                self._parked.add(pid)
+                self._blocked.add(pid)
+                self._idle[work.priority].pop(pid, None)
+                self._settle_reading(work)
+                return
+            self._absent.delayed[pid] = (work.order, work.priority)
+            self._absent.leaves(work, keep_quantum=True)
+        self._drop(work)
+
+    def _may_park(self, work: ProviderWork) -> bool:
+        if work.pid in self._parked:
+            return True
+        record = self.delays.get(work.pid)
+        if record is None or record.retry or record.hours:
+            return False
+        room = len(self._parked) < self._read_ahead_total // (2 * self._read_ahead)
+        return room and record.until - self.delays.now <= _PARKED_SECONDS
+
+    def _drop(self, work: ProviderWork) -> None:
+        pid = work.pid
+        self._absent.owes(pid, work.unpaid_bytes)
+        self._parked.discard(pid)
+        self._blocked.discard(pid)
+        self._idle[work.priority].pop(pid, None)
+        self._forget(work)
+
+    def _informed(self, work: ProviderWork, info: FetchInfo) -> None:
+        """What has to be known of the provider has come with its rows."""
+        if info is work.info:
+            return
+        limits = info.limits
+        self._absent.learn(work.pid, limits)
+        if limits.priority != work.priority:
+            self._idle[work.priority].pop(work.pid, None)
+            self._not_hungry(work)
+            work.priority = limits.priority
+            if work.in_line:
+                self._lines[work.priority].append(work)
+        work.info = info
+        work.open_since = work.open_until = 0.0
+        unpaid, work.unpaid_bytes = work.unpaid_bytes, 0
+        if unpaid and limits.rate:
+            self.delays.charge(work.pid, unpaid, limits.rate, self.delays.now)
+
+    def _settle(self, work: ProviderWork) -> None:
+        """Put a provider where it belongs, after anything has changed.  (Whether it may go on with its next row, or
+        must yield, is decided here.)"""
+        pid, priority = work.pid, work.priority
+        if work.busy or work.doubt is not None:
+            self._blocked.add(pid)
+            self._parked.discard(pid)
+            self._idle[priority].pop(pid, None)
+            if pid in self.delays and not self._may_park(work):
+                self._not_hungry(work)
+                return
+        else:
+            if pid in self.delays:
+                self._delay(work)
+                return
+            if work.finished:
+                self._drop(work)
+                return
+            if work.served >= self._quantum or work.served_bytes >= self._quantum_bytes:
+                if self.turns.waits(priority):
+                    self._give_up(work, self.turns.behind())
+                    return
+                work.served = work.served_bytes = 0
+                work.express_done = False
+            self._blocked.discard(pid)
+            self._idle[priority][pid] = work
+            if work.has_rows and not work.in_line:
+                work.in_line = True
+                line = self._lines[priority]
+                # In the middle of its turn it goes on: its connections are open, its rows of the tables at hand.
+                (line.appendleft if work.served else line.append)(work)
+        self._settle_reading(work)
+
+    def _may_have_to_yield(self, work: ProviderWork) -> bool:
+        return self.turns.waits(work.priority)

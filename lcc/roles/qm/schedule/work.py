@@ -1,0 +1,136 @@
+"""What the scheduler keeps of a provider that has its turn."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+from typing import NamedTuple
+
+from lcc.domain.urls import Roots
+from lcc.model import Cursor, Provider, QueueRow
+from lcc.roles.qm.schedule.ready_queue import Order, clamp
+
+START = (0, 0)
+"""The cursor before all rows."""
+
+
+class Limits(NamedTuple):
+    """What limits the fetches of a provider.
+
+    :ivar rate: bytes per second; None: without limit.
+    :ivar hours: as text; empty: always.
+    :ivar timezone: of all its hours; empty: the LCC's.
+    """
+
+    rate: int | None = None
+    hours: str = ""
+    timezone: str = ""
+    priority: int = 0
+
+
+class FetchInfo(NamedTuple):
+    """What orders say of a provider, and when there may be any.
+
+    :ivar roots: separated by spaces.
+    :ivar prefixes: what its URLs begin with.
+    """
+
+    roots: str
+    private: bool = False
+    insecure: bool = False
+    limits: Limits = Limits()
+    prefixes: tuple[str, ...] = ("",)
+
+
+def fetch_info(provider: Provider) -> FetchInfo:
+    """What has to be known of this provider to fetch from it."""
+    limits = Limits(provider.bandwidth_bytes, provider.hours, provider.timezone, clamp(provider.priority))
+    prefixes = Roots(provider.roots).prefixes
+    return FetchInfo(" ".join(provider.roots), provider.allow_private, provider.insecure, limits, prefixes)
+
+
+class ProviderWork:
+    """An active provider.
+
+    :ivar order: its place among those of its priority.
+    :ivar row: the row that :meth:`Scheduler.take` gave last.
+    :ivar info: what has to be known of the provider, set with the first rows.
+    :ivar info_stale: what is being read of it is out of date.
+    :ivar machine: where its last order went; for the dispatcher.
+    :ivar busy: its orders that are being fetched: one at most, but for what an earlier queue manager sent out.
+    :ivar doubt: the key of a result that will hold the provider back once it is recorded; nothing is sent meanwhile.
+    :ivar served, served_bytes: how much of its quantum is used up.
+    :ivar unpaid_bytes: that came before its limits were known.
+    :ivar open_since, open_until: between these its hours are known to be open for new orders.
+    :ivar hours_end: a fetch must begin before this, then.
+    :ivar start_by: the fetch of ``row`` must begin before this (seconds since 1970; infinite: at any time).
+    :ivar buffer: rows read and not handed out, in queue order, all at or before ``cursor``.
+    :ivar exhausted: the last read reached the end, and no work has come since.
+    :ivar reading: the cursor of the read under way.
+    :ivar rewind: where to rewind to once its rows have come.
+    :ivar recent: keys and generations recorded while it is under way.
+    :ivar express: rows of partial sets that pass the full set that the cursor is in; all behind the cursor's set.
+    :ivar express_due: partial sets are to be looked for.
+    :ivar express_done: they were, in this quantum.
+    :ivar express_stale: what is being read of them is out of date.
+    """
+
+    __slots__ = (
+        *("buffer", "busy", "cursor", "doubt", "exhausted", "express", "express_done", "express_due"),
+        *(
+            "express_stale",
+            "gone",
+            "hours_end",
+            "in_line",
+            "info",
+            "info_stale",
+            "machine",
+            "open_since",
+            "open_until",
+            "order",
+            "pid",
+        ),
+        *("priority", "psetid", "reading", "recent", "rewind", "row", "served", "served_bytes", "start_by"),
+        "unpaid_bytes",
+    )
+
+    def __init__(self, pid: int, order: Order, priority: int) -> None:
+        self.pid = pid
+        self.order = order
+        self.priority = priority
+        self.psetid = order[0]
+        self.row: QueueRow | None = None
+        self.info: FetchInfo | None = None
+        self.info_stale = False
+        self.machine = 0
+        self.busy = 0
+        self.doubt: bytes | None = None
+        self.in_line = False
+        self.gone = False
+        self.served = 0
+        self.served_bytes = 0
+        self.unpaid_bytes = 0
+        self.open_since = 0.0
+        self.open_until = 0.0
+        self.hours_end = inf
+        self.start_by = inf
+        self.buffer: deque[QueueRow] = deque()
+        self.cursor: tuple[int, int] = START
+        self.exhausted = False
+        self.reading: Cursor | None = None
+        self.rewind: tuple[int, int] | None = None
+        self.recent: dict[bytes, int] = {}
+        self.express: deque[QueueRow] = deque()
+        self.express_due = False
+        self.express_done = False
+        self.express_stale = False
+
+    @property
+    def has_rows(self) -> bool:
+        """There are rows to be handed out."""
+        return bool(self.buffer or self.express)
+
+    @property
+    def finished(self) -> bool:
+        """There is nothing left, neither here nor in the database."""
+        return self.exhausted and not self.has_rows and self.reading is None

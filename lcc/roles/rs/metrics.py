@@ -1,0 +1,56 @@
+"""What a registration server tells of itself in figures, and whether it can do its work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from zope.interface import implementer
+
+from lcc.interfaces import IRoleFigures
+from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.roles.rs.registrar import Registrar
+from lcc.storage.database.counts import DatabaseCounts
+from lcc.storage.database.probe import DatabaseProbe
+
+REGISTRATIONS = counter("lcc_rs_registrations", "Registrations: asked-for, proven, not-proven, expired", "step")
+PROOFS = gauge("lcc_rs_proofs_running", "Sites that are being looked at for a secret")
+PAUSED = gauge("lcc_rs_paused", "1: an operator has it take no registrations")
+
+
+@implementer(IRoleFigures)
+class RsFigures:
+    """Reads them out of the engine.
+
+    :param database: what is counted of its database.
+    """
+
+    def __init__(self, engine: Registrar, database: DatabaseCounts, probe: DatabaseProbe) -> None:
+        self._engine = engine
+        self._database = database
+        self._probe = probe
+        self.background: Sequence[Any] = (probe,)
+
+    def figures(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        counters = self._engine.counters
+        yield REGISTRATIONS.by(
+            {
+                "asked-for": counters.asked_for,
+                "proven": counters.proven,
+                "not-proven": counters.not_proven,
+                "expired": counters.expired,
+            }
+        )
+        yield PROOFS(self._engine.prover.running)
+        yield PAUSED(self._engine.paused_since is not None)
+        yield from self._database.figures("rs")
+
+    def conditions(self) -> Iterator[Condition]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        yield self._probe.condition()
+        yield Condition(
+            "not-paused",
+            "" if self._engine.paused_since is None else "an operator has it take no registrations",
+            "resume() at its console (lcc-admin console rs)",
+        )

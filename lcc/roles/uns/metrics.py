@@ -1,0 +1,99 @@
+"""What a UNS tells of itself in figures, and whether it can do its work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from zope.interface import implementer
+
+from lcc.interfaces import IRoleFigures
+from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.roles.uns.engine import Uns
+from lcc.storage.database.counts import DatabaseCounts
+from lcc.storage.database.probe import DatabaseProbe
+
+CONNECTIONS = gauge("lcc_uns_connections_open", "Connections of providers now")
+CONNECTED = counter("lcc_uns_connections", "Connections of providers that were taken")
+REFUSED = counter("lcc_uns_connections_refused", "Connections that were turned away: too many, or no sets are taken")
+LOGINS = counter("lcc_uns_logins", "Logins of providers: accepted, rejected", "result")
+SETS = counter("lcc_uns_sets", "Sets: accepted, rejected, cut-off (the connection was lost)", "result")
+URLS = counter("lcc_uns_urls", "Elements of sets that came in: received, refused (with an error)", "result")
+SET_BYTES = counter("lcc_uns_set_bytes", "Elements of complete sets, as they are spooled")
+SETS_PASSED_ON = counter("lcc_uns_sets_passed_on", "Sets that the queue manager has answered")
+SETS_SECURED = counter(
+    "lcc_uns_sets_secured", "Sets that were answered from the spool, because the QM was slow or away"
+)
+SETS_REFUSED_LATE = counter(
+    "lcc_uns_sets_refused_late", "Sets that the QM refused after their providers were told that they are accepted"
+)
+LINKS = counter("lcc_uns_qm_links", "Connections to a queue manager that came to a good hello")
+QM_CONNECTED = gauge("lcc_uns_qm_connected", "1: the queue manager is connected")
+SPOOL_BYTES = gauge("lcc_uns_spool_bytes", "What all sets in the spool count for")
+SPOOL_MAX_BYTES = gauge("lcc_uns_spool_max_bytes", "What the spool may hold ([uns] spool_max_bytes)")
+SPOOL_SETS = gauge("lcc_uns_spool_sets", "Complete sets that no queue manager has answered")
+SPOOL_OLDEST = gauge("lcc_uns_spool_oldest_seconds", "Since the first of them was complete; 0: there is none")
+SPOOL_DAMAGED = counter("lcc_uns_spool_damaged_files", "Files of the spool that were damaged, and set aside")
+PAUSED = gauge("lcc_uns_paused", "1: an operator has it take no sets")
+
+
+@implementer(IRoleFigures)
+class UnsFigures:
+    """Reads them out of the engine.
+
+    :param database: what is counted of its database.
+    :param probe: whether that answers: without it nobody can log in.
+    """
+
+    def __init__(self, engine: Uns, database: DatabaseCounts, probe: DatabaseProbe) -> None:
+        self._engine = engine
+        self._database = database
+        self._probe = probe
+        self.background: Sequence[Any] = (probe,)
+
+    def figures(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        uns = self._engine
+        counters, spool, forwarder = uns.counters, uns.spool, uns.forwarder
+        yield CONNECTIONS(counters.connections_now)
+        yield CONNECTED(counters.connections)
+        yield REFUSED(counters.connections_refused)
+        yield LOGINS.by({"accepted": counters.logins_accepted, "rejected": counters.logins_rejected})
+        yield SETS.by(
+            {
+                "accepted": counters.sets_accepted,
+                "rejected": counters.sets_rejected,
+                "cut-off": counters.sets_cut_off,
+            }
+        )
+        yield URLS.by({"received": counters.urls_received, "refused": counters.urls_refused})
+        yield SET_BYTES(counters.set_bytes)
+        yield SETS_PASSED_ON(counters.sets_passed_on)
+        yield SETS_SECURED(counters.sets_secured)
+        yield SETS_REFUSED_LATE(counters.sets_refused_late)
+        yield LINKS(counters.links)
+        yield QM_CONNECTED(forwarder.connected)
+        yield SPOOL_BYTES(spool.size_bytes)
+        yield SPOOL_MAX_BYTES(spool.size_max_bytes)
+        yield SPOOL_SETS(forwarder.waiting_count)
+        oldest = forwarder.oldest
+        yield SPOOL_OLDEST(0 if oldest is None else max(0, uns.now() - oldest.entry.header.time))
+        yield SPOOL_DAMAGED(spool.damaged_count)
+        yield PAUSED(uns.paused_since is not None)
+        yield from self._database.figures("uns")
+
+    def conditions(self) -> Iterator[Condition]:
+        """As :class:`lcc.interfaces.IRoleFigures` says.  A queue manager that is away is none: sets are answered from
+        the spool."""
+        uns = self._engine
+        yield self._probe.condition()
+        yield Condition(
+            "spool",
+            uns.spool.no_room() if uns.started else "the spool is not open yet",
+            "make room where it says so; if sets do not leave it, see why the queue manager does not take them",
+        )
+        yield Condition(
+            "not-paused",
+            "" if uns.paused_since is None else "an operator has it take no sets",
+            "resume() at its console (lcc-admin console uns)",
+        )

@@ -1,0 +1,227 @@
+"""The web monitor's engine: reads the figures by the clock, judges them, and tells the pages that follow.
+
+Owns: figures in memory, and a file with the samples of the plots and with who was ever there.  Strategy: what the
+queue manager says of itself is read every few seconds (one row); queue, errors and cache are summed up less often, in
+a question of its own that is asked a twentieth of the time at most.  However many pages are open, the database is
+asked no more often.  Failures: a database that is away is told on the pages, with figures as old as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from lcc.config import Config
+from lcc.errors import StoreUnavailable
+from lcc.insight.qm_state import Live, read_live
+from lcc.roles.web.accounts import Accounts
+from lcc.roles.web.members import Members
+from lcc.roles.web.memory import Memory
+from lcc.roles.web.overview import Summary, summarise
+from lcc.roles.web.processes import Processes
+from lcc.roles.web.samples import Samples
+from lcc.roles.web.verdict import Known, Level, Trouble, Troubles, judge, sentence
+from lcc.storage.database.database import Database
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.web_users import WebUser, get_web_user, list_web_users
+from lcc.storage.queue.state import saved_state
+from lcc.storage.views.inspect import queued_urls
+
+_log = Logger()
+
+SHARE = 20
+"""Summing up takes at most this part of the time."""
+JUDGED_SECONDS = 1000.0
+FETCHING_NAMED = 50
+"""Orders that are out, whose URLs are looked up."""
+
+
+@attrs.define
+class Counters:
+    """Since the start."""
+
+    looks: int = 0
+    looks_failed: int = 0
+    summaries: int = 0
+    orders: int = 0
+
+
+class Monitor:
+    """
+    :param now: seconds since 1970.
+    :param disk_trouble: why the disk of a SQLite file is as good as full; empty: it is not.
+    :param keep: makes what keeps these over a restart.
+    :param processes: asked how they are.
+    :param token: gives 16 hexadecimal digits that nobody can guess.
+    :param in_thread: calls a function that takes long.
+    :ivar fetching: URLs that are being fetched, by their keys in hexadecimal; those that are for longest.
+    :ivar looks: how often the figures were read: the number of what is shown.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        database: Database,
+        clock: Any,
+        now: Callable[[], float],
+        disk_trouble: Callable[[], str],
+        keep: Callable[[Samples, Members], Memory],
+        processes: Processes,
+        token: Callable[[], str],
+        in_thread: Callable[..., Deferred[Any]],
+    ) -> None:
+        self.config = config
+        self.settings = config.web
+        self.database = database
+        self.now = now
+        self.clock = clock
+        self.samples = Samples()
+        self.members = Members()
+        self.processes = processes
+        self.live: Live | None = None
+        self.fetching: dict[str, str] = {}
+        self.summary: Summary | None = None
+        self.troubles: tuple[Trouble, ...] = ()
+        self.database_trouble = ""
+        self.counters = Counters()
+        self.accounts = Accounts(self.settings, clock, self._find, token, in_thread)
+        self.followers: set[Callable[[], None]] = set()
+        self._disk_trouble = disk_trouble
+        self._memory = keep(self.samples, self.members)
+        self._known = Troubles()
+        self._summary_due = 0.0
+        self._work: Deferred[None] | None = None
+        self._timer: IDelayedCall | None = None
+
+    # What is shown.
+
+    @property
+    def looks(self) -> int:
+        """How often the figures were read, or could not be."""
+        return self.counters.looks + self.counters.looks_failed
+
+    @property
+    def sentence(self) -> str:
+        """Whether all is well, in a sentence."""
+        return sentence(self.troubles, self.live is not None)
+
+    @property
+    def level(self) -> Level:
+        """The worst that there is."""
+        return max((trouble.level for trouble in self.troubles), default=Level.NOTE)
+
+    # The clock.
+
+    def start(self) -> None:
+        """Look by the clock from now on."""
+        self._memory.load()
+        self._work = Deferred.fromCoroutine(self._run())
+        self._work.addErrback(self._failed)
+
+    def stop(self) -> Deferred[None]:
+        """No longer; fires when the samples are kept."""
+        if self._work is not None:
+            self._work.cancel()
+        self.accounts.stop()
+        return gatherResults([self._memory.close(), self.processes.stop()]).addCallback(lambda _: None)
+
+    def soon(self) -> None:
+        """Look again at once: something was ordered."""
+        self._summary_due = 0.0
+        if self._timer is not None:
+            self._timer.reset(0)
+
+    async def _run(self) -> None:
+        while True:
+            begun = self.clock.seconds()
+            await self.look()
+            left = self.settings.sample_interval - (self.clock.seconds() - begun)
+            await self._sleep(max(0.5, left))
+
+    def _sleep(self, seconds: float) -> Deferred[None]:
+        def woken() -> None:
+            self._timer = None
+            done.callback(None)
+
+        done: Deferred[None] = Deferred(lambda _: timer.cancel())
+        timer = self._timer = self.clock.callLater(seconds, woken)
+        return done
+
+    def _failed(self, failure: Any) -> None:
+        if not failure.check(CancelledError):
+            _log.failure("The web monitor looks no longer", failure=failure)
+
+    async def look(self) -> None:
+        """Read the figures once."""
+        self.processes.ask()
+        try:
+            live, self.fetching, users = await self.database.interact(_read, int(self.now()))
+            self.accounts.check(users)
+            self.live = live
+            self.samples.add(live.state)
+            self.members.update(live)
+            if self.clock.seconds() >= self._summary_due:
+                await self._summarise()
+            self.database_trouble = ""
+            self.counters.looks += 1
+        except StoreUnavailable as error:
+            self.database_trouble = str(error)
+            self.counters.looks_failed += 1
+        except CancelledError:
+            raise
+        except Exception:
+            _log.failure("The figures cannot be read")
+            self.database_trouble = "an internal error, see the log of lcc-web"
+            self.counters.looks_failed += 1
+        self._judge()
+        self._memory.save(self.clock.seconds())
+        for follower in list(self.followers):
+            follower()
+
+    async def _summarise(self) -> None:
+        begun = self.clock.seconds()
+        summary = await self.database.interact(summarise, self.now(), self.settings.rows_max)
+        self.summary = summary.after(self.summary)
+        took = self.clock.seconds() - begun
+        self._summary_due = begun + max(self.settings.overview_interval, SHARE * took)
+        self.counters.summaries += 1
+
+    def _judge(self) -> None:
+        now, summary = self.now(), self.summary
+        known = Known(
+            now=now,
+            database=self.database_trouble,
+            # What was read when the database could be is no news of the queue manager.
+            live=None if self.database_trouble else self.live,
+            failures=None if summary is None else summary.failures,
+            points=tuple(self.samples.since(now - JUDGED_SECONDS)),
+            disk=self._disk_trouble(),
+            waiting=0 if summary is None else summary.registrations,
+            wanted={} if summary is None else summary.figures.wanted,
+            held=(0, 0) if summary is None else summary.figures.held,
+            away=self.members.away(now),
+            taken_away=self.members.machines_taken_away,
+            processes=self.processes.standings,
+        )
+        self.troubles = self._known.update(judge(known), now)
+
+    def taken_away(self, kind: str, name: str) -> bool:
+        """Somebody who is missed was taken away for good; False: nobody of this name is missed."""
+        found = self.members.forget(kind, name)
+        self._judge()
+        return found
+
+    def _find(self, name: str) -> Deferred[WebUser | None]:
+        return self.database.interact(get_web_user, name)
+
+
+def _read(txn: Txn, now: int) -> tuple[Live, dict[str, str], list[WebUser]]:
+    live = read_live(saved_state(txn), now)
+    keys = [order["key"] for order in live.state["orders"][:FETCHING_NAMED]] if live.alive else []
+    named = queued_urls(txn, [bytes.fromhex(key) for key in keys])
+    return live, {key.hex(): url for key, url in named.items()}, list_web_users(txn)

@@ -1,0 +1,46 @@
+"""What the web monitor tells of itself in figures, and whether it can do its work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from zope.interface import implementer
+
+from lcc.interfaces import IRoleFigures
+from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.roles.web.engine import Monitor
+from lcc.roles.web.verdict import Level
+
+LOOKS = counter("lcc_web_looks", "Looks at the figures: done, failed", "result")
+SESSIONS = gauge("lcc_web_sessions", "Who is logged in")
+FOLLOWERS = gauge("lcc_web_pages_following", "Pages that follow by themselves")
+TROUBLES = gauge("lcc_web_troubles", "What is wrong: note (worth knowing), warning, bad", "level")
+
+
+@implementer(IRoleFigures)
+class WebFigures:
+    """Reads them out of the engine."""
+
+    def __init__(self, engine: Monitor) -> None:
+        self._engine = engine
+        self.background: Sequence[Any] = ()
+
+    def figures(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        engine = self._engine
+        yield LOOKS.by({"done": engine.counters.looks, "failed": engine.counters.looks_failed})
+        yield SESSIONS(engine.accounts.count)
+        yield FOLLOWERS(len(engine.followers))
+        levels = [trouble.level for trouble in engine.troubles]
+        yield TROUBLES.by({level.name.lower(): levels.count(level) for level in Level})
+        yield from engine.database.counts.figures("web")
+
+    def conditions(self) -> Iterator[Condition]:
+        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        trouble = self._engine.database_trouble
+        yield Condition(
+            "database",
+            f"cannot read the database: {trouble}" if trouble else "",
+            "see that the database server runs, and what [database] url says (lcc-admin check)",
+        )

@@ -1,0 +1,125 @@
+"""Errors, grouped and one by one; trying again; and where one URL stands."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from twisted.logger import Logger
+
+from lcc.domain.urls import normalise
+from lcc.errors import UrlError
+from lcc.insight.why import explain
+from lcc.insight.why_words import say
+from lcc.model import StoredError
+from lcc.roles.web.pages.base import MonitorPage
+from lcc.roles.web.pages.login import own_path
+from lcc.roles.web.pages.providers import number
+from lcc.storage.database.order_rows import RETRY, add_order, is_open
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.providers import NoSuchProvider, registered_provider
+from lcc.storage.views.inspect import kept_errors
+from lcc.transport.http_pages import read_query
+from lcc.transport.http_replies import HttpError
+from lcc.transport.http_server import BodyRequest
+
+_log = Logger()
+
+PAGE_ERRORS = 100
+
+
+class ErrorsPage(MonitorPage):
+    """``/errors``: all groups; ``/errors?code=N``: the errors of one, some at a time."""
+
+    async def get(self, request: BodyRequest) -> None:
+        query = read_query(request)
+        code, pid = number(query.get("code", "0")), number(query.get("pid", "0"))
+        order = number(query.get("order", "0"))
+        owner, _, last = query.get("after", "0-0").partition("-")
+        waits, rows = False, list[tuple[int, StoredError]]()
+        if order or code or pid:
+            after = (number(owner), number(last))
+            waits, rows = await self.monitor.database.interact(_read, order, pid, code, after)
+        if not code and not pid:
+            self.front.page(
+                request, "errors", "Errors", summary=self.monitor.summary, ordered=order, order_open=waits
+            )
+            return
+        of_provider = f" of provider {pid}" if pid else ""
+        self.front.page(
+            request,
+            "error_list",
+            f"Errors {code}{of_provider}" if code else f"Errors{of_provider}",
+            code=code,
+            pid=pid,
+            rows=rows,
+            after=f"{rows[-1][0]}-{rows[-1][1].number}" if len(rows) == PAGE_ERRORS else "",
+            ordered=order,
+            order_open=waits,
+        )
+
+
+def _read(
+    txn: Txn, order: int, pid: int, code: int, after: tuple[int, int]
+) -> tuple[bool, list[tuple[int, StoredError]]]:
+    """Whether an order is open; and the next errors, where those of a provider or code are asked for."""
+    waits = bool(order) and is_open(txn, order)
+    return waits, kept_errors(txn, pid, code, after, PAGE_ERRORS) if code or pid else []
+
+
+class RetryPage(MonitorPage):
+    """``/retry``: orders what ``lcc-admin retry`` orders."""
+
+    methods = (b"POST",)
+
+    async def post(self, request: BodyRequest) -> None:
+        fields = self.sent(request)
+        pid, code = number(fields.get("pid", "0")), number(fields.get("code", "0"))
+        back = own_path(fields.get("back", "/errors"))
+        order = await self.monitor.database.write(_order, pid, code)
+        session = self.front.session(request)
+        _log.info(
+            "{name!r} ordered at the web monitor: try again what failed (provider {pid}, error {code}; 0: all)",
+            name="?" if session is None else session.user.name,
+            pid=pid,
+            code=code,
+        )
+        self.monitor.counters.orders += 1
+        self.monitor.soon()
+        path, _, query = back.partition("?")
+        kept = [part for part in query.split("&") if part and not part.startswith("order=")]
+        self.front.redirect(request, f"{path}?{'&'.join([*kept, f'order={order}'])}")
+
+
+def _order(txn: Txn, pid: int, code: int) -> int:
+    if pid and registered_provider(txn, pid) is None:
+        raise HttpError(404, f"There is no provider {pid}.")
+    return add_order(txn, RETRY, pid, code)
+
+
+class UrlPage(MonitorPage):
+    """``/url?url=…``: the words of ``lcc-admin why``."""
+
+    async def get(self, request: BodyRequest) -> None:
+        query = read_query(request)
+        pid = number(query.get("pid", "0"))
+        try:
+            name = normalise(query.get("url", ""))
+        except UrlError as error:
+            raise HttpError(400, f"This is no URL: {error}.") from None
+        try:
+            answer: dict[str, Any] = await self.monitor.database.interact(
+                explain, self.monitor.config, int(self.monitor.now()), name, pid or None
+            )
+        except NoSuchProvider as error:
+            raise HttpError(404, f"{error}.".capitalize()) from None
+        lines = [((len(line) - len(line.lstrip())) // 2, line.strip()) for line in say(answer)]
+        self.front.page(
+            request,
+            "url",
+            "Where a URL stands",
+            url=name,
+            lines=lines[1:],
+            providers=answer["providers"],
+            again=f"/url?url={quote(name, safe='')}",
+        )

@@ -1,0 +1,120 @@
+"""What is going on now: the first page, and that of the machines.  Neither asks the database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.logger import Logger
+
+from lcc.numbers import parse_number
+from lcc.protocols.work import ROBOTS_TOLD
+from lcc.roles.web.engine import FETCHING_NAMED, Monitor
+from lcc.roles.web.pages.base import MonitorPage
+from lcc.roles.web.plots import Plot, plot
+from lcc.roles.web.samples import binned
+from lcc.transport.http_pages import read_query
+from lcc.transport.http_replies import HttpError
+from lcc.transport.http_server import BodyRequest
+
+_log = Logger()
+
+SPANS = {"hour": 3600, "day": 86400}
+PARTS = 180
+PLOTS = (
+    ("Fetches a second", "results_recorded", ""),
+    ("Bandwidth", "wire_bytes", "B/s"),
+    ("Failures a second", "failed", ""),
+    ("URLs in the queue", "queue_rows", ""),
+)
+REFRESH_MIN_SECONDS = 5
+REFRESH_MAX_SECONDS = 9999
+ROBOTS_SHOWN = 5
+"""Of each machine on the first page; that of the machines has all that are known."""
+
+
+class OverviewPage(MonitorPage):
+    """``/``: all of it on one page."""
+
+    async def get(self, request: BodyRequest) -> None:
+        query = read_query(request)
+        span = query.get("span", "hour")
+        span = span if span in SPANS else "hour"
+        live = self.monitor.live
+        self.front.page(
+            request,
+            "overview",
+            "Overview",
+            span=span,
+            refresh=_refresh(query.get("refresh", "")),
+            plots=plots(self.monitor, SPANS[span]),
+            live=live,
+            state={} if live is None else live.state,
+            rates=self.monitor.samples.now(self.monitor.now()),
+            robots_shown=ROBOTS_SHOWN,
+            summary=self.monitor.summary,
+        )
+
+
+def _refresh(text: str) -> int:
+    try:
+        return max(REFRESH_MIN_SECONDS, parse_number(text, REFRESH_MAX_SECONDS))
+    except ValueError:
+        return 0
+
+
+class MachinesPage(MonitorPage):
+    """``/machines``: machines and robots, and what is being fetched."""
+
+    async def get(self, request: BodyRequest) -> None:
+        live = self.monitor.live
+        state: dict[str, Any] = {} if live is None else live.state
+        self.front.page(
+            request,
+            "machines",
+            "Machines and robots",
+            live=live,
+            state=state,
+            robots_shown=ROBOTS_TOLD,
+            processes=self.monitor.processes.standings,
+            orders_shown=FETCHING_NAMED,
+        )
+
+
+class TakenAwayPage(MonitorPage):
+    """``/taken-away``: nobody waits any longer for somebody who is missed."""
+
+    methods = (b"POST",)
+
+    async def post(self, request: BodyRequest) -> None:
+        fields = self.sent(request)
+        kind, name = fields.get("kind", ""), fields.get("name", "")
+        if not self.monitor.taken_away(kind, name):
+            raise HttpError(404, "Nobody of this name is missed.")
+        session = self.front.session(request)
+        _log.info(
+            "{user!r} said at the web monitor: {kind} {name!r} was taken away",
+            user="?" if session is None else session.user.name,
+            kind=kind,
+            name=name,
+        )
+        self.front.redirect(request, "/")
+
+
+def plots(monitor: Monitor, span_seconds: int) -> list[Plot]:
+    """The plots of the last so many seconds."""
+    width = span_seconds / PARTS
+    # Parts begin at round times, so that a plot moves by whole parts.
+    end = (monitor.now() // width + 1) * width
+    points = monitor.samples.since(end - span_seconds)
+    latest = monitor.samples.now(monitor.now()) or {}
+    return [
+        plot(
+            title,
+            binned(points, name, end - span_seconds, end, PARTS),
+            end - span_seconds,
+            end,
+            unit,
+            latest.get(name),
+        )
+        for title, name, unit in PLOTS
+    ]

@@ -1,0 +1,276 @@
+"""Providers: the list, a page for each, and the search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from lcc.domain.timeslots import TimeSlots
+from lcc.domain.urls import normalise
+from lcc.errors import UrlError
+from lcc.insight.qm_state import Live, read_live
+from lcc.model import FETCH_NOW, Delay, Provider, ProviderStatus, StoredError
+from lcc.numbers import INT64_MAX, parse_number
+from lcc.roles.web.pages.base import Front, MonitorPage
+from lcc.roles.web.plots import Mask, mask
+from lcc.storage.database.keyranges import provider_range
+from lcc.storage.database.order_rows import is_open
+from lcc.storage.database.rows import FETCH
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.providers import PID_MAX, get_provider, provider_status
+from lcc.storage.queue.cancelled import TO_FETCH, WITH_CANCELLED_OF_ONE
+from lcc.storage.queue.state import saved_state
+from lcc.storage.views.failures import STANDS, WITH_CONTENT, Failures, failures
+from lcc.storage.views.inspect import delays_of, owners
+from lcc.storage.views.provider_pages import (
+    FoundUrl,
+    ListedProvider,
+    neighbours,
+    providers_after,
+    providers_before,
+    providers_named,
+    these_providers,
+    urls_beginning,
+)
+from lcc.transport.http_pages import read_query
+from lcc.transport.http_replies import HttpError
+from lcc.transport.http_server import BodyRequest
+
+PAGE_PROVIDERS = 50
+FOUND_PROVIDERS = 100
+FOUND_URLS = 100
+OWNERS_MAX = 5
+"""Providers whose URLs are looked through at once."""
+NEXT_ROWS = 10
+NEXT_LOOKED_AT = 1000
+"""Rows at the head of the queue; of what was deleted since nobody waits."""
+SETS = 20
+NEWEST_ERRORS = 10
+SEARCH_CHARS = 4000
+SITE_CHARS_MIN = 2
+
+
+class ProvidersPage(MonitorPage):
+    """``/providers``: some at a time, by their ids."""
+
+    async def get(self, request: BodyRequest) -> None:
+        query = read_query(request)
+        order = query.get("order", "id")
+        now = self.monitor.now()
+        asked = self.monitor.database.interact
+        if order == "queued":
+            summary = self.monitor.summary
+            listed = [] if summary is None else list(summary.busiest)
+        elif "before" in query:
+            listed = await asked(providers_before, number(query["before"]), PAGE_PROVIDERS, now)
+        else:
+            listed = await asked(providers_after, number(query.get("after", "0")), PAGE_PROVIDERS, now)
+        slots = slots_of(self.front)
+        self.front.page(
+            request,
+            "providers",
+            "Providers" if order == "id" else "Providers with most to be fetched",
+            order=order,
+            providers=listed,
+            masks={each.pid: drawn(slots, each.hours, each.timezone, now) for each in listed},
+            more=order == "id" and len(listed) == PAGE_PROVIDERS,
+            earlier=order == "id" and bool(listed) and listed[0].pid > 1,
+            summary=self.monitor.summary,
+        )
+
+
+class ProviderPage(MonitorPage):
+    """``/provider/N``."""
+
+    def takes(self, request: Any) -> bool:
+        return len(request.postpath) == 1
+
+    async def get(self, request: BodyRequest) -> None:
+        pid = number((request.postpath or [b""])[0].decode("latin-1"))
+        order = number(read_query(request).get("order", "0"))
+        now = self.monitor.now()
+        found = await self.monitor.database.interact(_look_at, pid, int(now), order, self.monitor.settings.rows_max)
+        if found is None:
+            raise HttpError(404, f"There is no provider {pid}.")
+        slots, provider = slots_of(self.front), found.provider
+        self.front.page(
+            request,
+            "provider",
+            f"Provider {pid}",
+            found=found,
+            provider=provider,
+            mask=drawn(slots, provider.hours, provider.timezone, now),
+            zone=provider.timezone or slots.timezone or "the LCC's own time zone",
+            opens=slots.opening(slots.mask(provider.hours), now, provider.timezone),
+            ordered=order,
+        )
+
+
+class SearchPage(MonitorPage):
+    """``/search``: providers by id, root or contact; URLs, exactly or by how they begin."""
+
+    async def get(self, request: BodyRequest) -> None:
+        query = read_query(request)
+        text = query.get("q", "").strip()
+        if len(text) > SEARCH_CHARS:
+            raise HttpError(400, f"At most {SEARCH_CHARS} characters can be searched for.")
+        if text.isascii() and text.isdigit():
+            self.front.redirect(request, f"/provider/{number(text)}")
+            return
+        fault = ""
+        found = _Found()
+        if "://" in text:
+            try:
+                found = await self._urls(text, query)
+            except UrlError as error:
+                fault = f"This is no URL: {error}."
+        elif text and len(text) < SITE_CHARS_MIN:
+            fault = f"At least {SITE_CHARS_MIN} characters are needed."
+        elif text:
+            found = await self.monitor.database.interact(_find_providers, text, self.monitor.now())
+        now, slots = self.monitor.now(), slots_of(self.front)
+        self.front.page(
+            request,
+            "search",
+            "Search",
+            text=text,
+            fault=fault,
+            found=found,
+            masks={each.pid: drawn(slots, each.hours, each.timezone, now) for each in found.providers},
+            rows=self.monitor.settings.rows_max,
+        )
+
+    async def _urls(self, text: str, query: dict[str, str]) -> _Found:
+        after = None
+        if "after" in query:
+            try:
+                after = bytes.fromhex(query["after"])
+            except ValueError:
+                raise HttpError(400, "This address cannot be understood.") from None
+        name = normalise(text.rstrip("*"))
+        pid = number(query.get("pid", "0"))
+        rows = self.monitor.settings.rows_max
+        found = await self.monitor.database.interact(_find_urls, name, pid, after, rows, self.monitor.now())
+        return attrs.evolve(found, exact="" if text.endswith("*") else name)
+
+
+@attrs.frozen
+class _Found:
+    """What a search has found.
+
+    :ivar exact: the URL, normalised, where one was meant; empty: how it begins.
+    :ivar further: (provider, key) behind which to look on.
+    """
+
+    providers: tuple[ListedProvider, ...] = ()
+    urls: tuple[FoundUrl, ...] = ()
+    exact: str = ""
+    further: tuple[tuple[int, str], ...] = ()
+
+
+@attrs.frozen
+class _Looked:
+    """All that a provider's page shows.
+
+    :ivar sets: (psetid, slot, full, urls, time) of those that wait, without those that are tried again.
+    :ivar next: (url, mime type) of what is fetched next.
+    :ivar order_open: the order that the page was asked to tell of is not carried out yet.
+    """
+
+    provider: Provider
+    status: ProviderStatus
+    listed: ListedProvider
+    delays: tuple[Delay, ...]
+    failures: Failures
+    errors: tuple[StoredError, ...]
+    sets: tuple[tuple[int, int, bool, int, int], ...]
+    next: tuple[tuple[str, str], ...]
+    before: int | None
+    after: int | None
+    live: Live
+    order_open: bool
+
+
+def _look_at(txn: Txn, pid: int, now: int, order: int, rows_max: int) -> _Looked | None:
+    provider = get_provider(txn, pid)
+    if provider is None:
+        return None
+    listed = these_providers(txn, [pid], now)[0]
+    before, after = neighbours(txn, pid)
+    index = txn.by_index("qpsdb_provider")
+    sets = txn.query(
+        f"SELECT s.psetid, s.slot, s.fullset, {TO_FETCH}, s.time FROM qpsdb s {index} {WITH_CANCELLED_OF_ONE}"
+        f" WHERE s.pid = ? AND s.slot >= ? AND {TO_FETCH} > 0 ORDER BY s.slot, s.psetid LIMIT ?",
+        [*provider_range(pid), pid, FETCH_NOW, SETS],
+    )
+    rows = txn.query(
+        "SELECT curl, mimetype FROM (SELECT curl, mimetype, operation, psetid, seq"
+        f" FROM qdb {txn.by_index('qdb_order')} WHERE pid = ? AND slot = ? ORDER BY psetid, seq LIMIT ?) AS some"
+        " WHERE operation = ? ORDER BY psetid, seq LIMIT ?",
+        [pid, FETCH_NOW, NEXT_LOOKED_AT, FETCH, NEXT_ROWS],
+    )
+    errors = txn.query(
+        "SELECT kept.number, kept.code, kept.message, kept.url, kept.sent, kept.time"
+        f" FROM urlerrs kept {WITH_CONTENT} WHERE kept.pid = ? AND {STANDS} ORDER BY kept.number DESC LIMIT ?",
+        [pid, NEWEST_ERRORS],
+    )
+    return _Looked(
+        provider=provider,
+        status=provider_status(txn, pid, 0),
+        listed=listed,
+        delays=tuple(delays_of(txn, pid, now)),
+        failures=failures(txn, now, rows_max, pid),
+        errors=tuple(StoredError(*row) for row in errors),
+        sets=tuple((psetid, slot, bool(full), count, time) for psetid, slot, full, count, time in sets),
+        next=tuple(rows),
+        before=before,
+        after=after,
+        live=read_live(saved_state(txn), now),
+        order_open=bool(order) and is_open(txn, order),
+    )
+
+
+def _find_providers(txn: Txn, text: str, now: float) -> _Found:
+    return _Found(tuple(these_providers(txn, providers_named(txn, text, FOUND_PROVIDERS), now)))
+
+
+def _find_urls(txn: Txn, name: str, pid: int, after: bytes | None, rows: int, now: float) -> _Found:
+    """
+    :param pid: only this provider's; 0: all that it belongs to.
+    """
+    pids = [pid] if pid else [owner.pid for owner in owners(txn, name)][:OWNERS_MAX]
+    found: list[FoundUrl] = []
+    further: list[tuple[int, str]] = []
+    for each in pids:
+        urls, end = urls_beginning(txn, each, name, after, rows, FOUND_URLS)
+        found += urls
+        if end is not None:
+            further.append((each, end.hex()))
+    listed = pids or providers_named(txn, name, FOUND_PROVIDERS)
+    return _Found(tuple(these_providers(txn, listed, now)), tuple(found), "", tuple(further))
+
+
+def slots_of(front: Front) -> TimeSlots:
+    """The LCC's slots."""
+    config = front.monitor.config
+    return TimeSlots(config.slots, config.slot_seconds, config.timezone)
+
+
+def drawn(slots: TimeSlots, hours: str, timezone: str, now: float) -> Mask:
+    """Hours to be drawn."""
+    return mask(slots.mask(hours), slots.slots, slots.current(now, timezone))
+
+
+def number(text: str) -> int:
+    """A number of an address.
+
+    :raises HttpError: it is none.
+    """
+    try:
+        found = parse_number(text, INT64_MAX)
+    except ValueError:
+        raise HttpError(404, "There is nothing here: a number is needed.") from None
+    if found > PID_MAX:
+        raise HttpError(404, "There is nothing here: the number is too great.")
+    return found

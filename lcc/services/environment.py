@@ -1,0 +1,100 @@
+"""What the roles take from outside of them: the reactor, clocks, chance, the disk, the database.
+
+No role reaches for these itself.  So the same services, put together by the same functions, run under ``twistd`` and
+in a simulation of many machines on one clock.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from twisted.application.service import IService
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThreadPool
+
+from lcc.commands.boottime import use_boot_time
+from lcc.config import BotConfig
+from lcc.fetchers.registry import build_fetchers
+from lcc.interfaces import IFetcher
+from lcc.metrics.supervisor import Supervisor, own_supervisor
+from lcc.services.impatience import end_at_second_signal
+from lcc.storage.disk.disk import DISK, Disk
+from lcc.storage.disk.synced import boot_id
+from lcc.transport.links import LockService
+
+if TYPE_CHECKING:
+    from lcc.storage.database.database import Database
+
+
+@attrs.frozen
+class Outside:
+    """The world around one process.
+
+    :ivar reactor: connects, listens, calls later, has threads.  Its ``seconds()`` are no time of day: they count from
+        some moment on, and are never set.  All timers, leases, and lengths of time are measured on it.
+    :ivar now: the wall clock: seconds since 1970.  It may be set at any moment, and is only for what is told or
+        stored (hours, the times of sets, dates in answers).
+    :ivar chance: jitter, and other things that nobody needs to guess.
+    :ivar token: gives 16 hexadecimal digits that nobody can guess, never the same twice.
+    :ivar disk: where files are kept.
+    :ivar database: makes databases, called as the class :class:`~lcc.storage.database.database.Database`.
+    :ivar lock: makes the service that holds this lock file.
+    :ivar boot_id: names this boot of the machine (:func:`lcc.storage.disk.synced.boot_id`).
+    :ivar fetchers: URL scheme -> fetcher, for this reactor and configuration.
+    :ivar supervisor: who has started this process and wants to hear how it is; None: nobody.
+    """
+
+    reactor: Any
+    now: Callable[[], float]
+    chance: random.Random
+    token: Callable[[], str]
+    disk: Disk
+    database: Callable[..., Database]
+    lock: Callable[[Path], IService]
+    boot_id: Callable[[], str]
+    fetchers: Callable[[Any, BotConfig], dict[str, IFetcher]]
+    supervisor: Supervisor | None = None
+
+    def in_thread(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        """Call a function that blocks, in a thread of the reactor."""
+        return deferToThreadPool(self.reactor, self.reactor.getThreadPool(), function, *args)
+
+
+def _database(*arguments: Any, **more: Any) -> Database:
+    # Late: robots and BOT-Ms have none, and do without 2 MB.
+    from lcc.storage.database.database import Database
+
+    return Database(*arguments, **more)
+
+
+def real_outside(reactor: Any = None) -> Outside:
+    """The machine that this process runs on.
+
+    :param reactor: None: the process's own, imported only now.
+    """
+    if reactor is None:
+        from twisted.internet import reactor
+
+        use_boot_time(reactor)
+        end_at_second_signal(reactor)
+        # Whatever this process makes is for its user alone.  twistd's --umask, which comes later, wins.
+        os.umask(0o077)
+    return Outside(
+        reactor=reactor,
+        now=time.time,
+        chance=random.Random(),
+        token=lambda: secrets.token_hex(8),
+        disk=DISK,
+        database=_database,
+        lock=LockService,
+        boot_id=boot_id,
+        fetchers=build_fetchers,
+        supervisor=own_supervisor(),
+    )

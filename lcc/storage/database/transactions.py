@@ -1,0 +1,180 @@
+"""The transaction that an interaction works with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from lcc.storage.database.dialects import Dialect
+
+
+class Access(Enum):
+    """What a transaction that is run as a whole is for."""
+
+    WRITE = "write"
+    """It reads what is committed by then, and writes."""
+    SNAPSHOT = "snapshot"
+    """It only reads; all its SELECTs see one state."""
+    SELECT = "select"
+    """It runs one SELECT, and needs nothing around it."""
+
+
+class Question(NamedTuple):
+    """A SELECT.
+
+    :ivar values: what its ``{in}`` stands for, however many; None: it has none.
+    :ivar before: parameters before that.
+    """
+
+    sql: str
+    values: Sequence[Any] | None = None
+    before: Sequence[Any] = ()
+
+
+class Txn:
+    """What an interaction is given: statements of one transaction, ``?`` for each parameter on every database.
+
+    Interactions may be run again from their start, also after a commit whose result got lost: they are idempotent.
+    """
+
+    _left: int | None = None
+    """Statements that may still be run; None: any number."""
+
+    def __init__(self, dialect: Dialect, connection: Any, access: Access | None = None) -> None:
+        """
+        :param access: what it is for, where it is ended by :meth:`finish`; so the database may learn of what is
+            written as late as then.  None: it is ended in another way.
+        """
+        self.dialect = dialect
+        self._connection = connection
+        self._cursor = dialect.cursor(connection, access is not None)
+        if access is Access.SELECT:
+            self._left = 1
+        # Who may not write says so where a transaction begins.
+        if access is Access.SNAPSHOT or (access is Access.SELECT and dialect.read_seconds):
+            dialect.begin_snapshot(self._cursor)
+
+    def _count(self, statements: int = 1) -> None:
+        """There are so many more.
+
+        :raises RuntimeError: it was to be one SELECT, and these would not see the same as that.
+        """
+        if self._left is not None:
+            self._left -= statements
+            if self._left < 0:
+                raise RuntimeError("several statements in what was to be one SELECT: use interact()")
+
+    @property
+    def for_update(self) -> str:
+        """Put it behind a SELECT whose rows this transaction will change."""
+        return self.dialect.for_update
+
+    def random_bits(self, count: int) -> int:
+        """A number of so many bits that nobody can guess."""
+        return self.dialect.random_bits(count)
+
+    def by_index(self, name: str) -> str:
+        """Put it behind a table's name in a SELECT that has to use this index."""
+        return self.dialect.by_index(name)
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        """Run a statement that gives no rows."""
+        self._count()
+        self.dialect.execute(self._cursor, sql, parameters)
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT."""
+        self._count()
+        self.dialect.query(self._cursor, sql, parameters)
+        return list(self._cursor.fetchall())
+
+    def one(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        """The first row of a SELECT; None: it has none."""
+        self._count()
+        self.dialect.query(self._cursor, sql, parameters)
+        rows = self._cursor.fetchall()
+        return rows[0] if rows else None
+
+    def value(self, sql: str, parameters: Sequence[Any] = (), default: Any = None) -> Any:
+        """The first value of the first row; ``default``: there is no row, or it is NULL."""
+        row = self.one(sql, parameters)
+        return default if row is None or row[0] is None else row[0]
+
+    def query_each(self, sql: str, each: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT for each of many lists of parameters, all together, in any order; in as few statements
+        as may be.  The SELECT may have an ORDER BY with a LIMIT."""
+        self._count(len(each))
+        return self.dialect.query_each(self._cursor, sql, each) if each else []
+
+    def query_several(self, questions: Sequence[Question]) -> list[list[tuple[Any, ...]]]:
+        """The rows of each of these questions: the first one's are as they were before the second one is asked."""
+        parts: list[tuple[str, Sequence[Any]]] = []
+        counts: list[int] = []
+        for sql, values, before in questions:
+            if values is None:
+                parts.append((sql, before))
+                counts.append(1)
+                continue
+            chunks = [(sql.replace("{in}", marks), [*before, *chunk]) for chunk, marks in self._chunks(values)]
+            parts += chunks
+            counts.append(len(chunks))
+        self._count(len(parts))
+        found = iter(self.dialect.query_several(self._cursor, parts))
+        return [[row for _ in range(count) for row in next(found)] for count in counts]
+
+    def query_in(
+        self, sql: str, values: Iterable[Any], before: Sequence[Any] = (), after: Sequence[Any] = ()
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT whose ``{in}`` stands for a list of values, however long it is.
+
+        :param before, after: parameters of the SELECT before and after the list.
+        """
+        rows: list[tuple[Any, ...]] = []
+        for chunk, marks in self._chunks(values):
+            rows += self.query(sql.replace("{in}", marks), [*before, *chunk, *after])
+        return rows
+
+    def execute_in(
+        self, sql: str, values: Iterable[Any], before: Sequence[Any] = (), after: Sequence[Any] = ()
+    ) -> None:
+        """As :meth:`query_in`, for a statement that gives no rows."""
+        for chunk, marks in self._chunks(values):
+            self.execute(sql.replace("{in}", marks), [*before, *chunk, *after])
+
+    def _chunks(self, values: Iterable[Any]) -> Iterator[tuple[list[Any], str]]:
+        every = list(values)
+        step = self.dialect.values_max
+        for start in range(0, len(every), step):
+            chunk = every[start : start + step]
+            yield chunk, ",".join("?" * len(chunk))
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Insert many rows, in as few statements as may be."""
+        if rows:
+            self.dialect.write_rows(self._cursor, f"INSERT INTO {table} ({', '.join(columns)})", "", rows)
+
+    def upsert(
+        self,
+        table: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        key: Sequence[str],
+        update: Sequence[str] | None = None,
+    ) -> None:
+        """Insert rows; where the key exists, give its row the new values instead.
+
+        :param update: only these columns change in a row that exists; None: all but the key.
+        """
+        if rows:
+            changing = [column for column in columns if column not in key] if update is None else update
+            head = f"INSERT INTO {table} ({', '.join(columns)})"
+            self.dialect.write_rows(self._cursor, head, self.dialect.on_duplicate(key, changing), rows)
+
+    def finish(self) -> None:
+        """End it; it is durable then.  For who began it."""
+        self.dialect.finish(self._connection, self._cursor)
+
+    def close(self) -> None:
+        """Called by who began a transaction that is ended in another way."""
+        self._cursor.close()

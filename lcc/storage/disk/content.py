@@ -1,0 +1,336 @@
+"""The folder of content files: names that are never used twice, attempts, and files in their place.
+
+``content/``
+    ``mark``                 how far the database had come when this BOT-M heard of it last
+    ``counter``              the next free file id (:class:`lcc.storage.disk.durable.DurableCounter`)
+    ``owner``                the run of the BOT-M that opened it last, by which robots show that they see this folder
+    ``synced``               which files are safely on the disk (:mod:`lcc.storage.disk.synced`)
+    ``attempts/003/ID.N``    what a robot is writing: the N-th attempt for file ID, in one of 1024 folders
+    ``0000000/3ff/0000000ffc2a``  a content file: two levels of 1024, all in hexadecimal, so that names sort by id
+
+A BOT-M owns the folder (:class:`ContentFolder`); robots on the same machine only write attempts
+(:class:`AttemptFolder`).  An attempt becomes a content file by a rename within one file system: a content file is
+never seen half written.  Nothing is fsynced file by file (design: promise P7).
+
+Files take turns in the folders of attempts, 1024 at a time, because of ext4: it makes a file near its folder,
+and passes over the inodes there that were freed in the last minutes, one by one.  With one folder, a cache that
+replaces some hundred pages a second would pay half a millisecond for each new file.
+
+Ids are reserved durably before use and never given again, so that a reader of an old file is safe; a removed file
+gives its space back, not its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import md5
+from pathlib import Path
+from typing import Protocol
+
+from zope.interface import implementer
+
+from lcc.interfaces import IAttemptFile, IContentFolder, IContentReader
+from lcc.storage.disk.content_names import ATTEMPTS, attempt_path, content_path, is_attempt
+from lcc.storage.disk.content_read import fault_of
+from lcc.storage.disk.disk import DISK, Disk
+from lcc.storage.disk.durable import make_folder_durably
+from lcc.storage.disk.free_space import Room
+
+MARK = "mark"
+OWNER = "owner"
+PROBE = "probe"
+_OWNER_BYTES = 256
+_FOLDER_MODE = 0o750
+"""Programs of the same group may read the content."""
+
+
+class Counter(Protocol):
+    """What a content folder needs of its counter (:class:`lcc.storage.disk.durable.DurableCounter` has it)."""
+
+    def skip_to(self, number: int) -> None:
+        """Give only numbers from this one on."""
+
+    @property
+    def reserved_upto(self) -> int:
+        """No number from this one on has ever been given."""
+
+    @property
+    def next_number(self) -> int:
+        """No number from this one on was given by this counter."""
+
+    def next(self) -> int:
+        """The next number; never the same again."""
+
+
+@implementer(IContentFolder)
+class ContentFolder:
+    """The content files of one machine, for their owner, the BOT-M.
+
+    Nothing is touched before :meth:`open`.
+
+    :param path: the folder.
+    :param open_counter: makes the counter of file ids once the folder exists; its result has ``next()`` and
+        ``reserved_upto``.
+    :param reserve_bytes: of the disk that are kept free (:mod:`lcc.storage.disk.free_space`).
+    """
+
+    def __init__(
+        self, path: Path, open_counter: Callable[[Path], Counter], disk: Disk = DISK, reserve_bytes: int = 0
+    ) -> None:
+        self.path = path
+        self._room = Room(path, reserve_bytes, "[botm] content_reserve", disk)
+        self._root = str(path)
+        self._open_counter = open_counter
+        self._disk = disk
+        self._counter: Counter | None = None
+        self._attempts_now = ""
+        self.mark: tuple[str, int] = ("", 0)
+        self.owner = ""
+
+    def open(self) -> None:
+        """Make the folders, open the counter, remove the attempts of an earlier run.
+
+        :raises OSError: the folder cannot be used.
+        :raises ValueError: the counter's file is damaged.
+        """
+        attempts = f"{self._root}/{ATTEMPTS}"
+        # What is on the disk is as durable as the folder that it lies in: also the counter that tells of its loss.
+        make_folder_durably(attempts, self._disk, _FOLDER_MODE)
+        self._disk.spread(attempts)
+        self._counter = self._open_counter(self.path / "counter")
+        for folder in (ATTEMPTS, *(f"{ATTEMPTS}/{each}" for each in self._disk.folders(attempts))):
+            for name, _size in list(self._disk.names(f"{self._root}/{folder}")):
+                self.discard(f"{folder}/{name}")
+        try:
+            words = self._disk.read(f"{self._root}/{MARK}").decode("ascii", "replace").split()
+        except FileNotFoundError:
+            words = []
+        if len(words) == 2 and words[0].isdigit():
+            self.mark = (words[1], int(words[0]))
+
+    def claim(self, run: str) -> None:
+        """Note that the folder belongs to this run of a BOT-M: :meth:`AttemptFolder.owner` tells it.
+
+        :raises OSError: it cannot be noted.
+        """
+        text = run.encode().ljust(_OWNER_BYTES - 1) + b"\n"
+        self._disk.patch(f"{self._root}/{OWNER}", 0, text, create=True)
+        self.owner = run
+
+    def remember(self, epoch: str, change: int) -> None:
+        """How far the database has come.  A hint only, so it is not synced.
+
+        :raises OSError: it cannot be kept.
+        """
+        if (epoch, change) != self.mark:
+            text = f"{change:020d} {epoch}".encode().ljust(200) + b"\n"
+            self._disk.patch(f"{self._root}/{MARK}", 0, text, create=True)
+            self.mark = (epoch, change)
+
+    @property
+    def free_bytes(self) -> int | None:
+        """Of its disk, when it was looked at last; None: it was not."""
+        return self._room.free_bytes
+
+    @property
+    def reserve_bytes(self) -> int:
+        """Of its disk, that are kept free."""
+        return self._room.reserve_bytes
+
+    def no_room(self, tried: bool) -> str:
+        """Why no content can be stored at present; empty: it can be.
+
+        :param tried: write something to see.
+        """
+        return self._room.missing(self.path / ATTEMPTS / PROBE if tried else None)
+
+    @property
+    def names_upto(self) -> int:
+        """File ids from this one on were never given out."""
+        return self._opened().reserved_upto
+
+    def skip_names(self, upto: int) -> None:
+        """Give out no file id below this one.
+
+        :raises OSError: that cannot be kept.
+        """
+        self._opened().skip_to(upto)
+
+    @property
+    def next_name(self) -> int:
+        """File ids from this one on were not given out by this process."""
+        return self._opened().next_number
+
+    def read(self, file_id: int) -> IContentReader:
+        """Open a content file.
+
+        :raises FileNotFoundError: there is none.
+        :raises OSError: it cannot be opened.
+        """
+        return self._disk.reader(f"{self._root}/{content_path(file_id)}")
+
+    def is_intact(self, file_id: int, size_bytes: int, md5: str) -> bool:
+        """Whether a content file is there with this content.  Reads it: call it in a thread."""
+        return not fault_of(self.path, file_id, size_bytes, md5, lambda _: None, self._disk)
+
+    def reserve(self) -> int:
+        """A file id that was never given before; its attempts have a folder.
+
+        :raises OSError: no more can be reserved for now.
+        """
+        file_id = self._opened().next()
+        folder = attempt_path(file_id, 0).rpartition("/")[0]
+        if folder != self._attempts_now:
+            self._disk.make_folder(f"{self._root}/{folder}", _FOLDER_MODE)
+            self._attempts_now = folder
+        return file_id
+
+    def attempt(self, file_id: int, attempt: int) -> str:
+        """The name for this attempt to write this file, relative to the folder."""
+        return attempt_path(file_id, attempt)
+
+    def attempt_bytes(self, attempt: str) -> int:
+        """How long this attempt's file is by now; 0: there is none yet."""
+        try:
+            reader = self._disk.reader(f"{self._root}/{attempt}")
+        except OSError:
+            return 0
+        try:
+            return reader.size_bytes
+        finally:
+            reader.close()
+
+    def accept(self, attempt: str, file_id: int) -> None:
+        """The attempt is complete: it becomes the content file.
+
+        :raises OSError: there is no such attempt, or it cannot be moved.
+        """
+        source, target = f"{self._root}/{attempt}", f"{self._root}/{content_path(file_id)}"
+        try:
+            self._disk.rename(source, target)
+        except FileNotFoundError:
+            # The first of a thousand in its folder, or the attempt is missing: the second try tells.
+            self._disk.make_folder(target.rpartition("/")[0], _FOLDER_MODE)
+            self._disk.rename(source, target)
+
+    def discard(self, attempt: str) -> None:
+        """Remove an attempt's file, if there is one."""
+        try:
+            self._disk.remove(f"{self._root}/{attempt}")
+        except OSError:
+            pass  # what cannot be removed now goes at the next start
+
+    def remove(self, file_id: int) -> bool:
+        """Remove a content file; False: there was none.
+
+        :raises OSError: it is there and cannot be removed.
+        """
+        return self._disk.remove(f"{self._root}/{content_path(file_id)}")
+
+    def _opened(self) -> Counter:
+        if self._counter is None:
+            raise RuntimeError("the content folder is not open")
+        return self._counter
+
+
+class AttemptFolder:
+    """The content folder as a robot sees it: it may write attempts, nothing else."""
+
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
+        self.path = path
+        self._root = str(path)
+        self._disk = disk
+
+    def owner(self) -> str:
+        """The run of the BOT-M that has opened this folder; empty: none has, or it cannot be read."""
+        try:
+            return self._disk.read(f"{self._root}/{OWNER}")[:_OWNER_BYTES].decode("utf-8", "replace").strip()
+        except OSError:
+            return ""
+
+    def sink(self, attempt: str) -> ContentSink:
+        """A sink for this attempt.
+
+        :param attempt: as the BOT-M named it.
+        :raises OSError: the name is not one of an attempt.
+        """
+        if not is_attempt(attempt):
+            raise PermissionError(f"{attempt[:100]!r} names no attempt")
+        return ContentSink(f"{self._root}/{attempt}", self._disk)
+
+
+@implementer(IAttemptFile)
+class ContentSink:
+    """Writes and hashes one attempt.
+
+    The file is made at the first write (most failures never write); an empty content gives an empty file when the
+    sink is closed.  Every piece goes straight to the kernel.
+    """
+
+    __slots__ = ("_descriptor", "_disk", "_ended", "_hash", "_made", "_path", "size_bytes")
+
+    def __init__(self, path: str, disk: Disk = DISK) -> None:
+        self._path = path
+        self._disk = disk
+        self._descriptor: int | None = None
+        self._made = False
+        self._ended = False
+        self._hash = md5(usedforsecurity=False)
+        self.size_bytes = 0
+
+    @property
+    def md5(self) -> str:
+        """Of what was written so far, 32 lower-case hexadecimal digits."""
+        return self._hash.hexdigest()
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes of the content.
+
+        :raises OSError: they cannot be stored.
+        """
+        descriptor = self._descriptor
+        if descriptor is None:
+            descriptor = self._create()
+        self._hash.update(data)
+        length = len(data)
+        self.size_bytes += length
+        written = self._disk.append(descriptor, data)
+        while written < length:  # a disk that fills up takes a part, and refuses the rest
+            data = data[written:]
+            length = len(data)
+            written = self._disk.append(descriptor, data)
+
+    def close(self) -> None:
+        """The content is complete.
+
+        :raises OSError: it could not be stored.
+        """
+        descriptor = self._descriptor
+        if descriptor is None:
+            descriptor = self._create()
+        self._descriptor = None
+        self._ended = True
+        self._disk.end(descriptor)
+
+    def discard(self) -> None:
+        """Take back what was written; also after :meth:`close`.  Never fails."""
+        descriptor, self._descriptor = self._descriptor, None
+        self._ended = True
+        try:
+            if descriptor is not None:
+                self._disk.end(descriptor)
+        except OSError:
+            pass
+        if self._made:
+            self._made = False
+            try:
+                self._disk.remove(self._path)
+            except OSError:
+                pass  # the BOT-M removes what is left over
+
+    def _create(self) -> int:
+        if self._ended:
+            raise OSError("this attempt has ended")
+        descriptor = self._descriptor = self._disk.begin(self._path)
+        self._made = True
+        return descriptor

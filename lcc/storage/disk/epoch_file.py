@@ -1,0 +1,50 @@
+"""The file that names the epoch of a spool.
+
+Its first line is the current epoch.  Each further line is an epoch that was ended because the spool had gone back in
+time, and the one that its sets belong to since: their files need not be written anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lcc.storage.disk.disk import DISK, Disk
+from lcc.storage.disk.durable import write_durably
+
+
+class EpochFile:
+    """The file, and what it said when it was read."""
+
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
+        self._path = path
+        self._disk = disk
+        self._ended: dict[str, str] = {}
+
+    def read(self) -> str:
+        """The current epoch; empty: there is none yet."""
+        try:
+            lines = self._disk.read(self._path).decode("ascii", "replace").splitlines()
+        except FileNotFoundError:
+            lines = []
+        self._ended = {words[0]: words[1] for words in map(str.split, lines[1:]) if len(words) == 2}
+        return lines[0].strip() if lines else ""
+
+    def write(self, epoch: str, ended: str = "") -> None:
+        """Name the current epoch, durably; changes nothing in memory.
+
+        :param ended: the epoch that it takes the place of, with all its sets; empty: it takes no place.
+        :raises OSError: the old content stands.
+        """
+        pairs = self._ended | ({ended: epoch} if ended else {})
+        lines = [epoch, *(f"{old} {new}" for old, new in pairs.items())]
+        write_durably(self._path, "".join(f"{line}\n" for line in lines).encode(), self._disk)
+
+    def end(self, ended: str, epoch: str) -> None:
+        """Sets of ``ended`` belong to ``epoch`` from now on."""
+        self._ended[ended] = epoch
+
+    def current(self, epoch: str) -> str:
+        """The epoch that a set of this one belongs to."""
+        for _ in range(len(self._ended)):
+            epoch = self._ended.get(epoch, epoch)
+        return epoch

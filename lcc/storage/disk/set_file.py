@@ -1,0 +1,132 @@
+"""One set in the spool: a header line of :data:`HEADER_BYTES` bytes, then the elements.
+
+The name of a set whose provider may have been answered says whose it is: that outlives all that the file holds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import attrs
+
+from lcc.model import SetHeader
+from lcc.storage.disk.disk import Disk
+from lcc.storage.disk.epoch_file import EpochFile
+
+HEADER_BYTES = 512
+SUFFIX = ".set"
+_ACCEPTED_NAME = re.compile(r"\d+-(\d+)\.set", re.ASCII)
+CHARGED_BYTES_MIN = 8192
+"""What a set counts for in its spool, at least: one that waits takes memory and a file, however small it is."""
+
+
+def set_name(number: int) -> str:
+    """The name of a complete set that nobody was told is accepted."""
+    return f"{number:012d}{SUFFIX}"
+
+
+def accepted_name(number: int, pid: int) -> str:
+    """The name of a set whose provider may have been told that it is accepted."""
+    return f"{number:012d}-{pid}{SUFFIX}"
+
+
+def accepted_pid(name: str) -> int | None:
+    """The provider that may have been told that the set in the file of this name is accepted; None: nobody was."""
+    match = _ACCEPTED_NAME.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+class SpoolDamaged(Exception):
+    """A set file is not what was written.
+
+    :ivar lost_pid: the provider whose accepted set is lost; 0: it is not known whose; None: it was not accepted.
+    """
+
+    def __init__(self, why: str, lost_pid: int | None = None) -> None:
+        super().__init__(why)
+        self.lost_pid = lost_pid
+
+
+@attrs.define(eq=False)
+class SpooledSet:
+    """A complete set in the spool.
+
+    :ivar path: changes when the set is put on stable storage.
+    :ivar header: as it goes to the queue manager.
+    :ivar count: elements.
+    :ivar body_bytes: bytes of the elements.
+    :ivar check: CRC-32 of the elements.
+    :ivar checked: the file is known to be whole (it was written by this process, or has been read through).
+    """
+
+    path: Path
+    header: SetHeader
+    count: int
+    body_bytes: int
+    check: int
+    checked: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the whole file."""
+        return HEADER_BYTES + self.body_bytes
+
+    @property
+    def charged_bytes(self) -> int:
+        """What it counts for in its spool."""
+        return max(self.size_bytes, CHARGED_BYTES_MIN)
+
+    def header_line(self, *, answered: bool) -> bytes:
+        """The file's first line."""
+        fields = {
+            "epoch": self.header.epoch,
+            "number": self.header.number,
+            "pid": self.header.pid,
+            "connseq": self.header.connseq,
+            "full": self.header.full,
+            "errors_upto": self.header.errors_upto,
+            "answered": answered,
+            "time": self.header.time,
+            "wantid": self.header.wantid,
+            "deletions": self.header.deletions,
+            "count": self.count,
+            "body_bytes": self.body_bytes,
+            "check": self.check,
+        }
+        return json.dumps(fields, separators=(",", ":")).encode().ljust(HEADER_BYTES - 1) + b"\n"
+
+
+def read_set_header(uns: str, path: Path, size: int, disk: Disk, epochs: EpochFile) -> SpooledSet:
+    """What a set file says of itself.
+
+    :raises SpoolDamaged: it is not what was written.
+    """
+    with disk.open(path) as file:
+        line = file.read(HEADER_BYTES)
+    try:
+        fields = json.loads(line)
+        header = SetHeader(
+            uns=uns,
+            epoch=epochs.current(str(fields["epoch"])),
+            number=int(fields["number"]),
+            pid=int(fields["pid"]),
+            connseq=int(fields["connseq"]),
+            full=bool(fields["full"]),
+            errors_upto=int(fields["errors_upto"]),
+            answered=bool(fields["answered"]),
+            time=int(fields["time"]),
+            wantid=int(fields["wantid"]),
+            deletions=bool(fields.get("deletions", False)),  # older spools do not say
+        )
+        count, body_bytes, check = int(fields["count"]), int(fields["body_bytes"]), int(fields["check"])
+    except (ValueError, KeyError, TypeError) as error:
+        lost = accepted_pid(path.name)
+        if lost is None and line.strip(b"\0 \n"):
+            lost = 0  # without any header it was on its way when the power failed: what is accepted is synced with it
+        raise SpoolDamaged(f"its header cannot be read ({error!r})", lost) from None
+    if size != HEADER_BYTES + body_bytes:
+        lost = header.pid if header.answered else accepted_pid(path.name)
+        raise SpoolDamaged(f"it has {size} bytes instead of {HEADER_BYTES + body_bytes}", lost)
+    return SpooledSet(path, header, count, body_bytes, check, checked=False)

@@ -1,0 +1,64 @@
+"""Sinks for content that is fetched for a person: into a file that the person names, or nowhere."""
+
+from __future__ import annotations
+
+import re
+from hashlib import md5
+from pathlib import Path
+
+from zope.interface import implementer
+
+from lcc.interfaces import IAttemptFile
+from lcc.storage.disk.content import ContentSink
+from lcc.storage.disk.disk import DISK, Disk
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+
+
+@implementer(IAttemptFile)
+class MeasuringSink:
+    """Keeps nothing but length and hash."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        self._hash = md5(usedforsecurity=False)
+
+    @property
+    def md5(self) -> str:
+        """As :attr:`lcc.interfaces.IAttemptFile.md5`."""
+        return self._hash.hexdigest()
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self.size_bytes += len(data)
+        self._hash.update(data)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def discard(self) -> None:
+        """Nothing was stored."""
+
+
+class NamedFolder:
+    """A folder in which files get names from outside: plain names, and never twice.
+
+    :param path: made when the first file is.
+    """
+
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
+        self._path = str(path)
+        self._disk = disk
+
+    def sink(self, name: str) -> IAttemptFile:
+        """A sink for this name; its first write raises FileExistsError where there is such a file.
+
+        :param name: empty: nothing is stored.
+        :raises OSError: the name may lead elsewhere, or the folder cannot be made.
+        """
+        if not name:
+            return MeasuringSink()
+        if not _NAME.fullmatch(name):
+            raise PermissionError(f"{name[:100]!r} is no plain file name")
+        self._disk.make_folder(self._path)
+        return ContentSink(f"{self._path}/{name}", self._disk)

@@ -1,0 +1,427 @@
+"""The spool of a UNS (the *unsdb*): every set that is arriving or that no queue manager has answered yet.
+
+One folder::
+
+    epoch                random token; (epoch, number) names a set for ever (:mod:`lcc.storage.disk.epoch_file`)
+    numbers              the durable counter of set numbers
+    acked                the epoch, and the highest number that a queue manager has answered
+    incoming/N           a set that is arriving; removed at start, because its provider was told nothing
+    NNNNNNNNNNNN.set     a complete set; its number was given when it was complete, so order of numbers = order of
+                         completion
+    NNNNNNNNNNNN-P.set   the same, once it is on stable storage: provider P may have been told that it is accepted
+    damaged/             what could not be read; kept for a person to look at
+    damage               providers that lost a set by that, until a queue manager has noted it
+
+A set file is a header line of :data:`HEADER_BYTES` bytes (JSON, padded with spaces) and then the elements, one a
+line, exactly as they go to the queue manager; passing them on is copying bytes.  The header holds their number,
+length and check sum, so that a file that lost its end is noticed before anything of it is passed on.
+
+Nothing here waits for the disk but :meth:`Spool.secure`, :meth:`Spool.check` and :meth:`Spool.write_epoch`, which are
+to be called in a thread, the counter, once in a thousand sets, and the note of a damage.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import attrs
+from twisted.logger import Logger
+
+from lcc.errors import SetError
+from lcc.model import SetHeader
+from lcc.storage.disk.damage_list import UNKNOWN, DamageList
+from lcc.storage.disk.disk import DISK, Disk
+from lcc.storage.disk.durable import DurableCounter, make_folder_durably, write_durably
+from lcc.storage.disk.epoch_file import EpochFile
+from lcc.storage.disk.error_file import ErrorFile
+from lcc.storage.disk.free_space import Room, fault_text
+from lcc.storage.disk.set_file import (
+    CHARGED_BYTES_MIN,
+    HEADER_BYTES,
+    SUFFIX,
+    SpoolDamaged,
+    SpooledSet,
+    accepted_name,
+    accepted_pid,
+    read_set_header,
+    set_name,
+)
+
+PIECE_BYTES = 65536
+FULL_SHARE = 0.9
+"""A spool that is filled to this part of its size counts as full."""
+_NUMBERS_BLOCK = 1000
+
+_log = Logger()
+
+
+def spool_room(folder: Path, reserve_bytes: int, disk: Disk = DISK) -> Room:
+    """Tells whether the disk of a spool has room."""
+    return Room(folder, reserve_bytes, "[uns] spool_reserve", disk)
+
+
+class SpoolFull(Exception):
+    """The spool has reached its configured size."""
+
+
+class Spool:
+    """The folder of spooled sets.  One process at a time (the role holds a lock).
+
+    :param folder: made if it does not exist.
+    :param name: of this UNS.
+    :param size_max_bytes: sets beyond this are refused.
+    :param token: gives a random text, for a new epoch.
+    :param reserve_bytes: of the disk that are kept free (:mod:`lcc.storage.disk.free_space`).
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        size_max_bytes: int,
+        token: Callable[[], str],
+        disk: Disk = DISK,
+        reserve_bytes: int = 0,
+    ) -> None:
+        self.folder = folder
+        self.name = name
+        self.size_max_bytes = size_max_bytes
+        self.disk = disk
+        self.size_bytes = 0
+        """What all complete and arriving sets count for."""
+        self.epoch = ""
+        self.acked = 0
+        self.damaged_count = 0
+        """Files moved aside since the start."""
+        self.damage = DamageList(folder / "damage", disk)
+        self._room = spool_room(folder, reserve_bytes, disk)
+        self._ack_fails = False
+        self._token = token
+        self._epochs = EpochFile(folder / "epoch", disk)
+        self._incoming = folder / "incoming"
+        self._arrivals = 0
+        self._numbers: DurableCounter | None = None
+
+    def open(self) -> list[SpooledSet]:
+        """Begin work; gives the complete sets that are left from earlier, in the order to be passed on.
+
+        :raises OSError: the folder cannot be used.
+        """
+        disk = self.disk
+        make_folder_durably(self.folder, disk)  # a set is as durable as the folder that it lies in
+        disk.make_folder(self._incoming)
+        for name, _size in list(disk.names(self._incoming)):
+            _log.info("A set that had not arrived completely is removed ({name})", name=name)
+            disk.remove(self._incoming / name)
+        self._open_epoch()
+        self.damage.open()
+        found = list(self._find_sets())
+        # An epoch that was lost leaves older sets behind: those come first.
+        found.sort(key=lambda entry: (entry.header.epoch == self.epoch, entry.header.number))
+        for entry in found:
+            if entry.header.answered:
+                self._mend_name(entry)
+        assert self._numbers is not None
+        self._numbers.skip_to(max((entry.header.number for entry in found), default=0) + 1)
+        self.size_bytes = sum(entry.charged_bytes for entry in found)
+        return found
+
+    def _mend_name(self, entry: SpooledSet) -> None:
+        """A set that was answered by an earlier version, or just before a crash, gets the name of such sets."""
+        try:
+            self._name_as_accepted(entry)
+        except OSError as error:
+            _log.error("Cannot rename {path}: {error}", path=str(entry.path), error=str(error))
+
+    @property
+    def numbers_upto(self) -> int:
+        """Set numbers from this one on were never given out."""
+        assert self._numbers is not None
+        return self._numbers.next_number
+
+    def no_room(self) -> str:
+        """Why no further set should be begun, for people; empty: one may.  What is left is for those that arrive.
+
+        Less than all of its size is full already, because what does not fit is not written: the last bytes are never
+        used.
+        """
+        if self.size_bytes >= FULL_SHARE * self.size_max_bytes:
+            return (
+                f"{self.folder}: {self.size_bytes:,} of {self.size_max_bytes:,} bytes ([uns] spool_max_bytes) are "
+                "taken by sets that wait for the queue manager: see why it does not take them"
+            )
+        return self._room.missing()
+
+    def begin(
+        self, *, pid: int, connseq: int, full: bool, errors_upto: int, wantid: int = 0, deletions: bool = False
+    ) -> SetWriter:
+        """A file for a set that begins to arrive.
+
+        :raises SpoolFull, OSError: it cannot be made.
+        """
+        self._arrivals += 1
+        header = SetHeader(self.name, self.epoch, 0, pid, connseq, full, errors_upto, False, 0, wantid, deletions)
+        return SetWriter(self, self._incoming / f"{self._arrivals}", header)
+
+    def secure(self, entry: SpooledSet) -> None:
+        """Put a set on stable storage, noted as answered.  To be called in a thread; changes nothing in memory but
+        the entry's path.
+
+        :raises OSError: it is not known to be there.
+        """
+        self.disk.patch(entry.path, 0, entry.header_line(answered=True))
+        self.disk.sync_file(entry.path)
+        self._name_as_accepted(entry)
+        self.disk.sync_folder(self.folder)
+
+    def _name_as_accepted(self, entry: SpooledSet) -> None:
+        path = self.folder / accepted_name(entry.header.number, entry.header.pid)
+        if path != entry.path:
+            self.disk.rename(entry.path, path)
+            entry.path = path
+
+    def check(self, entry: SpooledSet) -> None:
+        """Read a file through.  To be called in a thread; changes nothing in memory.
+
+        :raises SpoolDamaged: the file is not what was written.
+        :raises OSError: it cannot be read.
+        """
+        check = length = 0
+        with self.read(entry) as file:
+            while data := file.read(PIECE_BYTES * 4):
+                check = zlib.crc32(data, check)
+                length += len(data)
+        if (length, check) != (entry.body_bytes, entry.check):
+            raise SpoolDamaged(f"{entry.path}: its elements are not those that were written")
+
+    def error_file(self, size_max_bytes: int) -> ErrorFile:
+        """A file for what cannot be sent yet on one connection."""
+        self._arrivals += 1
+        return ErrorFile(self._incoming / f"{self._arrivals}", size_max_bytes, self.disk)
+
+    def read(self, entry: SpooledSet) -> BinaryIO:
+        """The file, open at its first element.
+
+        :raises OSError: it cannot be read.
+        """
+        file = self.disk.open(entry.path)
+        file.seek(HEADER_BYTES)
+        return file
+
+    def remove(self, entry: SpooledSet) -> None:
+        """The set is of no use any more.  A file that cannot be removed is delivered again after a restart, which
+        changes nothing."""
+        self.size_bytes -= entry.charged_bytes
+        self.remove_file(entry)
+
+    def remove_file(self, entry: SpooledSet) -> None:
+        """Remove the file of a set that was removed before, but had got a new name just then."""
+        try:
+            self.disk.remove(entry.path)
+        except OSError as error:
+            _log.error("Cannot remove {path}: {error}", path=str(entry.path), error=str(error))
+
+    def set_aside(self, entry: SpooledSet, why: str) -> None:
+        """Move a damaged set to ``damaged/``."""
+        self.size_bytes -= entry.charged_bytes
+        self._set_aside(entry.path, why)
+
+    def spare_number(self) -> int:
+        """A number of the current epoch that no set has; 0: the disk gives none."""
+        assert self._numbers is not None
+        try:
+            return self._numbers.next()
+        except OSError as error:
+            _log.error("No number can be given out: {fault}", fault=fault_text(self.folder, error))
+            return 0
+
+    def acknowledged(self, number: int) -> None:
+        """A queue manager has answered this number of the current epoch.  A hint only, so it is not synced."""
+        if number <= self.acked:
+            return
+        self.acked = number
+        try:
+            self.disk.patch(self.folder / "acked", 0, f"{self.epoch} {number:020d}\n".encode(), create=True)
+            self._ack_fails = False
+        except OSError as error:
+            if not self._ack_fails:  # once is enough: each answer comes here
+                self._ack_fails = True
+                _log.error("Cannot note the last answer: {fault}", fault=fault_text(self.folder, error))
+
+    def write_epoch(self) -> str:
+        """Begin a new epoch on stable storage, in place of the current one; gives it.  To be called in a thread;
+        changes nothing in memory: :meth:`begin_epoch` does.
+
+        :raises OSError: the old epoch stands.
+        """
+        epoch = self._token()
+        self._epochs.write(epoch, self.epoch)
+        return epoch
+
+    def begin_epoch(self, epoch: str) -> None:
+        """From now on sets are named in this epoch, which :meth:`write_epoch` gave."""
+        self._epochs.end(self.epoch, epoch)
+        self.epoch = epoch
+        self.acked = 0
+
+    # Inside.
+
+    def _open_epoch(self) -> None:
+        disk, numbers = self.disk, self.folder / "numbers"
+        self.epoch = self._epochs.read()
+        try:
+            disk.read(numbers)
+            self._numbers = DurableCounter(numbers, _NUMBERS_BLOCK, disk)
+        except (FileNotFoundError, ValueError) as error:
+            if self.epoch:
+                _log.error("The counter of set numbers is lost ({error}): a new epoch begins", error=str(error))
+            self.epoch = ""
+            write_durably(numbers, b"1\n", disk)
+            self._numbers = DurableCounter(numbers, _NUMBERS_BLOCK, disk)
+        if not self.epoch:
+            self.epoch = self._token()
+            self._epochs.write(self.epoch)
+        try:
+            name, _, number = disk.read(self.folder / "acked").decode("ascii", "replace").strip().partition(" ")
+        except FileNotFoundError:
+            name, number = "", ""
+        except OSError as error:  # a hint only
+            _log.error("What was answered last cannot be read: {error}", error=str(error))
+            name, number = "", ""
+        self.acked = int(number) if name == self.epoch and number.isdigit() else 0
+
+    def _find_sets(self) -> Iterator[SpooledSet]:
+        for name, size in list(self.disk.names(self.folder)):
+            if not name.endswith(SUFFIX):
+                continue
+            path = self.folder / name
+            try:
+                yield read_set_header(self.name, path, size, self.disk, self._epochs)
+            except SpoolDamaged as error:
+                self._set_aside(path, str(error))
+                if error.lost_pid is not None:
+                    self.damage.add(error.lost_pid)
+            except OSError as error:
+                self._set_aside(path, f"it cannot be read ({error})")
+                self.damage.add(accepted_pid(name) or UNKNOWN)
+
+    def _set_aside(self, path: Path, why: str) -> None:
+        self.damaged_count += 1
+        folder = self.folder / "damaged"
+        _log.critical(
+            "A spooled set is damaged: {why}; {path} is moved to {folder}",
+            why=why,
+            path=str(path),
+            folder=str(folder),
+        )
+        try:
+            self.disk.make_folder(folder)
+            self.disk.rename(path, folder / path.name)
+        except OSError as error:
+            _log.error("Cannot move {path}: {error}", path=str(path), error=str(error))
+
+    def _next_place(self) -> tuple[int, Path]:
+        assert self._numbers is not None
+        number = self._numbers.next()
+        return number, self.folder / set_name(number)
+
+
+class SetWriter:
+    """A set that is arriving.  Ends with :meth:`complete` or :meth:`abandon`.
+
+    :ivar count: elements so far.
+    """
+
+    def __init__(self, spool: Spool, path: Path, header: SetHeader) -> None:
+        self.count = 0
+        self._spool = spool
+        self._path = path
+        self._header = header
+        self._file = spool.disk.create(path)
+        self._body_bytes = 0
+        self._check = 0
+        self._lines: list[str] = []
+        self._line_chars = 0
+        self._written_bytes = 0
+        self._charged_bytes = 0
+        try:
+            self._write(b" " * (HEADER_BYTES - 1) + b"\n")
+        except BaseException:
+            self.abandon()
+            raise
+
+    def add(self, element: str) -> None:
+        """Take the next element.
+
+        :raises SpoolFull: the spool has reached its size.
+        :raises SetError: the set alone would.
+        :raises OSError: the disk has.
+        """
+        self.add_lines(element, 1)
+
+    def add_lines(self, elements: str, count: int) -> None:
+        """Take the next elements: so many, a line each, without the last line's end.
+
+        :raises SpoolFull, SetError, OSError: as :meth:`add`.
+        """
+        self.count += count
+        self._lines.append(elements)
+        self._line_chars += len(elements) + 1
+        if self._line_chars >= PIECE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what was collected to the system."""
+        if not self._lines:
+            return
+        self._lines.append("")
+        data = "\n".join(self._lines).encode()
+        self._lines.clear()
+        self._line_chars = 0
+        self._write(data)
+        self._body_bytes += len(data)
+        self._check = zlib.crc32(data, self._check)
+
+    def complete(self, now: int) -> SpooledSet:
+        """The set has arrived: it gets its number and name.  Not yet on stable storage.
+
+        :raises SpoolFull, SetError, OSError: as :meth:`add`; the writer is then to be abandoned.
+        """
+        self.flush()
+        number, path = self._spool._next_place()
+        header = attrs.evolve(self._header, epoch=self._spool.epoch, number=number, time=now)
+        entry = SpooledSet(path, header, self.count, self._body_bytes, self._check, checked=True)
+        disk = self._spool.disk
+        self._file.seek(0)
+        disk.write(self._file, entry.header_line(answered=False))
+        self._file.close()
+        disk.rename(self._path, path)
+        self._charged_bytes = 0
+        return entry
+
+    def abandon(self) -> None:
+        """Nothing of the set is to remain.  May be called after a failure, and twice."""
+        self._lines.clear()
+        self._spool.size_bytes -= self._charged_bytes
+        self._charged_bytes = 0
+        self._file.close()
+        try:
+            self._spool.disk.remove(self._path)
+        except OSError as error:
+            _log.error("Cannot remove {path}: {error}", path=str(self._path), error=str(error))
+
+    def _write(self, data: bytes) -> None:
+        spool = self._spool
+        written = self._written_bytes + len(data)
+        more = max(written, CHARGED_BYTES_MIN) - self._charged_bytes
+        if written > spool.size_max_bytes:
+            raise SetError("set-too-large", f"more than the {spool.size_max_bytes} bytes that this server can keep")
+        if spool.size_bytes + more > spool.size_max_bytes:
+            raise SpoolFull
+        spool.size_bytes += more
+        self._charged_bytes += more
+        self._written_bytes = written
+        spool.disk.write(self._file, data)

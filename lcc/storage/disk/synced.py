@@ -1,0 +1,171 @@
+"""Which content files are safely on the disk, also if the machine crashes (promise P7).
+
+Content is not fsynced file by file.  Instead the whole file system is synced at intervals, and ``synced``, a small
+file in the content folder, says durably what that is worth.  Its words:
+
+``upto``
+    All files below this id that were ever accepted are on the disk.
+``state``
+    ``running``: files from ``upto`` on may be lost if the machine crashes.  ``clean``: the BOT-M was stopped in
+    order, all files are on the disk.  ``suspect``: the machine has crashed, and files from ``upto`` to before
+    ``suspect_upto`` have not been verified yet.  ``failed``: the disk has reported that it could not write something;
+    what that was nobody knows, so that ``upto`` stays where it is.
+``suspect_upto``
+    See ``suspect``; 0: no file is suspect.
+``boot``
+    Which boot of the machine it was written under.  A process that was killed loses nothing: what it wrote is in the
+    kernel.  So ``running`` and ``failed`` make files suspect only under another boot than this.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from lcc.interfaces import IContentSync
+from lcc.storage.disk.disk import DISK, Disk
+from lcc.storage.disk.durable import write_durably
+
+_log = Logger()
+
+SYNCED = "synced"
+RUNNING, CLEAN, SUSPECT, FAILED = "running", "clean", "suspect", "failed"
+_STATES = frozenset([RUNNING, CLEAN, SUSPECT, FAILED])
+
+
+@attrs.frozen
+class SyncMark:
+    """What ``synced`` says."""
+
+    upto: int
+    state: str
+    boot: str
+    suspect_upto: int = 0
+
+    def to_bytes(self) -> bytes:
+        """The file's content."""
+        return f"{self.upto} {self.state} {self.boot or '-'} {self.suspect_upto}\n".encode()
+
+
+def read_mark(text: bytes) -> SyncMark | None:
+    """The mark that a file's content says; None: it makes no sense."""
+    words = text.decode("ascii", "replace").split()
+    if len(words) != 4 or not (words[0].isdigit() and words[3].isdigit()) or words[1] not in _STATES:
+        return None
+    return SyncMark(int(words[0]), words[1], "" if words[2] == "-" else words[2], int(words[3]))
+
+
+def mark_at_start(before: SyncMark | None, boot: str, names_upto: int) -> SyncMark:
+    """What holds when a BOT-M starts.
+
+    :param before: what the file says; None: nothing, so that no file is known to be on the disk.
+    :param boot: of the machine, now; empty: it cannot be known, so that it counts as another one.
+    :param names_upto: file ids from this one on were never given out.
+    """
+    if before is None:
+        before = SyncMark(0, FAILED, "")
+    same_boot = bool(boot) and before.boot == boot
+    if before.state == CLEAN:
+        return SyncMark(max(before.upto, names_upto), RUNNING, boot)
+    if same_boot:
+        return before
+    if before.upto >= names_upto:
+        return SyncMark(before.upto, RUNNING, boot)
+    return SyncMark(before.upto, SUSPECT, boot, names_upto)
+
+
+def boot_id() -> str:
+    """Names this boot of the machine; empty: the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+@implementer(IContentSync)
+class ContentSync:
+    """Keeps ``synced``.  All methods block, and are called one at a time.
+
+    :param boot: see :func:`boot_id`.
+    """
+
+    def __init__(self, folder: Path, boot: str, disk: Disk = DISK) -> None:
+        self._folder = folder
+        self._path = folder / SYNCED
+        self._boot = boot
+        self._disk = disk
+        self._mark = SyncMark(0, RUNNING, boot)
+
+    def open(self, names_upto: int) -> None:
+        """See what a crash may have lost.
+
+        :raises OSError: the mark cannot be read or written.
+        """
+        try:
+            before = read_mark(self._disk.read(self._path))
+        except FileNotFoundError:
+            # A folder of which no name was ever given out has lost nothing.
+            before = SyncMark(names_upto, CLEAN, "") if names_upto <= 1 else None
+        mark = mark_at_start(before, self._boot, names_upto)
+        if mark == before:
+            self._mark = mark  # it needs no room on the disk
+        else:
+            self._write(mark)
+        if mark.state == SUSPECT:
+            _log.warn(
+                "The machine was not shut down in order: content files {upto} to {last} are verified",
+                upto=mark.upto,
+                last=mark.suspect_upto - 1,
+            )
+        elif mark.state == FAILED:
+            _log.error("The disk could not write something before; see what it reports, then start the machine anew")
+
+    @property
+    def suspect(self) -> tuple[int, int]:
+        """Files from the first to before the second are to be verified; (0, 0): none."""
+        mark = self._mark
+        return (mark.upto, mark.suspect_upto) if mark.suspect_upto else (0, 0)
+
+    def advance(self, upto: int) -> None:
+        """Sync.
+
+        :param upto: all files below this one that will ever be accepted are accepted.
+        :raises OSError: something could not be written to the disk, now or earlier.
+        """
+        self._sync_all()
+        if self._mark.state == RUNNING and upto > self._mark.upto:
+            self._write(SyncMark(upto, RUNNING, self._boot))
+
+    def intact(self, upto: int) -> None:
+        """No file is suspect any longer; ``upto`` and what is raised as in :meth:`advance`."""
+        self._sync_all()
+        if self._mark.state == SUSPECT:
+            self._write(SyncMark(upto, RUNNING, self._boot))
+
+    def close(self) -> None:
+        """No file is accepted any longer.
+
+        :raises OSError: as :meth:`advance`.
+        """
+        self._sync_all()
+        if self._mark.state == RUNNING:
+            self._write(attrs.evolve(self._mark, state=CLEAN))
+
+    def _sync_all(self) -> None:
+        if self._mark.state == FAILED:
+            raise OSError("the disk could not write something before")
+        try:
+            self._disk.sync_all(self._folder)
+        except OSError:
+            # The kernel reports this once, and forgets what it was.
+            self._write(attrs.evolve(self._mark, state=FAILED))
+            raise
+
+    def _write(self, mark: SyncMark) -> None:
+        if mark.state == FAILED:
+            self._mark = mark  # also if the disk does not take this
+        write_durably(self._path, mark.to_bytes(), self._disk)
+        self._mark = mark

@@ -1,0 +1,289 @@
+"""Providers: ``pidb`` and ``proots``, written by lcc-admin and the registration server, read by all.
+
+What they change reaches the queue manager as a row in ``orders``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from lcc.interfaces import IProviderReader
+from lcc.model import Provider, ProviderStatus, StoredError
+from lcc.storage.database.database import Database
+from lcc.storage.database.transactions import Txn
+
+PID_MAX = 2**31 - 1
+
+CHANGED = "provider-changed"
+REMOVED = "provider-removed"
+ROOTS_TAKEN = "roots-taken"
+"""Roots were taken away from it: nothing that is queued outside of those that are left is fetched any more."""
+DELETE_OUTSIDE = "delete-outside"
+"""What is cached outside of its roots goes."""
+
+_COLUMNS = (
+    "pid",
+    "password",
+    "bandwidth",
+    "timeofday",
+    "timezone",
+    "priority",
+    "filesmax",
+    "spacemax",
+    "fullsetsallowed",
+    "allow_private",
+    "insecure",
+    "removed",
+    "contact",
+)
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pidb"
+_COLUMNS_OF_P = ", ".join(f"p.{name}" for name in _COLUMNS)
+_WITH_ROOTS = (
+    f"SELECT {_COLUMNS_OF_P}, 0 AS former, r.position, r.root FROM pidb p LEFT JOIN proots r ON r.pid = p.pid"
+)
+_WITH_FORMER = f"SELECT {_COLUMNS_OF_P}, 1, f.position, f.root FROM pidb p JOIN formerroots f ON f.pid = p.pid"
+_SELECT_WITH_ROOTS = f"{_WITH_ROOTS} WHERE p.pid IN ({{in}})"
+_SELECT_WITH_ALL_ROOTS = f"{_WITH_ROOTS} WHERE p.pid = ? UNION ALL {_WITH_FORMER} WHERE p.pid = ?"
+
+
+class ProviderExists(Exception):
+    """There is a provider with this id."""
+
+
+class NoSuchProvider(Exception):
+    """There is no provider with this id."""
+
+
+@implementer(IProviderReader)
+class ProviderReader:
+    """Reads providers for a UNS."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def provider(self, pid: int) -> Deferred[Provider | None]:
+        return self._database.select(registered_provider, pid)
+
+    def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
+        return self._database.select(provider_status, pid, errors_max)
+
+
+def registered_provider(txn: Txn, pid: int) -> Provider | None:
+    """The provider; None: there is none of this id, or it is being removed."""
+    provider = get_provider(txn, pid)
+    return None if provider is None or provider.removed else provider
+
+
+def get_provider(txn: Txn, pid: int) -> Provider | None:
+    """The provider, also one that is being removed, with the roots that it had earlier; None: there is none of this
+    id."""
+    if not 0 < pid <= PID_MAX:
+        return None
+    return _providers(txn.query(_SELECT_WITH_ALL_ROOTS, [pid, pid])).get(pid)
+
+
+def locked_provider(txn: Txn, pid: int) -> Provider | None:
+    """The same, to be changed: nobody else changes it until this transaction ends."""
+    txn.query(f"SELECT pid FROM pidb WHERE pid = ?{txn.for_update}", [pid])
+    return get_provider(txn, pid)
+
+
+def get_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Provider]:
+    """Those of these providers that there are, also those that are being removed; without their former roots."""
+    return _providers(txn.query_in(_SELECT_WITH_ROOTS, [pid for pid in pids if 0 < pid <= PID_MAX]))
+
+
+def _providers(rows: Iterable[tuple[Any, ...]]) -> dict[int, Provider]:
+    """What these rows of providers, each with one of its roots, say."""
+    roots: defaultdict[tuple[Any, ...], list[tuple[int, int, str]]] = defaultdict(list)
+    for *row, former, position, root in rows:
+        roots[tuple(row)] += [] if root is None else [(former, position, root)]
+    found = {}
+    for provider, own in roots.items():
+        in_order = sorted(own)
+        now = tuple(root for former, _, root in in_order if not former)
+        found[provider[0]] = _provider(provider, now, tuple(root for former, _, root in in_order if former))
+    return found
+
+
+def list_providers(txn: Txn) -> list[Provider]:
+    """All providers by id, those being removed as well."""
+    roots: dict[int, list[str]] = {}
+    for pid, root in txn.query("SELECT pid, root FROM proots ORDER BY pid, position"):
+        roots.setdefault(pid, []).append(root)
+    return [_provider(row, tuple(roots.get(row[0], ()))) for row in txn.query(f"{_SELECT} ORDER BY pid")]
+
+
+def add_provider(txn: Txn, provider: Provider, *, first: int = 1, last: int = PID_MAX) -> int:
+    """Register a provider.
+
+    :param provider: with pid 0 it gets the next id of the range that was never used.
+    :param first, last: the range of ids of this LCC.
+    :returns: its id.
+    :raises ProviderExists: the id is, or was, in use; or the range is used up.
+    """
+    # The (salted, so unique) hash tells a repeated interaction that the first one was committed after all.
+    done = txn.value("SELECT pid FROM pidb WHERE password = ?", [provider.password_hash])
+    if done is not None and provider.pid in (0, done):
+        return int(done)
+    highest = locked_counter(txn, "pid")
+    pid = provider.pid or max(first, highest + 1)
+    if not 0 < pid <= (PID_MAX if provider.pid else last):
+        raise ProviderExists(f"no free provider id from {first} to {last}")
+    if provider.pid:
+        used = txn.one("SELECT 1 FROM pidb WHERE pid = ?", [pid]) or txn.one(
+            "SELECT 1 FROM pstats WHERE pid = ?", [pid]
+        )
+        if used:
+            raise ProviderExists(f"provider {pid} exists, or existed")
+    if pid > highest:
+        txn.execute("UPDATE meta SET value = ? WHERE name = 'pid'", [str(pid)])
+    _write(txn, attrs.evolve(provider, pid=pid))
+    return pid
+
+
+def change_provider(txn: Txn, provider: Provider, *, delete_outside: bool = False) -> None:
+    """Replace what is stored of a provider; the queue manager gets to know.  Roots that it has no longer become
+    former ones.
+
+    :param delete_outside: where roots are taken away, what is cached outside of those that are left goes; else it
+        stays, until :func:`order_deletion_outside`.
+    :raises NoSuchProvider: it is not registered.
+    """
+    before = registered_provider(txn, provider.pid)
+    if before is None:
+        raise NoSuchProvider(f"there is no provider {provider.pid}")
+    former = dict.fromkeys([*before.former_roots, *before.roots])
+    _write(txn, attrs.evolve(provider, former_roots=tuple(root for root in former if root not in provider.roots)))
+    _order(txn, CHANGED, provider.pid)
+    if set(before.roots) - set(provider.roots):
+        _order(txn, ROOTS_TAKEN, provider.pid)
+        if delete_outside:
+            _order(txn, DELETE_OUTSIDE, provider.pid)
+
+
+def order_deletion_outside(txn: Txn, pid: int) -> None:
+    """The queue manager deletes what is cached of a provider outside of its roots.
+
+    :raises NoSuchProvider: it is not registered.
+    """
+    if registered_provider(txn, pid) is None:
+        raise NoSuchProvider(f"there is no provider {pid}")
+    _order(txn, DELETE_OUTSIDE, pid)
+
+
+def order_removal(txn: Txn, pid: int) -> None:
+    """No longer accept a provider; the queue manager removes its queue and content, then the provider.
+
+    :raises NoSuchProvider: there is none of this id.
+    """
+    if get_provider(txn, pid) is None:
+        raise NoSuchProvider(f"there is no provider {pid}")
+    txn.execute("UPDATE pidb SET removed = 1 WHERE pid = ?", [pid])
+    _order(txn, REMOVED, pid)
+
+
+_STATUS = (
+    "p.fullsetsallowed, s.files_used, s.space_used, s.nurlproc, s.errseq, s.errcleared, s.fullsets_used,"
+    " s.wantfullset, s.wantid, h.deletions, h.cached"
+)
+_STATUS_COLUMNS = _STATUS.count(",") + 1
+_ERROR = ", e.number, e.code, e.message, e.url, e.sent, e.time"
+_JOIN_ERRORS = " LEFT JOIN urlerrs e ON e.pid = p.pid AND e.number > s.errcleared"
+
+
+def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
+    """What ``<init_accepted>`` says; zeros for a provider of which nothing is known yet.
+
+    It is one SELECT, so that what is counted is what is listed, at the price of a round trip (each login pays it).
+
+    :param errors_max: the latest errors, at most so many.
+    """
+    shown = bool(errors_max)
+    rows = txn.query(
+        f"SELECT {_STATUS}{_ERROR if shown else ''} FROM pidb p LEFT JOIN pstats s ON s.pid = p.pid"
+        " LEFT JOIN heldsweeps h ON h.pid = p.pid"
+        f"{_JOIN_ERRORS if shown else ''} WHERE p.pid = ?{' ORDER BY e.number DESC LIMIT ?' if shown else ''}",
+        [pid, errors_max] if shown else [pid],
+    )
+    allowed, *stats, held, held_of = rows[0][:_STATUS_COLUMNS] if rows else (None, None, None, None)
+    files, space, processing, errseq, cleared, full_used, wanted, wantid = (
+        (0, 0, 0, 0, 0, 0, "", 0) if stats[0] is None else stats
+    )
+    errors = [row[_STATUS_COLUMNS:] for row in rows if shown and row[_STATUS_COLUMNS] is not None]
+    return ProviderStatus(
+        files_used=files,
+        space_used_bytes=space,
+        full_sets_left=None if allowed is None else max(0, allowed - full_used),
+        full_set_wanted=wanted,
+        error_count=errseq - cleared,
+        errors_upto=errseq,
+        errors=tuple(StoredError(*error) for error in reversed(errors)),
+        processing=processing,
+        wantid=wantid if wanted else 0,
+        deletions_held=held or 0,
+        deletions_of=held_of or 0,
+    )
+
+
+def _provider(row: tuple[Any, ...], roots: tuple[str, ...], former_roots: tuple[str, ...] = ()) -> Provider:
+    pid, password, bandwidth, hours, timezone, priority, files, space, full_sets, *flags, contact = row
+    private, insecure, removed = flags
+    return Provider(
+        pid=pid,
+        roots=roots,
+        password_hash=password,
+        bandwidth_bytes=bandwidth,
+        hours=hours,
+        timezone=timezone,
+        priority=priority,
+        files_max=files,
+        space_max_bytes=space,
+        full_sets=full_sets,
+        allow_private=bool(private),
+        insecure=bool(insecure),
+        removed=bool(removed),
+        contact=contact,
+        former_roots=former_roots,
+    )
+
+
+def _write(txn: Txn, provider: Provider) -> None:
+    row = (
+        provider.pid,
+        provider.password_hash,
+        provider.bandwidth_bytes,
+        provider.hours,
+        provider.timezone,
+        provider.priority,
+        provider.files_max,
+        provider.space_max_bytes,
+        provider.full_sets,
+        provider.allow_private,
+        provider.insecure,
+        provider.removed,
+        provider.contact,
+    )
+    txn.upsert("pidb", _COLUMNS, [row], ["pid"])
+    for table, roots in (("proots", provider.roots), ("formerroots", provider.former_roots)):
+        txn.execute(f"DELETE FROM {table} WHERE pid = ?", [provider.pid])
+        rows = [(provider.pid, position, root) for position, root in enumerate(roots)]
+        txn.insert(table, ["pid", "position", "root"], rows)
+
+
+def locked_counter(txn: Txn, name: str) -> int:
+    """A counter of lcc-admin and the registration server in ``meta``, locked until the transaction ends."""
+    txn.upsert("meta", ["name", "value"], [(name, "0")], ["name"], ["name"])
+    return int(txn.value(f"SELECT value FROM meta WHERE name = ?{txn.for_update}", [name], "0"))
+
+
+def _order(txn: Txn, kind: str, pid: int) -> None:
+    number = locked_counter(txn, "order") + 1
+    txn.execute("UPDATE meta SET value = ? WHERE name = 'order'", [str(number)])
+    txn.insert("orders", ["id", "kind", "pid"], [(number, kind, pid)])

@@ -1,0 +1,384 @@
+"""Order numbers, and the connections of providers: what a UNS writes.
+
+*Order.*  The sets of a provider are ordered by when they began to be told.  Each gets an order number from one
+counter of the provider (``connections.lastconnseq``), durable, the same for all UNSes.  A login draws one, too; a set
+keeps the number that its session holds as long as nobody else has drawn one, which is read, not written.  Sets that
+begin together share a transaction.
+
+The counter may get lost, or be put back from a backup (on SQLite it is a file of its own).  That is noticed where it
+is behind a number that the queue has seen, or that the UNS has in its spool; it jumps ahead (by ``ORDER_JUMP``) then,
+because other spools may hold later numbers than those.
+
+*Connections.*  What a provider is shown counts its connections only.  A UNS of an older version draws a number for
+each connection, and counts nothing else: so numbers that were drawn since ``countedseq`` are its connections.
+
+*Full sets.*  An unsolicited full set that began is noted (``fullsets``) until the queue manager has counted it, or
+nothing will come of it: so all UNSes together allow no more than they may, also while the queue manager is away.
+
+On SQLite these tables are a file of their own, ``lcc-connections.db`` beside the main one, so that a UNS never waits
+while the queue manager writes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred, DeferredList, FirstError, gatherResults, succeed
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from lcc.config import Config
+from lcc.errors import StoreUnavailable
+from lcc.interfaces import ISessionStore
+from lcc.model import FullSetKey, Session, SetStart
+from lcc.storage.database.database import Database
+from lcc.storage.database.dialects import SqliteDialect
+from lcc.storage.database.migrations import CONNECTIONS
+from lcc.storage.database.transactions import Question, Txn
+from lcc.storage.queue.repair import ORDER_JUMP
+
+CONNECTIONS_FILE = "lcc-connections.db"
+
+_COUNTER = ("pid", "lastconnseq", "sessions", "countedseq")
+_NEW_ROW = ("pid", "lastconnseq", "lastconnip", "lastconntime")
+_FULL_SET = ("pid", "connseq", "uns", "time")
+_DRAWN = "SELECT pid, lastconnseq FROM connections WHERE pid IN ({in})"
+_ABSORBED = "SELECT pid, maxconnseq FROM pstats WHERE pid IN ({in})"
+_BOTH = (
+    "SELECT c.pid, c.lastconnseq, COALESCE(s.maxconnseq, 0) FROM connections c"
+    " LEFT JOIN pstats s ON s.pid = c.pid WHERE c.pid IN ({in})"
+)
+
+
+@attrs.define
+class _Counter:
+    """A provider's row of ``connections``."""
+
+    pid: int
+    last: int
+    sessions: int
+    counted: int
+
+    def draw(self, least: int) -> int:
+        """The next order number.
+
+        :param least: the highest one that is known to have been given.
+        """
+        self._count_older()
+        self.last = self.counted = (self.last if self.last >= least else least + ORDER_JUMP) + 1
+        return self.last
+
+    def _count_older(self) -> None:
+        self.sessions += self.last - self.counted
+
+    @property
+    def values(self) -> tuple[int, int, int, int]:
+        """As the columns stand."""
+        return self.pid, self.last, self.sessions, self.counted
+
+
+def _counter(row: tuple[Any, ...]) -> _Counter:
+    pid, last, sessions, counted = row
+    # A UNS of an older version may have begun anew where the row was lost.
+    return _Counter(pid, last, sessions, min(counted, last))
+
+
+@implementer(ISessionStore)
+class SessionStore:
+    """See :mod:`lcc.storage.providers.sessions`.
+
+    :param database: where the counters are.
+    :param main: the database of the queue.
+    :param uns: name of this UNS.
+    :param full_set_seconds: a full set that began so long ago, and was never heard of since, counts no longer.
+    """
+
+    def __init__(self, database: Database, main: Database, uns: str = "uns", full_set_seconds: int = 1 << 40) -> None:
+        self.database = database
+        self.main = main
+        self._uns = uns
+        self._full_set_seconds = full_set_seconds
+        self._ended: set[FullSetKey] = set()
+
+    def start(self) -> None:
+        """Take work from now on."""
+        self.database.start()
+        self.main.start()
+
+    def stop(self) -> Deferred[None]:
+        """Close the databases."""
+        ends = [self.database.stop()]
+        if self.main is not self.database:
+            ends.append(self.main.stop())
+        return DeferredList(ends).addCallback(lambda _: None)
+
+    def open_session(self, pid: int, ip: str, now: int, known: int = 0) -> Deferred[Session]:
+        if self.main is self.database:
+            return self.database.write(count_session, pid, ip, now, known, True)
+        newest = self.main.select(absorbed_numbers, [pid])
+        return newest.addCallback(
+            lambda absorbed: self.database.write(count_session, pid, ip, now, max(known, absorbed.get(pid, 0)))
+        )
+
+    def begin_sets(self, starts: Sequence[SetStart], now: int) -> Deferred[list[int | None]]:
+        return Deferred.fromCoroutine(self._begin_sets(starts, now))
+
+    async def _begin_sets(self, starts: Sequence[SetStart], now: int) -> list[int | None]:
+        pids = sorted({start.pid for start in starts})
+        drawn, absorbed = await self._standing(pids)
+        least = {pid: absorbed.get(pid, 0) for pid in pids}
+        for start in starts:
+            least[start.pid] = max(least[start.pid], start.known)
+        numbers = kept_numbers(starts, drawn, least)
+        drawing = [
+            attrs.evolve(start, held=number or 0)
+            for start, number in zip(starts, numbers, strict=True)
+            if start.counts or number is None
+        ]
+        if not drawing:
+            return list(numbers)
+        draw = _Draw(drawing, least, self._uns, now, now - self._full_set_seconds, sorted(self._ended))
+        try:
+            found = await self.database.write(draw.run)
+        except BaseException:
+            self._ended |= draw.noted  # it may have been committed
+            raise
+        self._ended.difference_update(draw.ended)
+        new = iter(found)
+        answers = [
+            next(new) if start.counts or number is None else number
+            for start, number in zip(starts, numbers, strict=True)
+        ]
+        counted = sorted({start.pid for start in drawing if start.counts})
+        if not counted:
+            return list(answers)
+        # Behind what was noted: a full set that is counted meanwhile may count twice here, but never not at all.
+        try:
+            left = await self.main.select(full_sets_left, counted)
+        except BaseException:
+            self._ended |= draw.noted
+            raise
+        allowed = _allowed(starts, answers, draw.under_way, left)
+        begun = {(start.pid, number) for start, number in zip(starts, allowed, strict=True)}
+        refused = draw.noted.difference(begun)
+        if refused:
+            # At once: for other UNSes they count.
+            await self.end_full_sets(refused).addErrback(lambda failure: failure.trap(StoreUnavailable) and None)
+        return allowed
+
+    def _standing(self, pids: list[int]) -> Deferred[tuple[dict[int, int], dict[int, int]]]:
+        """The last number drawn, and the newest one that the queue has seen, by provider."""
+        if self.main is self.database:
+            return self.database.select(drawn_and_absorbed, pids)
+        both = [self.database.select(drawn_numbers, pids), self.main.select(absorbed_numbers, pids)]
+
+        def why(failure: Failure) -> Failure:
+            assert isinstance(failure.value, FirstError)
+            return failure.value.subFailure
+
+        return gatherResults(both, consumeErrors=True).addCallbacks(lambda found: (found[0], found[1]), why)
+
+    def end_full_sets(self, keys: Collection[FullSetKey]) -> Deferred[None]:
+        self._ended.update(keys)
+        if not self._ended:
+            return succeed(None)
+        ended = sorted(self._ended)
+        return self.database.write(forget_full_sets, ended).addCallback(
+            lambda _: self._ended.difference_update(ended)
+        )
+
+    def settle_full_sets(self, here: Collection[FullSetKey], now: int) -> Deferred[None]:
+        return self.database.write(settle_full_sets, self._uns, sorted(here), now)
+
+
+def absorbed_numbers(txn: Txn, pids: Sequence[int]) -> dict[int, int]:
+    """The newest order number of each of these providers that the queue has seen."""
+    return dict(txn.query_in(_ABSORBED, pids))
+
+
+def drawn_numbers(txn: Txn, pids: Sequence[int]) -> dict[int, int]:
+    """The last order number that was drawn for each of these providers."""
+    return dict(txn.query_in(_DRAWN, pids))
+
+
+def drawn_and_absorbed(txn: Txn, pids: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
+    """Both, where they are in one database."""
+    rows = txn.query_in(_BOTH, pids)
+    return {pid: drawn for pid, drawn, _ in rows}, {pid: absorbed for pid, _, absorbed in rows}
+
+
+def kept_numbers(starts: Sequence[SetStart], drawn: Mapping[int, int], least: Mapping[int, int]) -> list[int | None]:
+    """The number that each of these sets keeps; None: a new one has to be drawn.
+
+    :param starts: in the order in which they began.
+    :param drawn: the last number that was drawn.
+    :param least: the highest one that is known to have been given.
+    """
+    drawing: set[int] = set()
+    numbers: list[int | None] = []
+    for start in starts:
+        pid = start.pid
+        # Behind one that draws, a set of the same provider must have a later number than that.
+        kept = pid not in drawing and start.held > 0 and drawn.get(pid, 0) == start.held >= least[pid]
+        if not kept:
+            drawing.add(pid)
+        numbers.append(start.held if kept else None)
+    return numbers
+
+
+def _allowed(
+    starts: Sequence[SetStart],
+    numbers: Sequence[int],
+    under_way: Mapping[int, int],
+    left: Mapping[int, int | None],
+) -> list[int | None]:
+    """The numbers, but for full sets that there are too many of."""
+    begun: Counter[int] = Counter()
+    answers: list[int | None] = []
+    for start, number in zip(starts, numbers, strict=True):
+        limit = left.get(start.pid, 0) if start.counts else None
+        if limit is not None and under_way.get(start.pid, 0) + begun[start.pid] >= limit:
+            answers.append(None)
+            continue
+        begun[start.pid] += start.counts
+        answers.append(number)
+    return answers
+
+
+def _lock(txn: Txn, pids: Iterable[int]) -> None:
+    """Make the rows of the counters, or lock those that are there."""
+    txn.upsert("connections", _NEW_ROW, [(pid, 0, "", 0) for pid in pids], ["pid"], ["pid"])
+
+
+def count_session(txn: Txn, pid: int, ip: str, now: int, least: int = 0, with_absorbed: bool = False) -> Session:
+    """Count a connection; run twice, it leaves a gap, which does no harm.
+
+    :param least: the highest order number that is known to have been given.
+    :param with_absorbed: also those that the queue has seen, in the same database.
+    """
+    _lock(txn, [pid])
+    questions = [Question(f"SELECT {', '.join(_COUNTER)}, lastconnip FROM connections WHERE pid = ?", None, [pid])]
+    if with_absorbed:
+        questions.append(Question("SELECT maxconnseq FROM pstats WHERE pid = ?", None, [pid]))
+    (row,), *newest = txn.query_several(questions)
+    counter, last_ip = _counter(row[:-1]), row[-1]
+    order = counter.draw(max([least, *(absorbed for rows in newest for (absorbed,) in rows)]))
+    counter.sessions += 1
+    txn.execute(
+        "UPDATE connections SET lastconnseq = ?, sessions = ?, countedseq = ?, lastconnip = ?, lastconntime = ?"
+        " WHERE pid = ?",
+        [*counter.values[1:], ip[:64], now, pid],
+    )
+    return Session(counter.sessions, last_ip, order)
+
+
+@attrs.define
+class _Draw:
+    """A transaction that draws order numbers, in the order of the sets; run twice, it leaves gaps.
+
+    :param starts: ``held``: the number that a full set keeps unless another one has it; 0: it gets a new one.
+    :param least: the highest number of each provider that is known to have been given.
+    :param forgotten: full sets that began up to then count no longer.
+    :param ended: full sets that are no longer under way.
+    :ivar noted: full sets that it notes, whichever of its runs is the one that is committed.
+    :ivar under_way: how many there were before it, by provider.
+    """
+
+    starts: Sequence[SetStart]
+    least: Mapping[int, int]
+    uns: str
+    now: int
+    forgotten: int
+    ended: Sequence[FullSetKey]
+    noted: set[FullSetKey] = attrs.field(factory=set)
+    under_way: dict[int, int] = attrs.field(factory=dict)
+
+    def run(self, txn: Txn) -> list[int]:
+        """Gives the numbers."""
+        pids = sorted({start.pid for start in self.starts})
+        _lock(txn, pids)
+        rows = txn.query_in(f"SELECT {', '.join(_COUNTER)} FROM connections WHERE pid IN ({{in}})", pids)
+        counters = {row[0]: _counter(row) for row in rows}
+        taken = self._under_way(txn)
+        numbers = []
+        for start in self.starts:
+            counter, number = counters[start.pid], start.held
+            if not number or counter.last != number or FullSetKey(start.pid, number) in taken:
+                number = counter.draw(self.least[start.pid])
+            numbers.append(number)
+            if start.counts:
+                key = FullSetKey(start.pid, number)
+                taken.add(key)
+                self.noted.add(key)
+        written = [counters[pid].values for pid in pids]
+        columns = (*_COUNTER, "lastconnip", "lastconntime")
+        txn.upsert("connections", columns, [(*each, "", 0) for each in written], ["pid"], _COUNTER[1:])
+        _note_full_sets(txn, self.uns, self.noted, self.now)
+        return numbers
+
+    def _under_way(self, txn: Txn) -> set[FullSetKey]:
+        """The full sets of these providers that are under way before this."""
+        forget_full_sets(txn, [*self.ended, *self.noted])
+        self.noted.clear()
+        pids = sorted({start.pid for start in self.starts if start.counts})
+        if not pids:
+            return set()
+        if txn.dialect.certifies:
+            # A lock says nothing to other nodes, and who keeps its number does not change the counter's row.  Of two
+            # that make and delete this one, only one commits.
+            txn.upsert("fullsets", _FULL_SET, [(pid, 0, "", 0) for pid in pids], ["pid", "connseq"], ["uns"])
+            txn.execute_in("DELETE FROM fullsets WHERE connseq = 0 AND pid IN ({in})", pids)
+        txn.execute_in("DELETE FROM fullsets WHERE time <= ? AND pid IN ({in})", pids, [self.forgotten])
+        rows = txn.query_in("SELECT pid, connseq FROM fullsets WHERE pid IN ({in})", pids)
+        self.under_way = dict(Counter(pid for pid, _ in rows))
+        return {FullSetKey(*row) for row in rows}
+
+
+def _note_full_sets(txn: Txn, uns: str, keys: Iterable[FullSetKey], now: int) -> None:
+    rows = [(*key, uns, now) for key in sorted(keys)]
+    txn.upsert("fullsets", _FULL_SET, rows, ["pid", "connseq"], ["uns"])
+
+
+def forget_full_sets(txn: Txn, keys: Iterable[FullSetKey]) -> None:
+    """These full sets are no longer under way."""
+    for key in keys:
+        txn.execute("DELETE FROM fullsets WHERE pid = ? AND connseq = ?", list(key))
+
+
+def settle_full_sets(txn: Txn, uns: str, here: Sequence[FullSetKey], now: int) -> None:
+    """Of this UNS, these full sets are under way, and no others: so those that an earlier run had begun are not."""
+    known = {FullSetKey(*row) for row in txn.query("SELECT pid, connseq FROM fullsets WHERE uns = ?", [uns])}
+    forget_full_sets(txn, sorted(known.difference(here)))
+    _note_full_sets(txn, uns, set(here) - known, now)
+
+
+def full_sets_left(txn: Txn, pids: Sequence[int]) -> dict[int, int | None]:
+    """How many unsolicited full sets the queue manager would still count; None: without limit."""
+    sql = (
+        "SELECT p.pid, p.fullsetsallowed, COALESCE(s.fullsets_used, 0) FROM pidb p"
+        " LEFT JOIN pstats s ON s.pid = p.pid WHERE p.pid IN ({in})"
+    )
+    return {
+        pid: None if allowed is None else max(0, allowed - used) for pid, allowed, used in txn.query_in(sql, pids)
+    }
+
+
+def open_session_store(
+    config: Config, reactor: Any, random: Random, database: Callable[..., Database] = Database
+) -> SessionStore:
+    """The session store that a configuration asks for; start and stop it with the role.
+
+    :param database: makes one.
+    """
+    settings = config.uns.name, config.qm.full_set_period
+    main = database(config.database.url, config.home, reactor, config.database, random=random)
+    if not isinstance(main.dialect, SqliteDialect):
+        return SessionStore(main, main, *settings)
+    url = f"sqlite:{main.dialect.path.with_name(CONNECTIONS_FILE)}"
+    own = database(url, Path("/"), reactor, config.database, random=random, series=CONNECTIONS)
+    return SessionStore(own, main, *settings)

@@ -1,0 +1,140 @@
+"""Taking pieces of sets into the queue: one transaction for a run of pieces.
+
+Each transaction moves the mark how far a set is applied (``setspos``), so that whatever comes twice, after whatever
+kind of interruption, is applied once.  A full set is not complete with its last piece: what it did not name has to go
+first (:mod:`lcc.storage.queue.sweep`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from lcc.config import QmConfig
+from lcc.errors import code
+from lcc.interfaces import IQueueRules
+from lcc.model import SetAnswer, SetHeader, SetPiece
+from lcc.storage.database.keyranges import PAGE_BYTES, all_views_key, is_all_views
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.batch import Batch, Owed, Run, registered_in, registered_question
+from lcc.storage.queue.books import Books
+from lcc.storage.queue.held import order_release
+from lcc.storage.queue.overlay import Overlay, row_questions
+from lcc.storage.queue.sets import Finished, SetPositions, SetRows, finish_set, position_questions
+
+_GONE = code("provider-gone")
+
+
+@attrs.frozen
+class Sweep:
+    """What a full set did not name, and no later set has told again, has to go.
+
+    :ivar connseq: the full set's.
+    :ivar psetid: marks what it named.
+    """
+
+    pid: int
+    connseq: int
+    psetid: int
+
+
+@attrs.frozen
+class WholeSet:
+    """A full set that has arrived as a whole; it is complete once it is swept."""
+
+    header: SetHeader
+    sweep: Sweep
+
+
+def absorb_pieces(
+    txn: Txn,
+    run: int,
+    rules: IQueueRules,
+    pieces: Sequence[SetPiece],
+    now: int,
+    owed: Owed,
+    settings: QmConfig,
+) -> tuple[list[SetAnswer], WholeSet | None]:
+    """Absorb pieces; none may follow the last piece of a full set.
+
+    :returns: answers for the sets that are complete; the full set that has to be completed next.
+    """
+    headers = [piece.header for piece in pieces]
+    pids = {header.pid for header in headers}
+    keys = {notice.key for piece in pieces for notice in piece.notices}
+    # What is known of all of it travels together.  Of pieces that come a second time too much is read.
+    questions = (registered_question(pids), *row_questions(keys), *position_questions(headers))
+    books = Books(txn, run, now, settings, questions, pids)
+    providers, queued, cached, *places = books.answers
+    registered = registered_in(providers)
+    priorities = {pid: provider.priority for pid, provider in registered.items()}
+    owed.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
+    positions = SetPositions(txn, headers, places)
+    runs: list[Run] = []
+    answers: list[SetAnswer] = []
+    finished: list[Finished] = []
+    whole: WholeSet | None = None
+    for piece in pieces:
+        header = piece.header
+        if header.pid not in registered:
+            if piece.last:
+                positions.finish(header)
+                answers.append(SetAnswer(header.epoch, header.number, _GONE))
+            continue
+        if positions.is_applied(header):
+            if piece.last:
+                answers.append(SetAnswer(header.epoch, header.number, 0))
+            continue
+        psetid, done = positions.begin(header, piece.first_index, lambda: books.next("psetid"))
+        skipped = max(0, done - piece.first_index)
+        if skipped < len(piece.notices):
+            runs.append(Run(header, psetid, piece.first_index + skipped, piece.notices[skipped:]))
+        positions.advance(header, piece.first_index + len(piece.notices))
+        if piece.last and header.full:
+            whole = WholeSet(header, Sweep(header.pid, header.connseq, psetid))
+        elif piece.last:
+            positions.finish(header)
+            finished.append(Finished(header))
+            answers.append(SetAnswer(header.epoch, header.number, 0))
+    if runs:
+        overlay = Overlay(books, now)
+        overlay.add(queued, cached)
+        _load_more(overlay, books, runs)
+        batch = Batch(overlay, books, rules, registered, now)
+        for each in runs:
+            batch.apply(each)
+        SetRows(txn, batch.places(owed), positions.new_psetids).save(priorities, now)
+        owed.touched |= overlay.save()
+        batch.move(owed)
+    for done_set in finished:
+        finish_set(books, done_set.header, now, settings.full_set_period)
+        if done_set.header.deletions:
+            order_release(books, done_set.header)
+    if whole is not None:
+        # From now on older sets have nothing to say: the set is here as a whole.
+        stats = books.stats(whole.header.pid)
+        stats.fullconnseq = max(stats.fullconnseq, whole.header.connseq)
+        stats.maxconnseq = max(stats.maxconnseq, stats.fullconnseq)  # it may be empty
+    owed.deletes |= books.deletes
+    positions.save()
+    books.close()
+    return answers, whole
+
+
+def _load_more(overlay: Overlay, books: Books, runs: Sequence[Run]) -> None:
+    """What depends on more than the keys."""
+    pages: set[bytes] = set()
+    all_views: set[bytes] = set()
+    newest: dict[int, int] = {}
+    for run in runs:
+        pid, connseq = run.header.pid, run.header.connseq
+        seen = newest.get(pid, books.stats(pid).maxconnseq)
+        pages.update([key[:PAGE_BYTES] for key, _notice in run.notices if is_all_views(key)])
+        if connseq < seen:
+            all_views.update([all_views_key(key) for key, _ in run.notices])
+        newest[pid] = max(seen, connseq)
+    if all_views:
+        overlay.load((), all_views)
+    if pages:
+        overlay.load_views(pages)

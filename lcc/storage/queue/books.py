@@ -1,0 +1,249 @@
+"""What every write of the queue manager keeps besides queue and cache: fence, counters, delete orders, errors,
+statistics.
+
+A transaction of the queue manager opens the books first, which locks the counters and checks that no newer queue
+manager has claimed the database; it closes them last, which writes what has changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import attrs
+
+from lcc.config import QmConfig
+from lcc.errors import Busy, entry_for
+from lcc.model import UrlNotice
+from lcc.storage.database.transactions import Question, Txn
+
+_STATS = (
+    *("files_used", "space_used", "nurlproc", "errseq", "errcleared", "maxconnseq"),
+    *("fullconnseq", "fullsets_used", "fullsets_since", "wantfullset", "wantid"),
+    *("last_set_time", "last_full_time", "files_pending", "space_pending"),
+)
+_SELECT_STATS = f"SELECT pid, {', '.join(_STATS)} FROM pstats WHERE pid IN ({{in}})"
+_NURLPROC = _STATS.index("nurlproc")
+_ERRORS = ("pid", "number", "code", "message", "url", "sent", "time", "urlkey", "connseq", "generation", "notice")
+_AGES = ("old-files", "expired-files")
+_REASONS = ("", *_AGES)
+_CACHE_CRASH = "cache-crash"
+_REASON_CHARS = 64
+
+GENERATION_SHIFT = 16
+"""A row's generation begins at ``batch << 16``: a row that is made anew never repeats one that an old result has."""
+
+
+@attrs.define
+class Stats:
+    """A row of ``pstats``."""
+
+    files_used: int = 0
+    space_used: int = 0
+    nurlproc: int = 0
+    errseq: int = 0
+    errcleared: int = 0
+    maxconnseq: int = 0
+    fullconnseq: int = 0
+    fullsets_used: int = 0
+    fullsets_since: int = 0
+    wantfullset: str = ""
+    wantid: int = 0
+    last_set_time: int = 0
+    last_full_time: int = 0
+    files_pending: int = 0
+    space_pending: int = 0
+
+    def pend(self, count: int, length: int | None) -> None:
+        """So many rows more are to be fetched of which there is no content yet, each with this length told."""
+        self.files_pending += count
+        self.space_pending += count * (length or 0)
+
+    def want(self, reason: str, wantid: int) -> None:
+        """Ask for a full set; a reason that is worse stays.
+
+        :param wantid: names this request.
+
+        Only a full set whose provider was told of this request ends it: one that was on its way before may lack what
+        is lost.  Where files are only old, any one will do that was asked for.
+        """
+        if _severity(reason) >= _severity(self.wantfullset):
+            if not (self.wantfullset in _AGES and reason in _AGES):
+                self.wantid = wantid
+            self.wantfullset = reason[:_REASON_CHARS]
+
+
+_CHANGE_FENCE = "UPDATE counters SET value = value + 1 WHERE name = 'fence'"
+_values: Callable[[Stats], tuple[Any, ...]] = attrgetter(*_STATS)
+_NO_STATS = _values(Stats())
+
+
+def _severity(reason: str) -> int:
+    if reason == _CACHE_CRASH:
+        return len(_REASONS) + 1
+    return _REASONS.index(reason) if reason in _REASONS else len(_REASONS)
+
+
+class Books:
+    """The books of one transaction.
+
+    :param run: of the queue manager that writes.
+    :param now: needed where files are deleted or errors are kept; so are the settings.
+    :param questions: asked together with those of the books; their rows stand in ``answers``.
+    :param pids: providers whose statistics are read at once.
+    :raises Busy: a newer one has claimed the database.
+    """
+
+    def __init__(
+        self,
+        txn: Txn,
+        run: int,
+        now: int = 0,
+        settings: QmConfig | None = None,
+        questions: Sequence[Question] = (),
+        pids: Iterable[int] = (),
+    ) -> None:
+        self.txn = txn
+        self._now = now
+        self.settings = QmConfig() if settings is None else settings
+        if txn.dialect.certifies:
+            # A lock says nothing to other nodes.  A claim changes this row, too, so that only one of the two commits.
+            txn.execute(_CHANGE_FENCE)
+        wanted = sorted(set(pids))
+        # The first one locks what all others are to be read under.
+        counters = Question(f"SELECT name, value FROM counters{txn.for_update}")
+        rows, stats, *self.answers = txn.query_several([counters, Question(_SELECT_STATS, wanted), *questions])
+        self._counters: dict[str, int] = dict(rows)
+        self._counters_before = dict(self._counters)
+        if self._counters["qm_run"] != run:
+            raise Busy(f"a newer queue manager (run {self._counters['qm_run']}) has claimed the database")
+        self._stats: dict[int, Stats] = {}
+        self._stats_before: dict[int, tuple[Any, ...]] = {}
+        self._add_stats(wanted, stats)
+        self._files: list[tuple[int, int, int, int]] = []
+        self._errors: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
+
+    def next(self, counter: str) -> int:
+        """Count one on."""
+        self._counters[counter] += 1
+        return self._counters[counter]
+
+    def load_stats(self, pids: Iterable[int]) -> None:
+        """Read the statistics of these providers at once."""
+        missing = sorted(set(pids) - self._stats.keys())
+        self._add_stats(missing, self.txn.query_in(_SELECT_STATS, missing))
+
+    def _add_stats(self, pids: Iterable[int], rows: Iterable[tuple[Any, ...]]) -> None:
+        found = {row[0]: row[1:] for row in rows}
+        for pid in pids:
+            self._stats[pid] = Stats(*found[pid]) if pid in found else Stats()
+            self._stats_before[pid] = found.get(pid, ())
+
+    def stats(self, pid: int) -> Stats:
+        """The statistics of a provider, to be read and changed."""
+        if pid not in self._stats:
+            self.load_stats([pid])
+        return self._stats[pid]
+
+    def want_full_set(self, pid: int, reason: str) -> None:
+        """Ask a provider for a full set (:meth:`Stats.want`)."""
+        self.stats(pid).want(reason, self.txn.random_bits(62) | 1)
+
+    def delete_file(self, machine: int | None, file: int | None) -> None:
+        """Order that a content file is removed."""
+        if machine is not None and file is not None:
+            self._files.append((self.next("file_order"), machine, file, self._now + self.settings.delete_grace))
+
+    def error(
+        self,
+        pid: int,
+        key: bytes,
+        connseq: int,
+        code: int,
+        detail: str,
+        notice: UrlNotice,
+        generation: int | None = None,
+    ) -> None:
+        """Count an error of a URL, and keep it for the provider.
+
+        :param connseq: the order number of the set that told the notice.
+        :param detail: what exactly happened; empty: the code says all.
+        :param generation: of the queue row; None: none failed, it is newer than all there are.
+        """
+        if generation is None:
+            generation = (self._counters["batch"] + 1 << GENERATION_SHIFT) - 1
+        stats = self.stats(pid)
+        stats.errseq += 1
+        text = entry_for(code).text
+        message = f"{text}: {detail}" if detail else text
+        url = notice.furl or notice.curl
+        told = json.dumps(notice[:-1], separators=(",", ":"))  # all but ``sent``
+        self._errors[pid].append(
+            (pid, stats.errseq, code, message, url, notice.sent, self._now, key, connseq, generation, told)
+        )
+
+    def forgotten(self, change: int) -> None:
+        """Deletions up to this number of a change are no longer known."""
+        self._counters["forgotten"] = max(self._counters["forgotten"], change)
+
+    def count_queue(self) -> tuple[int, int]:
+        """Make the number of rows that are to be fetched what the providers' are together; gives it as it was, and
+        as it is.  Call it before anything of them is changed."""
+        before = self._counters["queued"]
+        self._counters["queued"] = int(self.txn.value("SELECT SUM(nurlproc) FROM pstats", (), 0))
+        return before, self._counters["queued"]
+
+    @property
+    def deletes(self) -> bool:
+        """Whether files were ordered to be removed."""
+        return bool(self._files)
+
+    def close(self) -> None:
+        """Write what has changed."""
+        self.txn.insert("fsmdb", ("id", "machine", "file", "not_before"), self._files)
+        self._save_errors()
+        self._save_stats()
+        before = self._counters_before
+        counters = [(name, value) for name, value in self._counters.items() if value != before[name]]
+        self.txn.upsert("counters", ("name", "value"), counters, ("name",))
+
+    def _save_stats(self) -> None:
+        new: list[tuple[Any, ...]] = []
+        changed: list[tuple[int, tuple[Any, ...]]] = []
+        columns: set[int] = set()
+        for pid, stats in sorted(self._stats.items()):
+            before, values = self._stats_before[pid], _values(stats)
+            if values == (before or _NO_STATS):
+                continue
+            self._counters["queued"] += values[_NURLPROC] - (before or _NO_STATS)[_NURLPROC]
+            if before:
+                changed.append((pid, values))
+                columns.update([column for column, value in enumerate(values) if value != before[column]])
+            else:
+                new.append((pid, *values))
+        self.txn.upsert("pstats", ("pid", *_STATS), new, ("pid",))
+        # A batch of results touches many providers, and few of the columns.
+        written = sorted(columns)
+        names = [_STATS[column] for column in written]
+        rows = [(pid, *[values[column] for column in written]) for pid, values in changed]
+        self.txn.upsert("pstats", ("pid", *names), rows, ("pid",))
+
+    def _save_errors(self) -> None:
+        for pid, rows in sorted(self._errors.items()):
+            oldest = self.stats(pid).errseq - self.settings.errors_kept
+            self.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number <= ?", [pid, oldest])
+            self.txn.upsert("urlerrs", _ERRORS, [row for row in rows if row[1] > oldest], ("pid", "number"))
+
+
+def claim_run(txn: Txn) -> int:
+    """Begin a new run: the writes of all older ones fail from now on."""
+    txn.execute("UPDATE counters SET value = value + 1 WHERE name IN ('qm_run', 'fence')")
+    return int(txn.value("SELECT value FROM counters WHERE name = 'qm_run'"))
+
+
+def told_again(notice: str, sent: str) -> UrlNotice:
+    """The notice that an error was kept with."""
+    return UrlNotice._make([*json.loads(notice), sent])

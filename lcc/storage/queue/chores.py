@@ -1,0 +1,157 @@
+"""What the queue manager does in the background, one bounded page at a time (``chores``).
+
+Each chore goes through a table in the order of its key, and begins anew some time after it has ended.  How far it has
+come is saved in the transaction of each page: a restart goes on there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+from lcc.config import QmConfig
+from lcc.errors import code
+from lcc.model import UrlNotice
+from lcc.storage.database.rows import CACHED, FETCH, TOLD
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.batch import Owed
+from lcc.storage.queue.books import Books
+from lcc.storage.queue.checks import Check, check_counters, check_rows_of_sets, check_sets
+from lcc.storage.queue.held import drop_held, held_sweeps
+from lcc.storage.queue.sweep import remove_content
+
+PAGE_ROWS = 2000
+PAGE_PROVIDERS = 1000
+FULL_SETS_SECONDS = 3600
+
+_EXPIRED = code("expired")
+
+
+class _Chore(NamedTuple):
+    """
+    :ivar often: it begins anew after an hour already.
+    """
+
+    page: Check
+    often: bool = False
+
+
+def do_chore(txn: Txn, run: int, now: int, settings: QmConfig, owed: Owed) -> bool:
+    """Do a page of the chore that has been due for longest; True: there is more to do now."""
+    books = Books(txn, run, now, settings)
+    state = {
+        name: (due, bytes(progress)) for name, due, progress in txn.query("SELECT name, due, progress FROM chores")
+    }
+    due: list[tuple[int, str]] = []
+    for name, chore in CHORES.items():
+        at = state.get(name, (0, b""))[0]
+        # One that is far ahead is of a clock that was wrong.
+        if at <= now or at > now + _period(chore, settings):
+            due.append((min(at, now), name))
+    if not due:
+        return False
+    name = min(due)[1]
+    chore = CHORES[name]
+    left = chore.page(books, state.get(name, (0, b""))[1], now, owed)
+    next_time = now + _period(chore, settings) if left is None else now
+    txn.upsert("chores", ("name", "due", "progress"), [(name, next_time, left or b"")], ("name",))
+    owed.deletes |= books.deletes
+    books.close()
+    return left is not None or len(due) > 1
+
+
+def _period(chore: _Chore, settings: QmConfig) -> int:
+    period = settings.housekeeping_period
+    return min(period, FULL_SETS_SECONDS) if chore.often else period
+
+
+def look_at_ages(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | None:
+    """Content that was not confirmed for long is asked for, later deleted; old tombstones are forgotten."""
+    txn, settings = books.txn, books.settings
+    sql = (
+        "SELECT urlkey, pid, state, source, change_number, connseq, confirmed_time, len, fetched_machineid,"
+        " fetched_fileid, seen FROM lccurl WHERE urlkey > ? ORDER BY urlkey LIMIT ?"
+    )
+    rows = txn.query(sql, [progress, PAGE_ROWS])
+    held = held_sweeps(txn, (row[1] for row in rows))
+    for sweep in held.values():
+        if settings.age_expired and now - sweep.time >= settings.age_expired:
+            drop_held(txn, sweep.pid, sweep.psetid)  # all that it would delete has expired
+    expired: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    old: set[int] = set()
+    lacking: set[int] = set()
+    forgotten: list[bytes] = []
+    for key, pid, state, source, change, connseq, confirmed, *content, seen in rows:
+        age = now - (confirmed or now)
+        # What a full set did not name, and is only held, expires as anything else; another full set would not help.
+        unnamed = pid in held and seen != held[pid].psetid and connseq <= held[pid].connseq
+        if state != CACHED:
+            if age >= settings.tombstones_kept:
+                forgotten.append(key)
+                books.forgotten(change)
+        elif source != TOLD:
+            continue
+        elif settings.age_expired and age >= settings.age_expired:
+            expired[pid].append((key, connseq, *content))
+            if not unnamed:
+                lacking.add(pid)
+        elif settings.age_wanted and age >= settings.age_wanted and not unnamed:
+            old.add(pid)
+    txn.execute_in("DELETE FROM lccurl WHERE urlkey IN ({in})", forgotten)
+    books.load_stats(old | expired.keys())
+    for pid, gone in sorted(expired.items()):
+        if _expire(books, pid, gone, now) and pid in lacking:
+            _want(books, pid, "expired-files", now)
+    for pid in old:
+        _want(books, pid, "old-files", now)
+    return bytes(rows[-1][0]) if len(rows) == PAGE_ROWS else None
+
+
+def _expire(books: Books, pid: int, rows: list[tuple[Any, ...]], now: int) -> bool:
+    """Delete them; False: there is nothing to delete."""
+    txn = books.txn
+    # What the provider has told of since is not expired, however long it waits for its turn.
+    sql = f"SELECT urlkey FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
+    queued = {key for (key,) in txn.query_in(sql, [row[0] for row in rows])}
+    gone = [row for row in rows if row[0] not in queued]
+    sql = (
+        "SELECT urlkey, connseq, curl, furl, burl, mimetype, subtype, told_md5, told_len, told_mtime FROM lccurl"
+        " WHERE urlkey IN ({in})"
+    )
+    for key, connseq, *told in txn.query_in(sql, [row[0] for row in gone]):
+        books.error(pid, key, connseq, _EXPIRED, "", UrlNotice(*told))
+    remove_content(books, gone, pid, now)
+    return bool(gone)
+
+
+def _want(books: Books, pid: int, reason: str, now: int) -> None:
+    """Ask for a full set, unless one has come lately: what is old all the same cannot be fetched, and another one
+    would not help."""
+    stats = books.stats(pid)
+    if now - stats.last_full_time >= books.settings.age_wanted:
+        books.want_full_set(pid, reason)
+
+
+def allow_full_sets(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | None:
+    """Begin a new period for the providers whose period of unsolicited full sets is over."""
+    txn = books.txn
+    after = int(progress or b"0")
+    sql = "SELECT pid FROM pstats WHERE pid > ? ORDER BY pid LIMIT ?"
+    pids = [pid for (pid,) in txn.query(sql, [after, PAGE_PROVIDERS])]
+    if pids:
+        txn.execute(
+            "UPDATE pstats SET fullsets_used = 0, fullsets_since = ?"
+            " WHERE pid > ? AND pid <= ? AND fullsets_used > 0 AND (fullsets_since <= ? OR fullsets_since > ?)",
+            # A period that begins later than now is of a clock that was set back.
+            [now, after, pids[-1], now - books.settings.full_set_period, now],
+        )
+    return b"%d" % pids[-1] if len(pids) == PAGE_PROVIDERS else None
+
+
+CHORES: dict[str, _Chore] = {
+    "full-sets": _Chore(allow_full_sets, often=True),
+    "ages": _Chore(look_at_ages),
+    "sets": _Chore(check_sets),
+    "rows-of-sets": _Chore(check_rows_of_sets),
+    "counters": _Chore(check_counters),
+}

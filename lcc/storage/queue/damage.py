@@ -1,0 +1,114 @@
+"""Fetching again what was lost: rows of the cache whose content file is missing or damaged.
+
+Who finds such a file (``lcc-admin fsck``, or a BOT-M after the machine had crashed) only names it.  Here, in one
+transaction for each page, a row that still refers to it forgets its content (file, md5, what a fetch could be made
+conditional with, what was told) and is queued again; the file is ordered away.  From then on the row is cached
+without a file until the fetch has ended; if that fails for good, the row is deleted, because nothing is left of it.
+
+A row that is queued already is fetched anyway; its generation moves on, so that a fetch that is under way, and may
+say "not modified" of the content that was lost, does not end it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from lcc.interfaces import IQueueRules
+from lcc.model import ContentRow, KeyedNotice, SetHeader, UrlNotice
+from lcc.storage.database.rows import CACHED, FETCH
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.batch import Batch, Owed, Run, registered_providers
+from lcc.storage.queue.books import Books
+from lcc.storage.queue.overlay import Overlay
+from lcc.storage.queue.sets import SetRows
+
+PAGE_FILES = 500
+"""Files looked at in one transaction."""
+
+
+def content_rows(txn: Txn, machine: int, after: int, upto: int, limit: int) -> list[ContentRow]:
+    """The rows of the cache with content on this machine, by file.
+
+    :param after: files behind this one.
+    :param upto: only files before this one.
+    """
+    sql = (
+        f"SELECT fetched_fileid, urlkey, len, md5 FROM lccurl {txn.by_index('lccurl_file')}"
+        " WHERE fetched_machineid = ? AND fetched_fileid > ? AND fetched_fileid < ? ORDER BY fetched_fileid LIMIT ?"
+    )
+    return [
+        ContentRow(file, bytes(key), length or 0, md5)
+        for file, key, length, md5 in txn.query(sql, [machine, after, upto, limit])
+    ]
+
+
+def note_damaged(txn: Txn, machine: int, files: Sequence[int]) -> None:
+    """Name files for an order :data:`lcc.storage.database.order_rows.FETCH_AGAIN` (written by ``lcc-admin``)."""
+    rows = [(machine, file) for file in files]
+    txn.upsert("damaged", ("machine", "file"), rows, ("machine", "file"), ("file",))
+
+
+def fetch_damaged(books: Books, rules: IQueueRules, now: int, owed: Owed) -> bytes | None:
+    """Have the next of the files that are named fetched again; None: those were all."""
+    txn = books.txn
+    rows = txn.query("SELECT machine, file FROM damaged ORDER BY machine, file LIMIT ?", [PAGE_FILES])
+    named: defaultdict[int, list[int]] = defaultdict(list)
+    for machine, file in rows:
+        named[machine].append(file)
+    for machine, files in sorted(named.items()):
+        fetch_again(books, rules, machine, files, now, owed)
+        txn.execute_in("DELETE FROM damaged WHERE machine = ? AND file IN ({in})", files, [machine])
+    return b"%d %d" % rows[-1] if len(rows) == PAGE_FILES else None
+
+
+def fetch_again(books: Books, rules: IQueueRules, machine: int, files: Sequence[int], now: int, owed: Owed) -> int:
+    """Have the URLs of these files fetched again; what no row refers to any longer is left alone.
+
+    :returns: how many URLs.
+    """
+    txn = books.txn
+    sql = (
+        "SELECT urlkey, pid, connseq, curl, furl, burl, mimetype, subtype, told_md5, told_len, told_mtime, hours,"
+        " fetched_fileid FROM lccurl"
+        f" WHERE state = {CACHED} AND fetched_machineid = ? AND fetched_fileid IN ({{in}})"
+    )
+    found = txn.query_in(sql, files, [machine])
+    if not found:
+        return 0
+    registered = registered_providers(txn, {row[1] for row in found})
+    # One that is being removed loses its content anyway.
+    lost = sorted(row for row in found if row[1] in registered)
+    if not lost:
+        return 0
+    keys = [key for key, *_ in lost]
+    txn.execute_in(
+        "UPDATE lccurl SET fetched_machineid = NULL, fetched_fileid = NULL, md5 = '', mtime = NULL, etag = '',"
+        " modified = NULL, revalidate = 0, told_md5 = '', told_len = NULL, told_mtime = NULL WHERE urlkey IN ({in})",
+        keys,
+    )
+    for *_, file in lost:
+        books.delete_file(machine, file)
+    sql = f"SELECT urlkey FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
+    queued = {key for (key,) in txn.query_in(sql, keys)}
+    txn.execute_in("UPDATE qdb SET generation = generation + 1 WHERE urlkey IN ({in})", sorted(queued))
+    owed.touched |= {bytes(key) for key in queued}
+    books.load_stats(registered)
+    overlay = Overlay(books, now)
+    overlay.load(keys)
+    batch = Batch(overlay, books, rules, registered, now)
+    sets: dict[int, tuple[int, int]] = {}
+    for key, pid, connseq, *told, _file in lost:
+        if key in queued:
+            continue
+        psetid, count = sets.get(pid) or (books.next("psetid"), 0)
+        sets[pid] = (psetid, count + 1)
+        header = SetHeader("", "", 0, pid, connseq, full=False, errors_upto=0, answered=True, time=now)
+        notice = UrlNotice(*told)._replace(sent="[]")
+        batch.queue_again(Run(header, psetid, count, (KeyedNotice(bytes(key), notice),)))
+    priorities = {pid: provider.priority for pid, provider in registered.items()}
+    owed.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
+    SetRows(txn, batch.places(owed)).save(priorities, now)
+    owed.touched |= overlay.save()
+    owed.deletes = True
+    return len(lost)

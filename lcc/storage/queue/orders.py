@@ -1,0 +1,167 @@
+"""What lcc-admin ordered, carried out by the queue manager in bounded transactions.
+
+How far an order is carried out is saved (``orders.progress``) in the transaction that does it, so that a restart goes
+on there; an order goes with its last part.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import attrs
+
+from lcc.config import QmConfig
+from lcc.interfaces import IQueueRules
+from lcc.storage.database.keyranges import provider_range
+from lcc.storage.database.order_rows import (
+    ALLOW_DELETIONS,
+    DROP_DELETIONS,
+    FETCH_AGAIN,
+    REBUILD,
+    RETRY,
+    WANT_FULL_SET,
+)
+from lcc.storage.database.rows import CACHE_COLUMNS, CACHED, empty_cache_row
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.providers import CHANGED, DELETE_OUTSIDE, REMOVED, ROOTS_TAKEN
+from lcc.storage.queue.batch import Owed
+from lcc.storage.queue.books import Books, Stats
+from lcc.storage.queue.cancelled import forget_cancelled
+from lcc.storage.queue.changed import changed_page
+from lcc.storage.queue.checks import CHECKS
+from lcc.storage.queue.damage import fetch_damaged
+from lcc.storage.queue.held import drop_held
+from lcc.storage.queue.overlay import TOMBSTONE_UPDATED
+from lcc.storage.queue.retry import retry_page
+from lcc.storage.queue.roots import delete_cached_page, drop_queued_page
+from lcc.storage.queue.sweep import release_page
+
+PAGE_ROWS = 2000
+PAGE_PROVIDERS = 1000
+
+_QUEUE, _CONTENT = b"q", b"c"
+"""What a provider that is removed loses first, and then."""
+
+
+class Order(NamedTuple):
+    """A row of ``orders``.
+
+    :ivar pid: 0: all providers.
+    :ivar code: 0: all errors.
+    :ivar progress: empty: it was not begun.
+    """
+
+    id: int
+    kind: str
+    pid: int
+    code: int
+    text: str
+    progress: bytes
+
+
+def next_order(txn: Txn) -> Order | None:
+    """The oldest order; None: there is none."""
+    row = txn.one("SELECT id, kind, pid, code, text, progress FROM orders ORDER BY id LIMIT 1")
+    return None if row is None else Order(*row)
+
+
+def carry_out(txn: Txn, run: int, rules: IQueueRules, order: Order, now: int, settings: QmConfig, owed: Owed) -> bool:
+    """Carry out the next part of an order; True: it is carried out, and gone."""
+    books = Books(txn, run, now, settings)
+    progress = txn.value("SELECT progress FROM orders WHERE id = ?", [order.id])
+    if progress is None:
+        return True
+    if progress != order.progress:
+        return False  # the try before was committed after all
+    left: bytes | None = None
+    if order.kind == REMOVED:
+        left = _remove_page(books, order.pid, now, progress)
+    elif order.kind == WANT_FULL_SET:
+        left = _want_page(books, order, progress)
+    elif order.kind == RETRY:
+        left = retry_page(books, rules, order.pid, order.code, progress, now, owed)
+    elif order.kind == CHANGED:
+        left = changed_page(books, rules, order.pid, progress, now, owed, PAGE_ROWS)
+    elif order.kind == ROOTS_TAKEN:
+        left = drop_queued_page(books, rules, order.pid, progress, now, owed, PAGE_ROWS)
+    elif order.kind == DELETE_OUTSIDE:
+        left = delete_cached_page(books, rules, order.pid, progress, now, PAGE_ROWS)
+    elif order.kind == REBUILD:
+        left = _rebuild_page(books, progress, now, owed)
+    elif order.kind == FETCH_AGAIN:
+        left = fetch_damaged(books, rules, now, owed)
+    elif order.kind == ALLOW_DELETIONS:
+        left = release_page(books, order.pid, int(order.text), progress, now, owed)
+    elif order.kind == DROP_DELETIONS:
+        drop_held(txn, order.pid, int(order.text))
+    if left is None:
+        txn.execute("DELETE FROM orders WHERE id = ?", [order.id])
+    else:
+        txn.execute("UPDATE orders SET progress = ? WHERE id = ?", [left, order.id])
+    owed.deletes |= books.deletes
+    books.close()
+    return left is None
+
+
+def _want_page(books: Books, order: Order, progress: bytes) -> bytes | None:
+    """Ask the provider, or the next providers, for a full set."""
+    txn = books.txn
+    if order.pid:
+        pids = [pid for (pid,) in txn.query("SELECT pid FROM pidb WHERE pid = ? AND removed = 0", [order.pid])]
+    else:
+        sql = "SELECT pid FROM pidb WHERE pid > ? AND removed = 0 ORDER BY pid LIMIT ?"
+        pids = [pid for (pid,) in txn.query(sql, [int(progress or b"0"), PAGE_PROVIDERS])]
+    books.load_stats(pids)
+    for pid in pids:
+        books.want_full_set(pid, order.text or "operator")
+    return b"%d" % pids[-1] if len(pids) == PAGE_PROVIDERS else None
+
+
+def _rebuild_page(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | None:
+    """The checks that are made in the background, one after the other, at once."""
+    number, _, inner = progress.partition(b":")
+    at = int(number or b"0")
+    left = CHECKS[at](books, inner, now, owed)
+    if left is not None:
+        return b"%d:%s" % (at, left)
+    return b"%d:" % (at + 1) if at + 1 < len(CHECKS) else None
+
+
+def _remove_page(books: Books, pid: int, now: int, progress: bytes) -> bytes | None:
+    """Take away the next part of a provider: its queue, its content (tombstones stay), at last itself."""
+    txn = books.txn
+    if txn.one("SELECT 1 FROM pidb WHERE pid = ? AND removed = 1", [pid]) is None:
+        return None
+    first, last = provider_range(pid)
+    phase, after = progress[:1], progress[1:] or first
+    if phase != _CONTENT:
+        sql = "SELECT urlkey FROM qdb WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
+        queued = [key for (key,) in txn.query(sql, [after, last, PAGE_ROWS])]
+        if queued:
+            txn.execute_in("DELETE FROM qdb WHERE urlkey IN ({in})", queued)
+            forget_cancelled(txn, queued)
+            return _QUEUE + bytes(queued[-1])
+        after = first
+    sql = (
+        "SELECT urlkey, state, connseq, fetched_machineid, fetched_fileid FROM lccurl"
+        " WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
+    )
+    rows = txn.query(sql, [after, last, PAGE_ROWS])
+    gone = []
+    for key, state, connseq, machine, file in rows:
+        if state == CACHED:
+            row = empty_cache_row(key, pid)
+            row.update(change_number=books.next("change"), connseq=connseq, confirmed_time=now)
+            gone.append(tuple(row.values()))
+            books.delete_file(machine, file)
+    txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
+    if len(rows) == PAGE_ROWS:
+        return _CONTENT + bytes(rows[-1][0])
+    for table in ("qpsdb", "urlerrs", "heldsweeps", "proots", "formerroots", "pdelays", "pidb"):
+        txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
+    # The row stays: it says that the id was used, and how far its connections had come.
+    stats = books.stats(pid)
+    kept = Stats(maxconnseq=stats.maxconnseq, fullconnseq=stats.fullconnseq, last_set_time=now)
+    for field in attrs.fields(Stats):
+        setattr(stats, field.name, getattr(kept, field.name))
+    return None

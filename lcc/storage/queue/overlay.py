@@ -1,0 +1,409 @@
+"""The rows that a batch of notices meets: read at once, changed in memory, written at once.
+
+The same key may come several times in a batch; so every decision is made on the rows as the notices before have left
+them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from lcc.model import CachedState, QueuedState, UrlNotice
+from lcc.storage.database.keyranges import PAGE_BYTES, views_range
+from lcc.storage.database.rows import (
+    CACHE_COLUMNS,
+    CACHED,
+    FETCH,
+    NOTHING,
+    QUEUE_COLUMNS,
+    QUEUE_UPDATED,
+    empty_cache_row,
+    notice_values,
+)
+from lcc.storage.database.transactions import Question
+from lcc.storage.queue.books import GENERATION_SHIFT, Books
+from lcc.storage.queue.cancelled import forget_cancelled, note_cancelled
+
+_QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, len FROM qdb"
+_CACHE = (
+    "SELECT urlkey, pid, state, connseq, told_md5, told_len, told_mtime, md5, len, mtime, furl, burl, subtype, hours,"
+    " fetched_machineid, fetched_fileid FROM lccurl"
+)
+_RANGES_AT_ONCE = 100
+
+
+class QueueEntry:
+    """A queue row being changed.
+
+    :ivar notice: the new one; None: the stored one stays.
+    :ivar length: bytes that were told.
+    :ivar new: it is not stored yet.
+    """
+
+    __slots__ = (
+        "changed",
+        "generation",
+        "key",
+        "length",
+        "new",
+        "notice",
+        "pid",
+        "place",
+        "seen",
+        "state",
+        "touched",
+    )
+
+    def __init__(
+        self, key: bytes, pid: int, place: tuple[int, int, int], state: QueuedState, generation: int, new: bool
+    ) -> None:
+        self.key = key
+        self.pid = pid
+        self.place = place
+        self.state = state
+        self.generation = generation
+        self.length: int | None = None
+        self.seen: int | None = None
+        self.notice: UrlNotice | None = None
+        self.new = new
+        self.changed = False
+        self.touched = False
+
+
+class CacheEntry:
+    """A cache row being changed.
+
+    :ivar before: as it is stored.
+    :ivar tombstone: it becomes one now; (is it a change that content users see?, the notice).
+    """
+
+    __slots__ = (
+        "before",
+        "change",
+        "confirmed",
+        "file",
+        "key",
+        "machine",
+        "new",
+        "pid",
+        "seen",
+        "state",
+        "tombstone",
+        "touched",
+    )
+
+    def __init__(self, key: bytes, pid: int, state: CachedState, machine: int | None, file: int | None) -> None:
+        self.key = key
+        self.pid = pid
+        self.state = self.before = state
+        self.machine = machine
+        self.file = file
+        self.seen: int | None = None
+        self.confirmed = False
+        self.touched = False
+        self.change: int | None = None
+        self.tombstone: UrlNotice | None = None
+        self.new = False
+
+
+def row_questions(keys: Iterable[bytes], extra_cache: Iterable[bytes] = ()) -> list[Question]:
+    """What is stored of these keys; parameters as those of :meth:`Overlay.load`."""
+    wanted = sorted(set(keys))
+    return [
+        Question(f"{_QUEUE} WHERE urlkey IN ({{in}})", wanted),
+        Question(f"{_CACHE} WHERE urlkey IN ({{in}})", sorted({*wanted, *extra_cache})),
+    ]
+
+
+NOTHING_CACHED = CachedState(False, 0, "", None, None, "", None, None)
+
+
+class Overlay:
+    """The rows of one batch.
+
+    :param now: the time of the batch.
+    """
+
+    def __init__(self, books: Books, now: int) -> None:
+        self.books = books
+        self.now = now
+        self._generation = books.next("batch") << GENERATION_SHIFT
+        self.queue: dict[bytes, QueueEntry] = {}
+        self._revived: set[bytes] = set()
+        self.cache: dict[bytes, CacheEntry] = {}
+        self.views: dict[bytes, set[bytes]] = {}
+
+    def load(self, keys: Iterable[bytes], extra_cache: Iterable[bytes] = ()) -> None:
+        """Read rows.
+
+        :param keys: of both tables.
+        :param extra_cache: further keys of ``lccurl``.
+        """
+        self.add(*self.books.txn.query_several(row_questions(keys, extra_cache)))
+
+    def add(self, queued: Iterable[tuple[Any, ...]], cached: Iterable[tuple[Any, ...]]) -> None:
+        """Take the answers to :func:`row_questions`."""
+        for row in queued:
+            self._add_queue(row)
+        for row in cached:
+            self._add_cache(row)
+
+    def load_views(self, pages: Iterable[bytes]) -> None:
+        """Read the rows of all views.
+
+        :param pages: the keys that they begin with.
+        """
+        txn = self.books.txn
+        ranges = sorted({views_range(page) for page in pages})
+        for start in range(0, len(ranges), _RANGES_AT_ONCE):
+            some = ranges[start : start + _RANGES_AT_ONCE]
+            where = " OR ".join(["urlkey BETWEEN ? AND ?"] * len(some))
+            bounds = [bound for pair in some for bound in pair]
+            for row in txn.query(f"{_QUEUE} WHERE {where}", bounds):
+                self._add_queue(row)
+            for row in txn.query(f"{_CACHE} WHERE {where}", bounds):
+                self._add_cache(row)
+        self.views = {first[:PAGE_BYTES]: set() for first, _ in ranges}
+        if ranges:
+            for key in [*self.queue, *self.cache]:
+                self._note_view(key)
+
+    def _note_view(self, key: bytes) -> None:
+        views = self.views.get(key[:PAGE_BYTES])
+        if views is not None:
+            views.add(key)
+
+    def _add_queue(self, row: tuple[Any, ...]) -> None:
+        key, pid, psetid, slot, seq, operation, generation, connseq, length = row
+        if key not in self.queue:
+            state = QueuedState(operation == FETCH, connseq)
+            entry = self.queue[key] = QueueEntry(key, pid, (psetid, slot, seq), state, generation, False)
+            entry.length = length
+
+    def _add_cache(self, row: tuple[Any, ...]) -> None:
+        key, pid, state, connseq, *content, machine, file = row
+        if key not in self.cache:
+            self.cache[key] = CacheEntry(key, pid, CachedState(state == CACHED, connseq, *content), machine, file)
+
+    # Changing.
+
+    def mark(self, key: bytes, seen: int | None) -> None:
+        """A full set has named it."""
+        if seen is not None:
+            for entry in (self.queue.get(key), self.cache.get(key)):
+                if entry is not None:
+                    entry.seen = seen
+                    entry.touched = True
+
+    def known(self, key: bytes, connseq: int) -> None:
+        """The last operation of it was of this order number."""
+        queued, cached = self.queue.get(key), self.cache.get(key)
+        if queued is not None:
+            queued.state = queued.state._replace(connseq=connseq)
+            queued.touched = True
+        if cached is not None:
+            cached.state = cached.state._replace(connseq=connseq)
+            cached.touched = True
+
+    def confirm(self, key: bytes, connseq: int) -> None:
+        """The content is what the provider has."""
+        self.known(key, connseq)
+        self.cache[key].confirmed = True
+
+    def update(self, key: bytes, connseq: int, notice: UrlNotice) -> None:
+        """As :meth:`confirm`, and this is how the provider describes it now."""
+        self.confirm(key, connseq)
+        entry = self.cache[key]
+        entry.state = entry.state._replace(burl=notice.burl, subtype=notice.subtype, hours=notice.hours)
+
+    def _pend(self, key: bytes, count: int) -> None:
+        """Take the row of this key into what is pending, or out of it."""
+        entry = self.queue.get(key)
+        if entry is not None and self.is_pending(key):
+            self.books.stats(entry.pid).pend(count, entry.length)
+
+    def is_pending(self, key: bytes) -> bool:
+        """It is to be fetched, and there is no content yet."""
+        entry, cached = self.queue.get(key), self.cache.get(key)
+        return entry is not None and entry.state.fetch and (cached is None or not cached.state.cached)
+
+    def fetch(self, key: bytes, pid: int, place: tuple[int, int, int], connseq: int, notice: UrlNotice) -> bool:
+        """Queue it.
+
+        :param place: (psetid, slot, seq), for a row that is new.
+        :returns: the row was made now.
+        """
+        self._pend(key, -1)
+        entry = self.queue.get(key)
+        made = entry is None
+        least = self._generation
+        stats = self.books.stats(pid)
+        if entry is None:
+            entry = QueueEntry(key, pid, place, QueuedState(True, connseq), least, True)
+            self.queue[key] = entry
+            self._note_view(key)
+            stats.nurlproc += 1
+        else:
+            if not entry.state.fetch:
+                stats.nurlproc += 1
+                self._revived.add(key)
+            entry.state = QueuedState(True, connseq)
+            entry.generation = max(entry.generation + 1, least)
+        entry.notice = notice
+        entry.length = notice.length
+        entry.changed = True
+        self._pend(key, 1)
+        return made
+
+    def refuse(self, key: bytes, connseq: int) -> None:
+        """It is not to be fetched, whatever was told before; its content stays."""
+        self._pend(key, -1)
+        self.known(key, connseq)
+        queued = self.queue.get(key)
+        if queued is not None and queued.state.fetch:
+            self._do_nothing(queued, connseq)
+
+    def _do_nothing(self, queued: QueueEntry, connseq: int) -> None:
+        if queued.state.fetch:
+            self.books.stats(queued.pid).nurlproc -= 1
+        if queued.new:
+            del self.queue[queued.key]
+        else:
+            queued.generation += 1
+            queued.state = QueuedState(False, connseq)
+            queued.changed = True
+
+    def delete(self, key: bytes, connseq: int, notice: UrlNotice, pid: int) -> None:
+        """Its content goes, its queue row does nothing, a tombstone stays."""
+        self._pend(key, -1)
+        queued = self.queue.get(key)
+        if queued is not None:
+            self._do_nothing(queued, connseq)
+        cached = self.cache.get(key)
+        if cached is None:
+            cached = self.cache[key] = CacheEntry(key, pid, NOTHING_CACHED, None, None)
+            cached.new = True
+            cached.tombstone = notice
+            self._note_view(key)
+        elif cached.state.cached:
+            cached.change = self.books.next("change")
+            stats = self.books.stats(pid)
+            stats.files_used -= 1
+            stats.space_used -= cached.state.length or 0
+            self.books.delete_file(cached.machine, cached.file)
+        cached.state = NOTHING_CACHED._replace(connseq=connseq)
+        cached.touched = True
+
+    # Writing.
+
+    def save(self) -> frozenset[bytes]:
+        """Write all that has changed.
+
+        :returns: keys of the rows that were queued before and have changed.
+        """
+        self._save_queue()
+        self._save_cache()
+        return frozenset(key for key, entry in self.queue.items() if entry.changed and not entry.new)
+
+    def _save_queue(self) -> None:
+        txn = self.books.txn
+        new: list[tuple[Any, ...]] = []
+        renewed: list[tuple[Any, ...]] = []
+        groups: dict[tuple[int, int | None, bool], list[bytes]] = defaultdict(list)
+        for key, entry in sorted(self.queue.items()):
+            fetch, connseq = entry.state
+            if entry.notice is not None:
+                row = (
+                    *(key, entry.pid, *entry.place, FETCH if fetch else NOTHING, entry.generation, connseq),
+                    *(0, 0, entry.seen or 0, *notice_values(entry.notice)),  # no fetch of this notice has failed
+                )
+                (new if entry.new else renewed).append(row)
+            elif entry.changed or entry.touched:
+                groups[connseq, entry.seen, entry.changed].append(key)
+        forget_cancelled(txn, sorted(key for key in self._revived if self.queue[key].state.fetch))
+        note_cancelled(txn, [key for key, entry in self.queue.items() if entry.changed and not entry.state.fetch])
+        txn.insert("qdb", QUEUE_COLUMNS, new)
+        txn.upsert("qdb", QUEUE_COLUMNS, renewed, ("urlkey",), QUEUE_UPDATED)
+        for (connseq, seen, changed), keys in groups.items():
+            changes, values = _changes(connseq, seen)
+            if changed:
+                changes += f", operation = {NOTHING}, generation = generation + 1"
+            txn.execute_in(f"UPDATE qdb SET {changes} WHERE urlkey IN ({{in}})", keys, values)
+
+    def _save_cache(self) -> None:
+        txn = self.books.txn
+        new: list[tuple[Any, ...]] = []
+        gone: list[tuple[Any, ...]] = []
+        described: list[tuple[Any, ...]] = []
+        restricted: list[tuple[Any, ...]] = []
+        groups: dict[tuple[int, int | None, bool], list[bytes]] = defaultdict(list)
+        for key, entry in sorted(self.cache.items()):
+            if not entry.touched:
+                continue
+            connseq = entry.state.connseq
+            if entry.new:
+                new.append(self._tombstone(entry))
+            elif entry.change is not None:
+                row = empty_cache_row(key, entry.pid)
+                row.update(change_number=entry.change, connseq=connseq, confirmed_time=self.now)
+                gone.append(tuple(row.values()))
+            else:
+                groups[connseq, entry.seen, entry.confirmed].append(key)
+                if not entry.state.cached:
+                    continue
+                # What was told and taken back within the batch is no change.
+                if entry.state.shown != entry.before.shown:
+                    described.append(self._described(entry, self.books.next("change")))
+                elif entry.state.hours != entry.before.hours:
+                    restricted.append(self._described(entry, 0))
+        txn.insert("lccurl", CACHE_COLUMNS, new)
+        txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
+        txn.upsert("lccurl", CACHE_COLUMNS, described, ("urlkey",), (*_DESCRIBED_UPDATED, "change_number"))
+        txn.upsert("lccurl", CACHE_COLUMNS, restricted, ("urlkey",), _DESCRIBED_UPDATED)
+        for (connseq, seen, confirmed), keys in groups.items():
+            changes, values = _changes(connseq, seen)
+            if confirmed:
+                changes += ", confirmed_time = ?"
+                values.append(self.now)
+            txn.execute_in(f"UPDATE lccurl SET {changes} WHERE urlkey IN ({{in}})", keys, values)
+
+    def _described(self, entry: CacheEntry, change: int) -> tuple[Any, ...]:
+        row = empty_cache_row(entry.key, entry.pid)
+        state = entry.state
+        row.update(burl=state.burl, subtype=state.subtype, hours=state.hours, change_number=change)
+        return tuple(row.values())
+
+    def _tombstone(self, entry: CacheEntry) -> tuple[Any, ...]:
+        row = empty_cache_row(entry.key, entry.pid)
+        notice = entry.tombstone
+        assert notice is not None
+        row.update(connseq=entry.state.connseq, curl=notice.curl, mimetype=notice.mimetype, confirmed_time=self.now)
+        return tuple(row.values())
+
+
+TOMBSTONE_UPDATED = (
+    *("state", "change_number", "connseq", "hours", "told_md5", "told_len", "told_mtime", "md5", "len", "mtime"),
+    *(
+        "status",
+        "charset",
+        "etag",
+        "modified",
+        "revalidate",
+        "headers",
+        "fetched_time",
+        "fetched_machineid",
+        "fetched_fileid",
+        "confirmed_time",
+    ),
+)
+"""What goes when content is deleted: all but the names."""
+
+_DESCRIBED_UPDATED = ("burl", "subtype", "hours")
+
+
+def _changes(connseq: int, seen: int | None) -> tuple[str, list[Any]]:
+    if seen is None:
+        return "connseq = ?", [connseq]
+    return "connseq = ?, seen = ?", [connseq, seen]

@@ -1,0 +1,462 @@
+"""Recording finished fetches: one transaction for a batch of results.
+
+A result that comes twice finds its row gone and its file in the cache, and does nothing.  Files that were ordered
+away never come back: content is only taken if the queue row that it was fetched for is newer than the one whose
+content came last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import attrs
+
+from lcc.config import QmConfig
+from lcc.errors import CODES, Remedy, entry_for
+from lcc.interfaces import IQueueRules
+from lcc.model import (
+    FETCH_NOW,
+    Delay,
+    FetchResult,
+    Outcome,
+    QueueRow,
+    Quota,
+    Recorded,
+    UrlNotice,
+    content_token,
+    retry_slot,
+    retry_time,
+)
+from lcc.storage.database.keyranges import provider_of
+from lcc.storage.database.rows import (
+    CACHE_COLUMNS,
+    CACHED,
+    DELETED,
+    QUEUE_COLUMNS,
+    SELECT_QUEUE,
+    TOLD,
+    empty_cache_row,
+    queue_row,
+)
+from lcc.storage.database.transactions import Question, Txn
+from lcc.storage.queue.batch import registered_providers
+from lcc.storage.queue.books import Books
+from lcc.storage.queue.cancelled import forget_cancelled
+from lcc.storage.queue.overlay import TOMBSTONE_UPDATED
+from lcc.storage.queue.set_rows import QueuedSets
+from lcc.storage.queue.slots import move_rows, write_delays
+
+_CHARSET_CHARS = 255
+_BAD_TEXT_CHARS = 255
+_MISMATCH = CODES["mimetype-mismatch"]
+_SEEN = QUEUE_COLUMNS.index("seen")
+_SELECT_CACHE = f"SELECT {', '.join(CACHE_COLUMNS)} FROM lccurl"
+_SELECT_QUOTAS = (
+    "SELECT pid, filesmax, spacemax FROM pidb WHERE pid IN ({in}) AND (filesmax IS NOT NULL OR spacemax IS NOT NULL)"
+)
+_UPDATED = tuple(column for column in CACHE_COLUMNS if column not in ("urlkey", "pid"))
+
+
+@attrs.define
+class Requeued:
+    """Rows that went to the end of their set, key -> (psetid, seq, generation).
+
+    It outlives a transaction whose commit got lost: the next try knows them again.
+    """
+
+    rows: dict[bytes, tuple[int, int, int]] = attrs.field(factory=dict)
+
+
+class _Bad(NamedTuple):
+    """Why a row went to the end of its set."""
+
+    code: int
+    text: str
+
+
+@attrs.define
+class _Work:
+    """The rows of a batch, as the results before have left them.
+
+    :ivar cache: lccurl rows by key, each a dictionary of its columns.
+    :ivar changed: keys of those that have to be written; False: only their ``connseq``.
+    """
+
+    txn: Txn
+    books: Books
+    rules: IQueueRules
+    now: int
+    quotas: dict[int, Quota]
+    queue: dict[bytes, QueueRow]
+    seen: dict[bytes, int]
+    cache: dict[bytes, dict[str, Any]]
+    sets: QueuedSets
+    changed: dict[bytes, None] = attrs.field(factory=dict)
+    moved: dict[bytes, tuple[QueueRow, _Bad]] = attrs.field(factory=dict)
+    taken: set[bytes] = attrs.field(factory=set)
+    cancelled: set[bytes] = attrs.field(factory=set)
+
+    def pend(self, key: bytes, count: int) -> None:
+        """Take the row of this key into what is pending, or out of it."""
+        row, cached = self.queue.get(key), self.cache.get(key)
+        if row is not None and not row.delete and (cached is None or cached["state"] != CACHED):
+            self.books.stats(row.pid).pend(count, row.notice.length)
+
+
+def record_results(
+    txn: Txn,
+    run: int,
+    rules: IQueueRules,
+    results: Sequence[FetchResult],
+    removed: Sequence[tuple[bytes, int]],
+    now: int,
+    settings: QmConfig,
+    memory: Requeued,
+    closed: Sequence[tuple[bytes, int, int]] = (),
+    delays: Sequence[Delay] = (),
+) -> Recorded:
+    """Record results, take away rows that do "nothing", send rows back to their slots (see
+    :meth:`lcc.interfaces.IQueueStore.record`)."""
+    fetched = sorted({result.key for result in results})
+    keys = sorted({*fetched, *[key for key, _ in removed], *[row[0] for row in closed]})
+    pids = sorted(set(map(provider_of, keys)))
+    questions = (
+        Question(f"{SELECT_QUEUE} WHERE urlkey IN ({{in}})", keys),
+        Question(f"{_SELECT_CACHE} WHERE urlkey IN ({{in}})", fetched),
+        Question(_SELECT_QUOTAS, pids),
+    )
+    books = Books(txn, run, now, settings, questions, pids)
+    found, cached, limited = books.answers
+    if delays:
+        write_delays(txn, delays)
+    queue = {row[0]: queue_row(row) for row in found}
+    seen = {row[0]: row[_SEEN] for row in found}
+    cache = {row[0]: dict(zip(CACHE_COLUMNS, row, strict=True)) for row in cached}
+    quotas = {pid: Quota(files, space) for pid, files, space in limited}
+    sets = QueuedSets(txn, {(row.psetid, row.slot) for row in queue.values()})
+    work = _Work(txn, books, rules, now, quotas, queue, seen, cache, sets)
+    again: dict[bytes, QueueRow] = {}
+    held: dict[int, int] = {}
+    requeued: dict[int, tuple[int, int]] = {}
+    waiting: list[int] = []
+    before = dict(memory.rows)
+    for result in results:
+        row = work.queue.get(result.key)
+        known = before.get(result.key)
+        if row is not None and result.code and known == (row.psetid, row.seq, row.generation):
+            _tell(requeued, waiting, row)  # committed by the try before
+            if entry_for(result.code).remedy is Remedy.HOLD_PROVIDER:
+                held[result.pid] = result.code
+            continue
+        outcome = _record_one(work, result, row)
+        if outcome is Outcome.HOLD:
+            held[result.pid] = result.code
+        row = work.queue.get(result.key)
+        if row is None:
+            continue
+        if row.key in work.moved and row.generation == result.generation + 1:
+            memory.rows[row.key] = (row.psetid, row.seq, row.generation)
+            _tell(requeued, waiting, row)
+        else:
+            again[row.key] = row
+    for key, generation in removed:
+        row = work.queue.get(key)
+        if row is not None and row.delete and row.generation == generation:
+            _take_away(work, row)
+        elif row is not None:
+            again[key] = row
+    moves: dict[tuple[int, int], list[tuple[bytes, int]]] = {}
+    for key, generation, slot in closed:
+        row = work.queue.get(key)
+        if row is None:
+            continue
+        if row.generation != generation:
+            again[key] = row
+        elif row.slot == FETCH_NOW != slot:
+            moves.setdefault((row.psetid, slot), []).append((key, row.seq))
+        elif slot == FETCH_NOW:
+            again[key] = row
+    _save(work)
+    for (psetid, slot), rows in sorted(moves.items()):
+        move_rows(txn, psetid, FETCH_NOW, slot, rows)
+    books.close()
+    left = tuple(row for key, row in again.items() if key in work.queue)
+    first = retry_time(max(waiting)) if waiting else None
+    return Recorded(left, held, requeued, books.deletes, first)
+
+
+def _tell(requeued: dict[int, tuple[int, int]], waiting: list[int], row: QueueRow) -> None:
+    """A row is at the end of its set: it can be fetched, or waits in a slot."""
+    if row.slot != FETCH_NOW:
+        waiting.append(row.slot)
+        return
+    place = (row.psetid, row.seq)
+    requeued[row.pid] = min(requeued.get(row.pid, place), place)
+
+
+def _record_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outcome:
+    work.pend(result.key, -1)
+    outcome = _decide_one(work, result, row)
+    work.pend(result.key, 1)
+    return outcome
+
+
+def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outcome:
+    if row is None:
+        outcome = work.rules.outcome(result.code, result.generation, None, 0, 0)
+    else:
+        outcome = work.rules.outcome(
+            result.code, result.generation, not row.delete, row.generation, row.attempts, row.unreached
+        )
+    if row is None or outcome is Outcome.DISCARD:
+        _discard_file(work, result)
+        if row is not None:
+            _take_away(work, row)
+    elif outcome in (Outcome.STORE, Outcome.STORE_AGAIN):
+        outcome = (_confirm if result.unchanged else _store)(work, result, row, outcome)
+        if outcome is Outcome.STORE:
+            _take_away(work, row)
+    else:
+        _discard_file(work, result)
+        bad = _Bad(result.code, result.detail[:_BAD_TEXT_CHARS])
+        if outcome is Outcome.RETRY:
+            _try_later(work, row._replace(attempts=row.attempts + 1), bad)
+        elif outcome is Outcome.HOLD and row.generation == result.generation:
+            _to_the_end(work, row._replace(unreached=row.unreached + 1), row.slot, bad)
+        elif outcome in (Outcome.KEEP, Outcome.DELETE):
+            _failed(work, row, result.code, result.detail)
+            if outcome is Outcome.DELETE or _has_no_file(work, row):
+                _delete_content(work, row)
+            _take_away(work, row)
+    return outcome
+
+
+def _is_current(cached: dict[str, Any], result: FetchResult) -> bool:
+    return (cached["fetched_machineid"], cached["fetched_fileid"]) == (result.machine, result.file)
+
+
+def _discard_file(work: _Work, result: FetchResult) -> None:
+    """A file that is not wanted, unless it is the one in the cache (a result that came twice)."""
+    if result.file is None:
+        return
+    cached, row = work.cache.get(result.key), work.queue.get(result.key)
+    if cached is None and row is None and not registered_providers(work.txn, [result.pid]):
+        # Nothing of this provider will be fetched any more: nothing has to be remembered.
+        work.books.delete_file(result.machine, result.file)
+        return
+    if cached is None:
+        cached = work.cache[result.key] = empty_cache_row(result.key, result.pid)
+        cached["confirmed_time"] = work.now
+        if row is not None:
+            cached.update(curl=row.notice.curl, mimetype=row.notice.mimetype)
+    elif _is_current(cached, result):
+        return
+    work.books.delete_file(result.machine, result.file)
+    if cached["generation"] < result.generation:
+        cached["generation"] = result.generation
+        work.changed[result.key] = None
+
+
+def _take_away(work: _Work, row: QueueRow) -> None:
+    del work.queue[row.key]
+    work.moved.pop(row.key, None)
+    work.taken.add(row.key)
+    work.sets.removed(row)
+    if row.delete:
+        work.cancelled.add(row.key)
+    else:
+        work.books.stats(row.pid).nurlproc -= 1
+
+
+def _try_later(work: _Work, row: QueueRow, bad: _Bad) -> None:
+    due = work.rules.retry_time(max(1, row.attempts), row.key, work.now)
+    _to_the_end(work, row, retry_slot(due), bad)
+
+
+def _to_the_end(work: _Work, row: QueueRow, slot: int, bad: _Bad) -> None:
+    seq = work.sets.to_the_end(row, slot, work.books.next("behind"))
+    moved = row._replace(slot=slot, seq=seq, generation=row.generation + 1)
+    work.queue[row.key] = moved
+    work.moved[row.key] = moved, bad
+
+
+def _failed(work: _Work, row: QueueRow, code: int, detail: str = "") -> None:
+    work.books.error(row.pid, row.key, row.connseq, code, detail, row.notice, row.generation)
+    cached = work.cache.get(row.key)
+    if cached is None:
+        return
+    if cached["connseq"] < row.connseq:
+        cached["connseq"] = row.connseq
+        work.changed[row.key] = None
+    if code == _MISMATCH and cached["revalidate"]:
+        # "Not modified" tells no type: next time, look.
+        cached["revalidate"] = 0
+        work.changed[row.key] = None
+
+
+def _has_no_file(work: _Work, row: QueueRow) -> bool:
+    """Its content was lost (:mod:`lcc.storage.queue.damage`): if it cannot be fetched again, nothing is left."""
+    cached = work.cache.get(row.key)
+    return cached is not None and cached["state"] == CACHED and cached["fetched_fileid"] is None
+
+
+def _delete_content(work: _Work, row: QueueRow) -> None:
+    cached = work.cache.get(row.key)
+    if cached is None or cached["state"] != CACHED:
+        return
+    stats = work.books.stats(row.pid)
+    stats.files_used -= 1
+    stats.space_used -= cached["len"] or 0
+    work.books.delete_file(cached["fetched_machineid"], cached["fetched_fileid"])
+    empty = empty_cache_row(row.key, row.pid)
+    cached.update({column: empty[column] for column in TOMBSTONE_UPDATED})
+    cached.update(
+        state=DELETED,
+        change_number=work.books.next("change"),
+        connseq=row.connseq,
+        confirmed_time=work.now,
+    )
+    work.changed[row.key] = None
+
+
+def _over_quota(work: _Work, result: FetchResult, cached: dict[str, Any]) -> int:
+    """The error that there is no room for this content; 0: there is."""
+    quota = work.quotas.get(result.pid)
+    if quota is None:
+        return 0
+    stats = work.books.stats(result.pid)
+    is_new = cached["state"] != CACHED
+    space = stats.space_used - (0 if is_new else cached["len"] or 0)
+    return work.rules.over_quota(quota, is_new, stats.files_used, space, result.size_bytes)
+
+
+def _is_arriving(work: _Work, psetid: int) -> bool:
+    """The set is not complete: a full set has not deleted yet what it did not name."""
+    return work.txn.one("SELECT 1 FROM setspos WHERE part_psetid = ?", [psetid]) is not None
+
+
+def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) -> Outcome:
+    told = outcome is Outcome.STORE
+    notice = row.notice
+    cached = work.cache.get(row.key)
+    if cached is None:
+        cached = work.cache[row.key] = empty_cache_row(row.key, row.pid)
+    elif _is_current(cached, result) or result.generation <= cached["generation"]:
+        _discard_file(work, result)  # came twice, or too late
+        return outcome
+    was_cached = cached["state"] == CACHED
+    same = was_cached and work.rules.same_content(result.md5, result.size_bytes, cached["md5"], cached["len"])
+    stats = work.books.stats(row.pid)
+    if not same and (refused := _over_quota(work, result, cached)):
+        _discard_file(work, result)
+        if told and _is_arriving(work, row.psetid):
+            # Longer each time: should the rest of the set never come, the site must not pay for it.
+            _try_later(work, row._replace(attempts=row.attempts + 1), _Bad(refused, ""))
+            return Outcome.RETRY
+        if told:
+            _failed(work, row, refused)
+            if _has_no_file(work, row):
+                _delete_content(work, row)
+        return outcome
+    charset = result.charset[:_CHARSET_CHARS]
+    if same:
+        work.books.delete_file(result.machine, result.file)
+        changed = _named_otherwise(cached, notice) or cached["charset"] != charset
+    else:
+        if was_cached:
+            work.books.delete_file(cached["fetched_machineid"], cached["fetched_fileid"])
+            stats.space_used -= cached["len"] or 0
+        else:
+            stats.files_used += 1
+        stats.space_used += result.size_bytes
+        changed = True
+        cached.update(
+            state=CACHED,
+            md5=result.md5,
+            len=result.size_bytes,
+            status=result.status,
+            fetched_time=work.now,
+            fetched_machineid=result.machine,
+            fetched_fileid=result.file,
+        )
+    cached.update(
+        mtime=notice.mtime if result.modified is None else result.modified,
+        charset=charset,
+        etag=result.etag,
+        modified=result.modified,
+        revalidate=int(result.revalidate),
+        headers=result.headers,
+    )
+    if not told and result.url != (notice.furl or notice.curl):
+        # It came from the fetch URL that was told before: what that server says is nothing to the new one.
+        cached["revalidate"] = 0
+    _fetched(work, result, row, cached, told, changed)
+    return outcome
+
+
+def _confirm(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) -> Outcome:
+    """The server says that what is stored is unchanged."""
+    cached = work.cache.get(row.key)
+    if outcome is Outcome.STORE_AGAIN:
+        return outcome  # it will be fetched once more, for what was told since
+    if (
+        cached is None
+        or cached["state"] != CACHED
+        or not cached["revalidate"]
+        or result.unchanged != content_token(cached["fetched_machineid"], cached["fetched_fileid"])
+    ):
+        # What it speaks of is gone, or found to be bad since: it has to be fetched after all.
+        _to_the_end(work, row, row.slot, _Bad(0, ""))
+        return Outcome.RETRY
+    _fetched(work, result, row, cached, told=True, changed=_named_otherwise(cached, row.notice))
+    return outcome
+
+
+def _named_otherwise(cached: dict[str, Any], notice: UrlNotice) -> bool:
+    return (cached["furl"], cached["burl"], cached["subtype"]) != (notice.furl, notice.burl, notice.subtype)
+
+
+def _fetched(
+    work: _Work, result: FetchResult, row: QueueRow, cached: dict[str, Any], told: bool, changed: bool
+) -> None:
+    """The content is the right one: what was told of it, and that it is confirmed.
+
+    :param told: the notice is about this content.
+    :param changed: content users have to see it.
+    """
+    notice = row.notice
+    cached.update(
+        furl=notice.furl,
+        burl=notice.burl,
+        subtype=notice.subtype,
+        curl=notice.curl,
+        mimetype=notice.mimetype,
+        hours=notice.hours,
+        source=TOLD,
+        generation=result.generation,
+        connseq=max(row.connseq, cached["connseq"]),
+        seen=max(work.seen[row.key], cached["seen"]),
+        told_md5=notice.md5 if told else "",
+        told_len=notice.length if told else None,
+        told_mtime=notice.mtime if told else None,
+        confirmed_time=work.now,
+    )
+    if changed:
+        cached["change_number"] = work.books.next("change")
+    work.changed[row.key] = None
+
+
+def _save(work: _Work) -> None:
+    txn = work.txn
+    rows = [tuple(work.cache[key].values()) for key in sorted(work.changed)]
+    txn.upsert("lccurl", CACHE_COLUMNS, rows, ("urlkey",), _UPDATED)
+    txn.execute_in("DELETE FROM qdb WHERE urlkey IN ({in})", sorted(work.taken))
+    forget_cancelled(txn, sorted(work.cancelled))
+    for key, (row, bad) in sorted(work.moved.items()):
+        txn.execute(
+            "UPDATE qdb SET slot = ?, seq = ?, generation = ?, attempts = ?, unreached = ?,"
+            " bad_code = ?, bad_text = ?, bad_time = ? WHERE urlkey = ?",
+            [row.slot, row.seq, row.generation, row.attempts, row.unreached, *bad, work.now, key],
+        )
+    work.sets.save()

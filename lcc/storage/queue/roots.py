@@ -1,0 +1,91 @@
+"""What lies outside of a provider's roots, once some of them were taken away: it is queued no longer, and, if the
+operator says so, cached no longer.  Each URL is an error that its provider is told.
+
+The pages go by the roots as they are then, not as they were when it was ordered.
+"""
+
+from __future__ import annotations
+
+from lcc.errors import code
+from lcc.interfaces import IQueueRules
+from lcc.model import FETCH_NOW, UrlNotice
+from lcc.storage.database.keyranges import provider_range
+from lcc.storage.database.rows import CACHED, NOTHING, SELECT_QUEUE, queue_row
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.batch import Owed, registered_providers
+from lcc.storage.queue.books import Books
+from lcc.storage.queue.cancelled import note_cancelled
+from lcc.storage.queue.sweep import remove_content
+
+_OUTSIDE = code("outside-roots")
+
+_PAGE = "WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
+
+
+def _prefixes(txn: Txn, rules: IQueueRules, pid: int) -> tuple[str, ...] | None:
+    """What the provider's URLs begin with; None: it is being removed."""
+    registered = registered_providers(txn, [pid]).get(pid)
+    return None if registered is None else rules.prefixes(registered.roots)
+
+
+def drop_queued_page(
+    books: Books, rules: IQueueRules, pid: int, progress: bytes, now: int, owed: Owed, page_rows: int
+) -> bytes | None:
+    """The next rows of the queue that lie outside are not to be fetched any more; content stays.
+
+    :param progress: as this returned it; empty: from the start.
+    :returns: None: that was all.
+    """
+    txn, stats = books.txn, books.stats(pid)
+    prefixes = _prefixes(txn, rules, pid)
+    if prefixes is None:
+        return None
+    first, last = provider_range(pid)
+    rows = [queue_row(row) for row in txn.query(f"{SELECT_QUEUE} {_PAGE}", [progress or first, last, page_rows])]
+    outside = {row.key: row for row in rows if not row.delete and not row.notice.lies_within(prefixes)}
+    sql = f"SELECT urlkey, fetched_fileid FROM lccurl WHERE state = {CACHED} AND urlkey IN ({{in}})"
+    files = dict(txn.query_in(sql, outside))
+    for row in outside.values():
+        books.error(pid, row.key, row.connseq, _OUTSIDE, "", row.notice, row.generation)
+        if row.key not in files:
+            stats.pend(-1, row.notice.length)
+    sql = f"UPDATE qdb SET operation = {NOTHING}, generation = generation + 1 WHERE urlkey IN ({{in}})"
+    txn.execute_in(sql, outside)
+    note_cancelled(txn, outside)
+    stats.nurlproc -= len(outside)
+    # What was lost and cannot be fetched again is gone.
+    _delete(books, pid, [key for key, file in files.items() if file is None], now)
+    if outside:
+        earliest = txn.value("SELECT MIN(psetid) FROM qpsdb WHERE pid = ? AND slot = ?", [pid, FETCH_NOW])
+        if earliest is not None:
+            owed.add_queued(pid, earliest, 0)
+    return rows[-1].key if len(rows) == page_rows else None
+
+
+def delete_cached_page(
+    books: Books, rules: IQueueRules, pid: int, progress: bytes, now: int, page_rows: int
+) -> bytes | None:
+    """The next content that lies outside goes; parameters as those of :func:`drop_queued_page`."""
+    txn = books.txn
+    prefixes = _prefixes(txn, rules, pid)
+    if prefixes is None:
+        return None
+    first, last = provider_range(pid)
+    sql = (
+        "SELECT urlkey, state, connseq, curl, furl, burl, mimetype, subtype, told_md5, told_len, told_mtime"
+        f" FROM lccurl {_PAGE}"
+    )
+    rows = txn.query(sql, [progress or first, last, page_rows])
+    gone: list[bytes] = []
+    for key, state, connseq, *told in rows:
+        notice = UrlNotice(*told)
+        if state == CACHED and not notice.lies_within(prefixes):
+            books.error(pid, key, connseq, _OUTSIDE, "", notice)
+            gone.append(key)
+    _delete(books, pid, gone, now)
+    return bytes(rows[-1][0]) if len(rows) == page_rows else None
+
+
+def _delete(books: Books, pid: int, keys: list[bytes], now: int) -> None:
+    sql = "SELECT urlkey, connseq, len, fetched_machineid, fetched_fileid FROM lccurl WHERE urlkey IN ({in})"
+    remove_content(books, books.txn.query_in(sql, keys), pid, now)

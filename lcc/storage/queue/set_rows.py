@@ -1,0 +1,173 @@
+"""The rows of ``qpsdb`` while their queue rows go or move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+from twisted.logger import Logger
+
+from lcc.model import QueueRow
+from lcc.storage.database.transactions import Txn
+
+_log = Logger()
+
+RETRY_SEQ = 1 << 40
+"""Places from here on are those of rows that were sent to the end of their set: behind all that may still arrive.
+They are counted for all sets together (``counters.behind``), so that rows which come back from different time slots
+never meet at one place."""
+
+_FIRST_BEHIND = 32
+"""``firstseq`` is moved once it is so many places behind; a restart looks at no more rows that are gone."""
+
+_NO_SEQ = 1 << 62
+_LOOKED_AT = 100
+_COUNTED = 10_000
+
+SET_COLUMNS = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
+
+
+def derived_set(
+    txn: Txn, pid: int, slot: int, psetid: int, first: int, last: int, rows: int, now: int
+) -> tuple[int, ...]:
+    """The row of ``qpsdb`` of a set, as far as it can be told from its rows in ``qdb`` and from the provider.
+
+    When it came is not known; whether it is a full set shows in its rows, unless later full sets have named them all.
+    """
+    looked = txn.query(
+        "SELECT connseq, seen FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? ORDER BY seq LIMIT ?",
+        [pid, slot, psetid, _LOOKED_AT],
+    )
+    connseq = min([row[0] for row in looked], default=0)
+    full = int(any(row[1] == psetid for row in looked))
+    priority = txn.value("SELECT priority FROM pidb WHERE pid = ?", [pid], 0)
+    return (psetid, slot, pid, priority, connseq, full, first, last, rows, now)
+
+
+_TO_CHANGE = ("firstseq", "lastseq", "nurls")
+
+
+@attrs.define
+class _Set:
+    """As in ``qpsdb``, and what has become of it.
+
+    :ivar known: the columns that stay.
+    """
+
+    known: tuple[int, ...]
+    firstseq: int
+    lastseq: int
+    nurls: int
+    time: int
+    removed_upto: int = 0
+    changed: bool = False
+
+    @classmethod
+    def of(cls, values: Sequence[int]) -> _Set:
+        """A row of ``qpsdb``."""
+        firstseq, lastseq, nurls, time = values[6:]
+        return cls(tuple(values[:6]), firstseq, lastseq, nurls, time)
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The row."""
+        return (*self.known, self.firstseq, self.lastseq, self.nurls, self.time)
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """``(pid, slot, psetid)``."""
+        psetid, slot, pid = self.known[:3]
+        return (pid, slot, psetid)
+
+
+class QueuedSets:
+    """Sets of which rows go.
+
+    :param sets: (psetid, slot) of each.
+    """
+
+    def __init__(self, txn: Txn, sets: Iterable[tuple[int, int]]) -> None:
+        self._txn = txn
+        wanted = set(sets)
+        self._sets: dict[tuple[int, int], _Set] = {}
+        for slot in sorted({slot for _, slot in wanted}):
+            sql = f"SELECT {', '.join(SET_COLUMNS)} FROM qpsdb WHERE slot = ? AND psetid IN ({{in}})"
+            psetids = sorted(psetid for psetid, other in wanted if other == slot)
+            self._sets.update({(row[0], slot): _Set.of(row) for row in txn.query_in(sql, psetids, [slot])})
+
+    def removed(self, row: QueueRow) -> None:
+        """A queue row of a set is taken away."""
+        found = self._set_of(row)
+        found.nurls -= 1
+        found.removed_upto = max(found.removed_upto, row.seq)
+        found.changed = True
+
+    def to_the_end(self, row: QueueRow, slot: int, behind: int) -> int:
+        """A queue row goes to the end of its set, in this time slot.
+
+        :param behind: counts such rows.
+        :returns: its place.
+        """
+        found, seq = self._set_of(row), RETRY_SEQ + behind
+        if slot != row.slot:
+            self.removed(row)
+            found = self._set_in(row.psetid, slot, found)
+            found.firstseq = min(found.firstseq, seq)
+            found.nurls += 1
+        found.lastseq = max(found.lastseq, seq)
+        found.changed = True
+        return seq
+
+    def _set_in(self, psetid: int, slot: int, like: _Set) -> _Set:
+        """The row of a set for another slot."""
+        found = self._sets.get((psetid, slot))
+        if found is None:
+            sql = f"SELECT {', '.join(SET_COLUMNS)} FROM qpsdb WHERE psetid = ? AND slot = ?"
+            row = self._txn.one(sql, [psetid, slot])
+            known = (psetid, slot, *like.known[2:])
+            found = _Set(known, _NO_SEQ, 0, 0, like.time) if row is None else _Set.of(row)
+            self._sets[psetid, slot] = found
+        return found
+
+    def _set_of(self, row: QueueRow) -> _Set:
+        found = self._sets.get((row.psetid, row.slot))
+        if found is None:
+            # It is missing, which should not be: it is made here, so that nothing stands still, and counted later.
+            _log.error("Set {psetid} of provider {pid} was missing; it is made anew", psetid=row.psetid, pid=row.pid)
+            sql = (
+                "SELECT COUNT(*), MIN(seq), MAX(seq) FROM (SELECT seq FROM qdb"
+                " WHERE pid = ? AND slot = ? AND psetid = ? ORDER BY seq LIMIT ?) AS page"
+            )
+            count, first, _last = self._txn.query(sql, [row.pid, row.slot, row.psetid, _COUNTED])[0]
+            sql = "SELECT MAX(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ?"
+            last = self._txn.value(sql, [row.pid, row.slot, row.psetid])
+            made = derived_set(self._txn, row.pid, row.slot, row.psetid, first, last, count, 0)
+            self._txn.upsert("qpsdb", SET_COLUMNS, [made], ("psetid", "slot"))
+            found = self._sets[row.psetid, row.slot] = _Set.of(made)
+        return found
+
+    def save(self) -> None:
+        """Write what has changed; a set without rows goes.  Call it when the queue rows are written."""
+        txn = self._txn
+        changed = [found for _, found in sorted(self._sets.items()) if found.changed]
+        left = [found for found in changed if found.nurls > 0]
+        late = [found for found in left if found.removed_upto - found.firstseq >= _FIRST_BEHIND]
+        for place, first in self._first_places(late).items():
+            self._sets[place].firstseq = first
+        txn.upsert("qpsdb", SET_COLUMNS, [found.values for found in left], ("psetid", "slot"), _TO_CHANGE)
+        empty = [found for found in changed if found.nurls <= 0]
+        wrong = self._first_places(empty)  # should the count be wrong, the rows are not forgotten
+        gone: dict[int, list[int]] = {}
+        for _pid, slot, psetid in [found.place for found in empty]:
+            if (psetid, slot) not in wrong:
+                gone.setdefault(slot, []).append(psetid)
+        for slot, psetids in gone.items():
+            txn.execute_in("DELETE FROM qpsdb WHERE slot = ? AND psetid IN ({in})", psetids, [slot])
+
+    def _first_places(self, sets: Iterable[_Set]) -> dict[tuple[int, int], int]:
+        """The first row of each of these sets: (psetid, slot) -> place."""
+        # MIN goes straight to the place; where there is a LIMIT, MariaDB looks at all that is gone from the set.
+        sql = "SELECT ?, ?, MIN(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq >= ?"
+        each = [(*found.known[:2], *found.place, found.firstseq) for found in sets]
+        rows = self._txn.query_each(sql, each)
+        return {(psetid, slot): seq for psetid, slot, seq in rows if seq is not None}

@@ -1,0 +1,188 @@
+"""Sets: how far each UNS's are applied (``setspos``), and which have rows in the queue (``qpsdb``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from lcc.model import FETCH_NOW, SetHeader
+from lcc.storage.database.transactions import Question, Txn
+from lcc.storage.queue.books import Books
+
+_POSITION = ("last_number", "answered_number", "part_number", "part_psetid", "part_done")
+
+
+@attrs.define
+class _Position:
+    last_number: int = 0
+    answered_number: int = 0
+    part_number: int = 0
+    part_psetid: int = 0
+    part_done: int = 0
+
+
+_SELECT_POSITION = f"SELECT {', '.join(_POSITION)} FROM setspos WHERE uns = ? AND epoch = ?"
+
+
+def position_questions(headers: Iterable[SetHeader]) -> list[Question]:
+    """What :class:`SetPositions` needs to know of these sets."""
+    return [Question(_SELECT_POSITION, None, stream) for stream in _streams(headers)]
+
+
+class SetPositions:
+    """How far the sets of some UNSes are applied.
+
+    :param headers: the sets that are asked for.
+    :param answers: the rows of each of their questions (:func:`position_questions`).
+    """
+
+    def __init__(self, txn: Txn, headers: Iterable[SetHeader], answers: Iterable[Sequence[tuple[Any, ...]]]) -> None:
+        self._txn = txn
+        self._positions: dict[tuple[bytes, bytes], _Position] = {}
+        self._before: dict[tuple[bytes, bytes], tuple[Any, ...] | None] = {}
+        self.new_psetids: set[int] = set()
+        """Of sets that were begun here."""
+        for key, rows in zip(_streams(headers), answers, strict=True):
+            row = rows[0] if rows else None
+            self._positions[key] = _Position(*row or ())
+            self._before[key] = row
+
+    def is_applied(self, header: SetHeader) -> bool:
+        """The set is applied completely."""
+        return header.number <= self._positions[_stream(header)].last_number
+
+    def begin(self, header: SetHeader, first_index: int, new_psetid: Callable[[], int]) -> tuple[int, int]:
+        """The set's psetid and how many of its elements are applied.
+
+        :param first_index: of the piece that is to be absorbed.
+        :raises ValueError: elements before it are missing.
+        """
+        position = self._positions[_stream(header)]
+        if position.part_number != header.number:
+            position.part_number, position.part_done = header.number, 0
+            position.part_psetid = new_psetid()
+            self.new_psetids.add(position.part_psetid)
+        if first_index > position.part_done:
+            raise ValueError(f"set {header.number}: elements {position.part_done} to {first_index} are missing")
+        return position.part_psetid, position.part_done
+
+    def advance(self, header: SetHeader, done: int) -> None:
+        """So many elements of it are applied now."""
+        position = self._positions[_stream(header)]
+        position.part_done = max(position.part_done, done)
+
+    def finish(self, header: SetHeader) -> None:
+        """The set is applied completely (or refused for good)."""
+        position = self._positions[_stream(header)]
+        position.last_number = max(position.last_number, header.number)
+        position.answered_number = max(position.answered_number, position.last_number)
+        if position.part_number <= position.last_number:
+            position.part_number = position.part_psetid = position.part_done = 0
+
+    def save(self) -> None:
+        """Write what has changed."""
+        rows = []
+        for key, position in self._positions.items():
+            values = tuple(getattr(position, name) for name in _POSITION)
+            if values != self._before[key]:
+                rows.append((*key, *values))
+        self._txn.upsert("setspos", ("uns", "epoch", *_POSITION), rows, ("uns", "epoch"))
+
+
+def _stream(header: SetHeader) -> tuple[bytes, bytes]:
+    return header.uns.encode(), header.epoch.encode()
+
+
+def _streams(headers: Iterable[SetHeader]) -> list[tuple[bytes, bytes]]:
+    """Each once, in their order."""
+    return list(dict.fromkeys(map(_stream, headers)))
+
+
+@attrs.frozen
+class Finished:
+    """A set that is complete."""
+
+    header: SetHeader
+
+
+def finish_set(books: Books, header: SetHeader, now: int, full_set_period: int) -> None:
+    """What a set that is applied completely does to the provider's statistics: the errors that were shown are done
+    with; an unsolicited full set is counted; one that was asked for is free, and ends the request that its provider
+    was told of.
+
+    :param full_set_period: seconds after which counting begins anew.
+    """
+    stats = books.stats(header.pid)
+    stats.last_set_time = now
+    cleared = min(header.errors_upto, stats.errseq)
+    if cleared > stats.errcleared:
+        stats.errcleared = cleared
+        books.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number <= ?", [header.pid, cleared])
+    if header.full:
+        stats.last_full_time = now
+        if header.wantid:
+            if header.wantid == stats.wantid and header.connseq >= stats.fullconnseq:
+                stats.wantfullset = ""
+        else:
+            if not 0 <= now - stats.fullsets_since < full_set_period:  # less: the wall clock was set back
+                stats.fullsets_since, stats.fullsets_used = now, 0
+            stats.fullsets_used += 1
+
+
+class SetRows:
+    """Rows of ``qpsdb`` that get new queue rows.
+
+    :param added: (psetid, slot) -> what was added.
+    :param new_psetids: sets that have no rows yet.
+    """
+
+    class Added:
+        """New queue rows of one set.
+
+        :ivar keys: key -> place.
+        """
+
+        def __init__(self, header: SetHeader) -> None:
+            self.header = header
+            self.keys: dict[bytes, int] = {}
+
+        def add(self, key: bytes, seq: int) -> None:
+            """A row at this place."""
+            self.keys[key] = seq
+
+        @property
+        def first(self) -> int:
+            """The earliest place."""
+            return min(self.keys.values())
+
+        @property
+        def last(self) -> int:
+            """The latest place."""
+            return max(self.keys.values())
+
+    def __init__(
+        self, txn: Txn, added: Mapping[tuple[int, int], Added], new_psetids: Collection[int] = frozenset()
+    ) -> None:
+        self._txn = txn
+        self._added = added
+        self._new_psetids = new_psetids
+
+    def save(self, priorities: Mapping[int, int], now: int) -> None:
+        """Make the rows, or add to those that are there."""
+        psetids = sorted({psetid for psetid, _ in self._added if psetid not in self._new_psetids})
+        sql = "SELECT psetid, slot, firstseq, lastseq, nurls FROM qpsdb WHERE psetid IN ({in}) AND slot >= ?"
+        old = {(row[0], row[1]): row[2:] for row in self._txn.query_in(sql, psetids, after=[FETCH_NOW])}
+        rows = []
+        for (psetid, slot), added in sorted(self._added.items(), key=lambda item: item[0]):
+            first, last, count = old.get((psetid, slot), (added.first, added.last, 0))
+            header = added.header
+            rows.append(
+                (
+                    *(psetid, slot, header.pid, priorities[header.pid], header.connseq, int(header.full)),
+                    *(min(first, added.first), max(last, added.last), count + len(added.keys), now),
+                )
+            )
+        columns = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
+        self._txn.upsert("qpsdb", columns, rows, ("psetid", "slot"), ("firstseq", "lastseq", "nurls"))

@@ -1,0 +1,118 @@
+"""Rows that wait for their hours (time slots of ``qdb`` and ``qpsdb``), and the delays of providers (``pdelays``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from lcc.model import FETCH_NOW, Delay, SlotPage
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.books import Books
+
+_SETS_AT_ONCE = 200
+_COLUMNS = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
+DELAY_COLUMNS = ("pid", "until_time", "reason", "code", "failures", "owed_time", "rate", "since_time")
+
+
+def move_rows(txn: Txn, psetid: int, source: int, target: int, rows: Sequence[tuple[bytes, int]]) -> None:
+    """Rows of one set go from one slot to another, keeping their places.
+
+    :param rows: ``(key, seq)``; at least one.
+    """
+    select = f"SELECT {', '.join(_COLUMNS)} FROM qpsdb WHERE psetid = ? AND slot = ?"
+    old = txn.one(select, [psetid, source])
+    if old is None:
+        return
+    pid, *kept, firstseq, _lastseq, nurls, time = old[2:]
+    txn.execute_in("UPDATE qdb SET slot = ? WHERE urlkey IN ({in})", [key for key, _ in rows], [target])
+    sql = "SELECT MIN(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq >= ?"
+    first = txn.value(sql, [pid, source, psetid, firstseq])
+    if first is None:
+        txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", [psetid, source])
+    else:
+        where = [max(1, nurls - len(rows)), first, psetid, source]
+        txn.execute("UPDATE qpsdb SET nurls = ?, firstseq = ? WHERE psetid = ? AND slot = ?", where)
+    there = txn.one(select, [psetid, target])
+    places = [seq for _, seq in rows]
+    low, high, count = min(places), max(places), len(rows)
+    if there is not None:
+        low, high, count = min(low, there[6]), max(high, there[7]), count + there[8]
+    row = (psetid, target, pid, *kept, low, high, count, time)
+    txn.upsert("qpsdb", _COLUMNS, [row], ("psetid", "slot"), ("firstseq", "lastseq", "nurls"))
+
+
+@attrs.define
+class Opened:
+    """Rows that were moved, per provider the earliest: ``(pid, psetid, seq, priority)``.
+
+    It outlives a transaction whose commit got lost: the next try tells of them, too.
+    """
+
+    earliest: dict[int, tuple[int, int, int, int]] = attrs.field(factory=dict)
+
+    def add(self, pid: int, psetid: int, seq: int, priority: int) -> None:
+        """Rows from this place on were moved."""
+        place = (pid, psetid, seq, priority)
+        self.earliest[pid] = min(place, self.earliest.get(pid, place))
+
+
+def open_slot(txn: Txn, run: int, slot: int, limit: int, after: tuple[int, int], opened: Opened) -> SlotPage:
+    """See :meth:`lcc.interfaces.IQueueStore.open_slot`."""
+    Books(txn, run)
+    left, upto = limit, after
+    sql = (
+        f"SELECT q.psetid, q.pid, COALESCE(p.priority, 0) FROM qpsdb q {txn.by_index('qpsdb_slot')}"
+        " LEFT JOIN pidb p ON p.pid = q.pid"
+        " WHERE q.slot = ? AND q.psetid >= ? ORDER BY q.psetid LIMIT ?"
+    )
+    sets = txn.query(sql, [slot, after[0], _SETS_AT_ONCE])
+    for psetid, pid, priority in sets:
+        first = after[1] if psetid == after[0] else -1
+        rows = txn.query(
+            f"SELECT urlkey, seq FROM qdb {txn.by_index('qdb_order')}"
+            " WHERE pid = ? AND slot = ? AND psetid = ? AND seq > ? ORDER BY seq LIMIT ?",
+            [pid, slot, psetid, first, left],
+        )
+        if rows:
+            move_rows(txn, psetid, slot, FETCH_NOW, [(key, seq) for key, seq in rows])
+            opened.add(pid, psetid, rows[0][1], priority)
+            upto = (psetid, rows[-1][1])
+            left -= len(rows)
+            if left <= 0:
+                break
+        else:
+            upto = (psetid, max(first, 0))
+    done = left > 0 and len(sets) < _SETS_AT_ONCE
+    return SlotPage(list(opened.earliest.values()), None if done else upto)
+
+
+def delays(txn: Txn) -> list[Delay]:
+    """See :meth:`lcc.interfaces.IQueueStore.delays`."""
+    return [Delay(*row) for row in txn.query(f"SELECT {', '.join(DELAY_COLUMNS)} FROM pdelays ORDER BY pid")]
+
+
+def save_delays(txn: Txn, run: int, saved: Sequence[Delay]) -> None:
+    """See :meth:`lcc.interfaces.IQueueStore.save_delays`."""
+    Books(txn, run)
+    write_delays(txn, saved)
+
+
+def write_delays(txn: Txn, saved: Sequence[Delay]) -> None:
+    """As :func:`save_delays`, in a transaction that has checked who writes."""
+    rows = [tuple(delay) for delay in saved if delay.until_time or delay.failures]
+    gone = sorted({delay.pid for delay in saved} - {row[0] for row in rows})
+    txn.execute_in("DELETE FROM pdelays WHERE pid IN ({in})", gone)
+    txn.upsert("pdelays", DELAY_COLUMNS, rows, ("pid",))
+
+
+def slots_opened(txn: Txn) -> tuple[float, str]:
+    """See :meth:`lcc.interfaces.IQueueStore.slots_opened`."""
+    row = txn.one("SELECT upto, period FROM slotsopened WHERE id = 1")
+    return (0.0, "") if row is None else (row[0], row[1])
+
+
+def save_slots_opened(txn: Txn, run: int, upto: float, period: str) -> None:
+    """See :meth:`lcc.interfaces.IQueueStore.save_slots_opened`."""
+    Books(txn, run)
+    txn.upsert("slotsopened", ("id", "upto", "period"), [(1, upto, period)], ("id",))

@@ -1,0 +1,253 @@
+"""The queue manager's store: the queue and the cache tables, which nobody else writes.
+
+Owns: ``qdb``, ``cancelled``, ``qpsdb``, ``lccurl``, ``fsmdb``, ``setspos``, ``counters``, ``pstats``, ``urlerrs``,
+``heldsweeps``; carries out ``orders``.
+
+Strategy: every write is a bounded transaction in the one writing thread, in the order of the calls.  Each checks that
+no newer queue manager has claimed the database (``counters.qm_run``).  Each is idempotent: a set knows how far it is
+applied, a queue row its generation, a content file is never stored twice.
+
+Failures: a database that is away is tried again for some seconds, then the caller's Deferred fails with
+StoreUnavailable, and the caller comes again with the same; a newer queue manager makes it fail with Busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, DeferredLock
+from zope.interface import implementer
+
+from lcc.config import QmConfig
+from lcc.interfaces import IQueueRules, IQueueStore
+from lcc.model import (
+    Absorbed,
+    CarriedOut,
+    Claim,
+    ContentRow,
+    Cursor,
+    Delay,
+    DeleteOrder,
+    FetchResult,
+    Kept,
+    Provider,
+    ReadAhead,
+    Recorded,
+    RetryPage,
+    SetAnswer,
+    SetPiece,
+    SlotPage,
+    Waiting,
+)
+from lcc.storage.database.database import Database
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.providers import get_provider
+from lcc.storage.queue.absorb import absorb_pieces
+from lcc.storage.queue.batch import Owed
+from lcc.storage.queue.books import Books, claim_run
+from lcc.storage.queue.chores import do_chore
+from lcc.storage.queue.damage import content_rows, fetch_again
+from lcc.storage.queue.orders import carry_out, next_order
+from lcc.storage.queue.read import delete_orders, providers_with_work, read_ahead
+from lcc.storage.queue.record import Requeued, record_results
+from lcc.storage.queue.repair import RepairStore
+from lcc.storage.queue.slots import Opened, delays, open_slot, save_delays, save_slots_opened, slots_opened
+from lcc.storage.queue.state import save_state, saved_time_and_lease
+from lcc.storage.queue.sweep import complete_full_set
+from lcc.storage.queue.waits import open_retries
+from lcc.storage.views.cache import database_epoch
+
+T = TypeVar("T")
+
+_ORDERS_AT_ONCE = 20
+_RETRY_SPARE_SECONDS = 60
+
+
+@implementer(IQueueStore)
+class QueueStore(RepairStore):
+    """The queue and the cache.
+
+    :param rules: decide what is to be done (:class:`lcc.domain.rules.QueueRules`).
+    """
+
+    def __init__(self, database: Database, rules: IQueueRules, settings: QmConfig) -> None:
+        self._database = database
+        self._rules = rules
+        self._settings = settings
+        self._run = -1  # claim() makes it valid
+        self._absorbing = DeferredLock()
+        self._owed = Owed()
+        self._opened = Opened()
+        self._opened_retries = Opened()
+        self._owed_of_orders = Owed()
+        self._owed_of_chores = Owed()
+        self._owed_of_damage = Owed()
+
+    def claim(self, now: int) -> Deferred[Claim]:
+        def claim(txn: Txn) -> Claim:
+            return Claim(claim_run(txn), database_epoch(txn), *saved_time_and_lease(txn))
+
+        def claimed(result: Claim) -> Claim:
+            self._run = result.run
+            return result
+
+        return self._database.write(claim).addCallback(claimed)
+
+    def _write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        return self._database.write(function, self._run, *args)
+
+    # Sets.
+
+    def absorb(self, pieces: Sequence[SetPiece], now: int) -> Deferred[Absorbed]:
+        return self._absorbing.run(lambda: Deferred.fromCoroutine(self._absorb(list(pieces), now)))
+
+    async def _absorb(self, pieces: list[SetPiece], now: int) -> Absorbed:
+        # What an absorb that failed may have done all the same is told with this one.
+        owed = self._owed
+        settings = self._settings
+        answers: list[SetAnswer] = []
+        while pieces:
+            end = next((at for at, piece in enumerate(pieces, 1) if piece.last and piece.header.full), len(pieces))
+            some, pieces = pieces[:end], pieces[end:]
+            answered, whole = await self._write(absorb_pieces, self._rules, some, now, owed, settings)
+            answers += answered
+            if whole is not None:
+                answers.append(await complete_full_set(self._write, self._rules, whole, now, owed, settings))
+        self._owed = Owed()
+        return owed.as_absorbed(answers)
+
+    # The queue.
+
+    def providers_with_work(self) -> Deferred[list[Waiting]]:
+        return self._database.interact(providers_with_work)
+
+    def read_ahead(self, cursors: Sequence[Cursor], unknown: Collection[int] = ()) -> Deferred[ReadAhead]:
+        return self._database.interact(read_ahead, self._rules, list(cursors), list(unknown))
+
+    def provider(self, pid: int) -> Deferred[Provider | None]:
+        return self._database.select(get_provider, pid)
+
+    def record(
+        self,
+        results: Sequence[FetchResult],
+        removed: Sequence[tuple[bytes, int]],
+        now: int,
+        closed: Sequence[tuple[bytes, int, int]] = (),
+        delays: Sequence[Delay] = (),
+    ) -> Deferred[Recorded]:
+        arguments = (list(results), list(removed), now, self._settings, Requeued(), list(closed), list(delays))
+        return self._write(record_results, self._rules, *arguments)
+
+    # Delays and slots.
+
+    def delays(self) -> Deferred[list[Delay]]:
+        return self._database.interact(delays)
+
+    def save_delays(self, saved: Sequence[Delay]) -> Deferred[None]:
+        return self._write(save_delays, list(saved))
+
+    def slots_opened(self) -> Deferred[tuple[float, str]]:
+        return self._database.interact(slots_opened)
+
+    def save_slots_opened(self, upto: float, period: str) -> Deferred[None]:
+        return self._write(save_slots_opened, upto, period)
+
+    def open_slot(self, slot: int, limit: int, after: tuple[int, int]) -> Deferred[SlotPage]:
+        opened = self._opened
+
+        def told(page: SlotPage) -> SlotPage:
+            opened.earliest.clear()
+            return page
+
+        return self._write(open_slot, slot, limit, after, opened).addCallback(told)
+
+    def open_retries(self, now: int, limit: int) -> Deferred[RetryPage]:
+        opened = self._opened_retries
+
+        def told(page: RetryPage) -> RetryPage:
+            opened.earliest.clear()
+            return page
+
+        latest = now + self._settings.retry_maximum + _RETRY_SPARE_SECONDS
+        return self._write(open_retries, now, limit, latest, opened).addCallback(told)
+
+    # Files.
+
+    def deletes(self, machine: int, after: int, limit: int, now: int) -> Deferred[list[DeleteOrder]]:
+        grace = self._settings.delete_grace
+        return self._database.interact(delete_orders, machine, after, limit, now, grace)
+
+    def deletes_done(self, ids: Sequence[int]) -> Deferred[None]:
+        return self._write(_deletes_done, sorted(ids))
+
+    def content_rows(self, machine: int, after: int, upto: int, limit: int) -> Deferred[list[ContentRow]]:
+        return self._database.interact(content_rows, machine, after, upto, limit)
+
+    def fetch_again(self, machine: int, files: Sequence[int], now: int) -> Deferred[Absorbed]:
+        # As for sets: what a try that failed may have done all the same is told with the next one.
+        owed = self._owed_of_damage
+
+        def written(_: None) -> Absorbed:
+            if self._owed_of_damage is owed:
+                self._owed_of_damage = Owed()
+            return owed.as_absorbed()
+
+        return self._write(_fetch_again, self._rules, machine, list(files), now, self._settings, owed).addCallback(
+            written
+        )
+
+    # Providers.
+
+    def want_full_set(self, pid: int, reason: str) -> Deferred[None]:
+        return self._write(_want_full_set, pid, reason)
+
+    def save_state(self, text: str) -> Deferred[None]:
+        return self._write(save_state, text)
+
+    # In the background.
+
+    def carry_out_orders(self, now: int) -> Deferred[CarriedOut]:
+        return Deferred.fromCoroutine(self._carry_out(now))
+
+    async def _carry_out(self, now: int) -> CarriedOut:
+        owed = self._owed_of_orders
+        finished: list[tuple[str, int, int]] = []
+        more = True
+        for _ in range(_ORDERS_AT_ONCE):
+            order = await self._database.interact(next_order)
+            if order is None:
+                more = False
+                break
+            if await self._write(carry_out, self._rules, order, now, self._settings, owed):
+                finished.append((order.kind, order.pid, order.code))
+        self._owed_of_orders = Owed()
+        return CarriedOut(tuple(finished), owed.as_absorbed(), more)
+
+    def housekeeping(self, now: int) -> Deferred[Kept]:
+        return Deferred.fromCoroutine(self._housekeeping(now))
+
+    async def _housekeeping(self, now: int) -> Kept:
+        owed = self._owed_of_chores
+        more = await self._write(do_chore, now, self._settings, owed)
+        self._owed_of_chores = Owed()
+        return Kept(owed.as_absorbed(), more)
+
+
+def _deletes_done(txn: Txn, run: int, ids: list[int]) -> None:
+    Books(txn, run)
+    txn.execute_in("DELETE FROM fsmdb WHERE id IN ({in})", ids)
+
+
+def _fetch_again(
+    txn: Txn, run: int, rules: IQueueRules, machine: int, files: list[int], now: int, settings: QmConfig, owed: Owed
+) -> None:
+    books = Books(txn, run, now, settings)
+    fetch_again(books, rules, machine, files, now, owed)
+    books.close()
+
+
+def _want_full_set(txn: Txn, run: int, pid: int, reason: str) -> None:
+    books = Books(txn, run)
+    books.want_full_set(pid, reason)
+    books.close()

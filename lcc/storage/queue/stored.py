@@ -1,0 +1,41 @@
+"""What the cache has of queued URLs, so that web servers can be asked whether it is still right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lcc.interfaces import IQueueRules
+from lcc.model import Ahead, CachedState, QueueRow, Stored, content_token
+from lcc.storage.database.rows import CACHED
+from lcc.storage.database.transactions import Txn
+
+_SELECT = (
+    "SELECT urlkey, curl, furl, connseq, told_md5, told_len, told_mtime, md5, len, mtime, etag, modified,"
+    " fetched_machineid, fetched_fileid FROM lccurl"
+)
+
+
+def with_stored(txn: Txn, rules: IQueueRules, aheads: Sequence[Ahead]) -> list[Ahead]:
+    """The same rows, each with what a server may confirm."""
+    keys = sorted({row.key for ahead in aheads for row in ahead.rows if not row.delete})
+    where = f"WHERE urlkey IN ({{in}}) AND state = {CACHED} AND revalidate = 1"
+    found: dict[bytes, tuple[CachedState, str, Stored]] = {}
+    for key, curl, furl, *state, etag, modified, machine, file in txn.query_in(f"{_SELECT} {where}", keys):
+        cached = CachedState(True, *state)
+        stored = Stored(content_token(machine, file), etag, modified, cached.length or 0)
+        found[key] = (cached, furl or curl, stored)
+    if not found:
+        return list(aheads)
+
+    def known(row: QueueRow) -> QueueRow:
+        of_row = found.get(row.key)
+        if of_row is None:
+            return row
+        cached, url, stored = of_row
+        notice = row.notice
+        # Entity tags and times are of one URL: another one may use the same for something else.
+        if url != (notice.furl or notice.curl) or not rules.may_be_unchanged(notice, cached):
+            return row
+        return row._replace(stored=stored)
+
+    return [ahead._replace(rows=[known(row) for row in ahead.rows]) for ahead in aheads]

@@ -1,0 +1,262 @@
+"""The end of a full set: what it did not name is deleted, in bounded transactions that may be repeated.
+
+First it is counted.  What would be a mass deletion is held instead (:mod:`lcc.storage.queue.held`), unless its
+provider has said that it is meant; a set that deletes little is swept only where there is something to delete.  Rows
+that are spared stay as they are.
+
+Each transaction looks at the next keys of the provider, in order.  Whatever is interrupted begins anew with its set:
+what was deleted by then is neither found nor counted again, so that a share that was small only becomes smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from twisted.logger import Logger
+
+from lcc.config import QmConfig
+from lcc.interfaces import IQueueRules
+from lcc.model import FETCH_NOW, SetAnswer, SetHeader
+from lcc.storage.database.keyranges import provider_range
+from lcc.storage.database.rows import CACHE_COLUMNS, CACHED, FETCH, NOTHING, TOLD, empty_cache_row
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.absorb import Sweep, WholeSet
+from lcc.storage.queue.batch import Owed, registered_providers
+from lcc.storage.queue.books import Books
+from lcc.storage.queue.cancelled import note_cancelled
+from lcc.storage.queue.held import HeldSweep, forget_held, held_sweep, save_held
+from lcc.storage.queue.overlay import TOMBSTONE_UPDATED
+from lcc.storage.queue.sets import SetPositions, finish_set, position_questions
+
+_log = Logger()
+
+PAGE_ROWS = 5000
+"""Keys looked at in one transaction."""
+
+Write = Callable[..., Awaitable[Any]]
+"""``write(function, *arguments)`` runs ``function(txn, run, *arguments)`` as a write of the queue manager."""
+
+
+async def complete_full_set(
+    write: Write, rules: IQueueRules, whole: WholeSet, now: int, owed: Owed, settings: QmConfig
+) -> SetAnswer:
+    """Delete what a full set did not name, or hold that; the set is complete then."""
+    # Counted by writes: on a cluster, what is read elsewhere may lack what the set has just named.
+    header, sweep = whole.header, whole.sweep
+    ranges: list[tuple[bytes, bytes]] = [provider_range(header.pid)]
+    if not header.deletions:
+        ranges, deletions, cached = [], 0, 0
+        after: bytes | None = b""
+        while after is not None:
+            counted: Counted = await write(count_page, rules, sweep, after)
+            deletions, cached = deletions + counted.deletions, cached + counted.cached
+            ranges += counted.ranges
+            after = counted.end
+        if rules.is_mass_deletion(deletions, cached):
+            held = HeldSweep(sweep.pid, sweep.psetid, sweep.connseq, deletions, cached, now)
+            _log.warn(
+                "A full set of provider {pid} would delete {deletions} of {cached} pages in the cache: that is held "
+                "until lcc-admin provider allow-deletions {pid}, or drop-deletions",
+                pid=held.pid,
+                deletions=held.deletions,
+                cached=held.cached,
+            )
+            return await write(finish_sweep, header, now, settings.full_set_period, held)  # type: ignore[no-any-return]
+    for low, high in ranges:
+        after = low
+        while after is not None:
+            after = await write(sweep_page, sweep, after, high, now, owed, settings)
+    return await write(finish_sweep, header, now, settings.full_set_period)  # type: ignore[no-any-return]
+
+
+class Counted(NamedTuple):
+    """What a sweep would do to a range of keys.
+
+    :ivar deletions: content that it would delete, of what lies within the provider's roots.
+    :ivar cached: of so much.
+    :ivar ranges: the range, if there is something to do: ``(low, high)``, keys behind ``low`` up to ``high``.
+    :ivar end: where the next one begins; None: that was all.
+    """
+
+    deletions: int = 0
+    cached: int = 0
+    ranges: tuple[tuple[bytes, bytes], ...] = ()
+    end: bytes | None = None
+
+
+class _Page(NamedTuple):
+    """What a sweep finds in a range of keys.
+
+    :ivar cached: ``(key, curl, furl)`` of content that the provider told.
+    :ivar gone: ``(key, length, machine, file)`` of those that have to go.
+    :ivar nothing: keys that are not to be fetched any more, with the lengths that were told.
+    :ivar end: the last key that was looked at; None: that was all.
+    """
+
+    cached: list[tuple[bytes, str, str]]
+    gone: list[tuple[Any, ...]]
+    nothing: dict[bytes, int | None]
+    end: bytes | None
+
+
+def _look(txn: Txn, sweep: Sweep, low: bytes, high: bytes) -> _Page:
+    sql = (
+        "SELECT urlkey, state, source, seen, connseq, curl, furl, len, fetched_machineid, fetched_fileid FROM lccurl"
+    )
+    rows, end = _next_rows(txn, sql, low, high)
+    queued, queue_end = _next_rows(txn, "SELECT urlkey, operation, seen, connseq, len FROM qdb", low, end or high)
+    if queue_end is not None:
+        # The queue has more rows in this range than a transaction takes: the next page begins there.
+        end = queue_end
+        rows = [row for row in rows if row[0] <= queue_end]
+    cached = [row for row in rows if row[1] == CACHED and row[2] == TOLD]
+    unnamed = [row for row in cached if row[3] != sweep.psetid and row[4] <= sweep.connseq]
+    # A newer set may have told of it: then its queue row says so.
+    newer_sql = "SELECT urlkey FROM qdb WHERE connseq > ? AND urlkey IN ({in})"
+    newer = {key for (key,) in txn.query_in(newer_sql, [row[0] for row in unnamed], [sweep.connseq])}
+    nothing = {
+        key: length
+        for key, operation, seen, connseq, length in queued
+        if operation == FETCH and seen != sweep.psetid and connseq <= sweep.connseq
+    }
+    return _Page(
+        [(row[0], row[5], row[6]) for row in cached],
+        [(row[0], *row[7:]) for row in unnamed if row[0] not in newer],
+        nothing,
+        end,
+    )
+
+
+def count_page(txn: Txn, run: int, rules: IQueueRules, sweep: Sweep, after: bytes) -> Counted:
+    """Look at the provider's next keys, and change nothing.
+
+    :param after: those behind this one; empty: from the start.
+    """
+    books = Books(txn, run)
+    if sweep.connseq < books.stats(sweep.pid).fullconnseq:
+        return Counted()  # a newer full set has said all of this already
+    first, last = provider_range(sweep.pid)
+    low = after or first
+    page = _look(txn, sweep, low, last)
+    prefixes = rules.prefixes(root for (root,) in txn.query("SELECT root FROM proots WHERE pid = ?", [sweep.pid]))
+    inside = {
+        key
+        for key, curl, furl in page.cached
+        if curl.startswith(prefixes) and (not furl or furl.startswith(prefixes))
+    }
+    deletions = sum(row[0] in inside for row in page.gone)
+    return Counted(deletions, len(inside), ((low, page.end or last),) if page.gone or page.nothing else (), page.end)
+
+
+def sweep_page(
+    txn: Txn, run: int, sweep: Sweep, after: bytes, upto: bytes, now: int, owed: Owed, settings: QmConfig
+) -> bytes | None:
+    """Delete what was not named of the next keys.
+
+    :param after, upto: of those behind the one, up to the other.
+    :returns: where the next page begins; None: that was all.
+    """
+    books = Books(txn, run, now, settings)
+    end = _sweep(books, sweep, after, upto, now, owed)
+    owed.deletes |= books.deletes
+    books.close()
+    return end
+
+
+def _sweep(books: Books, sweep: Sweep, after: bytes, upto: bytes, now: int, owed: Owed) -> bytes | None:
+    txn, stats = books.txn, books.stats(sweep.pid)
+    if sweep.connseq < stats.fullconnseq:
+        return None
+    page = _look(txn, sweep, after, upto)
+    remove_content(books, [(key, sweep.connseq, *content) for key, *content in page.gone], sweep.pid, now)
+    nothing = page.nothing
+    for key in nothing.keys() - _with_content(txn, nothing):
+        stats.pend(-1, nothing[key])
+    txn.execute_in(
+        f"UPDATE qdb SET operation = {NOTHING}, generation = generation + 1, connseq = ? WHERE urlkey IN ({{in}})",
+        nothing,
+        [sweep.connseq],
+    )
+    note_cancelled(txn, nothing)
+    stats.nurlproc -= len(nothing)
+    if nothing:
+        # Not each key is told: there may be millions, and few of them have been read ahead.
+        earliest = txn.value("SELECT MIN(psetid) FROM qpsdb WHERE pid = ? AND slot = ?", [sweep.pid, FETCH_NOW])
+        if earliest is not None:
+            owed.add_queued(sweep.pid, earliest, 0)
+    return page.end
+
+
+def release_page(books: Books, pid: int, psetid: int, progress: bytes, now: int, owed: Owed) -> bytes | None:
+    """Delete the next part of what is held of a provider, on somebody's word.
+
+    What was told since is newer than the set, and stays.
+
+    :param psetid: of the full set that is meant; nothing is done to another one.
+    :param progress: as this returned it; empty: from the start.
+    :returns: None: that was all.
+    """
+    held = held_sweep(books.txn, pid)
+    if held is None or held.psetid != psetid:
+        return None
+    first, last = provider_range(pid)
+    end = _sweep(books, Sweep(pid, held.connseq, psetid), progress or first, last, now, owed)
+    if end is None:
+        forget_held(books.txn, pid, held.connseq)
+    return end
+
+
+def remove_content(books: Books, rows: Sequence[tuple[Any, ...]], pid: int, now: int) -> None:
+    """Delete content of a provider; tombstones stay.
+
+    :param rows: key, order number that is to stand in the tombstone, length, machine, file.
+    """
+    txn, stats = books.txn, books.stats(pid)
+    gone: list[tuple[Any, ...]] = []
+    for key, connseq, length, machine, file in rows:
+        row = empty_cache_row(key, pid)
+        row.update(change_number=books.next("change"), connseq=connseq, confirmed_time=now)
+        gone.append(tuple(row.values()))
+        stats.files_used -= 1
+        stats.space_used -= length or 0
+        books.delete_file(machine, file)
+    txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
+    queued = f"SELECT urlkey, len FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
+    for _key, length in txn.query_in(queued, [row[0] for row in rows]):
+        stats.pend(1, length)
+
+
+def _with_content(txn: Txn, keys: Iterable[bytes]) -> set[bytes]:
+    """Those of these keys that are cached."""
+    sql = f"SELECT urlkey FROM lccurl WHERE state = {CACHED} AND urlkey IN ({{in}})"
+    return {key for (key,) in txn.query_in(sql, sorted(keys))}
+
+
+def finish_sweep(
+    txn: Txn, run: int, header: SetHeader, now: int, full_set_period: int, held: HeldSweep | None = None
+) -> SetAnswer:
+    """The full set is complete.
+
+    :param held: what of it waits for somebody's word; None: it has deleted what it did not name.
+    """
+    books = Books(txn, run, questions=position_questions([header]))
+    positions = SetPositions(txn, [header], books.answers)
+    if not positions.is_applied(header):
+        positions.finish(header)
+        finish_set(books, header, now, full_set_period)
+        if held is None:
+            forget_held(txn, header.pid, header.connseq)
+        elif registered_providers(
+            txn, [header.pid]
+        ):  # nothing would take it away from one that was removed meanwhile
+            save_held(txn, held)
+    positions.save()
+    books.close()
+    return SetAnswer(header.epoch, header.number, 0)
+
+
+def _next_rows(txn: Txn, select: str, low: bytes, high: bytes) -> tuple[list[tuple[Any, ...]], bytes | None]:
+    """Rows behind ``low`` up to ``high``, and the last key of them if there may be more."""
+    rows = txn.query(f"{select} WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?", [low, high, PAGE_ROWS])
+    return rows, rows[-1][0] if len(rows) == PAGE_ROWS else None

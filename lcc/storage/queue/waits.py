@@ -1,0 +1,164 @@
+"""Rows that wait to be tried again after an error: in slots below "fetch now", each numbered after its end.
+
+So the index of ``qpsdb`` by slot is the order in which they are due, nothing stands in memory for them, and a restart
+goes on where the last queue manager was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from lcc.model import FETCH_NOW, RETRY_SLOT_SECONDS, RetryPage, retry_slot, retry_time
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.batch import Owed
+from lcc.storage.queue.books import Books
+from lcc.storage.queue.set_rows import SET_COLUMNS
+from lcc.storage.queue.slots import Opened, move_rows
+
+SETS_AT_ONCE = 200
+
+BEFORE_SLOTS = -(1 << 31)
+"""Below the numbers of all slots."""
+
+
+def open_retries(txn: Txn, run: int, now: int, limit: int, latest: float, opened: Opened) -> RetryPage:
+    """See :meth:`lcc.interfaces.IQueueStore.open_retries`.
+
+    :param latest: no row waits for so long: the clock was set back, or the longest delay made shorter.
+    """
+    Books(txn, run)
+    left = limit
+    whole: list[tuple[Any, ...]] = []
+    keys: list[bytes] = []
+    for row in _due_sets(txn, now, latest):
+        psetid, slot, pid = row[:3]
+        found = _rows(txn, pid, slot, psetid, left + 1)
+        if len(found) > left:
+            if left:
+                move_rows(txn, psetid, slot, FETCH_NOW, found[:left])
+                opened.add(pid, psetid, found[0][1], row[3])
+            break
+        left -= len(found)
+        txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", row[:2])
+        if found:
+            whole.append((*row[:6], found[0][1], found[-1][1], len(found), row[9]))
+            keys += [key for key, _ in found]
+            opened.add(pid, psetid, found[0][1], row[3])
+    txn.execute_in(f"UPDATE qdb SET slot = {FETCH_NOW} WHERE urlkey IN ({{in}})", keys)
+    _move_sets(txn, whole)
+    _know_priorities(txn, opened)
+    return RetryPage(list(opened.earliest.values()), _next_page(txn, now, latest))
+
+
+def _due_sets(txn: Txn, now: int, latest: float) -> list[tuple[Any, ...]]:
+    begun = retry_slot(now // RETRY_SLOT_SECONDS * RETRY_SLOT_SECONDS)
+    select = f"SELECT {', '.join(SET_COLUMNS)} FROM qpsdb {txn.by_index('qpsdb_slot')} WHERE"
+    order = "ORDER BY slot DESC, psetid DESC LIMIT ?"
+    due = txn.query(f"{select} slot >= ? AND slot < ? {order}", [begun, FETCH_NOW, SETS_AT_ONCE])
+    return due or txn.query(f"{select} slot < ? {order}", [retry_slot(latest), SETS_AT_ONCE])
+
+
+def _next_page(txn: Txn, now: int, latest: float) -> int | None:
+    """When there is more to be opened: now, if a row waits for longer than any may."""
+    sql = f"SELECT 1 FROM qpsdb {txn.by_index('qpsdb_slot')} WHERE slot < ? LIMIT 1"
+    return now if txn.one(sql, [retry_slot(latest)]) else next_retry(txn)
+
+
+def next_retry(txn: Txn) -> int | None:
+    """When the first of all of them is due; None: nothing waits."""
+    sql = f"SELECT slot FROM qpsdb {txn.by_index('qpsdb_slot')} WHERE slot < ? ORDER BY slot DESC LIMIT 1"
+    slot = txn.value(sql, [FETCH_NOW])
+    return None if slot is None else retry_time(slot)
+
+
+def _rows(txn: Txn, pid: int, slot: int, psetid: int, limit: int) -> list[tuple[bytes, int]]:
+    sql = "SELECT urlkey, seq FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? ORDER BY seq LIMIT ?"
+    return [(key, seq) for key, seq in txn.query(sql, [pid, slot, psetid, limit])]
+
+
+def _move_sets(txn: Txn, rows: Iterable[tuple[Any, ...]]) -> None:
+    """All rows of these sets and slots have gone to FETCH_NOW."""
+    moved: dict[int, list[Any]] = {}
+    for row in rows:
+        _join(moved, row)
+    sql = f"SELECT {', '.join(SET_COLUMNS)} FROM qpsdb WHERE slot = ? AND psetid IN ({{in}})"
+    for row in txn.query_in(sql, sorted(moved), [FETCH_NOW]):
+        _join(moved, row)
+    values = [tuple(moved[psetid]) for psetid in sorted(moved)]
+    txn.upsert("qpsdb", SET_COLUMNS, values, ("psetid", "slot"), ("firstseq", "lastseq", "nurls"))
+
+
+def _join(moved: dict[int, list[Any]], row: tuple[Any, ...]) -> None:
+    psetid, _slot, pid, priority, connseq, full, first, last, count, time = row
+    known = moved.setdefault(psetid, [psetid, FETCH_NOW, pid, priority, connseq, full, first, last, 0, time])
+    known[6:9] = [min(known[6], first), max(known[7], last), known[8] + count]
+
+
+def _know_priorities(txn: Txn, opened: Opened) -> None:
+    """Providers have the priority that they have now, not the one of when the set came."""
+    now = _priorities(txn, opened.earliest)
+    for pid, (_, psetid, seq, _priority) in list(opened.earliest.items()):
+        opened.earliest[pid] = (pid, psetid, seq, now.get(pid, 0))
+
+
+def _priorities(txn: Txn, pids: Iterable[int]) -> dict[int, int]:
+    return dict(txn.query_in("SELECT pid, priority FROM pidb WHERE pid IN ({in})", sorted(pids)))
+
+
+# On an operator's order.
+
+
+def hasten_page(
+    books: Books, pid: int, code: int, begun: int, after: tuple[int, int, int], limit: int, now: int, owed: Owed
+) -> tuple[int, int, int] | None:
+    """Let the next rows wait no longer; what has failed since the order was begun does.
+
+    The slots are gone through from the latest one on: what fails meanwhile goes to one that is behind already.
+
+    :param pid: only this provider's; 0: all.
+    :param code: only what failed with this error; 0: all.
+    :param after: where it begins, behind this ``(slot, psetid, seq)``.
+    :returns: where the next page begins; None: that was all.
+    """
+    txn = books.txn
+    slot, psetid, seq = after
+    sets = _next_sets(txn, pid, slot, psetid)
+    left, places = limit, dict[int, tuple[int, int]]()
+    for next_psetid, next_slot, owner in sets:
+        if (next_slot, next_psetid) != (slot, psetid):
+            slot, psetid, seq = next_slot, next_psetid, 0
+        sql = (
+            "SELECT urlkey, seq, bad_code, bad_time FROM qdb"
+            " WHERE pid = ? AND slot = ? AND psetid = ? AND seq > ? ORDER BY seq LIMIT ?"
+        )
+        rows = txn.query(sql, [owner, slot, psetid, seq, left])
+        # What is later than now was written before the wall clock was set back.
+        chosen = [(key, at) for key, at, error, time in rows if code in (0, error) and not begun < time <= now]
+        if chosen:
+            move_rows(txn, psetid, slot, FETCH_NOW, chosen)
+            keys = [key for key, _ in chosen]
+            txn.execute_in("UPDATE qdb SET attempts = 0, unreached = 0 WHERE urlkey IN ({in})", keys)
+            place = (psetid, chosen[0][1])
+            places[owner] = min(places.get(owner, place), place)
+        left -= len(rows)
+        if left <= 0:
+            seq = rows[-1][1]
+            break
+        psetid, seq = psetid + 1, 0
+    for owner, place in places.items():
+        owed.add_queued(owner, *place)
+    owed.priorities.update(_priorities(txn, places))
+    return None if left > 0 and len(sets) < SETS_AT_ONCE else (slot, psetid, seq)
+
+
+def _next_sets(txn: Txn, pid: int, slot: int, psetid: int) -> list[tuple[Any, ...]]:
+    # Two statements, each a walk along an index; one with OR would not be.
+    index, only, values = ("qpsdb_provider", "pid = ? AND ", [pid]) if pid else ("qpsdb_slot", "", [])
+    select = f"SELECT psetid, slot, pid FROM qpsdb {txn.by_index(index)} WHERE {only}"
+    sql = f"{select} slot = ? AND psetid >= ? ORDER BY psetid LIMIT ?"
+    rows = txn.query(sql, [*values, slot, psetid, SETS_AT_ONCE])
+    if len(rows) < SETS_AT_ONCE:
+        sql = f"{select} slot > ? AND slot < ? ORDER BY slot, psetid LIMIT ?"
+        rows += txn.query(sql, [*values, slot, FETCH_NOW, SETS_AT_ONCE - len(rows)])
+    return rows

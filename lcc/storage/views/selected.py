@@ -1,0 +1,214 @@
+"""Which rows of the cache a content user wants, and reading them page by page.
+
+A page looks at a bounded number of rows, however few of them are wanted, so that no transaction is long.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import attrs
+
+from lcc.model import CachedUrl
+from lcc.storage.database.keyranges import provider_range, views_range
+from lcc.storage.database.rows import CACHED, SELECT_USER, cached_url
+from lcc.storage.database.transactions import Txn
+
+EXAMINED_ROWS = 250
+"""Rows that a page looks at."""
+RANGE_COST = 10
+"""Looking at a provider costs at least as much as so many rows."""
+EVERYTHING = "0"
+"""The digest of a selection that leaves nothing out."""
+_LAST_KEY = b"\xff" * 20
+
+
+@attrs.frozen
+class Times:
+    """From (inclusive) and before (exclusive), seconds since 1970; None: without limit."""
+
+    start: int | None = None
+    end: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.start is not None or self.end is not None
+
+    def contain(self, time: int | None) -> bool:
+        """Whether this time is one of them; None (not known) is in no limited ones."""
+        if not self:
+            return True
+        return (
+            time is not None and (self.start is None or time >= self.start) and (self.end is None or time < self.end)
+        )
+
+
+@attrs.frozen
+class Selection:
+    """Which rows of the cache.
+
+    What a URL is called never changes (provider, curl, mime type).  The rest may: then a row can leave the selection.
+
+    :ivar providers: only of these; None: of all.
+    :ivar mimetypes: only these, ``type/subtype`` or ``type/*``; empty: all.
+    :ivar prefix: only what has a curl that begins so; empty: all.
+    :ivar subtype: only this one; empty: all.
+    :ivar fetched: when the content was fetched.
+    :ivar modified: when it was modified last, as far as it is known.
+    """
+
+    providers: frozenset[int] | None = None
+    mimetypes: tuple[str, ...] = ()
+    prefix: str = ""
+    subtype: str = ""
+    fetched: Times = Times()
+    modified: Times = Times()
+
+    def within(self, providers: frozenset[int] | None) -> Selection:
+        """The part of it that belongs to these providers; None: to all."""
+        if providers is None:
+            return self
+        return attrs.evolve(self, providers=providers if self.providers is None else self.providers & providers)
+
+    @property
+    def digest(self) -> str:
+        """Tells this selection from others, in a token."""
+        if self == Selection():
+            return EVERYTHING
+        pids = None if self.providers is None else sorted(self.providers)
+        names = (pids, sorted(self.mimetypes), self.prefix, self.subtype)
+        text = repr((*names, attrs.astuple(self.fetched), attrs.astuple(self.modified)))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    def holds(self, row: CachedUrl) -> bool:
+        """Whether a row whose name is selected is so in what may change, too."""
+        return (
+            (not self.subtype or row.subtype == self.subtype)
+            and self.fetched.contain(row.fetched_time)
+            and self.modified.contain(row.mtime)
+        )
+
+
+@attrs.frozen
+class KeyPage:
+    """Some rows in the order of the keys.
+
+    :ivar after: where the next page begins; None: there is none.
+    """
+
+    rows: list[CachedUrl]
+    after: bytes | None
+
+
+@attrs.frozen
+class ChangePage:
+    """Some rows in the order of their last change.
+
+    :ivar after: everything up to this number of a change was looked at.
+    :ivar more: there are more rows to look at.
+    """
+
+    rows: list[CachedUrl]
+    after: int
+    more: bool
+
+
+def views(txn: Txn, key: bytes) -> list[CachedUrl]:
+    """What is cached of a page: its mime types.
+
+    :param key: of any of them.
+    """
+    low, high = views_range(key)
+    sql = f"{SELECT_USER} WHERE urlkey > ? AND urlkey <= ? AND state = {CACHED} ORDER BY urlkey"
+    return [cached_url(row) for row in txn.query(sql, [low, high])]
+
+
+def page_by_key(txn: Txn, selection: Selection, after: bytes = b"", limit: int | None = None) -> KeyPage:
+    """The selected rows that are cached now and follow a key.
+
+    :param limit: at most so many rows.
+    """
+    wanted = EXAMINED_ROWS if limit is None else min(EXAMINED_ROWS, limit)
+    budget = EXAMINED_ROWS
+    where, parameters = _named(selection)
+    found: list[CachedUrl] = []
+    for low, high in _ranges(selection.providers, after):
+        if budget <= 0 or wanted <= len(found):
+            return KeyPage(found, low)
+        border = txn.value(
+            "SELECT urlkey FROM lccurl WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT 1 OFFSET ?",
+            [low, high, budget - 1],
+        )
+        room = wanted - len(found)
+        upto = high if border is None else border
+        sql = f"{SELECT_USER} WHERE urlkey > ? AND urlkey <= ? AND state = {CACHED}{where} ORDER BY urlkey LIMIT ?"
+        rows = [cached_url(row) for row in txn.query(sql, [low, upto, *parameters, room])]
+        found += [row for row in rows if selection.holds(row)]
+        if len(rows) == room:
+            return KeyPage(found, rows[-1].key)
+        if border is not None:
+            return KeyPage(found, border)
+        if selection.providers is not None:
+            looked = int(txn.value("SELECT COUNT(*) FROM lccurl WHERE urlkey > ? AND urlkey <= ?", [low, high]))
+            budget -= max(RANGE_COST, looked)
+    return KeyPage(found, None)
+
+
+def page_by_change(txn: Txn, selection: Selection, after: int, upto: int, limit: int | None = None) -> ChangePage:
+    """The selected rows whose last change has a greater number, deletions as well.
+
+    A row that is cached and has left the selection is among them, as deleted: whoever follows the changes has it.
+
+    :param upto: the number of the last change that is looked at.
+    :param limit: at most so many rows.
+    """
+    wanted = EXAMINED_ROWS if limit is None else min(EXAMINED_ROWS, limit)
+    table = f"lccurl {txn.by_index('lccurl_change')}"
+    border = txn.value(
+        f"SELECT change_number FROM {table} WHERE change_number > ? AND change_number <= ?"
+        " ORDER BY change_number LIMIT 1 OFFSET ?",
+        [after, upto, EXAMINED_ROWS - 1],
+    )
+    end = upto if border is None else int(border)
+    where, parameters = _named(selection)
+    if selection.providers is not None:
+        where += f" AND pid IN ({','.join('?' * len(selection.providers)) or 'NULL'})"
+        parameters += sorted(selection.providers)
+    select = SELECT_USER.replace("FROM lccurl", f"FROM {table}")
+    sql = f"{select} WHERE change_number > ? AND change_number <= ?{where} ORDER BY change_number LIMIT ?"
+    rows = [cached_url(row) for row in txn.query(sql, [after, end, *parameters, wanted])]
+    if len(rows) == wanted and rows:
+        end = rows[-1].change
+    gone = [row if selection.holds(row) else attrs.evolve(row, state="deleted") for row in rows]
+    return ChangePage(gone, end, end < upto)
+
+
+def _ranges(providers: frozenset[int] | None, after: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """From after which key up to which one to look."""
+    if providers is None:
+        yield after, _LAST_KEY
+        return
+    for pid in sorted(providers):
+        low, high = provider_range(pid)
+        if after < high:
+            yield max(low, after), high
+
+
+def _named(selection: Selection) -> tuple[str, list[object]]:
+    """The condition on what a URL is called, providers apart."""
+    where, parameters = "", []
+    if selection.prefix:
+        where += " AND SUBSTR(curl, 1, ?) = ?"
+        parameters += [len(selection.prefix), selection.prefix]
+    families = [mimetype[:-1] for mimetype in selection.mimetypes if mimetype.endswith("/*")]
+    types = [mimetype for mimetype in selection.mimetypes if not mimetype.endswith("/*")]
+    terms = []
+    # Lists, for SQLite takes an expression of a thousand terms for too deep.
+    if types:
+        terms.append(f"mimetype IN ({','.join('?' * len(types))})")
+    if families:
+        terms.append(f"SUBSTR(mimetype, 1, INSTR(mimetype, '/')) IN ({','.join('?' * len(families))})")
+    if terms:
+        where += f" AND ({' OR '.join(terms)})"
+        parameters += types + families
+    return where, parameters

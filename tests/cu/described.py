@@ -1,0 +1,54 @@
+"""Holds every reply of the HTTP interface against its own OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from jsonschema import Draft202012Validator
+
+from lcc.roles.cu.web.openapi import document
+
+
+@lru_cache(maxsize=1)
+def described() -> dict[str, Any]:
+    return document("1")
+
+
+def _schema(name: str) -> Draft202012Validator:
+    return Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": described()["components"]})
+
+
+def check_reply(target: str, method: str, status: int, media_type: str, body: bytes) -> None:
+    """A reply must be one that the document tells of.
+
+    What is wrong with a request on purpose (another method, an unknown path or parameter) is told by its status only.
+    """
+    url = urlsplit(target)
+    path = "/content/{key}" if url.path.startswith("/content/") else url.path
+    known = described()["paths"].get(path)
+    if known is None:
+        assert status == 404, target
+        return
+    if method not in ("GET", "HEAD"):
+        assert status == 405
+        return
+    operation = known["get"]
+    assert str(status) in operation["responses"], f"{target}: {status} is not described"
+    if status == 200:
+        names = {parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "query"}
+        asked = {name for name, _ in parse_qsl(url.query)}
+        assert asked <= names, f"{target}: {asked - names} is not described"
+    if status == 304 or method == "HEAD":
+        return
+    contents = operation["responses"][str(status)]["content"]
+    media_type = media_type.partition(";")[0]
+    assert media_type in contents or "*/*" in contents, f"{target}: {media_type} is not described"
+    if media_type == "application/x-ndjson":
+        for line in body.splitlines():
+            _schema("Line").validate(json.loads(line))
+        assert "next" in json.loads(body.splitlines()[-1])
+    elif status >= 400:
+        _schema("Error").validate(json.loads(body))

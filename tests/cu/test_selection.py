@@ -1,0 +1,123 @@
+"""Answers to content users' questions, page by page, on each database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lcc.model import CachedUrl
+from lcc.roles.cu.query import Query, parse_query
+from lcc.roles.cu.selection import begin, pages, read_page
+from lcc.roles.cu.tokens import StartAgain, TokenError
+from lcc.storage.views import selected
+from lcc.storage.views.selected import Selection
+
+from .kit import NOW, Cache
+
+A, B, C = "http://a.example.org/", "http://a.example.org/b/", "http://c.example.org/%2F"
+
+
+@pytest.fixture(params=[1000, 3, 1], autouse=True)
+def examined_rows(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything in one page, and in many."""
+    monkeypatch.setattr(selected, "EXAMINED_ROWS", request.param)
+
+
+def answer(cache: Cache, *pairs: tuple[str, str]) -> tuple[list[CachedUrl], str]:
+    rows, token = [], ""
+    for page in pages(cache.interact, parse_query(pairs)):
+        rows += page.rows
+        token = str(page.token)
+    return rows, token
+
+
+def names(cache: Cache, *pairs: tuple[str, str]) -> list[str]:
+    return sorted(f"{row.pid} {row.curl} {row.mimetype}" for row in answer(cache, *pairs)[0])
+
+
+def test_each_field_chooses(cache: Cache) -> None:
+    cache.put(1, A)
+    cache.put(1, B, "image/png", subtype="x: y")
+    cache.put(2, A, "text/plain", fetched_time=NOW + 10)
+    cache.put(3, C, "text/html", mtime=NOW + 10)
+    cache.put(3, A, "text/html", mtime=None)
+    cache.put(2, B)
+    cache.delete(2, B)
+    everything = {f"1 {A} text/html", f"1 {B} image/png", f"2 {A} text/plain", f"3 {C} text/html", f"3 {A} text/html"}
+    assert set(names(cache)) == everything
+    assert names(cache, ("provider", "1")) == [f"1 {A} text/html", f"1 {B} image/png"]
+    assert names(cache, ("provider", "1"), ("provider", "2"), ("provider", "9")) == [
+        *(f"1 {A} text/html", f"1 {B} image/png", f"2 {A} text/plain")
+    ]
+    assert set(names(cache, ("mimetype", "text/*"))) == everything - {f"1 {B} image/png"}
+    assert set(names(cache, ("mimetype", "image/*"), ("mimetype", "text/plain"))) == {
+        *(f"1 {B} image/png", f"2 {A} text/plain")
+    }
+    assert names(cache, ("prefix", C)) == [f"3 {C} text/html"]
+    assert names(cache, ("prefix", B)) == [f"1 {B} image/png"]
+    assert names(cache, ("prefix", "http://a.example.org/B/")) == [], "paths are told apart by case"
+    assert names(cache, ("subtype", "x: y")) == [f"1 {B} image/png"]
+    assert names(cache, ("fetched_from", str(NOW + 10))) == [f"2 {A} text/plain"]
+    assert len(names(cache, ("fetched_before", str(NOW + 10)))) == 4
+    assert names(cache, ("modified_from", str(NOW + 1))) == [f"3 {C} text/html"]
+    assert len(names(cache, ("modified_before", str(NOW + 1)))) == 3, "what is not known is in no time"
+
+
+def test_limit(cache: Cache) -> None:
+    for number in range(7):
+        cache.put(1 + number % 2, f"{A}{number}")
+    every = [row.key for row in answer(cache)[0]]
+    assert every == sorted(every) and len(every) == 7
+    for limit in range(1, 9):
+        assert [row.key for row in answer(cache, ("limit", str(limit)))[0]] == every[:limit]
+
+
+def test_limited_changes_go_on_from_their_token(cache: Cache) -> None:
+    for number in range(7):
+        cache.put(1, f"{A}{number}", "image/png" if number % 2 else "text/html")
+    token, seen = "0", []
+    for _ in range(5):
+        rows, token = answer(cache, ("since", token), ("limit", "1"), ("mimetype", "text/*"))
+        seen += [row.curl for row in rows]
+    assert seen == [f"{A}{number}" for number in (0, 2, 4, 6)]
+
+
+def test_a_scope_of_nobody_sees_nothing(cache: Cache) -> None:
+    cache.put(1, A)
+    nothing = Selection(providers=frozenset())
+    assert [row for page in pages(cache.interact, Query(nothing)) for row in page.rows] == []
+    assert [row for page in pages(cache.interact, Query(nothing, since="0")) for row in page.rows] == []
+
+
+def test_what_leaves_the_selection_is_told_as_deleted(cache: Cache) -> None:
+    cache.put(1, A, subtype="x: y")
+    _, token = answer(cache, ("since", "0"), ("subtype", "x: y"))
+    cache.put(1, A, subtype="other: z")
+    ((row,), _) = answer(cache, ("since", token), ("subtype", "x: y"))
+    assert (row.curl, row.state) == (A, "deleted")
+
+
+def test_a_token_of_another_selection(cache: Cache) -> None:
+    cache.put(1, A)
+    _, token = answer(cache, ("since", "0"), ("provider", "1"))
+    with pytest.raises(TokenError, match="another selection"):
+        answer(cache, ("since", token))
+
+
+def test_an_epoch_that_ends_while_an_answer_is_read(cache: Cache) -> None:
+    cache.put(1, A)
+    place = cache.interact(begin, Query(since="0"))
+    cache.database.now(lambda txn: txn.execute("UPDATE meta SET value = 'another' WHERE name = 'epoch'"))
+    with pytest.raises(StartAgain):
+        cache.interact(read_page, place)
+
+
+def test_what_comes_while_an_answer_is_read_is_left_to_the_next(cache: Cache) -> None:
+    cache.put(1, A)
+    seen = 0
+    for page in pages(cache.interact, Query(since="0")):
+        seen += len(page.rows)
+        cache.put(1, f"{A}{seen}")
+        assert seen < 50
+    assert seen == 1

@@ -1,0 +1,151 @@
+"""The web monitor in a real browser: logging in, following, trying again, dark, on a phone, without scripts; and what
+a screen reader gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_twisted
+from axe_core_python.base import AXE_SCRIPT
+from twisted.internet.defer import Deferred
+
+from lcc.model import Provider
+from lcc.storage.database.order_rows import RETRY
+from lcc.storage.providers.providers import add_provider
+from tests.cu.web import in_thread
+from tests.storage.kit import notice
+
+from .chromium import Chromium
+from .kit import CANARY, PASSWORD, STATE, Watch
+
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+
+PAGES = (
+    *("/", "/providers", "/provider/1", "/errors", "/errors?code=404", "/machines"),
+    *("/search?q=site", "/url?url=http://site/a"),
+)
+PHONE_PAGES = ("/", "/provider/1")
+PHONE_WIDTH = 360
+
+
+@pytest.fixture
+def chromium(tmp_path: Path) -> Iterator[Chromium]:
+    browser = Chromium(tmp_path / "chromium")
+    yield browser
+    browser.stop()
+
+
+def fill(watch: Watch) -> None:
+    """Something of each kind, with hostile texts in it."""
+    root = f"http://host/{CANARY}/" + "long" * 100
+    watch.database.now(add_provider, Provider(0, (root,), "h", hours="22-6", contact=CANARY))
+    watch.queue.send(1, notice("a"), notice("broken"), *[notice("x" * 500 + str(number)) for number in range(3)])
+    watch.queue.record(watch.queue.failed(watch.queue.rows()[1], 404, detail=CANARY))
+    robots = [{"name": CANARY, "capacity": 4, "busy": 2, "paused": paused} for paused in (False, True)]
+    here = STATE["machines"][0] | {"robots": robots, "robots_count": 200}
+    away = STATE["machines"][0] | {"machine": 2, "name": CANARY, "connected": False}
+    watch.says(machines=[here, away], machines_connected=1)
+
+
+def log_in(browser: Chromium, address: str) -> None:
+    browser.go(address)
+    browser.type("#name", "ann")
+    browser.type("#password", PASSWORD)
+    browser.click("main button")
+
+
+@pytest_twisted.ensureDeferred
+async def test_in_a_real_browser(open_watch: Callable[..., Watch], chromium: Chromium) -> None:
+    watch = open_watch()
+    fill(watch)
+    await watch.look()
+    address = f"http://127.0.0.1:{watch.port}"
+
+    def ask(function: Callable[..., object], *args: object) -> Deferred[object]:
+        return in_thread(function, *args)
+
+    # Who is not logged in is asked to, and gets on to where he wanted to go.
+    await ask(log_in, chromium, f"{address}/machines")
+    assert await in_thread(chromium.url) == f"{address}/machines"
+
+    # It follows: the sentence changes without anything being loaded anew.
+    await ask(chromium.go, f"{address}/")
+    await ask(chromium.until, "document.querySelector('#live').textContent === 'Follows by itself.'")
+    await ask(chromium.evaluate, "window.unloaded = 'no'; document.querySelector('#q').focus(); true")
+    assert "machine 2 is away" in await in_thread(chromium.text, "#sentence")
+    watch.says(machines=STATE["machines"])
+    await watch.look()
+    await ask(chromium.until, "document.querySelector('#sentence').textContent === 'All is well.'")
+    assert await in_thread(chromium.evaluate, "document.querySelector('#verdict').className") == "verdict note"
+    assert await in_thread(chromium.evaluate, "window.unloaded + document.activeElement.id") == "noq"
+
+    # Trying again.
+    await ask(chromium.go, f"{address}/errors")
+    await ask(chromium.click, "button[aria-label='Try again what failed with 404']")
+    assert "is given" in str(await in_thread(chromium.text, "#ordered"))
+    assert watch.database.query("SELECT kind, pid, code FROM orders") == [(RETRY, 0, 404)]
+    watch.database.now(lambda txn: txn.execute("DELETE FROM orders"))
+    await watch.look()
+    await ask(chromium.until, "document.querySelector('#ordered').textContent.includes('is carried out')")
+
+    # Nothing of a stranger's has run, and nothing was refused by the policy.
+    assert chromium.complaints == []
+    for dark, width, phone, pages in ((False, 1280, False, PAGES), (True, PHONE_WIDTH, True, PHONE_PAGES)):
+        await in_thread(lambda dark=dark: chromium.dark(dark))
+        await in_thread(lambda width=width, phone=phone: chromium.size(width, 800, phone=phone))
+        for path in pages:
+            await ask(chromium.go, address + path)
+            assert await in_thread(chromium.evaluate, "document.documentElement.scrollWidth") == width, path
+            assert await in_thread(accessibility, chromium) == [], (path, dark)
+        paper = await in_thread(chromium.evaluate, "getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, str(paper)[4:-1].split(","))) < 3 * 128) is dark
+    assert chromium.complaints == []
+    # On a phone a table looks like cards, and is still a table.
+    await ask(chromium.go, f"{address}/errors")
+    roles = await in_thread(chromium.roles)
+    assert (roles["table"], roles["row"], roles["columnheader"], roles["rowheader"]) == (1, 2, 9, 1)
+    assert roles["cell"] == 8
+    # That look does see something.
+    await ask(chromium.evaluate, "document.documentElement.removeAttribute('lang'); true")
+    assert "html-has-lang" in str(await in_thread(accessibility, chromium))
+
+    # The session ends: the page goes to the login by itself.
+    await ask(chromium.go, f"{address}/")
+    await ask(chromium.until, "document.querySelector('#live').textContent === 'Follows by itself.'")
+    watch.add_user("ann", password="another")
+    await watch.look()
+    await ask(chromium.until, "location.pathname === '/login'")
+
+
+@pytest_twisted.ensureDeferred
+async def test_without_scripts(open_watch: Callable[..., Watch], chromium: Chromium) -> None:
+    watch = open_watch()
+    fill(watch)
+    await watch.look()
+    address = f"http://127.0.0.1:{watch.port}"
+    await in_thread(lambda: chromium.scripts(on=False))
+    await in_thread(log_in, chromium, f"{address}/")
+    html = await in_thread(chromium.html)
+    assert "let it be loaded anew every 30 seconds" in html and 'id="live" class="live"></span>' in html
+    await in_thread(chromium.click, "main noscript a, p.told a")
+    assert (await in_thread(chromium.url)) == f"{address}/?span=hour&refresh=30"
+    assert '<meta http-equiv="refresh" content="30">' in await in_thread(chromium.html)
+    await in_thread(chromium.go, f"{address}/errors")
+    await in_thread(chromium.click, "button[aria-label='Try again what failed with 404']")
+    assert "is given" in await in_thread(chromium.html)
+    await in_thread(chromium.click, ".who button")
+    assert (await in_thread(chromium.url)) == f"{address}/login"
+    assert chromium.complaints == []
+
+
+def accessibility(browser: Chromium) -> list[str]:
+    """What axe finds: names, labels, headings, landmarks, contrast, tables, …"""
+    browser.evaluate(AXE_SCRIPT + "; true")
+    found = browser.evaluate(
+        "axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations.map("
+        "v => v.id + ': ' + v.nodes.map(n => n.html.slice(0, 200) + ' ' + n.failureSummary).join(' | '))))"
+    )
+    return list(json.loads(found))
