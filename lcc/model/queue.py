@@ -77,6 +77,7 @@ class Delay(NamedTuple):
     :ivar owed_time: when what it has fetched is paid for; 0: it is.  It may wait longer, for another reason.
     :ivar rate: bytes per second, that ``owed_time`` was reckoned with.
     :ivar since_time: of the first of those failures; 0: there is none.
+    :ivar saved_time: when it was saved, on the wall clock that the other times are of; 0: that is not known.
     """
 
     pid: int
@@ -87,6 +88,7 @@ class Delay(NamedTuple):
     owed_time: float = 0.0
     rate: int = 0
     since_time: float = 0.0
+    saved_time: float = 0.0
 
 
 class SlotPage(NamedTuple):

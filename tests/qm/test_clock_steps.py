@@ -79,6 +79,27 @@ def test_bandwidth_that_is_not_paid_for(world: World, step: float, restart: bool
         wait(world, botm, 48, 66)
 
 
+@pytest.mark.parametrize("step", [3600.0, 36000.0])
+@pytest.mark.parametrize("why", ["site-error", "bandwidth", "hours"])
+def test_it_is_killed_right_after_a_step_that_is_taken_back(make_world: MakeWorld, step: float, why: str) -> None:
+    """What is saved with a delay tells of the step: nothing else may have been saved since."""
+    world = make_world(hold_initial=60.0, hold_maximum=60.0)
+    limits: dict[str, dict[str, Any]] = {"hours": {"hours": "22"}, "bandwidth": {"bandwidth_bytes": 100}}
+    FakeUns(world).send_set(1, world.provider(**limits.get(why, {})), pages(1, 2))
+    botm = FakeBotm(world)
+    world.advance(6)
+    world.ahead += step
+    finish(botm, DNS if why == "site-error" else 0, wire_bytes=6000)
+    world.engine.timekeeper.delays.save()  # it does so each second
+    assert not botm.out and world.count("pdelays", f"reason = '{why}'") == 1
+    botm = set_clock(world, -step, restart=True)
+    if why == "hours":
+        world.advance(1)
+        assert botm.out, "they are open"
+    else:
+        wait(world, botm, 35, 66)
+
+
 @back
 @pytest.mark.parametrize("restart", [False, True])
 def test_what_is_tried_again(make_world: MakeWorld, step: float, restart: bool) -> None:

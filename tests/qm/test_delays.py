@@ -58,11 +58,12 @@ def test_what_is_worth_saving() -> None:
     subject.charge(2, 5000, 100, NOW)
     subject.site_error(3, DNS, NOW)
     assert subject.urgent
-    owing = Delay(2, NOW + 50, BANDWIDTH, owed_time=NOW + 50, rate=100)
-    assert subject.to_save(NOW) == [owing, Delay(3, NOW + 10, SITE_ERROR, DNS, 1, since_time=NOW)]
+    owing = Delay(2, NOW + 50, BANDWIDTH, owed_time=NOW + 50, rate=100, saved_time=NOW)
+    away = Delay(3, NOW + 10, SITE_ERROR, DNS, 1, since_time=NOW, saved_time=NOW)
+    assert subject.to_save(NOW) == [owing, away]
     assert subject.to_save(NOW) == [] and not subject.urgent
     subject.release(NOW + 20)
-    assert subject.to_save(NOW + 20) == [Delay(3, 0.0, "", DNS, 1, since_time=NOW)]
+    assert subject.to_save(NOW + 20) == [Delay(3, 0.0, "", DNS, 1, since_time=NOW, saved_time=NOW + 20)]
     subject.release(NOW + 50)
     subject.reached(3)
     assert subject.to_save(NOW + 50) == [Delay(2, 0.0, ""), Delay(3, 0.0, "")]

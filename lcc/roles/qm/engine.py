@@ -43,7 +43,7 @@ from lcc.config import QmConfig
 from lcc.domain.timeslots import TimeSlots
 from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
-from lcc.model import Absorbed, CarriedOut, Claim, Delay, Recorded
+from lcc.model import Absorbed, CarriedOut, Delay, Recorded
 from lcc.protocols.hello import Hello
 from lcc.roles.background import Background
 from lcc.roles.qm.intake.absorber import Absorber
@@ -52,7 +52,7 @@ from lcc.roles.qm.maintenance.periodic import Upkeep
 from lcc.roles.qm.maintenance.reader import Reader
 from lcc.roles.qm.maintenance.state import StateSaver
 from lcc.roles.qm.maintenance.timers import Timekeeper
-from lcc.roles.qm.maintenance.wall_clock import STEP_SECONDS, WallClock, tell_step
+from lcc.roles.qm.maintenance.wall_clock import WallClock
 from lcc.roles.qm.orders.deleter import Deleter
 from lcc.roles.qm.orders.dispatcher import Dispatcher
 from lcc.roles.qm.orders.machines import Line, Machine
@@ -164,7 +164,7 @@ class QmEngine:
             claim = await self.patience.ask("claiming the database", lambda: self.store.claim(self.now()))
             waiting = await self.patience.ask("loading the queue", self.store.providers_with_work)
             await self.upkeep.starting(claim)
-            await self.timekeeper.starting(self._set_back(claim))
+            await self.timekeeper.starting(claim.saved_time)
         except Busy as error:
             self.fatal(error)
             return
@@ -187,20 +187,13 @@ class QmEngine:
         self.upkeep.started(claim)
         self.pump()
 
-    def _set_back(self, claim: Claim) -> float:
-        """By how many seconds the wall clock was set back, at least, since the queue manager before this one ran."""
-        seconds = claim.saved_time - self._wall_clock()
-        if seconds < STEP_SECONDS:
-            return 0.0
-        tell_step(-seconds, " while no queue manager ran")
-        return seconds
-
     def _stepped(self, step: float) -> None:
         """The wall clock was set."""
         self.timekeeper.stepped(step)
         if self.paused_since is not None:
             self.paused_since += round(step)
         self.upkeep.intake.stepped(step)
+        self.state_saver.soon()  # so that whoever comes next knows what the clock showed
 
     def _start_failed(self, failure: Failure) -> None:
         _log.failure("The queue manager cannot start", failure=failure)

@@ -12,7 +12,7 @@ from lcc.storage.queue.books import Books
 
 _SETS_AT_ONCE = 200
 _COLUMNS = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
-DELAY_COLUMNS = ("pid", "until_time", "reason", "code", "failures", "owed_time", "rate", "since_time")
+DELAY_COLUMNS = ("pid", "until_time", "reason", "code", "failures", "owed_time", "rate", "since_time", "saved_time")
 
 
 def move_rows(txn: Txn, psetid: int, source: int, target: int, rows: Sequence[tuple[bytes, int]]) -> None:

@@ -29,7 +29,7 @@ from lcc.errors import code
 from lcc.interfaces import IQueueStore
 from lcc.model import Delay, FetchResult
 from lcc.roles.qm.maintenance.retries import RetryKeeper
-from lcc.roles.qm.maintenance.wall_clock import STEP_SECONDS
+from lcc.roles.qm.maintenance.wall_clock import STEP_SECONDS, tell_step
 from lcc.roles.qm.maintenance.worker import Keeping, Worker
 from lcc.roles.qm.orders.recorder import Entry
 from lcc.roles.qm.patience import Patience
@@ -172,16 +172,21 @@ class Timekeeper:
         self._alarm_time = 0.0
         self._lookups: set[Deferred[None]] = set()
 
-    async def starting(self, set_back: float) -> None:
+    async def starting(self, last_time: float) -> None:
         """Load what was saved.
 
-        :param set_back: the wall clock was set back by so many seconds since.
+        :param last_time: what the wall clock showed when the queue manager before this one saved its state.
         """
-        if set_back:
-            self.slots.set_back()
-            self.retries.stepped()
         saved = await self._patience.ask("loading delays", self._store.delays)
         delays, now = self._scheduler.delays, self._wall_clock()
+        # A delay is often saved before the next state is: what stands there may be all that tells of a step.
+        set_back = max([last_time, *(delay.saved_time for delay in saved)]) - now
+        if set_back >= STEP_SECONDS:
+            tell_step(-set_back, " while no queue manager ran")
+            self.slots.set_back()
+            self.retries.stepped()
+        else:
+            set_back = 0.0
         delays.load(saved, self._period_seconds, now, set_back)
         delays.limits_changed(SITE, self._site_rate or None, now)
 

@@ -13,8 +13,9 @@ Three reasons, each with its own time; a provider waits for the latest of them:
 A delay is one small record, whatever waits behind it in the queue.  Delays that matter beyond a restart are saved;
 times are seconds since 1970 for that reason.  When the wall clock is set, forward or back, all of them are moved with
 it (:meth:`Delays.stepped`), so that none becomes longer or shorter; hours are looked at again, because they are times
-of day.  The same is done with what was saved, if the clock was set back while no queue manager ran.  If it was set
-forward then, that looks as if more time had passed: what waits for no hours goes on at once.
+of day.  The same is done with what was saved, if the clock was set back while no queue manager ran: each delay that
+is saved says when that was.  If it was set forward then, that looks as if more time had passed: what waits for no
+hours goes on at once.
 """
 
 from __future__ import annotations
@@ -287,9 +288,8 @@ class Delays:
             record = self._records.get(pid)
             if record is not None and (record.until - now > _SAVED_SECONDS or record.failures):
                 owed, rate = (record.owed, record.rate or 0) if record.owed > now else (0.0, 0)
-                rows.append(
-                    Delay(pid, record.until, record.reason, record.code, record.failures, owed, rate, record.since)
-                )
+                why = record.until, record.reason, record.code, record.failures
+                rows.append(Delay(pid, *why, owed, rate, record.since, saved_time=now))
                 self._saved.add(pid)
             elif pid in self._saved:
                 rows.append(Delay(pid, 0.0, ""))
