@@ -231,8 +231,8 @@ class IQueueRepair(Interface):
     """What the queue manager remembers of its peers, and does when a database, or a spool, has gone back in time
     (:mod:`lcc.storage.queue.repair`)."""
 
-    def last_change() -> Deferred[int]:
-        """The number of the last change of the cache."""
+    def progress() -> Deferred[tuple[str, int]]:
+        """How far the cache has come: its timeline, and the number of its last change."""
 
     def check_uns(uns: str, epoch: str, acked: int, numbers_upto: int) -> Deferred[UnsStanding]:
         """Compare what a UNS says in its hello with what is known of it.
@@ -240,8 +240,9 @@ class IQueueRepair(Interface):
         :param acked: the highest number of this epoch that was ever answered.
         :param numbers_upto: set numbers from this one on were never given out there; 0: it does not say."""
 
-    def check_witness(epoch: str, change: int) -> Deferred[bool]:
-        """Whether the database knows of this change (or, for a former epoch, of this epoch); False: it was lost."""
+    def check_witness(timeline: str, change: int) -> Deferred[bool]:
+        """Whether the database knows of this change of a timeline (or, for one of a former epoch, of this epoch);
+        False: it was lost."""
 
     def settle_uns(uns: str, epoch: str, acked: int) -> Deferred[None]:
         """Sets up to this number were answered, whatever the answer was."""
@@ -405,7 +406,7 @@ class IContentFolder(Interface):
 
     names_upto: int = Attribute("File ids from this one on were never given out.")
     next_name: int = Attribute("File ids from this one on were not given out by this process.")
-    mark: tuple[str, int] = Attribute("Epoch and number of the last change of the database that is remembered.")
+    mark: tuple[str, int] = Attribute("Timeline and number of the last change of the database that is remembered.")
 
     path: Path = Attribute("Where it is, for people.")
     owner: str = Attribute("The run that has claimed it; empty: none, or it could not be noted.")
@@ -414,7 +415,7 @@ class IContentFolder(Interface):
         """Note, for robots to tell, that the folder belongs to this run of a BOT-M.  OSError when it cannot be
         noted."""
 
-    def remember(epoch: str, change: int) -> None:
+    def remember(timeline: str, change: int) -> None:
         """The database has come so far; OSError when it cannot be kept."""
 
     def no_room(tried: bool) -> str:

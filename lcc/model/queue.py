@@ -175,6 +175,7 @@ class Recorded:
     :ivar requeued: provider -> earliest ``(psetid, seq)`` of the rows that went to the end of their set.
     :ivar deletes: there are new rows in ``fsmdb``.
     :ivar retry_time: when the first of the rows that have to wait to be tried again is due; None: there are none.
+    :ivar change: the number of the cache's last change, this batch included; 0: nothing was recorded.
     """
 
     again: tuple[QueueRow, ...]
@@ -182,6 +183,7 @@ class Recorded:
     requeued: dict[int, tuple[int, int]]
     deletes: bool
     retry_time: int | None = None
+    change: int = 0
 
 
 @attrs.frozen

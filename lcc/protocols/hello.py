@@ -29,7 +29,7 @@ class Hello(Flat):
 
     :ivar role: ``uns``, ``qm``, ``botm`` or ``bot``.
     :ivar name: which one of them, for logs, and the UNS's part of a set's id.
-    :ivar epoch: UNS: the epoch of its spool.  BOT-M: the epoch of the database in the last mark that it was told.
+    :ivar epoch: UNS: the epoch of its spool.  BOT-M: the timeline of the database in the last mark that it was told.
     :ivar acked: UNS: the highest set number of that epoch that a queue manager has ever answered.  BOT-M: the number
         of the change in that mark.  (A database that knows less than this has gone back in time.)
     :ivar numbers_upto: UNS: set numbers from this one on were never given out; 0: it does not say.  (If the database

@@ -113,7 +113,7 @@ class RecordedUpto(Flat):
 class Mark(Flat):
     """How far the database has come, for the BOT-M to remember and to say in its hello.
 
-    :ivar epoch: of the database.
+    :ivar epoch: the timeline of the database, which begins with its epoch.
     :ivar change: the number of its last change; durable.
     """
 

@@ -11,8 +11,11 @@ import pytest
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import FROM_QM, Absorbed, Damage, NewEpoch, Noted
-from lcc.protocols.work import DOWN, Mark, Names, Ready
-from lcc.storage.queue.repair import JUMP
+from lcc.protocols.work import DOWN, Mark, Names, Ready, RecordedUpto
+from lcc.roles.cu.query import Query
+from lcc.roles.cu.selection import pages as answer_pages
+from lcc.roles.cu.tokens import StartAgain
+from lcc.storage.queue.repair import JUMP, progress
 from lcc.storage.views.cache import database_epoch
 from lcc.testing.inline_database import InlineDatabase
 
@@ -49,6 +52,7 @@ class Botm(FakeBotm):
         self.mark = mark
         self.names: list[int] = []
         self.heard_first: Flat | None = None
+        self.heard_all: list[Flat] = []
         self.machine, self.run = machine, "r1"
         self.out, self.deletes, self.seen, self.kept = {}, [], [], []
         self.upto = self.number = 0
@@ -68,6 +72,7 @@ class Botm(FakeBotm):
 
     def heard(self, message: Flat) -> None:
         self.heard_first = self.heard_first or message
+        self.heard_all.append(message)
         if isinstance(message, Mark):
             self.mark = (message.epoch, message.change)
         elif isinstance(message, Names):
@@ -86,6 +91,19 @@ def counter(world: World, name: str) -> int:
 
 def epoch(world: World) -> str:
     return world.database.now(database_epoch)
+
+
+def progress_of(world: World) -> tuple[str, int]:
+    return world.database.now(progress)
+
+
+def follow(world: World, token: str) -> tuple[dict[str, str], str]:
+    """What a content user is told: the state of each page that has changed, and the token to come back with."""
+    rows: dict[str, str] = {}
+    for answer in answer_pages(world.database.now, Query(since=token)):
+        rows.update({row.curl.rpartition("/")[2]: row.state for row in answer.rows})
+        token = str(answer.token)
+    return rows, token
 
 
 def backup(world: World, folder: Path) -> None:
@@ -151,11 +169,12 @@ def test_a_botm_remembers_more_than_the_database(world: World, tmp_path: Path, l
     botm.done(next(iter(botm.out.values())))
     world.advance(4)
     before = epoch(world)
-    assert botm.mark == (before, 1)
+    timeline = progress_of(world)[0]
+    assert botm.mark == (timeline, 1)
     backup(world, tmp_path / "backup")
     botm.finish_all()
     world.advance(4)
-    assert botm.mark == (before, 3)
+    assert botm.mark == (timeline, 3) and timeline.startswith(f"{before}-")
     mark = botm.mark
     restore(world, tmp_path / "backup")
     Uns(world, 1, 2)
@@ -165,13 +184,99 @@ def test_a_botm_remembers_more_than_the_database(world: World, tmp_path: Path, l
     assert counter(world, "change") == 3 + JUMP
     botm.finish_all()
     world.advance(4)
-    assert botm.mark == (epoch(world), 5 + JUMP)
+    assert botm.mark == progress_of(world) == (botm.mark[0], 5 + JUMP)
+    assert botm.mark[0].startswith(f"{epoch(world)}-")
     # One that was away names the former epoch: that is no new loss.
     now = epoch(world)
     world.start()
     Botm(world, mark, machine=2)
     Botm(world, botm.mark)
     assert epoch(world) == now
+
+
+def test_the_database_has_come_as_far_again_when_a_botm_says_hello(
+    world: World, tmp_path: Path, logged: list[Any]
+) -> None:
+    pid = world.provider()
+    uns, botm = Uns(world, 0, 1), Botm(world)
+    uns.send_set(1, pid, pages(1, 2, 3, 4, 5))
+    botm.done(next(iter(botm.out.values())))
+    backup(world, tmp_path / "backup")
+    botm.done(next(iter(botm.out.values())))
+    botm.done(next(iter(botm.out.values())))
+    world.advance(4)
+    mark, before = botm.mark, epoch(world)
+    assert mark[1] == 3
+    restore(world, tmp_path / "backup")
+    Uns(world, 1, 2)
+    Botm(world, names_upto=20_001).finish_all()
+    world.advance(4)
+    assert epoch(world) == before and progress_of(world)[1] == 5, "nobody has noticed yet"
+    Botm(world, mark, machine=2)
+    assert epoch(world) != before and wanted(world, pid) == "cache-crash"
+
+
+def test_a_botm_knows_how_far_the_cache_has_come_when_it_forgets_a_result(world: World, logged: list[Any]) -> None:
+    uns, botm = Uns(world, 0, 1), Botm(world)
+    uns.send_set(1, world.provider(), pages(1, 2, 3))
+    botm.heard_all.clear()
+    botm.done(next(iter(botm.out.values())))
+    world.advance(0.2)
+    told = [message for message in botm.heard_all if isinstance(message, Mark | RecordedUpto)]
+    assert told == [Mark(*progress_of(world)), RecordedUpto(1)] and progress_of(world)[1] == 1
+    # It hears so also when it connects.
+    botm.finish_all()
+    botm.close()
+    assert Botm(world, names_upto=20_001).mark == progress_of(world)
+
+
+@pytest.mark.parametrize("noticed", [False, True])
+def test_a_content_user_who_has_seen_what_is_lost_starts_again(
+    world: World, tmp_path: Path, logged: list[Any], noticed: bool
+) -> None:
+    """Also where nobody else has noticed it, and the numbers that it has seen have been given again."""
+    pid = world.provider()
+    uns, botm = Uns(world, 0, 1), Botm(world)
+    uns.send_set(1, pid, pages(1, 2, 3, 4))
+    botm.done(next(iter(botm.out.values())))
+    rows, in_backup = follow(world, "0")
+    assert len(rows) == 1
+    backup(world, tmp_path / "backup")
+    botm.done(next(iter(botm.out.values())))
+    rows, lost = follow(world, in_backup)
+    assert len(rows) == 1
+    mark = botm.mark
+    restore(world, tmp_path / "backup")
+    Uns(world, 1, 2)
+    Botm(world, names_upto=20_001).finish_all()
+    world.advance(4)
+    assert progress_of(world)[1] == 4 and world.engine.upkeep.repair.losses == 0
+    if noticed:
+        Botm(world, mark, machine=2)
+        assert world.engine.upkeep.repair.losses == 1
+        with pytest.raises(StartAgain):
+            follow(world, in_backup)
+    else:
+        assert len(follow(world, in_backup)[0]) == 3, "it has seen nothing that is lost"
+    with pytest.raises(StartAgain):
+        follow(world, lost)
+
+
+def test_a_content_user_goes_on_when_the_queue_manager_was_started_again(world: World) -> None:
+    pid = world.provider()
+    token, told = "0", []
+    for number in range(1, 5):
+        uns, botm = Uns(world, number - 1, number), Botm(world, names_upto=20_001)
+        uns.send_set(number, pid, pages(number))
+        botm.finish_all()
+        rows, token = follow(world, token)
+        told.append(set(rows))
+        uns.close()
+        botm.close()
+        world.start()
+        rows, token = follow(world, token)
+        assert not rows
+    assert told == [{f"{number}.html"} for number in range(1, 5)]
 
 
 def test_several_peers_notice_one_loss(world: World, logged: list[Any]) -> None:

@@ -28,7 +28,7 @@ def test_a_mark_is_remembered(tmp_path: Path) -> None:
 
 def test_a_mark_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     open_folder(tmp_path / "content")
-    for text in (b"", b"garbage", b"x y z", b"\0" * 200, b"-7 e"):
+    for text in (b"", b"garbage", b"x y z", b"\0" * 200, b"-7 e", b"7 e 00000000"):
         (tmp_path / "content" / "mark").write_bytes(text)
         assert open_folder(tmp_path / "content").mark == ("", 0)
 
@@ -42,3 +42,22 @@ def test_the_hello_says_the_last_mark(bench: Bench) -> None:
     again, _ = bench.qm()
     assert again.peer_hello is not None
     assert (again.peer_hello.epoch, again.peer_hello.acked) == ("e1", 9)
+
+
+def test_a_mark_of_an_older_program_is_read(tmp_path: Path) -> None:
+    open_folder(tmp_path / "content")
+    (tmp_path / "content" / "mark").write_bytes(b"00000000000000000009 8c1f6e02d4a94b7d".ljust(200) + b"\n")
+    assert open_folder(tmp_path / "content").mark == ("8c1f6e02d4a94b7d", 9)
+
+
+def test_a_mark_that_a_power_cut_left_in_part_is_none(tmp_path: Path) -> None:
+    folder = open_folder(tmp_path / "content")
+    file = tmp_path / "content" / "mark"
+    marks = {("8c1f6e02d4a94b7d-00aa", 1999): b"", ("8c1f6e02d4a94b7d-ff11", 2000): b""}
+    for mark in marks:
+        folder.remember(*mark)
+        marks[mark] = file.read_bytes()
+    old, new = marks.values()
+    for cut in range(len(new)):
+        file.write_bytes(new[:cut] + old[cut:])
+        assert open_folder(tmp_path / "content").mark in (*marks, ("", 0))

@@ -26,7 +26,7 @@ def test_the_size_of_the_queue_is_what_is_to_be_fetched(queue: Queue) -> None:
     queue.send(2, notice("0", delete=True))
     assert result_of(queue.store.queue_size()) == 4
     queue.fetch_all()
-    assert result_of(queue.store.queue_size()) == 0 and result_of(queue.store.last_change()) == 4
+    assert result_of(queue.store.queue_size()) == 0 and result_of(queue.store.progress())[1] == 4
 
 
 def test_how_a_uns_and_the_database_go_together(queue: Queue) -> None:
@@ -61,8 +61,10 @@ def test_a_new_epoch(queue: Queue) -> None:
     database = queue.database
     before = database.now(database_epoch)
     counters = dict(database.query("SELECT name, value FROM counters"))
-    assert result_of(queue.store.check_witness(before, 1))
-    assert not result_of(queue.store.check_witness(before, 2))
+    timeline, change = result_of(queue.store.progress())
+    assert timeline.startswith(f"{before}-") and change == 1
+    assert result_of(queue.store.check_witness(timeline, 1))
+    assert not result_of(queue.store.check_witness(timeline, 2))
     assert not result_of(queue.store.check_witness("elsewhere", 0))
     database.lose = 1  # done twice
     assert result_of(queue.store.begin_epoch(before, "new", 7)) == "new"
@@ -73,8 +75,10 @@ def test_a_new_epoch(queue: Queue) -> None:
     for name in ("psetid", "file_order", "batch"):
         assert after[name] == counters[name] + JUMP
     assert after["qm_run"] == counters["qm_run"]
-    assert result_of(queue.store.check_witness(before, 10**12)), "it belongs to the loss that was noticed"
-    assert result_of(queue.store.check_witness("new", 7 + JUMP))
+    assert result_of(queue.store.check_witness(timeline, 10**12)), "it belongs to the loss that was noticed"
+    assert result_of(queue.store.check_witness(before, 10**12))
+    assert result_of(queue.store.check_witness(*result_of(queue.store.progress())))
+    assert database.query("SELECT name FROM meta WHERE name LIKE 'timeline_upto.%'") == []
     queue.send(4, notice("a", delete=True), notice("b"))
     queue.fetch_all()
     assert min(queue.database.query("SELECT change_number FROM lccurl"))[0] > JUMP

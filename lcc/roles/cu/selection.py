@@ -16,8 +16,9 @@ from lcc.model import CachedUrl
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.tokens import BEGINNING, Token, check_token, parse_token
 from lcc.storage.database.transactions import Txn
-from lcc.storage.views.cache import current_change, database_epoch, forgotten_upto
+from lcc.storage.views.cache import current_change, forgotten_upto
 from lcc.storage.views.selected import page_by_change, page_by_key
+from lcc.storage.views.timeline import current_timeline, known_upto
 
 Interact = Callable[..., Any]
 """``interact(function, *args)`` runs ``function(txn, *args)`` and gives its result."""
@@ -61,12 +62,11 @@ def begin(txn: Txn, query: Query) -> Place:
     """
     if query.since is None:
         return Place(query, query.limit)
-    epoch, current, digest = database_epoch(txn), current_change(txn), query.selection.digest
+    current, digest = current_change(txn), query.selection.digest
     if query.since in BEGINNING:
-        token = Token(epoch, 0, begun=current, selection=digest)
+        token = Token(current_timeline(txn), 0, begun=current, selection=digest)
     else:
-        token = parse_token(query.since)
-        check_token(token, epoch, current, forgotten_upto(txn), digest)
+        token = _continued(txn, parse_token(query.since), digest)
     return Place(query, query.limit, token=token, upto=current)
 
 
@@ -88,13 +88,19 @@ def _by_key(txn: Txn, place: Place) -> Page:
 
 
 def _by_change(txn: Txn, place: Place, token: Token) -> Page:
-    # The epoch may have ended meanwhile, too: a backup was put back.
-    check_token(token, database_epoch(txn), current_change(txn), forgotten_upto(txn), token.selection)
+    # A backup may have been put back meanwhile, too.
+    token = _continued(txn, token, token.selection)
     page = page_by_change(txn, place.query.selection, token.number, max(token.number, place.upto), place.left)
     token = token.advanced(page.after)
     left = None if place.left is None else place.left - len(page.rows)
     more = page.more and left != 0
     return Page(page.rows, attrs.evolve(place, token=token, left=left) if more else None, token)
+
+
+def _continued(txn: Txn, token: Token, selection: str) -> Token:
+    """This token, on the current timeline."""
+    check_token(token, known_upto(txn, token.timeline), forgotten_upto(txn), selection)
+    return attrs.evolve(token, timeline=current_timeline(txn))
 
 
 def pages(interact: Interact, query: Query) -> Iterator[Page]:

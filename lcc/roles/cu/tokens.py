@@ -1,7 +1,8 @@
 """The token with which a content user asks for everything since last time.
 
-To the user it is opaque.  It holds the epoch of the database (a restored backup gets a new one), the number of the
-last change that the user has seen, and which selection it belongs to.
+To the user it is opaque. It holds the timeline of the database (what was done before a backup was restored is on
+another one: :mod:`lcc.storage.views.timeline`), the number of the last change that the user has seen, and which
+selection it belongs to.
 
 A user who starts from the beginning reads the cache in order of change, which may take many requests.  What was
 deleted long before that concerns nobody, so the token also holds where the counter stood when the reading began:
@@ -34,20 +35,20 @@ class StartAgain(Exception):
 @attrs.frozen
 class Token:
     """
-    :ivar epoch: of the database.
+    :ivar timeline: on which the user has seen the changes.
     :ivar number: the last change that was seen.
     :ivar begun: where the counter of changes stood when the reading from the beginning began.
     :ivar selection: of what these are the changes (:attr:`lcc.storage.views.selected.Selection.digest`).
     """
 
-    epoch: str
+    timeline: str
     number: int
     begun: int = 0
     selection: str = EVERYTHING
 
     def __str__(self) -> str:
         begun = self.begun if self.begun > self.number else 0
-        return f"{self.epoch}.{self.number}.{begun}.{self.selection}"
+        return f"{self.timeline}.{self.number}.{begun}.{self.selection}"
 
     def advanced(self, number: int) -> Token:
         """The token after this change was seen."""
@@ -62,18 +63,18 @@ def parse_token(text: str) -> Token:
     match = _TOKEN.fullmatch(text.strip())
     if match is None:
         raise TokenError(f"{text!r} is no token of an LCC")
-    epoch, number, begun, selection = match.groups()
+    timeline, number, begun, selection = match.groups()
     try:
-        return Token(epoch, parse_number(number, INT64_MAX), parse_number(begun, INT64_MAX), selection)
+        return Token(timeline, parse_number(number, INT64_MAX), parse_number(begun, INT64_MAX), selection)
     except ValueError:
         raise TokenError(f"{text!r} is no token of an LCC") from None
 
 
-def check_token(token: Token, epoch: str, current: int, complete_since: int, selection: str) -> None:
+def check_token(token: Token, known_upto: int | None, complete_since: int, selection: str) -> None:
     """Make sure that everything since this token can be told.
 
-    :param epoch: of the database.
-    :param current: the number of the latest change.
+    :param known_upto: the number of the last change that the database has of the token's timeline; None: it knows
+        nothing of this timeline.
     :param complete_since: all deletions with greater numbers are still known.
     :param selection: what is asked for now.
     :raises TokenError: for another selection.
@@ -81,9 +82,9 @@ def check_token(token: Token, epoch: str, current: int, complete_since: int, sel
     """
     if token.selection != selection:
         raise TokenError("this token is for another selection: ask for what you asked for when you got it")
-    if token.epoch != epoch:
+    if known_upto is None:
         raise StartAgain("this token is of another database, or of one from before a backup was restored")
-    if max(token.number, token.begun) > current:
+    if max(token.number, token.begun) > known_upto:
         raise StartAgain("this token is of a later state of the database, which is lost")
     if max(token.number, token.begun) < complete_since:
         raise StartAgain("deletions after this token are no longer known")

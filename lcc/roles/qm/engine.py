@@ -392,12 +392,18 @@ class QmEngine:
     def recorded(self, done: list[tuple[bytes, int]], outcome: Recorded) -> None:
         """Results are recorded."""
         self.results_recorded += len(done)
+        self.upkeep.recorded(outcome)
         self.scheduler.recorded(done, outcome, self._wall_clock())
         if outcome.retry_time is not None:
             self.timekeeper.retries.waits(outcome.retry_time)
         if outcome.deletes:
             self.deleter.wake()
         self.pump()
+
+    @property
+    def progress(self) -> tuple[str, int]:
+        """How far the cache has come: its timeline, and the number of its last change."""
+        return self.upkeep.progress
 
     def pump(self) -> None:
         """Something has changed: send what can be sent, read what is wanted, record what has come."""

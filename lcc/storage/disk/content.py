@@ -26,6 +26,7 @@ from collections.abc import Callable
 from hashlib import md5
 from pathlib import Path
 from typing import Protocol
+from zlib import crc32
 
 from zope.interface import implementer
 
@@ -39,6 +40,7 @@ from lcc.storage.disk.free_space import Room
 MARK = "mark"
 OWNER = "owner"
 PROBE = "probe"
+_MARK_BYTES = 201
 _OWNER_BYTES = 256
 _FOLDER_MODE = 0o750
 """Programs of the same group may read the content."""
@@ -60,6 +62,17 @@ class Counter(Protocol):
 
     def next(self) -> int:
         """The next number; never the same again."""
+
+
+def _parsed_mark(data: bytes) -> tuple[str, int]:
+    """What a mark's file says; ("", 0): nothing.  It is not synced, so a power cut may leave parts of two marks."""
+    text, _, check = data.partition(b"\n")[0].rstrip().rpartition(b" ")
+    if b" " not in text:
+        text = b"%b %b" % (text, check)  # an older program wrote no check
+    elif check != b"%08x" % crc32(text):
+        return "", 0
+    change, _, timeline = text.decode("ascii", "replace").partition(" ")
+    return (timeline, int(change)) if change.isdecimal() and change.isascii() and timeline else ("", 0)
 
 
 @implementer(IContentFolder)
@@ -102,11 +115,9 @@ class ContentFolder:
             for name, _size in list(self._disk.names(f"{self._root}/{folder}")):
                 self.discard(f"{folder}/{name}")
         try:
-            words = self._disk.read(f"{self._root}/{MARK}").decode("ascii", "replace").split()
+            self.mark = _parsed_mark(self._disk.read(f"{self._root}/{MARK}"))
         except FileNotFoundError:
-            words = []
-        if len(words) == 2 and words[0].isdigit():
-            self.mark = (words[1], int(words[0]))
+            pass
 
     def claim(self, run: str) -> None:
         """Note that the folder belongs to this run of a BOT-M: :meth:`AttemptFolder.owner` tells it.
@@ -117,15 +128,16 @@ class ContentFolder:
         self._disk.patch(f"{self._root}/{OWNER}", 0, text, create=True)
         self.owner = run
 
-    def remember(self, epoch: str, change: int) -> None:
+    def remember(self, timeline: str, change: int) -> None:
         """How far the database has come.  A hint only, so it is not synced.
 
         :raises OSError: it cannot be kept.
         """
-        if (epoch, change) != self.mark:
-            text = f"{change:020d} {epoch}".encode().ljust(200) + b"\n"
-            self._disk.patch(f"{self._root}/{MARK}", 0, text, create=True)
-            self.mark = (epoch, change)
+        if (timeline, change) != self.mark:
+            text = f"{change:020d} {timeline}".encode()
+            text = b"%b %08x" % (text, crc32(text))
+            self._disk.patch(f"{self._root}/{MARK}", 0, text.ljust(_MARK_BYTES - 1) + b"\n", create=True)
+            self.mark = (timeline, change)
 
     @property
     def free_bytes(self) -> int | None:

@@ -197,6 +197,11 @@ class Books:
         return before, self._counters["queued"]
 
     @property
+    def change(self) -> int:
+        """The number of the cache's last change."""
+        return self._counters["change"]
+
+    @property
     def deletes(self) -> bool:
         """Whether files were ordered to be removed."""
         return bool(self._files)

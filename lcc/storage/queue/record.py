@@ -183,7 +183,7 @@ def record_results(
     books.close()
     left = tuple(row for key, row in again.items() if key in work.queue)
     first = retry_time(max(waiting)) if waiting else None
-    return Recorded(left, held, requeued, books.deletes, first)
+    return Recorded(left, held, requeued, books.deletes, first, books.change)
 
 
 def _tell(requeued: dict[int, tuple[int, int]], waiting: list[int], row: QueueRow) -> None:

@@ -2,7 +2,8 @@
 whose spool was, is noticed; and what is done then.
 
 Witnesses stand outside the database: a UNS knows the highest number of a set that was ever answered, a BOT-M the last
-change (epoch and number) that it was told of.  A database that knows less than they do has lost something.
+change (timeline and number) that it was told of.  A database that knows less than they do has lost something, also
+one that has come as far again on another timeline (:mod:`lcc.storage.views.timeline`).
 
 After a loss the database gets a new epoch, which makes all cursors of content users say "start again", its counters
 jump ahead by :data:`JUMP`, so that no number of the time that was lost comes again, and every provider is asked for a
@@ -22,6 +23,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.books import Books
 from lcc.storage.queue.size import last_change, queue_size
 from lcc.storage.views.cache import database_epoch
+from lcc.storage.views.timeline import current_timeline, epoch_of, forget_timelines, known_upto
 
 JUMP = 1 << 32
 """How far the counters jump; thousands of times fit into what follows from them (generations)."""
@@ -44,14 +46,14 @@ class RepairStore:
     def queue_size(self) -> Deferred[int]:
         return self._database.interact(queue_size)
 
-    def last_change(self) -> Deferred[int]:
-        return self._database.interact(last_change)
+    def progress(self) -> Deferred[tuple[str, int]]:
+        return self._database.interact(progress)
 
     def check_uns(self, uns: str, epoch: str, acked: int, numbers_upto: int) -> Deferred[UnsStanding]:
         return self._database.interact(check_uns, uns, epoch, acked, numbers_upto)
 
-    def check_witness(self, epoch: str, change: int) -> Deferred[bool]:
-        return self._database.interact(check_witness, epoch, change)
+    def check_witness(self, timeline: str, change: int) -> Deferred[bool]:
+        return self._database.interact(check_witness, timeline, change)
 
     def settle_uns(self, uns: str, epoch: str, acked: int) -> Deferred[None]:
         return self._write(note_answered, uns, epoch, acked)
@@ -91,10 +93,17 @@ def check_uns(txn: Txn, uns: str, epoch: str, acked: int, numbers_upto: int) -> 
     return UnsStanding.DATABASE_BEHIND if acked > known else UnsStanding.FINE
 
 
-def check_witness(txn: Txn, epoch: str, change: int) -> bool:
+def progress(txn: Txn) -> tuple[str, int]:
+    """See :meth:`lcc.interfaces.IQueueRepair.progress`."""
+    return current_timeline(txn), last_change(txn)
+
+
+def check_witness(txn: Txn, timeline: str, change: int) -> bool:
     """See :meth:`lcc.interfaces.IQueueRepair.check_witness`."""
+    epoch = epoch_of(timeline)
     if epoch == database_epoch(txn):
-        return change <= last_change(txn)
+        upto = known_upto(txn, timeline)
+        return upto is not None and change <= upto
     return txn.one("SELECT 1 FROM meta WHERE name = ?", [_FORMER + epoch]) is not None
 
 
@@ -135,6 +144,7 @@ def begin_epoch(txn: Txn, run: int, before: str, epoch: str, least_change: int) 
         return current
     change = last_change(txn)
     txn.upsert("meta", ("name", "value"), [(_FORMER + before, str(change)), ("epoch", epoch)], ("name",))
+    forget_timelines(txn)
     counters = [(name, value + JUMP) for name, value in txn.query("SELECT name, value FROM counters")]
     jumped = [
         (name, max(value, least_change + JUMP) if name == "change" else value)

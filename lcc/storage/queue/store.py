@@ -57,6 +57,7 @@ from lcc.storage.queue.state import save_state, saved_time_and_lease
 from lcc.storage.queue.sweep import complete_full_set
 from lcc.storage.queue.waits import open_retries
 from lcc.storage.views.cache import database_epoch
+from lcc.storage.views.timeline import continue_timeline
 
 T = TypeVar("T")
 
@@ -86,7 +87,9 @@ class QueueStore(RepairStore):
 
     def claim(self, now: int) -> Deferred[Claim]:
         def claim(txn: Txn) -> Claim:
-            return Claim(claim_run(txn), database_epoch(txn), *saved_time_and_lease(txn))
+            run = claim_run(txn)
+            continue_timeline(txn)
+            return Claim(run, database_epoch(txn), *saved_time_and_lease(txn))
 
         def claimed(result: Claim) -> Claim:
             self._run = result.run

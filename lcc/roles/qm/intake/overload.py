@@ -75,7 +75,7 @@ class Intake:
     :ivar reason: why nothing is taken in; empty: sets are taken in.
     :ivar since: since when (seconds since 1970); None: sets are taken in.
     :ivar queue_rows: rows of the queue at the last check.
-    :ivar change: number of the cache's last change at the last check.
+    :ivar progress: how far the cache had come at the last check: its timeline, and the number of its last change.
     """
 
     def __init__(self, engine: Taking, store: IQueueStore, settings: QmConfig) -> None:
@@ -83,7 +83,7 @@ class Intake:
         self.reason = ""
         self.since: int | None = None
         self.queue_rows = 0
-        self.change = 0
+        self.progress = ("", 0)
         self._engine = engine
         self._store = store
         self._settings = settings
@@ -115,7 +115,9 @@ class Intake:
         :raises StoreUnavailable: it cannot be known.
         """
         self.queue_rows = await self._store.queue_size()
-        self.change = await self._store.last_change()
+        progress = await self._store.progress()
+        if progress[0] != self.progress[0] or progress[1] > self.progress[1]:
+            self.progress = progress
         self._decide()
 
     def tick(self, now: float) -> None:
@@ -128,6 +130,11 @@ class Intake:
             self._check.addErrback(lambda failure: _log.failure("The queue cannot be measured", failure=failure))
             self._check.addBoth(self._checked)
         self._decide()
+
+    def changed(self, change: int) -> None:
+        """The cache has come to this change."""
+        timeline, before = self.progress
+        self.progress = (timeline, max(before, change))
 
     def stop(self) -> None:
         """End what is going on."""

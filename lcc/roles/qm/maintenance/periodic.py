@@ -12,9 +12,8 @@ from typing import Protocol
 from lcc.config import QmConfig
 from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
-from lcc.model import Absorbed, Claim
+from lcc.model import Absorbed, Claim, Recorded
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import Mark
 from lcc.roles.qm.intake.absorber import Absorber
 from lcc.roles.qm.intake.overload import Intake
 from lcc.roles.qm.maintenance.repair import Repair
@@ -97,12 +96,18 @@ class Upkeep:
         """To be called every second."""
         self.intake.tick(clock_seconds)
         self.leases.tick()
-        if self.repair.epoch and self.intake.change:
-            mark = (self.repair.epoch, self.intake.change)
-            for machine in self._engine.machine_list():
-                if machine.ready and machine.line is not None and machine.mark != mark:
-                    machine.mark = mark
-                    machine.line.say(Mark(*mark))
+        for machine in self._engine.machine_list():
+            if machine.ready:
+                machine.tell_progress(*self.progress)
+
+    @property
+    def progress(self) -> tuple[str, int]:
+        """How far the cache has come, as far as is known here: its timeline, and the number of its last change."""
+        return self.intake.progress
+
+    def recorded(self, outcome: Recorded) -> None:
+        """A batch of results is recorded."""
+        self.intake.changed(outcome.change)
 
     def absorbed(self, outcome: Absorbed) -> None:
         """Pieces of sets are in the queue."""
@@ -126,3 +131,4 @@ class Upkeep:
     def botm_ready(self, machine: Machine) -> None:
         """A BOT-M has said what is running there."""
         self.leases.ready(machine.number)
+        machine.tell_progress(*self.progress)

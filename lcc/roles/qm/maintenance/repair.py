@@ -169,17 +169,17 @@ class Repair:
 
     async def _botm(self, visitor: Caller, hello: Hello) -> bool:
         witness = ("botm", f"{hello.machine}")
-        epoch, change = hello.epoch, hello.acked
+        timeline, change = hello.epoch, hello.acked
         if (
-            epoch
+            timeline
             and change
-            and not await self._patience.ask("a BOT-M's hello", lambda: self._store.check_witness(epoch, change))
+            and not await self._patience.ask("a BOT-M's hello", lambda: self._store.check_witness(timeline, change))
         ):
             await self._database_behind(
                 witness,
-                f"BOT-M {hello.machine} was told of change {change} of epoch {epoch}, of which the database knows "
-                "nothing",
-                change if epoch == self.epoch else 0,
+                f"BOT-M {hello.machine} was told of change {change} of timeline {timeline}, of which the database "
+                "knows nothing",
+                change if timeline.partition("-")[0] == self.epoch else 0,
             )
         self._seen.add(witness)
         await self._names(visitor, hello)

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from lcc.errors import StreamError
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello, is_earlier
-from lcc.protocols.work import MachineHello, RecordedUpto, Robot
+from lcc.protocols.work import MachineHello, Mark, RecordedUpto, Robot
 
 _log = Logger()
 
@@ -193,8 +193,15 @@ class Machine:
         self.last_number = number
         return True
 
-    def recorded_upto(self, run: str, number: int) -> None:
-        """Results of that run are on stable storage."""
+    def tell_progress(self, timeline: str, change: int) -> None:
+        """The cache has come to this change: it is to remember that."""
+        if self.line is not None and change and self.mark != (timeline, change):
+            self.mark = (timeline, change)
+            self.line.say(Mark(timeline, change))
+
+    def recorded_upto(self, run: str, number: int, progress: tuple[str, int]) -> None:
+        """Results of that run are on stable storage; the cache has come so far with them."""
+        self.tell_progress(*progress)
         if run == self.run:
             self.recorded = max(self.recorded, number)
             self.acknowledge()

@@ -45,8 +45,11 @@ _GATHER_SECONDS_MIN = 0.001
 class Reporter(Protocol):
     """Who is told that a result is on stable storage."""
 
-    def recorded_upto(self, run: str, number: int) -> None:
-        """The results of that run up to this number are."""
+    def recorded_upto(self, run: str, number: int, progress: tuple[str, int]) -> None:
+        """The results of that run up to this number are.
+
+        :param progress: how far the cache has come with them: its timeline, and the number of its last change.
+        """
 
 
 class Recording(Protocol):
@@ -69,6 +72,10 @@ class Recording(Protocol):
 
     def fatal(self, error: Busy) -> None:
         """A newer queue manager has claimed the database."""
+
+    @property
+    def progress(self) -> tuple[str, int]:
+        """How far the cache has come: its timeline, and the number of its last change."""
 
     def now(self) -> int:
         """Seconds since 1970."""
@@ -287,7 +294,7 @@ class Recorder:
             last[id(entry.reporter), entry.run] = entry
         for entry in last.values():
             if entry.reporter is not None:
-                entry.reporter.recorded_upto(entry.run, entry.number)
+                entry.reporter.recorded_upto(entry.run, entry.number, self._engine.progress)
 
     def _make_room(self) -> None:
         rooms, self._rooms = self._rooms, []

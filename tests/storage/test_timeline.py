@@ -1,0 +1,45 @@
+"""Timelines of the database, on each database."""
+
+from __future__ import annotations
+
+from lcc.storage.views.cache import database_epoch
+from lcc.storage.views.timeline import current_timeline, known_upto
+
+from .kit import Queue, notice, result_of
+
+
+def upto(queue: Queue, timeline: str) -> int | None:
+    return queue.database.now(known_upto, timeline)
+
+
+def fetched(queue: Queue, connseq: int, *names: str) -> None:
+    queue.send(connseq, *[notice(name) for name in names])
+    queue.fetch_all()
+
+
+def test_each_queue_manager_goes_on_with_a_timeline_of_its_own(queue: Queue) -> None:
+    first = queue.database.now(current_timeline)
+    fetched(queue, 1, "a", "b")
+    assert upto(queue, first) == 2
+    queue.database.lose = 1  # claimed twice
+    result_of(queue.store.claim(1))
+    second = queue.database.now(current_timeline)
+    fetched(queue, 2, "c")
+    assert (upto(queue, first), upto(queue, second)) == (2, 3)
+    result_of(queue.store.claim(2))
+    third = queue.database.now(current_timeline)
+    assert len({first, second, third}) == 3
+    assert (upto(queue, first), upto(queue, second), upto(queue, third)) == (2, 3, 3)
+    epoch = queue.database.now(database_epoch)
+    assert [upto(queue, f"{epoch}-0"), upto(queue, f"0{first}"), upto(queue, "")] == [None, None, None]
+
+
+def test_what_was_seen_before_there_were_timelines_is_known(queue: Queue) -> None:
+    """The database of an older program, which has changes: the next queue manager's timeline follows them."""
+    fetched(queue, 1, "a", "b")
+    queue.database.now(lambda txn: txn.execute("DELETE FROM meta WHERE name LIKE 'timeline%'"))
+    epoch = queue.database.now(database_epoch)
+    assert queue.database.now(current_timeline) == epoch and upto(queue, epoch) == 2
+    result_of(queue.store.claim(1))
+    fetched(queue, 2, "c")
+    assert upto(queue, epoch) == 2 and upto(queue, queue.database.now(current_timeline)) == 3
