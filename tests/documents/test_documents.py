@@ -71,6 +71,25 @@ def test_no_command_is_left_out() -> None:
         )
 
 
+LINE_CHARS = 100
+TEXTS = [ROOT / "README.md", *(ROOT / "doc").rglob("*.md"), *(ROOT / "newsfragments").glob("*.rst")]
+GREETING = '<!-- LCC robot: type <fetch url="http://www.example.org/"/>'
+"""What a role says, in one line that a test compares."""
+
+
+def test_lines_are_short() -> None:
+    """Except rows of tables, and URLs, which cannot be broken."""
+    long = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted(TEXTS)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > LINE_CHARS
+        and not line.startswith(("|", GREETING))
+        and not any("://" in word and len(word) > LINE_CHARS - 10 for word in line.split())
+    ]
+    assert len(TEXTS) > 30 and not long
+
+
 def test_what_is_shown_is_compared() -> None:
     assert alike("run 17, 3 files\n", "run 2, 41 files\n")
     assert not alike("run 17, 3 files\n", "run 2, 41 sets\n")

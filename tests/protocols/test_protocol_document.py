@@ -26,8 +26,10 @@ from lcc.protocols.cp_uns import (
 )
 
 TEXT = (Path(__file__).parents[2] / "doc" / "protocol.md").read_text(encoding="utf-8")
-PROVIDER_SAYS = re.findall(r"```xml cp\n(.*?)```", TEXT, re.DOTALL)
-UNS_SAYS = re.findall(r"```xml uns\n(.*?)```", TEXT, re.DOTALL)
+JOINED = re.sub("\n {4,}", " ", TEXT)
+"""Lines of messages are broken for the page."""
+PROVIDER_SAYS = re.findall(r"```xml cp\n(.*?)```", JOINED, re.DOTALL)
+UNS_SAYS = re.findall(r"```xml uns\n(.*?)```", JOINED, re.DOTALL)
 
 
 def test_every_code_is_explained() -> None:
