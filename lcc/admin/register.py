@@ -24,11 +24,11 @@ from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.fetchers.registry import build_fetchers
 from lcc.model import Progress, Proves, Registration
 from lcc.roles.rs.assembly import Assembly, Means
-from lcc.roles.rs.given import Given
-from lcc.roles.rs.mails import done_letter, utc
+from lcc.roles.rs.challenge import Challenge
+from lcc.roles.rs.mails import done_mail, utc
 from lcc.roles.rs.prover import NotProven
 from lcc.roles.rs.registrar import Registrar
-from lcc.roles.rs.web.api import given_object, registration_object
+from lcc.roles.rs.web.api import challenge_object, registration_object
 from lcc.storage.database.database import Database
 from lcc.storage.database.migrations import SchemaError
 from lcc.storage.providers.registrations import approve_registration, list_registrations, remove_registration
@@ -77,25 +77,25 @@ def ask_command(
             raise click.UsageError("--mail needs a mail server ([mail] host), and a new provider")
         fields["mail"] = "yes"
 
-    async def ask(registrar: Registrar) -> Given:
+    async def ask(registrar: Registrar) -> Challenge:
         if root_of is not None:
             return await registrar.root_for(root_of, fields)
         if password_of is not None:
             return await registrar.ask_password({**fields, "pid": str(password_of)})
         return await registrar.ask_provider(fields)
 
-    given = _registering(admin, ask)
+    challenge = _registering(admin, ask)
     if as_json:
-        click.echo(json.dumps(given_object(given)))
+        click.echo(json.dumps(challenge_object(challenge)))
         return
-    registration = given.registration
+    registration = challenge.registration
     click.echo(f"registration: {registration.number}")
     click.echo(f"file: {registration.file}")
-    click.echo(f"secret: {given.secret}")
-    for url in given.urls:
+    click.echo(f"secret: {challenge.secret}")
+    for url in challenge.urls:
         click.echo(f"url: {url}")
-    if given.password:
-        click.echo(f"password: {given.password}")
+    if challenge.password:
+        click.echo(f"password: {challenge.password}")
     click.echo(f"expires: {utc(registration.expires)}")
     click.echo(f"then: lcc-admin register check {registration.number}")
 
@@ -119,7 +119,7 @@ def approve_command(admin: Admin, number: int, as_json: bool) -> None:
     async def approve(registrar: Registrar, database: Database) -> Registration:
         done = await database.write(approve_registration, number, admin.config.rs, admin.now())
         if done.contact:
-            registrar.send(done_letter(done, done.contact))
+            registrar.send(done_mail(done, done.contact))
         return done
 
     _tell(admin, _registering(admin, approve, with_database=True), as_json)

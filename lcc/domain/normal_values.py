@@ -1,4 +1,4 @@
-r"""Plain values: those of an element's attributes that pass every check, and are normal as they stand.
+r"""Normal values: those of an element's attributes that pass every check, and are normal as they stand.
 
 For the usual attributes of the usual element there is a pattern here.  If each value matches its own, then
 :meth:`lcc.domain.elements.ElementChecker.check` would refuse nothing (but for a mime type that is not accepted), and
@@ -49,8 +49,8 @@ VALUES = {
 """The patterns of all but the URL."""
 
 
-def plain_base(urlprefix: str, roots: Roots) -> str | None:
-    """The urlprefix, if whatever plain text follows it is a normal URL inside the roots.  None: it is not so."""
+def normal_base(urlprefix: str, roots: Roots) -> str | None:
+    """The urlprefix, if whatever normal text follows it is a normal URL inside the roots.  None: it is not so."""
     return urlprefix if _is_base(urlprefix) and roots.contains(urlprefix) else None
 
 
@@ -60,7 +60,7 @@ def relative_urls() -> str:
 
 
 def absolute_urls(roots: Roots) -> str | None:
-    """The pattern of URLs in a set without urlprefix.  None: no root is plain."""
+    """The pattern of URLs in a set without urlprefix.  None: no root is normal."""
     bases = [re.escape(root) for root in roots.prefixes if _is_base(root)]
     return rf"(?:{'|'.join(bases)})(?!\.){_BEHIND}" if bases else None
 
@@ -70,8 +70,8 @@ def _is_base(url: str) -> bool:
 
 
 def is_usual(names: Iterable[str]) -> bool:
-    """An element with these attributes, each of them plain, is plain: one conceptual URL, one mime type, and nothing
-    but what has a pattern."""
+    """Whether an element with these attributes, each value normal, takes the fast path: one conceptual URL, one
+    mime type, and nothing but what has a pattern."""
     rest = set(names)
     for needed in (CURL, TYPE):
         if len(rest & needed) != 1:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import attrs
 
-from lcc.protocols.fast_elements import PlainElements, Row
+from lcc.protocols.fast_elements import Row, Spelling
 from lcc.protocols.xmlfeed import FeedLimits
 from lcc.protocols.xmltext import escape
 
@@ -84,10 +84,10 @@ class UrlElement(NamedTuple):
     attributes: dict[str, str]
 
 
-class PlainUrls(NamedTuple):
+class FastUrls(NamedTuple):
     """Many ``<url>`` one behind the other, read by a spelling that the feed was told of."""
 
-    spelling: PlainElements
+    spelling: Spelling
     rows: list[Row]
 
 
@@ -96,7 +96,7 @@ class SetEnd:
     """The set is complete.  Ends its document."""
 
 
-CpMessage = Init | SetBegin | UrlElement | PlainUrls | SetEnd
+CpMessage = Init | SetBegin | UrlElement | FastUrls | SetEnd
 
 
 # What a UNS says.

@@ -17,8 +17,8 @@ from lcc.protocols.cp_uns import (
     ERROR_TEXT_CHARS,
     URL_TAG,
     CpMessage,
+    FastUrls,
     Init,
-    PlainUrls,
     SetBegin,
     SetEnd,
     UrlElement,
@@ -26,7 +26,7 @@ from lcc.protocols.cp_uns import (
     write_fault,
 )
 from lcc.protocols.flat import ID_MAX
-from lcc.protocols.xmlfeed import NAMESPACE, Event, Run, XmlFeed
+from lcc.protocols.xmlfeed import NAMESPACE, Event, FastElements, XmlFeed
 from lcc.protocols.xmltext import escape
 
 
@@ -45,7 +45,7 @@ class ServerReader:
         self._in_set = False
         self._provider: dict[str, str] | None = None
 
-    def events(self, events: Iterable[Event | Run]) -> list[CpMessage]:
+    def events(self, events: Iterable[Event | FastElements]) -> list[CpMessage]:
         """The messages that these events complete.
 
         :raises StreamError: an unknown message, or an ``<init>`` without its ``<provider id passwd>``.
@@ -66,7 +66,7 @@ class ServerReader:
                     elif name == "provider" and self._provider is None:
                         self._provider = payload
                 elif type(payload) is list and in_set:
-                    append(PlainUrls(name, payload))
+                    append(FastUrls(name, payload))
             elif depth == 1:
                 if type(payload) is dict:
                     self._begin(name, payload, messages)

@@ -1,7 +1,7 @@
-r"""Plain elements: many of one spelling, read at once by a regular expression instead of expat.
+r"""Fast-path elements: many of one spelling, read at once by a regular expression instead of expat.
 
 A set has millions of elements of one kind, nearly all of them spelled alike: ``<url c="…" m="…" …/>``, the same
-attributes in the same order, with values in which nothing is escaped.  :class:`PlainElements` reads a run of those in
+attributes in the same order, with values in which nothing is escaped.  :class:`Spelling` reads a run of those in
 a tenth of the time that expat and its handlers take.
 
 *Why it is the same.*  An element that the expression matches is well-formed by itself: ASCII only, a known tag, known
@@ -21,7 +21,7 @@ Row = tuple[str, ...]
 """The values of one element as they stand in the XML, in the order of its attributes; behind them an empty text."""
 
 
-class Plain(NamedTuple):
+class FastAttribute(NamedTuple):
     """One attribute.
 
     :ivar values: the pattern of its values: no groups; nothing but ASCII, no ``<``, ``&`` only as ``&amp;``, and not
@@ -42,14 +42,14 @@ class Plain(NamedTuple):
         return f"(?:{pattern})?+" if self.optional else pattern
 
 
-class PlainElements:
+class Spelling:
     """Elements of one spelling.
 
     :param tag: of the elements; without a prefix.
     :param attributes: in the order in which they are spelled, each name once; at least one.
     """
 
-    def __init__(self, tag: str, attributes: Sequence[Plain]) -> None:
+    def __init__(self, tag: str, attributes: Sequence[FastAttribute]) -> None:
         self.tag = tag
         self.names = tuple(attribute.name for attribute in attributes)
         spelled = "".join(attribute.spelled for attribute in attributes)
@@ -58,7 +58,7 @@ class PlainElements:
         self._first = re.compile(rf"[ \t\r\n]*+<{tag}{spelled}/>", re.ASCII).match
 
     def read(self, text: str, at: int) -> tuple[list[Row], int]:
-        """The plain elements that stand one behind the other from this place on, and where they end.
+        """The fast-path elements that stand one behind the other from this place on, and where they end.
 
         :param text: a character for each byte.
         """

@@ -12,7 +12,7 @@ Unknown attributes are ignored, so that a newer peer may say more.
 
 Several messages are written and read for each page that is fetched.  So the writer and the reader of a class are
 compiled from its fields once, as attrs compiles its ``__init__``: a third of the time of a loop over the fields.  The
-messages that come most often are read without expat, where nothing in them is escaped (:class:`FlatElements`).
+messages that come most often are read without expat, where nothing in them is escaped (:class:`FlatSpelling`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import attrs
 
 from lcc.errors import StreamError
 from lcc.numbers import parse_number
-from lcc.protocols.fast_elements import Plain, PlainElements, Row
-from lcc.protocols.xmlfeed import Run, Start
-from lcc.protocols.xmltext import is_plain, quoted, quoted_plain
+from lcc.protocols.fast_elements import FastAttribute, Row, Spelling
+from lcc.protocols.xmlfeed import FastElements, Start
+from lcc.protocols.xmltext import needs_no_escape, quoted, quoted_unescaped
 
 NUMBER_MAX = 2**62
 """The greatest number that is read; the least is the same with a minus."""
@@ -63,7 +63,7 @@ def _safe_digits(largest: int) -> int:
 # How a value is written.
 _WRITTEN: dict[type, str] = {int: '"{value}"', str: "{_quoted(value)}", bool: "{_YES if value else _NO}"}
 # The same of a text of which is known that nothing in it has to be escaped but quotes.
-_WRITTEN_PLAIN = "{_QUOTE + value + _QUOTE if _QUOTE not in value else _quoted_plain(value)}"
+_WRITTEN_UNESCAPED = "{_QUOTE + value + _QUOTE if _QUOTE not in value else _quoted_unescaped(value)}"
 # How its text is read.  Digits alone, not too many, need no closer look: most numbers.
 _DIGITS = "int(text) if len(text) <= {digits} and text.isdigit() and text.isascii() else {careful}"
 _READ: dict[type, str] = {
@@ -73,12 +73,12 @@ _READ: dict[type, str] = {
 }
 _READ_ID = _DIGITS.format(digits=_safe_digits(ID_MAX), careful="_read(_TAG, {wire!r}, text, _read_id)")
 # Values that need no closer look at all: their pattern (with the quotes), and how what it has found is read.
-_PLAIN: dict[type, tuple[str, str]] = {
+_FAST: dict[type, tuple[str, str]] = {
     int: (f'"[0-9]{{1,{_safe_digits(NUMBER_MAX)}}}"', "int({text}[1:-1])"),
     str: (r'"[ !#-%\'-;=?-~]{0,8192}+"|\'[ !"#-%(-;=?-~]{0,8192}+\'', "{text}[1:-1]"),
     bool: ('"yes"|"no"', "{text} == _YES"),
 }
-_PLAIN_ID = f'"[0-9]{{1,{_safe_digits(ID_MAX)}}}"'
+_FAST_ID = f'"[0-9]{{1,{_safe_digits(ID_MAX)}}}"'
 
 
 def _read(tag: str, wire: str, text: str, reader: Callable[[str], Any]) -> Any:
@@ -107,10 +107,10 @@ class _Field:
         """In the readers and the writer: none of their other names begins so."""
         return f"of_{self.name}"
 
-    def writing(self, *, plain: bool) -> list[str]:
+    def writing(self, *, unescaped: bool) -> list[str]:
         """Lines that put it behind ``text``."""
-        value = self.variable if plain and self.kind is str else f"self.{self.name}"
-        written = _WRITTEN_PLAIN if plain and self.kind is str else _WRITTEN[self.kind]
+        value = self.variable if unescaped and self.kind is str else f"self.{self.name}"
+        written = _WRITTEN_UNESCAPED if unescaped and self.kind is str else _WRITTEN[self.kind]
         tests = ["value is not None"] if self.optional else []
         if self.default is not attrs.NOTHING and self.default is not None:
             tests.append(f"value != {self.default!r}")
@@ -126,14 +126,14 @@ class _Field:
         return [f"text = get({self.wire!r})", f"if text is None: {absent}", f"else: {self.variable} = {value}"]
 
     @property
-    def plain(self) -> Plain:
+    def fast_attribute(self) -> FastAttribute:
         """How it is spelled where it needs no closer look; the value has its quotes."""
-        values = _PLAIN_ID if self.name in IDS else _PLAIN[self.kind][0]
-        return Plain(self.wire, values, "", self.default is not attrs.NOTHING)
+        values = _FAST_ID if self.name in IDS else _FAST[self.kind][0]
+        return FastAttribute(self.wire, values, "", self.default is not attrs.NOTHING)
 
-    def reading_plain(self) -> str:
+    def reading_fast(self) -> str:
         """What it is, once such a value is in :attr:`variable`."""
-        value = _PLAIN[self.kind][1].format(text=self.variable)
+        value = _FAST[self.kind][1].format(text=self.variable)
         return value if self.default is attrs.NOTHING else f"{value} if {self.variable} else {self.default!r}"
 
 
@@ -143,26 +143,28 @@ def _compile(fields: list[_Field], tag: str) -> dict[str, Any]:
     write = ["def write(self):", f"    text = {f'<{tag}'!r}"]
     read = ["def read(cls, attributes):", "    get = attributes.get"]
     for field in fields:
-        write += [f"    {line}" for line in field.writing(plain=False)]
+        write += [f"    {line}" for line in field.writing(unescaped=False)]
         read += [f"    {line}" for line in field.reading()]
     write.append("    return text + '/>'")
     read.append(f"    return cls({', '.join(field.variable for field in fields)})")
     if len(texts) > 1 and len(texts) == sum(field.kind is str for field in fields):
-        write += ["", "def write_plain(self):", *(f"    {each.variable} = self.{each.name}" for each in texts)]
-        write.append(f"    if not _is_plain({' + '.join(each.variable for each in texts)}): return write(self)")
+        write += ["", "def write_unescaped(self):", *(f"    {each.variable} = self.{each.name}" for each in texts)]
+        write.append(
+            f"    if not _needs_no_escape({' + '.join(each.variable for each in texts)}): return write(self)"
+        )
         write.append(f"    text = {f'<{tag}'!r}")
-        write += [f"    {line}" for field in fields for line in field.writing(plain=True)]
+        write += [f"    {line}" for field in fields for line in field.writing(unescaped=True)]
         write.append("    return text + '/>'")
     else:
-        write.append("write_plain = write")
-    made = f"cls({', '.join(field.reading_plain() for field in fields)})"
+        write.append("write_unescaped = write")
+    made = f"cls({', '.join(field.reading_fast() for field in fields)})"
     row = ", ".join([*(field.variable for field in fields), "_"])
-    read += ["", "def read_plain(cls, rows):", f"    return [{made} for {row} in rows]"]
+    read += ["", "def read_fast(cls, rows):", f"    return [{made} for {row} in rows]"]
     names = {
         **globals(),
         "_quoted": quoted,
-        "_quoted_plain": quoted_plain,
-        "_is_plain": is_plain,
+        "_quoted_unescaped": quoted_unescaped,
+        "_needs_no_escape": needs_no_escape,
         "_TAG": tag,
         "_YES": '"yes"',
         "_NO": '"no"',
@@ -179,8 +181,8 @@ class Flat:
     TAG: ClassVar[str] = ""
     _write: ClassVar[Callable[[Any], str]]
     _reader: ClassVar[Callable[[Any, dict[str, str]], Any]]
-    _reader_of_plain: ClassVar[Callable[[Any, list[Row]], list[Any]]]
-    _plain: ClassVar[Sequence[Plain]]
+    _fast_reader: ClassVar[Callable[[Any, list[Row]], list[Any]]]
+    _fast_attributes: ClassVar[Sequence[FastAttribute]]
     _prepared: ClassVar[type | None] = None
 
     @classmethod
@@ -194,10 +196,10 @@ class Flat:
             wire = field.metadata.get("wire", field.name)
             fields.append(_Field(field.name, wire, kind, type(None) in kinds, field.default))
         compiled = _compile(fields, cls.TAG)
-        cls._write = compiled["write_plain"]
+        cls._write = compiled["write_unescaped"]
         cls._reader = staticmethod(compiled["read"])
-        cls._reader_of_plain = staticmethod(compiled["read_plain"])
-        cls._plain = [field.plain for field in fields]
+        cls._fast_reader = staticmethod(compiled["read_fast"])
+        cls._fast_attributes = [field.fast_attribute for field in fields]
         cls._prepared = cls
 
     def to_xml(self) -> str:
@@ -219,7 +221,7 @@ class Flat:
         return message
 
 
-class FlatElements(PlainElements):
+class FlatSpelling(Spelling):
     """Messages of one class as they are usually spelled: as they are written here, and nothing in them escaped.
 
     They are read by a regular expression (:mod:`lcc.protocols.fast_elements`): a third of the time that expat takes.
@@ -228,7 +230,7 @@ class FlatElements(PlainElements):
     def __init__(self, kind: type[Flat]) -> None:
         if kind._prepared is not kind:
             kind._prepare()
-        super().__init__(kind.TAG, kind._plain)
+        super().__init__(kind.TAG, kind._fast_attributes)
         self._kind = kind
 
     def attributes(self, row: Row) -> dict[str, str]:
@@ -236,7 +238,7 @@ class FlatElements(PlainElements):
 
     def messages(self, rows: list[Row]) -> list[Flat]:
         """What these elements say."""
-        return self._kind._reader_of_plain(self._kind, rows)
+        return self._kind._fast_reader(self._kind, rows)
 
 
 class Vocabulary:
@@ -247,7 +249,7 @@ class Vocabulary:
 
     def __init__(self, *kinds: type[Flat], often: Iterable[type[Flat]] = ()) -> None:
         self._kinds = {kind.TAG: kind for kind in kinds}
-        self.spellings = tuple(FlatElements(kind) for kind in often)
+        self.spellings = tuple(FlatSpelling(kind) for kind in often)
         """For a feed whose elements are read with :meth:`messages`."""
 
     def read(self, tag: str, attributes: dict[str, str]) -> Flat:
@@ -260,14 +262,14 @@ class Vocabulary:
             raise StreamError("unknown-message", f"<{tag[:80]}>")
         return kind.from_attributes(attributes)
 
-    def messages(self, elements: Iterable[Start | Run]) -> Iterator[Flat]:
+    def messages(self, elements: Iterable[Start | FastElements]) -> Iterator[Flat]:
         """What these elements say, one after the other.
 
         :raises StreamError: as :meth:`read`, where such an element comes.
         """
         for element in elements:
-            if isinstance(element, Run):
-                assert isinstance(element.spelling, FlatElements)
+            if isinstance(element, FastElements):
+                assert isinstance(element.spelling, FlatSpelling)
                 yield from element.spelling.messages(element.rows)
             else:
                 yield self.read(element.name, element.attributes)

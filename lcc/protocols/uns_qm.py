@@ -22,7 +22,7 @@ import attrs
 
 from lcc.errors import StreamError
 from lcc.model import UrlNotice
-from lcc.protocols.fast_elements import Plain, PlainElements, Row
+from lcc.protocols.fast_elements import FastAttribute, Row, Spelling
 from lcc.protocols.flat import Flat, Vocabulary, read_number
 from lcc.protocols.xmltext import escape, escape_json
 
@@ -123,12 +123,13 @@ NOTICE_TAG = "u"
 _TEXT = "[ -%(-;=?-~]{0,2000}+(?:&amp;[ -%(-;=?-~]{0,500}+){0,40}+"
 _NAME = "[ !#-%(-;=?-~]{0,2000}+(?:&amp;[ !#-%(-;=?-~]{0,500}+){0,40}+"
 _NUMBER = r"-?[0-9]{1,18}"
-_URL_AND_TYPE = [Plain("c", _NAME), Plain("m", _NAME)]
-_SENT = Plain("a", _TEXT, "'")
-_USUAL = PlainElements(
-    NOTICE_TAG, [*_URL_AND_TYPE, Plain("d", _NAME), Plain("l", _NUMBER), Plain("t", _NUMBER), _SENT]
+_URL_AND_TYPE = [FastAttribute("c", _NAME), FastAttribute("m", _NAME)]
+_SENT = FastAttribute("a", _TEXT, "'")
+_USUAL = Spelling(
+    NOTICE_TAG,
+    [*_URL_AND_TYPE, FastAttribute("d", _NAME), FastAttribute("l", _NUMBER), FastAttribute("t", _NUMBER), _SENT],
 )
-_SHORT = PlainElements(NOTICE_TAG, [*_URL_AND_TYPE, _SENT])
+_SHORT = Spelling(NOTICE_TAG, [*_URL_AND_TYPE, _SENT])
 NOTICE_SPELLINGS = (_USUAL, _SHORT)
 """The spelling of most notices by :func:`write_notice` (:mod:`lcc.protocols.fast_elements`); see
 :func:`read_notices`."""
@@ -161,8 +162,8 @@ def write_notice(notice: UrlNotice) -> str:
     return text + "/>"
 
 
-def read_notices(spelling: PlainElements, rows: list[Row]) -> list[UrlNotice]:
-    """The notices that plain elements say: what :func:`read_notice` gives for each of them.
+def read_notices(spelling: Spelling, rows: list[Row]) -> list[UrlNotice]:
+    """The notices that fast-path elements say: what :func:`read_notice` gives for each of them.
 
     :param spelling: one of :data:`NOTICE_SPELLINGS`.
     """

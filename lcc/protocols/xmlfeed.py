@@ -11,9 +11,9 @@ How a document's end is found: one expat parser reads one document and simply re
 thing that cannot stand there (the next root, or its XML declaration) expat reports where that is, and a new parser
 goes on from that byte.
 
-Plain elements: where many elements of one spelling follow each other directly below the root, the feed can read them
-without expat (:mod:`lcc.protocols.fast_elements`), if it was told their spelling; everything else goes to expat, in
-the same order.  Expat never sees those elements, but for as many line ends as they had.
+Fast path: where many elements of one spelling follow each other directly below the root, the feed reads them without
+expat (:mod:`lcc.protocols.fast_elements`), if it was told their spelling; everything else goes to expat, in the same
+order.  Expat never sees those elements, but for as many line ends as they had.
 
 Bounds: bytes a document, bytes a token (what is held back until its ``>``), depth, attributes an element, length
 of a value, length of a text, and distinct names (expat keeps each name that it ever saw); and, as a multiple of the
@@ -32,7 +32,7 @@ from zope.interface import implementer
 
 from lcc.errors import StreamError
 from lcc.interfaces import IFeed
-from lcc.protocols.fast_elements import PlainElements, Row
+from lcc.protocols.fast_elements import Row, Spelling
 
 NAMESPACE = "http://www.lococa.org/1.0"
 
@@ -47,7 +47,7 @@ _WHITE = b" \t\r\n"
 _READ_AGAIN_PER_BYTE = 64
 _READ_AGAIN_BYTES = 16384
 _BOM = b"\xef\xbb\xbf"
-# Between two tries at plain elements expat gets so many bytes, and twice as many each time that they come to little.
+# Between two tries of the fast path expat gets this many bytes; twice as many each time that the try came to little.
 _STRETCH_BYTES = 128
 _STRETCH_BYTES_MAX = 65536
 _FEW = 2
@@ -95,11 +95,11 @@ class End(NamedTuple):
     depth: int
 
 
-class Run(NamedTuple):
-    """Plain elements one behind the other, directly below the root, in the place of their tags: only from a feed that
+class FastElements(NamedTuple):
+    """Consecutive elements of one spelling, directly below the root, in place of their tags: only from a feed that
     was told of spellings."""
 
-    spelling: PlainElements
+    spelling: Spelling
     rows: list[Row]
     depth: int
 
@@ -109,7 +109,8 @@ Event = Start | End
 
 @implementer(IFeed)
 class XmlFeed:
-    """Turns bytes into :class:`Start` and :class:`End` events, and :class:`Run` events if it was told of spellings.
+    """Turns bytes into :class:`Start` and :class:`End` events; and into :class:`FastElements`, if it was told of
+    spellings.
 
     Use: :meth:`receive` with each piece of bytes; when ``waiting`` is true the document has ended, and
     :meth:`next_document` goes on with the next one.  Events that were complete before an error are returned by the
@@ -128,7 +129,7 @@ class XmlFeed:
         """The prefix on the current document's root ('' for a default namespace), for replies."""
         self.root_namespace = ""
         """The namespace of the current document's root ('' for none)."""
-        self.spellings: Sequence[PlainElements] = ()
+        self.spellings: Sequence[Spelling] = ()
         """What to look for; until the end of the document.  Their names are counted only where expat sees them."""
         self._sticky: dict[str, str] = dict(prefixes or {})
         self._held = bytearray()
@@ -154,7 +155,7 @@ class XmlFeed:
         self._prefixes = dict(self._sticky)
         self._names: dict[str, str] = {}
         self._known: set[str] = set()
-        self._plain: set[str] = set()
+        self._unprefixed: set[str] = set()
         self._texts: list[str] = []
         self._text_chars = 0
         self._depth = 0
@@ -278,12 +279,12 @@ class XmlFeed:
             self._new_parser()
 
     def _parse_by_turns(self, piece: bytes) -> None:
-        """Plain elements where they are, and in between a stretch for expat."""
+        """Fast-path elements where they are, and in between a stretch for expat."""
         text = piece.decode("latin-1")  # a character for each byte
         at, size = 0, len(piece)
         while True:
             if self._depth == 1 and not self._kept and not self._in_cdata:
-                at = self._read_plain(text, at)
+                at = self._read_fast(text, at)
             if at == size:
                 return
             end = piece.find(b">", at + self._stretch) + 1 or size
@@ -296,8 +297,8 @@ class XmlFeed:
             if at == size:
                 return
 
-    def _read_plain(self, text: str, at: int) -> int:
-        """Read plain elements, if there are any; gives where they end.
+    def _read_fast(self, text: str, at: int) -> int:
+        """Read fast-path elements, if there are any; gives where they end.
 
         Only where the next thing that expat would see is content of the root: it has nothing in hand, and the tag is
         known to have no namespace but ours.
@@ -308,7 +309,7 @@ class XmlFeed:
             rows, end = spelling.read(text, at)
             if rows:
                 self._skip(text[at:end])
-                self._events.append(Run(spelling, rows, 2))
+                self._events.append(FastElements(spelling, rows, 2))
                 if len(rows) >= _FEW:
                     self._stretch = 0
                 return end
@@ -438,7 +439,7 @@ class XmlFeed:
             self._texts.clear()
             self._text_chars = 0
         declared: dict[str, str] | None = None
-        if not attributes.keys() <= self._plain and self._meet(attributes):
+        if not attributes.keys() <= self._unprefixed and self._meet(attributes):
             declared = self._declare(attributes)
             attributes = {key: value for key, value in attributes.items() if not _is_declaration(key)}
         self._scopes.append(declared)
@@ -495,7 +496,7 @@ class XmlFeed:
         self._known.update(attributes)
         self._check_names(max(map(len, attributes)))
         declarations = {name for name in attributes if _is_declaration(name)}
-        self._plain.update(attributes.keys() - declarations)
+        self._unprefixed.update(attributes.keys() - declarations)
         return bool(declarations)
 
     def _check_names(self, longest: int) -> None:

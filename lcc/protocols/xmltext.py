@@ -23,7 +23,7 @@ _needs_care = re.compile('[\x00-\x1f&<>"\ufffe\uffff\ud800-\udfff]').search
 _PLAIN = bytes(code for code in range(0x20, 0x7F) if code not in b"&<>")
 
 
-def is_plain(text: str) -> bool:
+def needs_no_escape(text: str) -> bool:
     """Nothing in it has to be escaped but quotes.  (Says no to some texts of which that is true, too.)"""
     return text.isascii() and not text.encode("ascii").translate(None, _PLAIN)
 
@@ -60,8 +60,8 @@ def quoted(text: str) -> str:
     return f'"{escape(text)}"'
 
 
-def quoted_plain(text: str) -> str:
-    """:func:`quoted` of a text that :func:`is_plain`."""
+def quoted_unescaped(text: str) -> str:
+    """:func:`quoted` of a text that :func:`needs_no_escape`."""
     return f"'{text}'" if "'" not in text else quoted(text)
 
 

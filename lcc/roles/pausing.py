@@ -20,7 +20,7 @@ class Pausing(Protocol):
 EngineT = TypeVar("EngineT", bound=Pausing)
 
 
-class PausingDesk(Generic[EngineT]):
+class PausingCommands(Generic[EngineT]):
     """Has its engine paused and resumed.
 
     :cvar PAUSED: what is said then: what does not go on, and what does.

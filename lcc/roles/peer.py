@@ -136,8 +136,8 @@ class Peer:
         return self.elements_received(starts) if starts else None
 
     def elements_received(self, elements: list[Start]) -> Deferred[Any] | None:
-        """Elements arrived; by default read into messages.  Among them are runs of plain elements
-        (:class:`lcc.protocols.xmlfeed.Run`) where ``feed`` was told of spellings: by default those of the
+        """Elements arrived; by default read into messages.  Among them are runs of fast-path elements
+        (:class:`lcc.protocols.xmlfeed.FastElements`) where ``feed`` was told of spellings: by default those of the
         vocabulary."""
         return self.messages_received(list(self.vocabulary.messages(elements)))
 

@@ -6,7 +6,7 @@ from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config
-from lcc.roles.bot.console import BotDesk
+from lcc.roles.bot.console import BotCommands
 from lcc.roles.bot.engine import Robot
 from lcc.roles.bot.listening import ListeningRobot, TypistFactory
 from lcc.roles.bot.metrics import BotFigures
@@ -56,7 +56,7 @@ def build(config: Config, outside: Outside) -> RoleService:
         attempts.owner,
     )
     policy = RetryPolicy(outside.chance.random)
-    services = RoleService("bot", BotDesk(robot), BotFigures(robot))
+    services = RoleService("bot", BotCommands(robot), BotFigures(robot))
     for service in (
         _Fetching(robot),
         link_service(reactor, endpoint(config, "bot.connect"), robot.link_factory(policy.good_hello), policy),

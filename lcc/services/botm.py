@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocolFactory
 
 from lcc.config import Config, content_address
-from lcc.roles.botm.console import BotmDesk, RelayDesk
+from lcc.roles.botm.console import BotmCommands, RelayCommands
 from lcc.roles.botm.content_port import ContentPort, content_factory
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.metrics import BotmFigures, RelayFigures
@@ -89,11 +89,11 @@ def build(config: Config, outside: Outside) -> RoleService:
     port: IProtocolFactory
     link: IProtocolFactory
     owned: Service
-    desk: BotmDesk | RelayDesk
+    desk: BotmCommands | RelayCommands
     figures: BotmFigures | RelayFigures
     if settings.serves == "botms":
         relay = Relay(settings, reactor, run, frozenset(["botm" if settings.parent else "qm"]))
-        owned, desk, figures = _Relaying(relay), RelayDesk(relay), RelayFigures(relay)
+        owned, desk, figures = _Relaying(relay), RelayCommands(relay), RelayFigures(relay)
         port, link = relay.branch_factory(), relay.link_factory(policy.good_hello)
         content_port = ContentPort(None, None, relay.content_of, http, reactor, stall_seconds)
     else:
@@ -106,7 +106,7 @@ def build(config: Config, outside: Outside) -> RoleService:
         )
         sync = ContentSync(content.path, outside.boot_id(), outside.disk)
         engine = BotMaster(settings, reactor, content, sync, outside.in_thread, run)
-        owned, desk, figures = _Content(content, sync, engine), BotmDesk(engine), BotmFigures(engine, content)
+        owned, desk, figures = _Content(content, sync, engine), BotmCommands(engine), BotmFigures(engine, content)
         port, link = engine.robot_factory(), engine.link_factory(policy.good_hello)
         content_port = ContentPort(content, engine, lambda _: "", http, reactor, stall_seconds)
     factory = content_factory(

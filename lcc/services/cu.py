@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 
 from lcc.client.content import ContentClient
 from lcc.config import Config, unix_socket_path
-from lcc.roles.cu.console import CuDesk, CuEngine
+from lcc.roles.cu.console import CuCommands, CuEngine
 from lcc.roles.cu.metrics import CuFigures
 from lcc.roles.cu.packages.production import Where, Workshop
 from lcc.roles.cu.questions import Questions
@@ -82,7 +82,7 @@ def build(config: Config, outside: Outside) -> RoleService:
     workshop = Workshop(reactor, where, settings.packages_max, outside.now, settings.packages_per_user)
     engine = CuEngine(questions, watcher, workshop)
     figures = CuFigures(engine, database.counts, DatabaseProbe(database.interact, reactor))
-    services = RoleService("cu", CuDesk(engine), figures)
+    services = RoleService("cu", CuCommands(engine), figures)
     for service in (
         HomeService(config.home, outside.disk),
         HomeService(where.temporary, outside.disk),

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from lcc.config import Config
 from lcc.errors import ConfigError
 from lcc.roles.rs.assembly import Assembly, Means
-from lcc.roles.rs.console import RsDesk
+from lcc.roles.rs.console import RsCommands
 from lcc.roles.rs.metrics import RsFigures
 from lcc.roles.rs.web.site import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
@@ -67,7 +67,7 @@ def build(config: Config, outside: Outside) -> RoleService:
     site = build_site(assembly.registrar, settings, outside.token, zones, settings.url.startswith("https:"), reactor)
     registrar = assembly.registrar
     figures = RsFigures(registrar, database.counts, DatabaseProbe(database.interact, reactor))
-    services = RoleService("rs", RsDesk(registrar), figures)
+    services = RoleService("rs", RsCommands(registrar), figures)
     for service in (
         HomeService(config.home, outside.disk),
         outside.lock(config.home / "rs.lock"),

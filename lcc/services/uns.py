@@ -6,7 +6,7 @@ from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config
-from lcc.roles.uns.console import UnsDesk
+from lcc.roles.uns.console import UnsCommands
 from lcc.roles.uns.engine import Uns
 from lcc.roles.uns.metrics import UnsFigures
 from lcc.services.common import HomeService, RoleOptions, RoleService
@@ -77,7 +77,7 @@ def build(config: Config, outside: Outside) -> RoleService:
         """Providers are answered while the queue manager, the database and the lock of the spool are still there."""
         return port.close_port().addCallback(lambda _: uns.stop())
 
-    services = RoleService("uns", UnsDesk(uns), UnsFigures(uns, database.counts, probe), drain)
+    services = RoleService("uns", UnsCommands(uns), UnsFigures(uns, database.counts, probe), drain)
     for service in (
         HomeService(config.home, outside.disk),
         outside.lock(config.home / "uns.lock"),

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from lcc.config import Config
 from lcc.errors import ConfigError
 from lcc.insight.disks import database_disk
-from lcc.roles.web.console import WebDesk
+from lcc.roles.web.console import WebCommands
 from lcc.roles.web.engine import Monitor
 from lcc.roles.web.memory import Memory
 from lcc.roles.web.metrics import WebFigures
@@ -99,7 +99,7 @@ def build(config: Config, outside: Outside) -> RoleService:
         outside.in_thread,
     )
     secure = encrypted or settings.url.startswith("https:")
-    services = RoleService("web", WebDesk(monitor), WebFigures(monitor))
+    services = RoleService("web", WebCommands(monitor), WebFigures(monitor))
     for service in (
         HomeService(config.home, outside.disk),
         DatabaseService(database),

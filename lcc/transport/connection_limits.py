@@ -33,7 +33,7 @@ def party_of_host(host: str) -> str:
     return f"{IPv6Address(network)}/{_IPV6_PREFIX_BITS}"
 
 
-class Shares:
+class ConnectionLimits:
     """Counts connections.
 
     :param total_max: connections at once.
@@ -75,18 +75,18 @@ class Shares:
 class Place:
     """One connection's place.
 
-    :param shares: among which it is.
+    :param limits: among which it is.
     :ivar party: who is at the other end.
     """
 
-    def __init__(self, shares: Shares, party: str) -> None:
-        self._shares = shares
+    def __init__(self, limits: ConnectionLimits, party: str) -> None:
+        self._limits = limits
         self.party = party
 
     def take(self) -> None:
         """The connection begins."""
-        self._shares.enter(self.party)
+        self._limits.enter(self.party)
 
     def leave(self) -> None:
         """It is gone."""
-        self._shares.leave(self.party)
+        self._limits.leave(self.party)

@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 
-def late(clock: IReactorTime, begun: float, step_seconds: float) -> Deferred[None]:
+def constant_time(clock: IReactorTime, begun: float, step_seconds: float) -> Deferred[None]:
     """Fires at the next multiple of some seconds: what was done until then could have taken any other time.
 
     :param begun: when the question came, of the clock.

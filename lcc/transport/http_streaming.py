@@ -16,24 +16,24 @@ SLOW_SECONDS = 30.0
 
 
 @implementer(IPushProducer)
-class _Gate:
+class _Producer:
     """What the request asks to pause."""
 
-    def __init__(self, outlet: Outlet) -> None:
-        self._outlet = outlet
+    def __init__(self, writer: HttpWriter) -> None:
+        self._writer = writer
 
     def pauseProducing(self) -> None:
-        self._outlet.pause()
+        self._writer.pause()
 
     def resumeProducing(self) -> None:
-        self._outlet.resume()
+        self._writer.resume()
 
     def stopProducing(self) -> None:
-        self._outlet.stop()
+        self._writer.stop()
 
 
 @implementer(IConsumer)
-class Outlet:
+class HttpWriter:
     """The body of a reply, with back-pressure: ``write``, then wait for ``room()``; or give it to a producer.
 
     :param stall_seconds: a client that takes nothing for so long while something waits for it is dropped.
@@ -55,7 +55,7 @@ class Outlet:
         self._source: Any = None
         self._over = False
         request.notifyFinish().addBoth(lambda _: self.stop())
-        request.registerProducer(_Gate(self), True)
+        request.registerProducer(_Producer(self), True)
 
     @property
     def full(self) -> bool:

@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from zope.interface import alsoProvides, implementer
 
-from lcc.transport.connection_limits import Shares, party_of
+from lcc.transport.connection_limits import ConnectionLimits, party_of
 
 _log = Logger()
 
@@ -70,13 +70,13 @@ class LimitedFactory(WrappingFactory):
         super().__init__(factory)
         if IProtocolNegotiationFactory.providedBy(factory):
             alsoProvides(self, IProtocolNegotiationFactory)
-        self._shares = Shares(connections_max, per_address)
+        self._limits = ConnectionLimits(connections_max, per_address)
         self._what = what
         self._refused = 0
 
     def buildProtocol(self, addr: IAddress | None) -> ProtocolWrapper | None:  # type: ignore[override]  # None refuses
         party = party_of(addr)
-        why = self._shares.refusal(party)
+        why = self._limits.refusal(party)
         if why:
             self._refused += 1
             if self._refused & (self._refused - 1) == 0:  # a flood must not fill the log
@@ -94,16 +94,16 @@ class LimitedFactory(WrappingFactory):
 
     def registerProtocol(self, p: Any) -> None:
         super().registerProtocol(p)
-        self._shares.enter(p.party)
+        self._limits.enter(p.party)
 
     def unregisterProtocol(self, p: Any) -> None:
         super().unregisterProtocol(p)
-        self._shares.leave(p.party)
+        self._limits.leave(p.party)
 
     @property
     def connections(self) -> int:
         """That there are now."""
-        return self._shares.total
+        return self._limits.total
 
     @property
     def refused(self) -> int:

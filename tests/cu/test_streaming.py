@@ -43,13 +43,13 @@ def test_how_slow_is_too_slow() -> None:
     ):
         clock = Clock()
         request: Any = Taking()
-        outlet = http_streaming.Outlet(request, clock, 300.0, rate)
-        outlet.write(b"x" * written)
-        outlet.pause()
+        writer = http_streaming.HttpWriter(request, clock, 300.0, rate)
+        writer.write(b"x" * written)
+        writer.pause()
         clock.advance(taken_after)
         assert request.aborted is dropped, (written, rate, taken_after)
-        outlet.resume()
-        outlet.stop()
+        writer.resume()
+        writer.stop()
         assert not clock.getDelayedCalls()
 
 
@@ -60,18 +60,18 @@ def test_the_rate_is_that_of_all_the_time_that_was_waited() -> None:
     def dropped(rounds: int, written: int, seconds: float, pause: float = 0.0) -> bool:
         clock = Clock()
         request: Any = Taking()
-        outlet = http_streaming.Outlet(request, clock, 300.0, 10_000)
+        writer = http_streaming.HttpWriter(request, clock, 300.0, 10_000)
         for _ in range(rounds):
-            outlet.write(b"x" * written)
-            outlet.pause()
+            writer.write(b"x" * written)
+            writer.pause()
             clock.advance(seconds)
-            outlet.resume()
-            outlet.resume()
+            writer.resume()
+            writer.resume()
             clock.advance(1000)  # while nothing waits for it
         if pause:
-            outlet.pause()
+            writer.pause()
             clock.advance(pause)
-        outlet.stop()
+        writer.stop()
         return bool(request.aborted)
 
     assert not dropped(100, 100_000, 9.9) and not dropped(2, 100_000, 14.9)

@@ -1,4 +1,4 @@
-"""Plain values: what matches the patterns passes the checks and is changed by nothing."""
+"""Normal values: what matches the patterns passes the checks and is changed by nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lcc.config import DEFAULT_MIMETYPES
 from lcc.domain.elements import ElementChecker, as_sent
 from lcc.domain.mimetypes import MimePatterns
-from lcc.domain.normal_values import VALUES, absolute_urls, is_usual, plain_base, relative_urls
+from lcc.domain.normal_values import VALUES, absolute_urls, is_usual, normal_base, relative_urls
 from lcc.domain.urls import Roots
 from lcc.model import UrlNotice
 
@@ -78,7 +78,7 @@ CHECKERS = {prefix: ElementChecker(Roots(ROOTS), TYPES, "", prefix) for prefix i
 
 
 def as_plain(attributes: dict[str, str], prefix: str) -> UrlNotice:
-    """The notice of an element whose values are all plain."""
+    """The notice of an element whose values are all normal."""
     get = attributes.get
     return UrlNotice(
         prefix + (get("c") or attributes["curl"]),
@@ -95,7 +95,7 @@ def as_plain(attributes: dict[str, str], prefix: str) -> UrlNotice:
 @example("/".join(["a" * 200] * 16), PREFIXES[0])
 @example("/".join(["a" * 200] * 17), PREFIXES[0])
 def test_relative_urls(text: str, prefix: str) -> None:
-    base = plain_base(prefix, Roots(ROOTS))
+    base = normal_base(prefix, Roots(ROOTS))
     assert base == prefix
     if re.fullmatch(relative_urls(), text, re.ASCII):
         attributes = {"c": unescape(text), "m": "text/html"}
@@ -135,7 +135,7 @@ def test_what_may_be_changed_or_refused_is_not_plain(text: str) -> None:
     ],
 )
 def test_no_plain_base(prefix: str) -> None:
-    assert plain_base(prefix, Roots(ROOTS)) is None
+    assert normal_base(prefix, Roots(ROOTS)) is None
 
 
 OTHERS = {

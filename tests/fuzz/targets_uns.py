@@ -85,7 +85,7 @@ class Providers(Target):
         ]
 
     def __init__(self, home: Path) -> None:
-        fast_set.LONG_SET = 1  # short sets reach the way of plain elements, too
+        fast_set.LONG_SET = 1  # short sets reach the way of fast-path elements, too
         self.world = _World(home, failed_logins=50)
         self.clock = self.world.clock
         stored = StoredError(1, 404, "not found", "http://site.example/x", '["c","x"]', 0)

@@ -1,4 +1,4 @@
-"""Plain elements: with their spelling the feed says the same as without, whatever comes and however it is cut."""
+"""Fast-path elements: with their spelling the feed says the same as without, whatever comes and however it is cut."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from segments import segmentations
 
 from lcc.errors import StreamError
-from lcc.protocols.fast_elements import Plain, PlainElements
-from lcc.protocols.xmlfeed import End, Event, FeedLimits, Run, Start, XmlFeed
+from lcc.protocols.fast_elements import FastAttribute, Spelling
+from lcc.protocols.xmlfeed import End, Event, FastElements, FeedLimits, Start, XmlFeed
 
 WORD = "(?:[a-z]|&amp;){0,8}"
 SPELLINGS = (
-    PlainElements("u", [Plain("c", WORD), Plain("m", WORD)]),
-    PlainElements("u", [Plain("c", WORD, "'")]),
-    PlainElements("v", [Plain("c", WORD, "'")]),
+    Spelling("u", [FastAttribute("c", WORD), FastAttribute("m", WORD)]),
+    Spelling("u", [FastAttribute("c", WORD, "'")]),
+    Spelling("v", [FastAttribute("c", WORD, "'")]),
 )
 LIMITS = FeedLimits(document_bytes=600, token_bytes=200, depth=3, value_chars=12, text_chars=20, name_count=12)
 
@@ -24,7 +24,7 @@ def flat(events: list[Event]) -> list[Event]:
     """The events as they are without spellings."""
     found: list[Event] = []
     for event in events:
-        if isinstance(event, Run):
+        if isinstance(event, FastElements):
             for row in event.rows:
                 found += [
                     Start(event.spelling.tag, event.spelling.attributes(row), event.depth),
@@ -35,7 +35,7 @@ def flat(events: list[Event]) -> list[Event]:
     return found
 
 
-def read(pieces: list[bytes], spellings: tuple[PlainElements, ...]) -> tuple[list[Event], str, int]:
+def read(pieces: list[bytes], spellings: tuple[Spelling, ...]) -> tuple[list[Event], str, int]:
     """The events, what is wrong, and how many runs there were."""
     feed = XmlFeed(LIMITS)
     feed.spellings = spellings
@@ -50,7 +50,7 @@ def read(pieces: list[bytes], spellings: tuple[PlainElements, ...]) -> tuple[lis
     except StreamError as error:
         events += feed.salvaged
         fault = str(error)
-    return flat(events), fault, sum(isinstance(event, Run) for event in events)
+    return flat(events), fault, sum(isinstance(event, FastElements) for event in events)
 
 
 def check_alike(data: bytes, pieces: list[bytes]) -> int:
@@ -144,7 +144,9 @@ def test_a_long_run_is_read_at_once() -> None:
     feed.receive(b"<r><u c='' m=''/>")
     feed.spellings = SPELLINGS
     events = feed.receive(b"\n" + f"{ONE}\n".encode() * 1000)
-    assert [(type(event), len(event.rows)) for event in events if isinstance(event, Run)] == [(Run, 1000)]
+    assert [(type(event), len(event.rows)) for event in events if isinstance(event, FastElements)] == [
+        (FastElements, 1000)
+    ]
     assert len(events) == 1
 
 
@@ -154,4 +156,4 @@ def test_spellings_end_with_the_document() -> None:
     feed.spellings = SPELLINGS
     feed.receive(b"</r><r><u c='' m=''/>")
     feed.next_document()
-    assert not [event for event in feed.receive(ONE.encode()) if isinstance(event, Run)]
+    assert not [event for event in feed.receive(ONE.encode()) if isinstance(event, FastElements)]

@@ -15,7 +15,7 @@ from lcc.protocols import hello, uns_qm, work
 from lcc.protocols.flat import ID_MAX, IDS, NUMBER_MAX, Flat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
 from lcc.protocols.uns_qm import NOTICE_TAG, read_notice, write_notice
-from lcc.protocols.xmlfeed import NAMESPACE, End, Run, Start, XmlFeed
+from lcc.protocols.xmlfeed import NAMESPACE, End, FastElements, Start, XmlFeed
 
 MESSAGES = [
     kind
@@ -83,7 +83,7 @@ def outcome(pieces: list[bytes], vocabulary: Vocabulary, *, plain: bool) -> tupl
     try:
         for piece in pieces:
             events = feed.receive(piece)
-            runs += sum(len(event.rows) for event in events if isinstance(event, Run))
+            runs += sum(len(event.rows) for event in events if isinstance(event, FastElements))
             found += vocabulary.messages([event for event in events if not isinstance(event, End)])
     except StreamError as error:
         return found, str(error), runs

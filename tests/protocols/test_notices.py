@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lcc.model import UrlNotice
 from lcc.protocols.uns_qm import NOTICE_SPELLINGS, read_notice, read_notices, write_notice
-from lcc.protocols.xmlfeed import Run, Start, XmlFeed
+from lcc.protocols.xmlfeed import FastElements, Start, XmlFeed
 
 ODD = ["", "a", "&", "&amp;", "'", '"', "<", ">", "\\", "ü", "😀", "\t", "\n", "\x7f", " ", "]]>", "%20", "\u2028"]
 TEXTS = st.lists(st.sampled_from(ODD), max_size=5).map("".join)
@@ -54,7 +54,7 @@ def received(data: bytes, size: int, *, by_runs: bool) -> tuple[list[UrlNotice],
     for start in range(0, len(data), size):
         event: object
         for event in feed.receive(data[start : start + size]):
-            if isinstance(event, Run):
+            if isinstance(event, FastElements):
                 notices = read_notices(event.spelling, event.rows)
                 in_runs += len(notices)
                 found += notices

@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 
 from lcc.protocols.work import Capacity, Fetch
 from lcc.roles.bot.engine import Robot
-from lcc.roles.botm.console import BotmDesk
+from lcc.roles.botm.console import BotmCommands
 from lcc.roles.botm.robots import FOLDER_CHARS
 from lcc.storage.disk.content import OWNER, AttemptFolder
 from lcc.storage.disk.disk import Disk
@@ -34,7 +34,7 @@ def test_it_gets_no_orders_and_the_others_go_on(bench: Bench, tmp_path_factory: 
     refused = f"robot bot-b1: its content folder, {other}, is not that of its BOT-M, {bench.path}"
     assert qm.of(Capacity) == [Capacity(0, refused=refused), Capacity(2, refused=refused)]
     assert [robot.name for robot in bench.engine.robots] == ["bot-b2"]
-    assert ("no orders", refused.replace("robot bot-b1:", "bot-b1:")) in BotmDesk(bench.engine).est()
+    assert ("no orders", refused.replace("robot bot-b1:", "bot-b1:")) in BotmCommands(bench.engine).est()
     bench.say(qm, *[fetch_order(number) for number in range(1, 4)])
     assert (ids(wrong), ids(right)) == ([], ["q1-1", "q1-2"])
     bench.say(wrong, Capacity(8))

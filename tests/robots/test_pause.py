@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lcc.protocols.work import Capacity, Done, Fetch, Ready
-from lcc.roles.bot.console import BotDesk
-from lcc.roles.botm.console import BotmDesk
+from lcc.roles.bot.console import BotCommands
+from lcc.roles.botm.console import BotmCommands
 
 from . import test_bot
 from .bench import Bench
@@ -16,7 +16,7 @@ from .wire import fetch_order
 
 
 def test_a_botm_takes_no_new_orders(bench: Bench) -> None:
-    desk = BotmDesk(bench.engine)
+    desk = BotmCommands(bench.engine)
     qm, _ = bench.qm()
     bot, _ = bench.bot(capacity=1)
     bench.say(qm, fetch_order(1), fetch_order(2))
@@ -33,7 +33,7 @@ def test_a_botm_takes_no_new_orders(bench: Bench) -> None:
 
 
 def test_a_queue_manager_that_comes_later_is_told(bench: Bench) -> None:
-    BotmDesk(bench.engine).pause()
+    BotmCommands(bench.engine).pause()
     bench.bot()
     qm, _ = bench.qm()
     assert qm.peer_hello is not None and qm.peer_hello.capacity == 0
@@ -66,7 +66,7 @@ def test_a_robot_that_is_being_dropped_gets_no_orders(bench: Bench) -> None:
 
 
 def test_what_the_desk_of_a_botm_says(bench: Bench) -> None:
-    desk = BotmDesk(bench.engine)
+    desk = BotmCommands(bench.engine)
     assert "none" in str(desk.est()) and desk.queue(5) == [("queue", "no orders are here")]
     qm, _ = bench.qm()
     bench.bot(capacity=1)
@@ -83,7 +83,7 @@ def robot(tmp_path: Path) -> test_bot.Bench:
 
 
 def test_a_robot_says_that_it_is_paused(robot: test_bot.Bench) -> None:
-    desk = BotDesk(robot.robot)
+    desk = BotCommands(robot.robot)
     robot.order(1)
     desk.pause()
     robot.settle()

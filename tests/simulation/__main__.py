@@ -1,6 +1,6 @@
 """Runs worlds: ``python -m tests.simulation 1000`` (``make sim SEEDS=1000``).
 
-Every fourth seed is also run with sites that tell of their pages in plain elements, as sites mostly do: "8p".
+Every fourth seed is also run with sites that tell of their pages in fast-path elements, as sites mostly do: "8p".
 
 Seeds that were run before with the same code are not run again.  One in a hundred is run twice, in another process
 each time, and must come out the same, event by event.  A violation is shown with its seed and the faults that it

@@ -17,7 +17,7 @@ from .system import System
 TROUBLE_SECONDS = 60.0
 DRAIN_SECONDS = 600.0
 PLAIN = "p"
-"""At the end of a seed: sites tell of pages in plain elements, and the UNS takes all sets as if they were long."""
+"""At the end of a seed: sites tell of pages in fast-path elements, and the UNS treats all sets as long ones."""
 
 
 @attrs.define

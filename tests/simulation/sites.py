@@ -54,7 +54,7 @@ def identity(path: str) -> tuple[str, str]:
 
 
 PLAIN_PAGES = 5
-"""Sites that tell in plain elements have so many times as many pages: runs of them begin after the first segment."""
+"""Sites that tell in fast-path elements have this many times the pages: it begins after the first segment."""
 
 
 @attrs.define
@@ -245,7 +245,7 @@ class Site:
                 return {"c": name, "m": mimetype, "f": ""}
             return {"c": name, "op": "delete"}  # all views
         # Attributes that nobody knows are passed over; these make sets that do not fit on the way at once, and
-        # elements that are not plain (lcc.roles.uns.fast_set).
+        # elements off the fast path (lcc.roles.uns.fast_set).
         told = {"c": name, "m": mimetype}
         if not self.plain:
             told["x"] = "x" * 300

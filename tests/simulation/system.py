@@ -127,7 +127,7 @@ class WatchedFetcher:
 class System:
     """One LCC and its world.
 
-    :param plain: sites tell of their pages in plain elements.
+    :param plain: sites tell of their pages in fast-path elements.
     :ivar is_far: the queue manager is far from the central BOT-M.
     :ivar roles: name -> how to start it: machine, service module, configuration.
     :ivar restarting: processes that end by themselves, or are killed, are started again.

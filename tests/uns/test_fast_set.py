@@ -1,4 +1,4 @@
-"""Sets whose elements are plain: the answers and the spool are those of the long way, byte for byte."""
+"""Sets whose elements take the fast path: the answers and the spool are those of the long way, byte for byte."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def at_once() -> Iterator[None]:
 def converse(folder: Path, pieces: list[bytes], *, short: bool, **settings: Any) -> tuple[str, list[bytes], int, int]:
     """The answer, the spooled sets, and how many elements came the long way, and in runs."""
     taken = {"long": 0, "runs": 0}
-    real_element, real_learn = Session._element, fast_set.PlainSet.learn
-    real_run = Session._plain_urls
+    real_element, real_learn = Session._element, fast_set.FastSet.learn
+    real_run = Session._fast_urls
 
     def element(self: Session, *arguments: Any) -> None:
         taken["long"] += 1
@@ -63,9 +63,9 @@ def converse(folder: Path, pieces: list[bytes], *, short: bool, **settings: Any)
         taken["runs"] += len(message.rows)
         real_run(self, arriving, message)
 
-    Session._element, Session._plain_urls = element, run  # type: ignore[method-assign]
+    Session._element, Session._fast_urls = element, run  # type: ignore[method-assign]
     if not short:
-        fast_set.PlainSet.learn = lambda self, attributes: False  # type: ignore[method-assign]
+        fast_set.FastSet.learn = lambda self, attributes: False  # type: ignore[method-assign]
     try:
         world = World(folder, **settings)
         cp = world.login()
@@ -74,8 +74,8 @@ def converse(folder: Path, pieces: list[bytes], *, short: bool, **settings: Any)
         world.pump()
         world.disk.close_all()
     finally:
-        Session._element, Session._plain_urls = real_element, real_run  # type: ignore[method-assign]
-        fast_set.PlainSet.learn = real_learn  # type: ignore[method-assign]
+        Session._element, Session._fast_urls = real_element, real_run  # type: ignore[method-assign]
+        fast_set.FastSet.learn = real_learn  # type: ignore[method-assign]
     files = [(folder / name).read_bytes() for name in world.set_files()]
     return cp.text, files, taken["long"], taken["runs"]
 
@@ -148,7 +148,7 @@ def test_each_set_of_a_connection_has_its_own_spellings(tmp_path: Path) -> None:
 
 def test_small_sets_learn_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(fast_set, "PlainElements", lambda *arguments: made.append(arguments))
+    monkeypatch.setattr(fast_set, "Spelling", lambda *arguments: made.append(arguments))
     text, _files, long, _runs = converse(tmp_path, cut(usual_set(fast_set.LONG_SET - 1), 200), short=True)
     assert '<set_accepted received="49"/>' in text and long == 49 and not made
 

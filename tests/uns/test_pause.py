@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lcc.protocols.uns_qm import Paused
-from lcc.roles.uns.console import UnsDesk
+from lcc.roles.uns.console import UnsCommands
 
 from .kit import FakeQm, World, codes, partial
 
@@ -30,7 +30,7 @@ def world(tmp_path: Path) -> World:
 
 
 def test_providers_are_told_to_try_again_later(world: World) -> None:
-    desk = UnsDesk(world.uns)
+    desk = UnsCommands(world.uns)
     qm = world.connect_qm(make=Listening)
     inside = world.login()
     desk.pause()
@@ -53,19 +53,19 @@ def test_a_set_that_is_arriving_is_taken(world: World) -> None:
     text = partial("a", "b")
     cp.send(text[: text.index("<url") + 10])
     world.pump()
-    UnsDesk(world.uns).pause()
+    UnsCommands(world.uns).pause()
     cp.send(text[text.index("<url") + 10 :])
     world.pump()
     assert "set_accepted" in cp.text and qm.numbers == [1]
 
 
 def test_a_queue_manager_that_comes_later_is_told(world: World) -> None:
-    UnsDesk(world.uns).pause()
+    UnsCommands(world.uns).pause()
     assert world.connect_qm(make=Listening).paused is True
 
 
 def test_what_the_desk_says(world: World) -> None:
-    desk = UnsDesk(world.uns)
+    desk = UnsCommands(world.uns)
     assert desk.queue(10) == [("queue", "no set waits")]
     cp = world.send_set("a")  # without a queue manager it is answered from the spool
     assert "set_accepted" in cp.text

@@ -1,14 +1,14 @@
-"""What a robot shows and takes at the console.  It only reads, but for :meth:`BotDesk.pause`."""
+"""What a robot shows and takes at the console.  It only reads, but for :meth:`BotCommands.pause`."""
 
 from __future__ import annotations
 
 from lcc.domain.wording import Lines, duration, more
 from lcc.roles.bot.engine import Robot
 from lcc.roles.bot.job import Job
-from lcc.roles.pausing import PausingDesk
+from lcc.roles.pausing import PausingCommands
 
 
-class BotDesk(PausingDesk[Robot]):
+class BotCommands(PausingCommands[Robot]):
     """The commands of a robot."""
 
     PAUSED = "no new orders are taken until resume(); those that are here are carried out"

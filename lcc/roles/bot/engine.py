@@ -41,7 +41,7 @@ from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import Capacity, Fetch
 from lcc.roles.bot.closing import close_all
-from lcc.roles.bot.counters import Tally
+from lcc.roles.bot.counters import FetchCounters
 from lcc.roles.bot.job import Job
 from lcc.roles.bot.redirects import Redirects
 from lcc.roles.bot.upstream import BotLink, BotLinkFactory
@@ -86,7 +86,7 @@ class Robot:
         self._fetchers = fetchers
         self._sinks = sinks
         self._redirects = Redirects()
-        self.tally = Tally()
+        self.counters = FetchCounters()
         self._link: BotLink | None = None
         self._running: dict[int, Job] = {}
         self._waiting: deque[Job] = deque()
@@ -266,7 +266,7 @@ class Robot:
         if self._running.get(job.fetch.pid) is not job:
             return  # it was abandoned
         del self._running[job.fetch.pid]
-        self.tally.ended(job.code, job.unchanged, job.wire_bytes, job.stored_bytes, job.seconds)
+        self.counters.ended(job.code, job.unchanged, job.wire_bytes, job.stored_bytes, job.seconds)
         self._answer(job, answer)
         self._start()
 
@@ -285,7 +285,7 @@ class Robot:
             self._answer(job, job.never_started())
         for job in list(self._running.values()):
             if job.told_to_end:
-                self.tally.abandoned += 1
+                self.counters.abandoned += 1
                 self._ended(job.abandon(), job)
             elif now >= job.lease_end:
                 job.end(FetchError("deadline", "the order's time was over"))

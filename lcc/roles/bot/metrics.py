@@ -44,10 +44,10 @@ class BotFigures:
         yield CONCURRENCY(robot.concurrency)
         yield CONNECTED(robot.connected)
         yield PAUSED(robot.paused)
-        yield FETCHES.by({name: seconds.shown() for name, seconds in robot.tally.seconds.items()})
-        yield WIRE_BYTES(robot.tally.counts.wire_bytes)
-        yield CONTENT_BYTES(robot.tally.counts.content_bytes)
-        yield ABANDONED(robot.tally.abandoned)
+        yield FETCHES.by({name: seconds.shown() for name, seconds in robot.counters.seconds.items()})
+        yield WIRE_BYTES(robot.counters.results.wire_bytes)
+        yield CONTENT_BYTES(robot.counters.results.content_bytes)
+        yield ABANDONED(robot.counters.abandoned)
 
     def conditions(self) -> Iterator[Condition]:
         """As :class:`lcc.interfaces.IRoleFigures` says."""

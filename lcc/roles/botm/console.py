@@ -1,4 +1,4 @@
-"""What a BOT-M shows and takes at the console.  It only reads, but for :meth:`BotmDesk.pause`."""
+"""What a BOT-M shows and takes at the console.  It only reads, but for :meth:`BotmCommands.pause`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from lcc.domain.wording import Lines, duration, more, number
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.orders import Order
 from lcc.roles.botm.relay import Relay
-from lcc.roles.pausing import PausingDesk
+from lcc.roles.pausing import PausingCommands
 
 SHOWN = 20
 
 
-class BotmDesk(PausingDesk[BotMaster]):
+class BotmCommands(PausingCommands[BotMaster]):
     """The commands of the BOT-M of a machine."""
 
     PAUSED = "no new orders are taken until resume(); those that are here are carried out"
@@ -66,7 +66,7 @@ class BotmDesk(PausingDesk[BotMaster]):
         return f"provider {order.fetch.pid}, {where}, lease ends in {left}{attempts}: {order.fetch.url}"
 
 
-class RelayDesk:
+class RelayCommands:
     """The commands of a central BOT-M: it keeps nothing, and so has nothing to pause."""
 
     def __init__(self, engine: Relay) -> None:

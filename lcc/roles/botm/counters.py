@@ -6,7 +6,7 @@ import attrs
 
 
 @attrs.define
-class Counts:
+class Counters:
     """
     :ivar orders_expired: dropped, because their time was over.
     :ivar orders_sent_back: undone, because of their hours or for want of room.

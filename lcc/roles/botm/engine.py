@@ -74,7 +74,7 @@ from lcc.protocols.work import (
     Settled,
     Verify,
 )
-from lcc.roles.botm.counters import Counts
+from lcc.roles.botm.counters import Counters
 from lcc.roles.botm.orders import Order, OrderBook
 from lcc.roles.botm.results import Results
 from lcc.roles.botm.robots import Pool, RobotFactory, RobotPeer
@@ -124,7 +124,7 @@ class BotMaster:
         self._run = run
         self.settled = False
         self.syncer = Syncer(settings, clock, content, sync, in_thread, self._safe_upto)
-        self.counts = Counts()
+        self.counters = Counters()
         self._book = OrderBook()
         self._results = Results()
         self._pool = Pool()
@@ -384,7 +384,7 @@ class BotMaster:
             raise StreamError("limit", f"more than {self._settings.orders_max} orders at once")
         sent = link.sent_seconds(fetch.sent_ms)
         start_by = inf if fetch.start_seconds is None else sent + fetch.start_seconds
-        self.counts.orders_taken += 1
+        self.counters.orders_taken += 1
         self._book.add(Order(fetch, sent + fetch.lease_seconds * LEASE_SHARE, start_by))
         if self._sweep_call is None:
             self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
@@ -402,7 +402,7 @@ class BotMaster:
         except OSError as error:
             _log.error("Content file {file} cannot be removed: {error}", file=delete.file, error=str(error))
             return  # without an answer it stays on the queue manager's list
-        self.counts.files_removed += 1
+        self.counters.files_removed += 1
         link.say(Deleted(delete.id))
 
     def _skip_names(self, names: Names) -> None:
@@ -467,8 +467,8 @@ class BotMaster:
                 self._content.accept(attempt, order.file)
                 file = order.file
                 self._stores.stored()
-                self.counts.files_stored += 1
-                self.counts.files_stored_bytes += done.size_bytes
+                self.counters.files_stored += 1
+                self.counters.files_stored_bytes += done.size_bytes
             except OSError as error:
                 code, detail = _STORE_FAILED, f"{attempt}: {error}"
         if file is None:
@@ -511,7 +511,7 @@ class BotMaster:
     def robot_lost(self, robot: RobotPeer) -> None:
         """A robot is gone; what it had goes to others."""
         self._pool.remove(robot)
-        self.counts.robots_lost += 1
+        self.counters.robots_lost += 1
         orders = list(robot.orders.values())
         robot.orders.clear()
         for order in orders:
@@ -633,7 +633,7 @@ class BotMaster:
 
     def _send_back(self, order: Order, code: int) -> None:
         """It is too late for it, or there is no room; it was not begun (or not by a robot that is still there)."""
-        self.counts.orders_sent_back += 1
+        self.counters.orders_sent_back += 1
         self._book.drop(order)
         fetch = order.fetch
         self._report(Done(self._results.next_number, fetch.id, fetch.pid, fetch.key, fetch.generation, code=code))
@@ -644,7 +644,7 @@ class BotMaster:
             self._link.stream.send(text)
 
     def _expire(self, order: Order) -> None:
-        self.counts.orders_expired += 1
+        self.counters.orders_expired += 1
         _log.info("The time of order {id} is over; it is dropped", id=order.fetch.id)
         if order.attempt:
             self._content.discard(order.attempt)

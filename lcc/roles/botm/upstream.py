@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import DOWN, session_of
-from lcc.protocols.xmlfeed import Run, Start
+from lcc.protocols.xmlfeed import FastElements, Start
 from lcc.roles.peer import Peer
 from lcc.transport.stream import XmlStream
 
@@ -58,7 +58,7 @@ class UpLink(Peer):
     def elements_received(self, elements: list[Start]) -> Deferred[None] | None:
         """What was meant for an earlier connection is dropped; what names none came by no other."""
         mine = ("", self.hello.session)
-        here = [each for each in elements if isinstance(each, Run) or session_of(each.attributes) in mine]
+        here = [each for each in elements if isinstance(each, FastElements) or session_of(each.attributes) in mine]
         if len(here) < len(elements):
             _log.info("Dropping {count} messages for an earlier connection", count=len(elements) - len(here))
         return super().elements_received(here) if here else None

@@ -34,7 +34,7 @@ class Throttled(AccessDenied):
         self.seconds = max(1, int(seconds + 1))
 
 
-class Door:
+class Authenticator:
     """Lets in, or not.
 
     :param without_token: what those who have no token may see (:data:`lcc.roles.cu.access.WITHOUT_TOKEN`).

@@ -24,7 +24,7 @@ class CuEngine:
     workshop: Workshop
 
 
-class CuDesk:
+class CuCommands:
     """The commands of the content user API."""
 
     def __init__(self, engine: CuEngine) -> None:

@@ -103,14 +103,14 @@ def row_attributes(record: Record) -> str:
     # Most values need no escaping; asking for that first costs half as much.
     return "".join(
         [
-            f' {name}="{value}"' if type(value) is int or _plain(value) else f' {name}="{escape(value)}"'
+            f' {name}="{value}"' if type(value) is int or _needs_no_escape(value) else f' {name}="{escape(value)}"'
             for name, value in record.items()
             if value is not None
         ]
     )
 
 
-def _plain(text: str) -> bool:
+def _needs_no_escape(text: str) -> bool:
     return text.isprintable() and "&" not in text and "<" not in text and '"' not in text
 
 

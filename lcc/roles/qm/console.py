@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lcc.domain.wording import Lines, duration, more, number
 from lcc.errors import entry_for
-from lcc.roles.pausing import PausingDesk
+from lcc.roles.pausing import PausingCommands
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.maintenance.state import describe
 from lcc.roles.qm.orders.machines import Machine, Order
@@ -16,7 +16,7 @@ MACHINES_SHOWN = 20
 ROWS_SHOWN = 5
 
 
-class QmDesk(PausingDesk[QmEngine]):
+class QmDesk(PausingCommands[QmEngine]):
     """The commands of the queue manager."""
 
     PAUSED = "no orders are given out until resume(); what is out comes back and is recorded"

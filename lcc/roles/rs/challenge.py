@@ -9,7 +9,7 @@ from lcc.model import Registration
 
 
 @attrs.frozen
-class Given:
+class Challenge:
     """What is given out once, and stored nowhere but as hashes.
 
     :ivar ticket: shown by who asked, to go on.

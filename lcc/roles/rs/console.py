@@ -5,11 +5,11 @@ from __future__ import annotations
 import attrs
 
 from lcc.domain.wording import Lines, duration, number
-from lcc.roles.pausing import PausingDesk
+from lcc.roles.pausing import PausingCommands
 from lcc.roles.rs.registrar import Registrar
 
 
-class RsDesk(PausingDesk[Registrar]):
+class RsCommands(PausingCommands[Registrar]):
     """The commands of a registration server."""
 
     PAUSED = 'who registers is told "try again later" until resume()'

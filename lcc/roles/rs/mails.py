@@ -6,7 +6,7 @@ import time
 
 from lcc.config import RsConfig
 from lcc.model import Proves, Registration
-from lcc.roles.rs.given import Given
+from lcc.roles.rs.challenge import Challenge
 from lcc.transport.mail import Mail
 
 WHAT = {
@@ -21,35 +21,40 @@ def utc(seconds: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
 
 
-def given_letter(given: Given, settings: RsConfig) -> Mail:
+def challenge_mail(challenge: Challenge, settings: RsConfig) -> Mail:
     """What was given out in step one."""
-    registration = given.registration
+    registration = challenge.registration
     lines = [
         f"Somebody, probably you, asked {WHAT[registration.kind]} at a Local Content Cache.",
         "If it was not you, do nothing: it will be forgotten.",
         "",
         f"1. Put a file of the name {registration.file} on the site, which holds this and nothing else:",
         "",
-        f"       {given.secret}",
+        f"       {challenge.secret}",
         "",
         "   so that it is found at",
         "",
-        *[f"       {url}" for url in given.urls],
+        *[f"       {url}" for url in challenge.urls],
         "",
         "2. Then have it looked at:",
         "",
-        f"       {settings.url}registration/{given.ticket}"
+        f"       {settings.url}registration/{challenge.ticket}"
         if settings.url
-        else f"       registration {given.ticket}, where you asked for it",
+        else f"       registration {challenge.ticket}, where you asked for it",
         "",
     ]
-    if given.password:
-        lines += ["The password of the provider, which is good for something from then on:", "", given.password, ""]
+    if challenge.password:
+        lines += [
+            "The password of the provider, which is good for something from then on:",
+            "",
+            challenge.password,
+            "",
+        ]
     lines.append(f"All of this is void after {utc(registration.expires)}.")
     return Mail(registration.contact, "Registration: a secret for your site", "\n".join(lines) + "\n")
 
 
-def done_letter(registration: Registration, to: str) -> Mail:
+def done_mail(registration: Registration, to: str) -> Mail:
     """What has come of it."""
     pid, folders = registration.pid, "\n".join(f"    {folder}" for folder in registration.folders)
     if registration.kind is Proves.PROVIDER:

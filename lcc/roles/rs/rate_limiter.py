@@ -11,7 +11,7 @@ from lcc.domain.sites import name_of
 from lcc.domain.throttle import Key, LoginThrottle, Throttle
 from lcc.errors import RegistrationRefused
 from lcc.transport.connection_limits import party_of_host
-from lcc.transport.constant_time import late
+from lcc.transport.constant_time import constant_time
 
 DENIED_SECONDS = 0.5
 """A wrong password is answered after this time, or a multiple of it: else the time would tell whether there is such a
@@ -30,7 +30,7 @@ class _Shared:
         self.part = Throttle((limit + 1) // 2, window_seconds)
 
 
-class Gate:
+class RateLimiter:
     """Counts.
 
     :param clock: the reactor or a clock.
@@ -84,7 +84,7 @@ class Gate:
         """
         now = self._clock.seconds()
         self._logins.failed(party_of_host(address), now)
-        await late(self._clock, begun, DENIED_SECONDS)
+        await constant_time(self._clock, begun, DENIED_SECONDS)
 
     def _pass(self, counts: _Shared, address: str, folders: Iterable[str], contact: str = "") -> None:
         sites = list(dict.fromkeys(map(name_of, folders)))

@@ -29,10 +29,10 @@ from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.interfaces import IRegistrationStore
 from lcc.model import Progress, Proves, Provider, Registration, Wishes
 from lcc.numbers import parse_number
-from lcc.roles.rs.given import Given
-from lcc.roles.rs.mails import done_letter, given_letter
+from lcc.roles.rs.challenge import Challenge
+from lcc.roles.rs.mails import challenge_mail, done_mail
 from lcc.roles.rs.prover import NotProven, Prover
-from lcc.roles.rs.rate_limiter import Gate
+from lcc.roles.rs.rate_limiter import RateLimiter
 from lcc.storage.providers.passwords import DUMMY_HASH, hash_password, is_slow, verify_password
 from lcc.transport.mail import Mail
 
@@ -95,7 +95,7 @@ class Registrar:
         self._token = token
         self._in_thread = in_thread
         self._send = send
-        self._gate = Gate(settings, clock)
+        self._limiter = RateLimiter(settings, clock)
         self._sweeper = LoopingCall(self._sweep)
         self._sweeper.clock = clock
 
@@ -124,7 +124,7 @@ class Registrar:
 
     # Step one.
 
-    async def ask_provider(self, fields: Fields, address: str = "") -> Given:
+    async def ask_provider(self, fields: Fields, address: str = "") -> Challenge:
         """Somebody wants to be a provider.
 
         :param fields: ``contact``, ``site``, ``bandwidth``, ``hours``, ``timezone``, ``priority``; ``mail``, if what
@@ -137,10 +137,10 @@ class Registrar:
         site = read_site(fields, self.allowed, faults)
         wishes = read_wishes(fields, self.allowed, faults)
         _check_faults(faults)
-        self._gate.ask(address, [site], contact if fields.get("mail") else "")
+        self._limiter.ask(address, [site], contact if fields.get("mail") else "")
         return await self._give(Proves.PROVIDER, (site,), fields, contact=contact, wishes=wishes)
 
-    async def ask_root(self, fields: Fields, address: str = "") -> Given:
+    async def ask_root(self, fields: Fields, address: str = "") -> Challenge:
         """A provider wants a further root.
 
         :param fields: ``pid``, ``password``, ``site``, ``mail``.
@@ -152,11 +152,11 @@ class Registrar:
             faults["password"] = "the provider's password is needed"
         site = read_site(fields, self.allowed, faults)
         _check_faults(faults)
-        self._gate.ask(address, [site])
+        self._limiter.ask(address, [site])
         provider = await self._log_in(pid, fields["password"], address)
         return await self._give_root(provider, site, fields)
 
-    async def root_for(self, pid: int, fields: Fields) -> Given:
+    async def root_for(self, pid: int, fields: Fields) -> Challenge:
         """The same for an operator, who needs no password.
 
         :param fields: ``site``.
@@ -169,14 +169,14 @@ class Registrar:
             raise RegistrationRefused("unknown", f"there is no provider {pid}")
         return await self._give_root(provider, site, fields)
 
-    async def _give_root(self, provider: Provider, site: str, fields: Fields) -> Given:
+    async def _give_root(self, provider: Provider, site: str, fields: Fields) -> Challenge:
         if site in provider.roots:
             raise RegistrationRefused("faults", "this cannot be", {"site": f"{site} is a root of it already"})
         if len(provider.roots) >= self.settings.roots_max:
             raise RegistrationRefused("full", f"a provider may have {self.settings.roots_max} roots here")
         return await self._give(Proves.ROOT, (site,), fields, contact=provider.contact, pid=provider.pid)
 
-    async def ask_password(self, fields: Fields, address: str = "") -> Given:
+    async def ask_password(self, fields: Fields, address: str = "") -> Challenge:
         """A provider has lost its password.  It has to prove all of its roots: the password is good for all of them.
 
         :param fields: ``pid``; ``site``, one of its roots, so that nobody else is told the others; ``mail``.
@@ -186,7 +186,7 @@ class Registrar:
         pid = _read_pid(fields, faults)
         site = read_site(fields, attrs.evolve(self.allowed, any_port=True), faults)
         _check_faults(faults)
-        self._gate.ask(address, [site])
+        self._limiter.ask(address, [site])
         provider = await self._ask(self._store.provider(pid))
         if provider is None or site not in provider.roots:
             raise RegistrationRefused("unknown", f"there is no provider {pid} with the root {site}")
@@ -233,7 +233,7 @@ class Registrar:
         if registration.state is not Progress.ASKED:
             return registration
         self._check_pause()
-        self._gate.check(address, registration.folders)
+        self._limiter.check(address, registration.folders)
         try:
             private = await self.prover.prove(registration)
         except NotProven:
@@ -255,7 +255,7 @@ class Registrar:
             pid=done.pid,
         )
         if done.state is Progress.DONE and done.contact:
-            self.send(done_letter(done, done.contact))
+            self.send(done_mail(done, done.contact))
         return done
 
     def send(self, mail: Mail) -> None:
@@ -265,19 +265,19 @@ class Registrar:
 
     async def _log_in(self, pid: int, password: str, address: str) -> Provider:
         begun = self._clock.seconds()
-        self._gate.check_login(pid, address)
+        self._limiter.check_login(pid, address)
         provider = await self._ask(self._store.provider(pid))
-        self._gate.check_login(pid, address)  # others may have been tried while this one waited
-        self._gate.tried(pid, address)
+        self._limiter.check_login(pid, address)  # others may have been tried while this one waited
+        self._limiter.tried(pid, address)
         stored = DUMMY_HASH if provider is None else provider.password_hash
         if is_slow(stored):
             right = await self._in_thread(verify_password, password, stored)
         else:
             right = verify_password(password, stored)
         if provider is None or not right:
-            await self._gate.failed(address, begun)
+            await self._limiter.failed(address, begun)
             raise RegistrationRefused("denied", "no such provider or wrong password")
-        self._gate.passed(pid, address)
+        self._limiter.passed(pid, address)
         return provider
 
     async def _give(
@@ -289,7 +289,7 @@ class Registrar:
         contact: str,
         wishes: Wishes = Wishes(),  # noqa: B008  # it is frozen
         pid: int = 0,
-    ) -> Given:
+    ) -> Challenge:
         self._check_pause()
         now = int(self.now())
         key, secret = self._secret(), self._secret()
@@ -308,7 +308,7 @@ class Registrar:
             pid=pid,
         )
         number = await self._ask(self._store.open(registration))
-        given = Given(attrs.evolve(registration, number=number), f"{number}-{key}", secret, password)
+        challenge = Challenge(attrs.evolve(registration, number=number), f"{number}-{key}", secret, password)
         self.counters.asked_for += 1
         _log.info(
             "Registration {number} ({kind}) of {folders} is asked for",
@@ -318,8 +318,8 @@ class Registrar:
         )
         # A new password is sent to nobody who has not proven anything: who asks sees it, the provider hears of it.
         if fields.get("mail") and kind is Proves.PROVIDER:
-            self.send(given_letter(given, self.settings))
-        return given
+            self.send(challenge_mail(challenge, self.settings))
+        return challenge
 
     def _check_pause(self) -> None:
         if self.paused_since is not None:

@@ -1,18 +1,18 @@
-"""What a UNS shows and takes at the console.  It only reads, but for :meth:`UnsDesk.pause`."""
+"""What a UNS shows and takes at the console.  It only reads, but for :meth:`UnsCommands.pause`."""
 
 from __future__ import annotations
 
 import attrs
 
 from lcc.domain.wording import Lines, duration, more, number
-from lcc.roles.pausing import PausingDesk
+from lcc.roles.pausing import PausingCommands
 from lcc.roles.uns.delivery import Delivery
 from lcc.roles.uns.engine import Uns
 
 SESSIONS_SHOWN = 10
 
 
-class UnsDesk(PausingDesk[Uns]):
+class UnsCommands(PausingCommands[Uns]):
     """The commands of a UNS."""
 
     PAUSED = 'providers are told "try again later" until resume(); what is here is passed on'

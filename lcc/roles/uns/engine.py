@@ -50,7 +50,7 @@ from lcc.roles.uns.sequencer import Sequencer
 from lcc.roles.uns.session import Session
 from lcc.storage.disk.free_space import fault_text
 from lcc.storage.disk.spool import Spool
-from lcc.transport.connection_limits import Place, Shares, party_of
+from lcc.transport.connection_limits import ConnectionLimits, Place, party_of
 
 _log = Logger()
 T = TypeVar("T")
@@ -113,8 +113,8 @@ class Uns(Factory):
         self._patterns = MimePatterns(mimetypes)
         self._slots = slots
         self._open: set[Session] = set()
-        self._shares = Shares(settings.connections_max, settings.connections_per_address)
-        self._refused = Shares(_REFUSED_AT_ONCE, _REFUSED_AT_ONCE // 10)
+        self._limits = ConnectionLimits(settings.connections_max, settings.connections_per_address)
+        self._refused = ConnectionLimits(_REFUSED_AT_ONCE, _REFUSED_AT_ONCE // 10)
         self._by_provider: Counter[int] = Counter()
 
     def start(self) -> None:
@@ -185,17 +185,17 @@ class Uns(Factory):
             self.forwarder.tell_paused(False)
 
     def buildProtocol(self, addr: IAddress | None) -> Protocol | None:
-        party, shares, refusal = party_of(addr), self._shares, ""
-        if shares.refusal(party):
-            shares, refusal = self._refused, "too-many-connections"
-            if shares.refusal(party):
+        party, limits, refusal = party_of(addr), self._limits, ""
+        if limits.refusal(party):
+            limits, refusal = self._refused, "too-many-connections"
+            if limits.refusal(party):
                 self.counters.connections_refused += 1
                 return None
         elif self.is_full() or not self.takes_sets:
             refusal = "try-later"
         if refusal:
             self.counters.connections_refused += 1
-        return Session(self, getattr(addr, "host", ""), refusal, Place(shares, party)).build_stream()
+        return Session(self, getattr(addr, "host", ""), refusal, Place(limits, party)).build_stream()
 
     # For the sessions.
 

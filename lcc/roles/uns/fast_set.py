@@ -1,8 +1,8 @@
-"""The plain elements of one set: how its provider spells them, and what becomes of them in the spool.
+"""The fast-path elements of one set: how its provider spells them, and what becomes of them in the spool.
 
 Nearly all elements of a set are spelled alike and are right as they are.  When the first of a spelling has been taken
-the long way (parsed, checked, written), :class:`PlainSet` lets the feed look for others that differ from it in
-nothing but plain values (:mod:`lcc.domain.normal_values`): they come out as the first one did, but for their values.
+the long way (parsed, checked, written), :class:`FastSet` lets the feed look for others that differ from it in
+nothing but normal values (:mod:`lcc.domain.normal_values`): they come out as the first one did, but for their values.
 
 What stands in the spool is therefore just what the long way would have written; tests compare both.
 """
@@ -15,35 +15,35 @@ from operator import itemgetter
 from typing import Any
 
 from lcc.domain.elements import ElementChecker, as_sent
-from lcc.domain.normal_values import CURL, TYPE, VALUES, absolute_urls, is_usual, plain_base, relative_urls
+from lcc.domain.normal_values import CURL, TYPE, VALUES, absolute_urls, is_usual, normal_base, relative_urls
 from lcc.model import UrlNotice
-from lcc.protocols.cp_uns import URL_TAG, PlainUrls
-from lcc.protocols.fast_elements import Plain, PlainElements, Row
+from lcc.protocols.cp_uns import URL_TAG, FastUrls
+from lcc.protocols.fast_elements import FastAttribute, Row, Spelling
 from lcc.protocols.uns_qm import write_notice
 
 LONG_SET = 50
 """Elements from which on it is worth while: a spelling takes as long to learn as a hundred elements."""
 _SPELLINGS_MAX = 4
 _MET_MAX = 16
-_MARK = 0xE000  # a private character: in no plain value and no plain base
+_MARK = 0xE000  # a private character: in no normal value and no normal base
 _MARKS = re.compile("[\ue000-\ue00f]")
 
 
-class PlainSet:
-    """What is known of the plain elements of one set.
+class FastSet:
+    """What is known of the fast-path elements of one set.
 
     :ivar spellings: what the feed may look for.
     """
 
     def __init__(self, checker: ElementChecker) -> None:
-        self.spellings: tuple[PlainElements, ...] = ()
+        self.spellings: tuple[Spelling, ...] = ()
         self._checker = checker
-        self._writers: dict[PlainElements, Callable[[list[Row]], str]] = {}
-        self._types: dict[PlainElements, Callable[[Row], str]] = {}
+        self._writers: dict[Spelling, Callable[[list[Row]], str]] = {}
+        self._types: dict[Spelling, Callable[[Row], str]] = {}
         self._count = 0
         self._met: set[tuple[str, ...]] = set()
         if checker.urlprefix:
-            self._base = plain_base(checker.urlprefix, checker.roots)
+            self._base = normal_base(checker.urlprefix, checker.roots)
             self._urls = relative_urls()
         else:
             urls = absolute_urls(checker.roots)
@@ -60,13 +60,13 @@ class PlainSet:
         self._met.add(names)
         if not is_usual(names) or len(self.spellings) >= _SPELLINGS_MAX:
             return False
-        spelling = PlainElements(URL_TAG, [Plain(name, VALUES.get(name, self._urls)) for name in names])
+        spelling = Spelling(URL_TAG, [FastAttribute(name, VALUES.get(name, self._urls)) for name in names])
         self._writers[spelling] = _writer(names, self._base)
         self._types[spelling] = itemgetter(next(at for at, name in enumerate(names) if name in TYPE))
         self.spellings += (spelling,)
         return True
 
-    def lines(self, run: PlainUrls) -> str | None:
+    def lines(self, run: FastUrls) -> str | None:
         """The elements as they stand in the spool, a line each.  None: they have a mime type that is not taken."""
         if not self._checker.accepts(set(map(self._types[run.spelling], run.rows))):
             return None

@@ -31,8 +31,8 @@ from lcc.protocols.cp_uns import (
     INIT_LIMITS,
     SET_LIMITS,
     CpMessage,
+    FastUrls,
     Init,
-    PlainUrls,
     SetBegin,
     SetEnd,
     UrlElement,
@@ -41,7 +41,7 @@ from lcc.protocols.cp_uns import (
 from lcc.protocols.uns_qm import write_notice
 from lcc.protocols.xmlfeed import Event, XmlFeed
 from lcc.roles.uns.delivery import Verdict, disk_fault
-from lcc.roles.uns.fast_set import PlainSet
+from lcc.roles.uns.fast_set import FastSet
 from lcc.storage.disk.error_file import ErrorFile, ErrorFileFull
 from lcc.storage.disk.spool import SetWriter, SpoolFull
 from lcc.storage.providers.passwords import DUMMY_HASH, is_slow, verify_password
@@ -81,7 +81,7 @@ class _Arriving:
     order: int
     checker: ElementChecker
     writer: SetWriter | None
-    plain: PlainSet
+    fast: FastSet
     elements: int = 0
     received: int = 0
     names_something: bool = False
@@ -354,10 +354,10 @@ class Session:
                 if self._set is None:
                     return None  # the set was rejected; what is left of this piece is of no interest
                 self._element(self._set, message.attributes)
-            elif type(message) is PlainUrls:
+            elif type(message) is FastUrls:
                 if self._set is None:
                     return None
-                self._plain_urls(self._set, message)
+                self._fast_urls(self._set, message)
             elif isinstance(message, SetBegin):
                 return Deferred.fromCoroutine(self._begin(message, messages[index + 1 :]))
             elif isinstance(message, SetEnd):
@@ -409,7 +409,7 @@ class Session:
             uns.sequencer.give_up(pid, order)
             self._reject_set(*self._reason(error), begin.prefix)
             return
-        self._set = _Arriving(begin.prefix, begin.full, order, checker, writer, PlainSet(checker))
+        self._set = _Arriving(begin.prefix, begin.full, order, checker, writer, FastSet(checker))
         self._stream.send(wire.set_result_open(begin.prefix))
         self._take(rest)
 
@@ -428,19 +428,19 @@ class Session:
                 notice = error.named if arriving.full else None
             else:
                 arriving.received += 1
-                if arriving.plain.learn(attributes):
-                    self._feed.spellings = arriving.plain.spellings
+                if arriving.fast.learn(attributes):
+                    self._feed.spellings = arriving.fast.spellings
             if notice is not None:
                 arriving.names_something = arriving.names_something or arriving.checker.roots.contains(notice.curl)
                 writer.add(write_notice(notice))
         except (SetError, SpoolFull, ErrorFileFull, OSError) as error:
             self._reject_set(*self._reason(error), arriving.prefix)
 
-    def _plain_urls(self, arriving: _Arriving, run: PlainUrls) -> None:
+    def _fast_urls(self, arriving: _Arriving, run: FastUrls) -> None:
         """As :meth:`_element` for each of them, but all at once where that does the same."""
         writer, count = arriving.writer, len(run.rows)
         assert writer is not None
-        lines = arriving.plain.lines(run)
+        lines = arriving.fast.lines(run)
         if lines is None or arriving.elements + count > self._uns.settings.set_urls_max:
             for row in run.rows:
                 if self._set is None:

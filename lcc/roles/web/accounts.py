@@ -21,7 +21,7 @@ from lcc.domain.throttle import LoginThrottle
 from lcc.storage.providers.passwords import is_slow, verify_password
 from lcc.storage.providers.web_users import NAME_CHARS, WebUser
 from lcc.transport.connection_limits import party_of_host
-from lcc.transport.constant_time import late
+from lcc.transport.constant_time import constant_time
 
 _log = Logger()
 
@@ -105,7 +105,7 @@ class Accounts:
         if len(password) > PASSWORD_CHARS or not await self._is_right(password, user or _NOBODY):
             self._throttle.failed(party, self._clock.seconds())
             _log.warn("A login at the web monitor as {name!r} from {address!r} failed", name=name, address=address)
-            await late(self._clock, begun, DENIED_SECONDS)
+            await constant_time(self._clock, begun, DENIED_SECONDS)
             raise LoginRefused("There is no such user, or the password is wrong.")
         assert user is not None
         self._throttle.passed(name, self._clock.seconds(), party)

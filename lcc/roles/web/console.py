@@ -8,7 +8,7 @@ from lcc.domain.wording import Lines
 from lcc.roles.web.engine import Monitor
 
 
-class WebDesk:
+class WebCommands:
     """The commands of a web monitor."""
 
     def __init__(self, engine: Monitor) -> None:

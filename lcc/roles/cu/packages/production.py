@@ -24,7 +24,7 @@ from lcc.roles.cu.packages.ports import ContentPorts
 from lcc.roles.cu.query import Query
 from lcc.storage.disk.free_space import DISK_FULL, fault_text
 from lcc.transport.certificates import CertificateFiles
-from lcc.transport.connection_limits import Shares
+from lcc.transport.connection_limits import ConnectionLimits
 
 STEP_BYTES = 1 << 18
 STEP_BYTES_READ = 1 << 22
@@ -191,7 +191,7 @@ class Workshop:
         self._reactor = reactor
         self._where = where
         self._packages_max = packages_max
-        self._shares = Shares(packages_max, per_user)
+        self._limits = ConnectionLimits(packages_max, per_user)
         self._now = now
         self._pool: ThreadPool | None = None
         self._made: dict[Production, str] = {}
@@ -226,9 +226,9 @@ class Workshop:
         :raises TooMany: there are as many as may be.
         :raises NotInstalled: something is missing for this kind.
         """
-        if self._shares.is_used_up(user):
+        if self._limits.is_used_up(user):
             raise TooMany(own=True)
-        if self._pool is None or self._shares.total >= self._packages_max:
+        if self._pool is None or self._limits.total >= self._packages_max:
             raise TooMany(own=False)
         where = self._where
         writer = kind.make(int(self._now()), where.temporary)
@@ -237,7 +237,7 @@ class Workshop:
         packing = Packing(writer, bodies, query.selection, query.since is not None)
         production = Production(packing, kind.compress, self._in_thread, where.temporary)
         self._made[production] = user
-        self._shares.enter(user)
+        self._limits.enter(user)
         return production
 
     def done(self, production: Production) -> None:
@@ -250,7 +250,7 @@ class Workshop:
 
         def ended(_: Any) -> None:
             self._ending.discard(closed)
-            self._shares.leave(user)
+            self._limits.leave(user)
 
         closed.addCallback(ended)
 

@@ -25,7 +25,7 @@ from lcc.insight.records import CACHED
 from lcc.model import CachedUrl
 from lcc.roles.cu.access import Access
 from lcc.roles.cu.answers import Reads
-from lcc.roles.cu.authenticator import Door
+from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.query import QueryError, parse_query
 from lcc.roles.cu.web.listings import asked_pairs
 from lcc.roles.cu.web.replies import Asked
@@ -33,7 +33,7 @@ from lcc.storage.views.cache import url
 from lcc.storage.views.selected import views
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import list_header, text_header
-from lcc.transport.http_streaming import Outlet
+from lcc.transport.http_streaming import HttpWriter
 
 _log = Logger()
 
@@ -53,9 +53,14 @@ class Contents(Asked):
     takes_path = True
 
     def __init__(
-        self, database: Reads, door: Door, client: ContentClient, clock: IReactorTime, stall_seconds: float
+        self,
+        database: Reads,
+        authenticator: Authenticator,
+        client: ContentClient,
+        clock: IReactorTime,
+        stall_seconds: float,
     ) -> None:
-        super().__init__(database, door)
+        super().__init__(database, authenticator)
         self._client = client
         self._clock = clock
         self._stall = stall_seconds
@@ -153,9 +158,9 @@ class Contents(Asked):
         request.setHeader("x-content-type-options", "nosniff")
         request.setHeader("content-length", str(length))
         if content is not None:
-            outlet = Outlet(request, self._clock, self._stall)
-            await content.pipe_to(outlet)
-            outlet.finish()
+            writer = HttpWriter(request, self._clock, self._stall)
+            await content.pipe_to(writer)
+            writer.finish()
         else:
             request.finish()
 

@@ -8,7 +8,7 @@ from twisted.web.server import Request
 
 from lcc.roles.cu.access import Access
 from lcc.roles.cu.answers import Answer, Reads, begin_answer
-from lcc.roles.cu.authenticator import Door
+from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.formats import FORMATS, Format
 from lcc.roles.cu.query import Query, QueryError, parse_query
 from lcc.roles.cu.tokens import BEGINNING
@@ -16,7 +16,7 @@ from lcc.roles.cu.waiting import answer_when_changed, parse_wait
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.replies import Asked
 from lcc.transport.http_server import text_header
-from lcc.transport.http_streaming import Outlet
+from lcc.transport.http_streaming import HttpWriter
 
 
 def asked_pairs(request: Request, *others: str) -> tuple[list[tuple[str, str]], dict[str, str]]:
@@ -48,8 +48,10 @@ class Listing(Asked):
     :param stall_seconds: who takes nothing for so long is dropped.
     """
 
-    def __init__(self, database: Reads, door: Door, clock: IReactorTime, stall_seconds: float) -> None:
-        super().__init__(database, door)
+    def __init__(
+        self, database: Reads, authenticator: Authenticator, clock: IReactorTime, stall_seconds: float
+    ) -> None:
+        super().__init__(database, authenticator)
         self._clock = clock
         self._stall = stall_seconds
 
@@ -60,11 +62,11 @@ class Listing(Asked):
         if request.method == b"HEAD":
             request.finish()
             return
-        outlet = Outlet(request, self._clock, self._stall)
+        writer = HttpWriter(request, self._clock, self._stall)
         while not answer.ended:
-            await outlet.room()
-            outlet.write((await answer.next_piece()).data)
-        outlet.finish()
+            await writer.room()
+            writer.write((await answer.next_piece()).data)
+        writer.finish()
 
     def prepare(self, request: Request) -> tuple[Query, Format, float]:
         """What is asked for: the question, the format, how long to wait for something new.
@@ -92,13 +94,13 @@ class Changes(Listing):
     def __init__(
         self,
         database: Reads,
-        door: Door,
+        authenticator: Authenticator,
         clock: IReactorTime,
         stall_seconds: float,
         watcher: ChangeWatcher,
         wait_max_seconds: float,
     ) -> None:
-        super().__init__(database, door, clock, stall_seconds)
+        super().__init__(database, authenticator, clock, stall_seconds)
         self._watcher = watcher
         self._wait_max = wait_max_seconds
 

@@ -8,7 +8,7 @@ from twisted.web.server import Request
 
 from lcc.roles.cu.access import Access
 from lcc.roles.cu.answers import Reads
-from lcc.roles.cu.authenticator import Door
+from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.packages.kinds import KINDS, Kind, NotInstalled
 from lcc.roles.cu.packages.production import GivenUp, NoRoom, Production, TooMany, Workshop
 from lcc.roles.cu.query import Query, QueryError, parse_query
@@ -18,7 +18,7 @@ from lcc.roles.cu.web.replies import Asked
 from lcc.storage.views.cache import url
 from lcc.transport.connection_limits import party_of
 from lcc.transport.http_replies import RETRY_SECONDS, HttpError
-from lcc.transport.http_streaming import Outlet
+from lcc.transport.http_streaming import HttpWriter
 
 _log = Logger()
 
@@ -35,14 +35,14 @@ class Packages(Asked):
     def __init__(
         self,
         database: Reads,
-        door: Door,
+        authenticator: Authenticator,
         workshop: Workshop,
         clock: IReactorTime,
         stall_seconds: float,
         rate_min: int = 0,
         by_address: bool = True,
     ) -> None:
-        super().__init__(database, door)
+        super().__init__(database, authenticator)
         self._workshop = workshop
         self._clock = clock
         self._stall = stall_seconds
@@ -67,11 +67,11 @@ class Packages(Asked):
             raise HttpError(429 if error.own else 503, text, retry_after=str(RETRY_SECONDS)) from None
         except NotInstalled as error:
             raise HttpError(501, str(error)) from None
-        outlet = Outlet(request, self._clock, self._stall, self._rate_min)
+        writer = HttpWriter(request, self._clock, self._stall, self._rate_min)
         try:
             _set_headers(request, name, kind)
-            await self._send(outlet, production, place)
-            outlet.finish()
+            await self._send(writer, production, place)
+            writer.finish()
         except NoRoom as error:
             _log.error("A package cannot be made: {why}", why=str(error))
             text = "this LCC has no room to make packages, try again later"
@@ -81,7 +81,7 @@ class Packages(Asked):
         finally:
             self._workshop.done(production)
             if not request.startedWriting:
-                outlet.close()
+                writer.close()
                 request.responseHeaders.removeHeader("content-disposition")
 
     def _share_of(self, request: Request, access: Access) -> str:
@@ -90,25 +90,25 @@ class Packages(Asked):
             return f"user {access.cuid}"
         return party_of(request.getClientAddress()) if self._by_address else ""
 
-    async def _send(self, outlet: Outlet, production: Production, begun: Place) -> None:
+    async def _send(self, writer: HttpWriter, production: Production, begun: Place) -> None:
         place: Place | None = begun
         token = None
         production.begin()
-        await self._pass_on(outlet, production)
+        await self._pass_on(writer, production)
         while place is not None:
             page = await self.database.interact(read_page, place)
             production.rows(page.rows)
-            await self._pass_on(outlet, production)
+            await self._pass_on(writer, production)
             place, token = page.after, page.token
         production.end(None if token is None else str(token))
-        await self._pass_on(outlet, production, last=True)
+        await self._pass_on(writer, production, last=True)
 
-    async def _pass_on(self, outlet: Outlet, production: Production, last: bool = False) -> None:
+    async def _pass_on(self, writer: HttpWriter, production: Production, last: bool = False) -> None:
         row = None
         while True:
-            await outlet.room()
+            await writer.room()
             made = await production.step(row, last)
-            outlet.write(made.data)
+            writer.write(made.data)
             if made.ended:
                 return
             row = None if made.again is None else await self.database.select(url, made.again)

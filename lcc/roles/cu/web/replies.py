@@ -12,7 +12,7 @@ from twisted.web.server import NOT_DONE_YET, Request
 from lcc.errors import StoreUnavailable
 from lcc.roles.cu.access import Access, AccessDenied
 from lcc.roles.cu.answers import Reads
-from lcc.roles.cu.authenticator import Door, Throttled
+from lcc.roles.cu.authenticator import Authenticator, Throttled
 from lcc.roles.cu.query import QueryError
 from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.transport.connection_limits import party_of
@@ -42,17 +42,17 @@ class Asked(Resource):
     Override :meth:`answer`.  It may raise HttpError, or what a question can end with, until it has written something.
     A request whose client goes away has its answer cancelled.
 
-    :param door: who is let in.
+    :param authenticator: who is let in.
     """
 
     isLeaf = True
     takes_path = False
     """There is something below it."""
 
-    def __init__(self, database: Reads, door: Door) -> None:
+    def __init__(self, database: Reads, authenticator: Authenticator) -> None:
         super().__init__()
         self.database = database
-        self._door = door
+        self._authenticator = authenticator
 
     async def answer(self, request: Request, access: Access) -> None:
         """Answer the request, up to its end."""
@@ -69,7 +69,7 @@ class Asked(Resource):
 
     async def _admitted(self, request: Request) -> None:
         party = party_of(request.getClientAddress())
-        await self.answer(request, await self._door.admit(bearer_token(request), party))
+        await self.answer(request, await self._authenticator.admit(bearer_token(request), party))
 
 
 def _explain(failure: Failure) -> Explained:

@@ -12,7 +12,7 @@ from twisted.web.server import NOT_DONE_YET
 from lcc.client.content import ContentClient
 from lcc.config import CuConfig
 from lcc.roles.cu.answers import Reads
-from lcc.roles.cu.authenticator import Door
+from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.packages.production import Workshop
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.contents import Contents
@@ -58,12 +58,18 @@ def build_site(
     """
     root = _Root()
     stall = settings.idle_timeout
-    door = Door(database, without, settings, reactor)
-    root.putChild(b"urls", Listing(database, door, reactor, stall))
-    root.putChild(b"changes", Changes(database, door, reactor, stall, watcher, settings.wait_max))
-    root.putChild(b"content", Contents(database, door, content, reactor, stall))
+    authenticator = Authenticator(database, without, settings, reactor)
+    root.putChild(b"urls", Listing(database, authenticator, reactor, stall))
+    root.putChild(b"changes", Changes(database, authenticator, reactor, stall, watcher, settings.wait_max))
+    root.putChild(b"content", Contents(database, authenticator, content, reactor, stall))
     packages = Packages(
-        database, door, workshop, reactor, stall, settings.package_rate_min, settings.connections_per_address > 0
+        database,
+        authenticator,
+        workshop,
+        reactor,
+        stall,
+        settings.package_rate_min,
+        settings.connections_per_address > 0,
     )
     root.putChild(b"package", packages)
     site = GuardedSite(root, timeout=settings.idle_timeout, reactor=reactor, now=now)

@@ -19,7 +19,7 @@ from lcc.protocols.cu import CONTENT_CLOSE, content_missing, content_open
 from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.formats import row_attributes
 from lcc.roles.cu.query import Query
-from lcc.roles.cu.xml.outlet import Outlet
+from lcc.roles.cu.xml.writer import XmlWriter
 from lcc.storage.views.cache import url
 
 PIECE_BYTES = 196_608
@@ -45,10 +45,10 @@ class ContentWriter:
     :param query: what they are the answer to.
     """
 
-    def __init__(self, database: Reads, client: OpensContent, outlet: Outlet, query: Query) -> None:
+    def __init__(self, database: Reads, client: OpensContent, writer: XmlWriter, query: Query) -> None:
         self._database = database
         self._client = client
-        self._outlet = outlet
+        self._writer = writer
         self._query = query
         self._failures: dict[int, int] = {}
 
@@ -56,7 +56,7 @@ class ContentWriter:
         """Write a row: as it is now, if its file has been replaced meanwhile."""
         for _ in range(ATTEMPTS):
             if row.state != CACHED:
-                self._outlet.write(f"{_tag(row)}/>\n")
+                self._writer.write(f"{_tag(row)}/>\n")
                 return
             if row.fetched_fileid is None:
                 break  # lost by a disk
@@ -98,11 +98,11 @@ class ContentWriter:
         return first
 
     async def _write_content(self, row: CachedUrl, data: bytes) -> None:
-        outlet, size = self._outlet, row.length or 0
-        outlet.write(f"{_tag(row)}>\n{content_open(size)}{_base64(data)}")
+        writer, size = self._writer, row.length or 0
+        writer.write(f"{_tag(row)}>\n{content_open(size)}{_base64(data)}")
         done, broken = len(data), ""
         while done < size:
-            await outlet.room()
+            await writer.room()
             try:
                 data = await self._read(row, done)
             except ContentGone:
@@ -111,10 +111,10 @@ class ContentWriter:
             except ContentUnavailable:
                 broken = content_missing(UNAVAILABLE)
                 break
-            outlet.write(_base64(data))
+            writer.write(_base64(data))
             done += len(data)
-        outlet.write(f"{CONTENT_CLOSE}{broken}\n</url>\n")
-        await outlet.room()
+        writer.write(f"{CONTENT_CLOSE}{broken}\n</url>\n")
+        await writer.room()
 
     async def _read(self, row: CachedUrl, first: int) -> bytes:
         size = row.length or 0
@@ -127,7 +127,7 @@ class ContentWriter:
         return await content.read(length)
 
     def _write_missing(self, row: CachedUrl, reason: str) -> None:
-        self._outlet.write(f"{_tag(row)}>\n{content_missing(reason)}\n</url>\n")
+        self._writer.write(f"{_tag(row)}>\n{content_missing(reason)}\n</url>\n")
 
 
 def _tag(row: CachedUrl) -> str:

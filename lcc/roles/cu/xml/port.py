@@ -7,7 +7,7 @@ from twisted.internet.protocol import Factory
 
 from lcc.config import CuConfig
 from lcc.roles.cu.answers import Reads
-from lcc.roles.cu.authenticator import Door
+from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.xml.contents import OpensContent
 from lcc.roles.cu.xml.session import Session
@@ -37,7 +37,7 @@ class XmlUsers(Factory):
         self.watcher = watcher
         self.content = content
         self.settings = settings
-        self.door = Door(database, without_token, settings, clock)
+        self.authenticator = Authenticator(database, without_token, settings, clock)
         self.clock = clock
         self.sessions: set[Session] = set()
 

@@ -27,7 +27,7 @@ from lcc.roles.cu.waiting import answer_when_changed
 from lcc.roles.cu.xml.asked import named_faults, read_question
 from lcc.roles.cu.xml.contents import ContentWriter
 from lcc.roles.cu.xml.forms import Frame, Rows
-from lcc.roles.cu.xml.outlet import Outlet
+from lcc.roles.cu.xml.writer import XmlWriter
 from lcc.transport.stream import StreamLimits, XmlStream
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Session:
         self._feed = XmlFeed(wire.QUERY_LIMITS)
         self._reader = wire.QuestionReader(self._feed)
         self._stream: XmlStream = None  # type: ignore[assignment]  # set in stream_opened, before anything else runs
-        self._outlet: Outlet = None  # type: ignore[assignment]  # too
+        self._writer: XmlWriter = None  # type: ignore[assignment]  # too
         self._work: Deferred[None] | None = None
         self._closed = False
 
@@ -80,7 +80,7 @@ class Session:
 
     def stream_opened(self, stream: XmlStream) -> None:
         self._stream = stream
-        self._outlet = Outlet(stream)
+        self._writer = XmlWriter(stream)
         self._users.sessions.add(self)
 
     def events_received(self, events: list[Event]) -> None:
@@ -95,7 +95,7 @@ class Session:
         self._stream.finish()
 
     def stream_resumed(self) -> None:
-        self._outlet.resumed()
+        self._writer.resumed()
 
     def peer_finished(self) -> None:
         if self._work is not None:
@@ -123,14 +123,14 @@ class Session:
                 await (self._send_contents(prefix, begun) if begun.content else self._send_rows(begun))
             except (StartAgain, StoreUnavailable) as error:
                 reason, faults = _explain(error)
-                self._outlet.write(wire.answer_failed(prefix, reason, faults[0][1]))
-        await self._outlet.room()
+                self._writer.write(wire.answer_failed(prefix, reason, faults[0][1]))
+        await self._writer.room()
         # In a turn of its own: a peer can send hundreds of questions in one piece.
         self._users.clock.callLater(0, self._read_on)
 
     async def _begin(self, question: wire.Question) -> _Begun:
         users = self._users
-        access = await users.door.admit(question.attributes.get("token"), self._party)
+        access = await users.authenticator.admit(question.attributes.get("token"), self._party)
         asked = read_question(question)
         if asked.content and not access.content:
             raise AccessDenied("this token is for rows only")
@@ -142,22 +142,22 @@ class Session:
 
     async def _send_rows(self, begun: _Begun) -> None:
         while not begun.answer.ended:
-            await self._outlet.room()
-            self._outlet.write((await begun.answer.next_piece()).data.decode())
+            await self._writer.room()
+            self._writer.write((await begun.answer.next_piece()).data.decode())
 
     async def _send_contents(self, prefix: str, begun: _Begun) -> None:
         users = self._users
-        writer = ContentWriter(users.database, users.content, self._outlet, begun.query)
-        self._outlet.write(wire.answer_open(prefix))
+        writer = ContentWriter(users.database, users.content, self._writer, begun.query)
+        self._writer.write(wire.answer_open(prefix))
         while not begun.answer.ended:
             piece = await begun.answer.next_piece()
             for row in piece.urls:
-                await self._outlet.room()
+                await self._writer.room()
                 await writer.write(row)
-            self._outlet.write(piece.data.decode())
+            self._writer.write(piece.data.decode())
 
     def _reject(self, prefix: str, reason: str, faults: list[tuple[str, str]]) -> None:
-        self._outlet.write(wire.rejected(prefix, reason, faults))
+        self._writer.write(wire.rejected(prefix, reason, faults))
 
     def _read_on(self) -> None:
         self._work = None

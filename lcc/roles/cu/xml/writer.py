@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred, succeed
 from lcc.transport.stream import XmlStream
 
 
-class Outlet:
+class XmlWriter:
     """``write``, then wait for ``room()``.  Who does not read is dropped by the stream."""
 
     def __init__(self, stream: XmlStream) -> None:

@@ -35,7 +35,7 @@ from lcc.config import QmConfig
 from lcc.errors import Busy, StreamError, code
 from lcc.interfaces import IQueueStore
 from lcc.model import Absorbed, SetAnswer, SetHeader, SetPiece
-from lcc.protocols.fast_elements import PlainElements, Row
+from lcc.protocols.fast_elements import Row, Spelling
 from lcc.protocols.flat import Flat
 from lcc.protocols.uns_qm import FROM_UNS, NOTICE_TAG, Damage, EndSet, Noted, Paused, Set
 from lcc.protocols.uns_qm import Absorbed as AbsorbedMessage
@@ -227,7 +227,7 @@ class Absorber:
         opened.take(attributes)
         self._cut_if_full(opened)
 
-    def _run(self, opened: OpenSet, spelling: PlainElements, rows: list[Row]) -> None:
+    def _run(self, opened: OpenSet, spelling: Spelling, rows: list[Row]) -> None:
         """As :meth:`_element` for each of them."""
         start = 0
         while start < len(rows):

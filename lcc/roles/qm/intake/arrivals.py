@@ -12,7 +12,7 @@ import attrs
 from lcc.domain.keys import url_key, url_keys
 from lcc.errors import StreamError
 from lcc.model import KeyedNotice, SetHeader, UrlNotice
-from lcc.protocols.fast_elements import PlainElements, Row
+from lcc.protocols.fast_elements import Row, Spelling
 from lcc.protocols.uns_qm import Set, read_notice, read_notices
 
 _ELEMENT_BYTES = 900
@@ -55,7 +55,7 @@ class OpenSet:
         # One text of all: one look at its size, and at how many bytes each of its characters takes.
         self.notices_bytes += _ELEMENT_BYTES + getsizeof("".join(_texts(notice)))
 
-    def take_run(self, spelling: PlainElements, rows: list[Row]) -> None:
+    def take_run(self, spelling: Spelling, rows: list[Row]) -> None:
         """Its next elements: as :meth:`take` for each, at once."""
         self.count += len(rows)
         if self.fault:

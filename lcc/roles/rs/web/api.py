@@ -10,7 +10,7 @@ from twisted.web.server import NOT_DONE_YET
 
 from lcc.errors import RegistrationRefused
 from lcc.model import Proves, Registration
-from lcc.roles.rs.given import Given, file_urls
+from lcc.roles.rs.challenge import Challenge, file_urls
 from lcc.roles.rs.registrar import Registrar
 from lcc.roles.rs.web.failures import explain
 from lcc.roles.rs.web.forms import FORMS, check_names, json_fields
@@ -34,10 +34,10 @@ def registration_object(registration: Registration) -> dict[str, Any]:
     }
 
 
-def given_object(given: Given) -> dict[str, Any]:
+def challenge_object(challenge: Challenge) -> dict[str, Any]:
     """What step one gives out."""
-    shown = registration_object(given.registration)
-    return shown | {"ticket": given.ticket, "secret": given.secret, "password": given.password or None}
+    shown = registration_object(challenge.registration)
+    return shown | {"ticket": challenge.ticket, "secret": challenge.secret, "password": challenge.password or None}
 
 
 class Api(Resource):
@@ -82,8 +82,8 @@ class Api(Resource):
             names = ", ".join(kind.value for kind in Proves)
             raise RegistrationRefused("faults", "this cannot be", {"kind": f"must be one of {names}"})
         check_names(fields, "mail", *(field.name for field in FORMS[kinds[0]]))
-        given = await self._ask[kinds[0]](fields, self._address(request))
-        reply_json(request, 201, given_object(given), {})
+        challenge = await self._ask[kinds[0]](fields, self._address(request))
+        reply_json(request, 201, challenge_object(challenge), {})
 
     async def _look(self, request: BodyRequest) -> None:
         registration = await self._registrar.look(_ticket(request))

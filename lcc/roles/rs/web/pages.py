@@ -10,7 +10,7 @@ from twisted.web.server import Request
 
 from lcc.errors import RegistrationRefused
 from lcc.model import Progress, Proves, Registration
-from lcc.roles.rs.given import Given, file_urls
+from lcc.roles.rs.challenge import Challenge, file_urls
 from lcc.roles.rs.mails import utc
 from lcc.roles.rs.prover import NotProven
 from lcc.roles.rs.registrar import Registrar
@@ -182,7 +182,7 @@ class FormPage(_Page):
             self._form(request, 403, {}, fields, {}, STALE)
             return
         try:
-            given = await self._ask(fields, self.pages.address(request))
+            challenge = await self._ask(fields, self.pages.address(request))
         except RegistrationRefused as refused:
             if refused.kind not in AGAIN:
                 raise
@@ -190,7 +190,7 @@ class FormPage(_Page):
             error = "" if refused.faults else told["error"]
             self._form(request, status, headers, fields, refused.faults, error)
             return
-        self._given(request, given, bool(fields.get("mail")))
+        self._show_challenge(request, challenge, bool(fields.get("mail")))
 
     def _form(
         self,
@@ -219,8 +219,8 @@ class FormPage(_Page):
             mail=self.pages.registrar.mails and self._kind is Proves.PROVIDER,
         )
 
-    def _given(self, request: BodyRequest, given: Given, mail: bool) -> None:
-        registration = given.registration
+    def _show_challenge(self, request: BodyRequest, challenge: Challenge, mail: bool) -> None:
+        registration = challenge.registration
         self.pages.reply(
             request,
             200,
@@ -228,10 +228,10 @@ class FormPage(_Page):
             {},
             title=f"Registration {registration.number}: a secret for your site",
             registration=registration,
-            urls=given.urls,
-            secret=given.secret,
-            password=given.password,
-            ticket=given.ticket,
+            urls=challenge.urls,
+            secret=challenge.secret,
+            password=challenge.password,
+            ticket=challenge.ticket,
             expires=utc(registration.expires),
             seal=self.pages.guard.seal(request),
             mailed=mail and self.pages.registrar.mails and self._kind is Proves.PROVIDER,

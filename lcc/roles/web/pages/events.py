@@ -16,7 +16,7 @@ from lcc.roles.web.pages.base import Front, MonitorPage
 from lcc.transport.http_replies import HttpError, reply
 from lcc.transport.http_security import set_page_headers
 from lcc.transport.http_server import BodyRequest
-from lcc.transport.http_streaming import Outlet
+from lcc.transport.http_streaming import HttpWriter
 
 RETRY_MS = 5000
 STREAMS_PER_SESSION = 12
@@ -79,18 +79,18 @@ class _Stream:
 
     def __init__(self, monitor: Any, request: BodyRequest, stall_seconds: float) -> None:
         self._monitor = monitor
-        self._outlet = Outlet(request, monitor.clock, stall_seconds)
+        self._writer = HttpWriter(request, monitor.clock, stall_seconds)
         self.over: Deferred[None] = Deferred()
 
     def tell(self) -> None:
         """Send what is new, unless the client has not taken the last one yet."""
-        if self._outlet.full:
+        if self._writer.full:
             return
         monitor = self._monitor
-        self._outlet.write(f"id: {monitor.looks}\nevent: look\ndata: {monitor.level.name.lower()}\n\n".encode())
+        self._writer.write(f"id: {monitor.looks}\nevent: look\ndata: {monitor.level.name.lower()}\n\n".encode())
 
     def end(self) -> None:
         """The session is over, or somebody else needs the place."""
         if not self.over.called:
-            self._outlet.finish()
+            self._writer.finish()
             self.over.callback(None)
