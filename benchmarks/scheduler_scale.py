@@ -20,7 +20,7 @@ from common import spread, table
 from lcc.domain.timeslots import TimeSlots
 from lcc.model import FETCH_NOW, Ahead, Cursor, QueueRow, Recorded, UrlNotice, Waiting
 from lcc.roles.qm.schedule.delays import Delays
-from lcc.roles.qm.schedule.ready_queue import Turns
+from lcc.roles.qm.schedule.ready_queue import ReadyQueue
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.qm.schedule.work import FetchInfo, Limits
 
@@ -46,7 +46,7 @@ def rows_behind(cursor: Cursor, urls: int) -> list[QueueRow]:
 def run(providers: int, urls: int, rows: int) -> tuple[float, float]:
     """CPU microseconds a row, and the mebibytes that the waiting providers need."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    scheduler = Scheduler(Turns(), Delays(30.0, 3600.0, lambda: 0.5), TimeSlots(24, 3600, "UTC"), 64, 20_000)
+    scheduler = Scheduler(ReadyQueue(), Delays(30.0, 3600.0, lambda: 0.5), TimeSlots(24, 3600, "UTC"), 64, 20_000)
     scheduler.load(Waiting(number, number, number % 3) for number in range(1, providers + 1))
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     infos = [FetchInfo("http://site.example/", limits=Limits(priority=priority)) for priority in range(3)]

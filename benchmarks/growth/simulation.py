@@ -26,7 +26,7 @@ from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
 from lcc.model import FetchResult, KeyedNotice, SetHeader, SetPiece, UrlNotice
 from lcc.roles.qm.schedule.delays import Delays
-from lcc.roles.qm.schedule.ready_queue import Turns
+from lcc.roles.qm.schedule.ready_queue import ReadyQueue
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.qm.schedule.work import FetchInfo, fetch_info
 from lcc.storage.database.transactions import Txn
@@ -152,7 +152,7 @@ class Simulation:
         self._daemon = daemon
         self._store = QueueStore(database, rules, settings)  # type: ignore[arg-type]
         self._scheduler = Scheduler(
-            Turns(), Delays(30.0, 3600.0, lambda: 0.5), slots, settings.read_ahead, settings.read_ahead_total
+            ReadyQueue(), Delays(30.0, 3600.0, lambda: 0.5), slots, settings.read_ahead, settings.read_ahead_total
         )
         self._number = 0
         self._file = 2 * world.urls

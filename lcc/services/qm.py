@@ -9,9 +9,9 @@ from lcc.config import Config
 from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
 from lcc.model.survey import Survey
-from lcc.roles.qm.console import QmDesk
+from lcc.roles.qm.console import QmCommands
 from lcc.roles.qm.engine import QmEngine
-from lcc.roles.qm.metrics import QmFigures
+from lcc.roles.qm.metrics import QmMetrics
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Outside, real_outside
@@ -64,8 +64,10 @@ def build(config: Config, outside: Outside) -> RoleService:
         )
 
     surveyor, probe = Surveyor(look, reactor, watch.survey_interval), DatabaseProbe(database.interact, reactor)
-    figures = QmFigures(engine, database.counts, surveyor, probe)
-    services = RoleService("qm", QmDesk(engine), figures, lambda: Deferred.fromCoroutine(engine.say_that_it_stops()))
+    figures = QmMetrics(engine, database.counts, surveyor, probe)
+    services = RoleService(
+        "qm", QmCommands(engine), figures, lambda: Deferred.fromCoroutine(engine.say_that_it_stops())
+    )
 
     def limited(for_uns: bool, what: str) -> LimitedFactory:
         limits = settings.connections_max, what, settings.connections_per_address

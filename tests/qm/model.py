@@ -10,7 +10,7 @@ from lcc.domain.timeslots import TimeSlots
 from lcc.errors import code
 from lcc.model import FETCH_NOW, Ahead, Cursor, QueueRow, Recorded, UrlNotice, Waiting, retry_slot, retry_time
 from lcc.roles.qm.schedule.delays import SITE, Delays
-from lcc.roles.qm.schedule.ready_queue import Turns
+from lcc.roles.qm.schedule.ready_queue import ReadyQueue
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.qm.schedule.work import FetchInfo, Limits
 
@@ -33,7 +33,7 @@ def row_of(pid: int, psetid: int, seq: int, url: int | None = None, hours: str =
 
 
 def scheduler(read_ahead: int = 4, initial: float = 10.0, **changes: Any) -> Scheduler:
-    return Scheduler(Turns(), Delays(initial, 100.0, lambda: 0.5), SLOTS, read_ahead, 1000, **changes)
+    return Scheduler(ReadyQueue(), Delays(initial, 100.0, lambda: 0.5), SLOTS, read_ahead, 1000, **changes)
 
 
 class ModelStore:
@@ -87,12 +87,12 @@ class ModelStore:
 
     def record(self) -> None:
         """Commit everything that is done."""
-        never, self.subject.gate.never = self.subject.gate.never, []
+        never, self.subject.hours.never = self.subject.hours.never, []
         self.bad_hours += len(never)
         self.done += [(row, 1213) for row in never]
         done, self.done = self.done, []
-        removed, self.subject.gate.removed = self.subject.gate.removed, []
-        closed, self.subject.gate.closed = self.subject.gate.closed, []
+        removed, self.subject.hours.removed = self.subject.hours.removed, []
+        closed, self.subject.hours.closed = self.subject.hours.closed, []
         if not done and not removed and not closed:
             return
         again: list[QueueRow] = []
@@ -119,7 +119,7 @@ class ModelStore:
                 del self.rows[row.key]
         for key, generation in removed:
             self._take_away(key, generation, again)
-        for key, generation, slot in self.subject.gate.slots_of(closed, self.now):
+        for key, generation, slot in self.subject.hours.slots_of(closed, self.now):
             now = self.rows[key]
             if now.generation != generation:
                 again.append(now)
@@ -231,8 +231,8 @@ class ModelStore:
 
     def _check_order(self, stored: QueueRow, out: set[bytes]) -> None:
         pending = {k for kind, t in self.news if kind == "recorded" for k, _ in t[0]}
-        reached = {k for k, _ in self.subject.gate.removed} | {row.key for row in self.subject.gate.closed}
-        reached |= {row.key for row in self.subject.gate.never}
+        reached = {k for k, _ in self.subject.hours.removed} | {row.key for row in self.subject.hours.closed}
+        reached |= {row.key for row in self.subject.hours.never}
         passed = set()
         for other in self.rows.values():
             if other.pid != stored.pid or other.slot != FETCH_NOW:

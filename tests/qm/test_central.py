@@ -325,9 +325,9 @@ def test_a_full_machine_does_not_hold_up_a_provider(make_world: MakeWorld) -> No
 def test_only_so_many_ways_are_remembered(world: World) -> None:
     dispatcher = world.engine.dispatcher
     for pid in range(AFFINITY_MAX + 10):
-        dispatcher._settle(pid, 1)
-    dispatcher._settle(10, 2)
-    dispatcher._settle(-1, 1)
+        dispatcher._remember_home(pid, 1)
+    dispatcher._remember_home(10, 2)
+    dispatcher._remember_home(-1, 1)
     assert len(dispatcher._homes) == AFFINITY_MAX
     assert 10 in dispatcher._homes and 11 not in dispatcher._homes
 

@@ -14,7 +14,7 @@ from lcc.metrics.watched import Process, Watched
 from lcc.model import FETCH_NOW
 from lcc.model.metrics import Buckets, Condition
 from lcc.model.survey import Survey
-from lcc.roles.qm.metrics import MACHINES_SHOWN, STUCK_SECONDS, QmFigures
+from lcc.roles.qm.metrics import MACHINES_SHOWN, STUCK_SECONDS, QmMetrics
 from lcc.roles.qm.orders.machines import Machine
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
 from lcc.storage.database.counts import DatabaseCounts
@@ -27,7 +27,7 @@ from .kit import NOW, FakeBotm, FakeUns, World, pages
 WORST = 20
 
 
-def told(world: World) -> QmFigures:
+def told(world: World) -> QmMetrics:
     """Its figures, after a look at the whole queue."""
 
     def look() -> Deferred[Survey]:
@@ -36,7 +36,7 @@ def told(world: World) -> QmFigures:
     surveyor = Surveyor(look, world.clock, 15.0)
     surveyor.start()
     surveyor.stop()
-    return QmFigures(world.engine, DatabaseCounts(), surveyor, asked(world.database.interact, world))
+    return QmMetrics(world.engine, DatabaseCounts(), surveyor, asked(world.database.interact, world))
 
 
 def asked(interact: Callable[..., Deferred[Any]], world: World) -> DatabaseProbe:
@@ -58,14 +58,14 @@ def probes_stopped(world: World) -> Iterator[None]:
         _asking.pop().stop()
 
 
-def series(figures: QmFigures) -> dict[tuple[str, ...], float | Buckets]:
+def series(figures: QmMetrics) -> dict[tuple[str, ...], float | Buckets]:
     """Figure and values of labels -> what it shows."""
     return {
         (reading.figure.name, *labels): value for reading in figures.figures() for labels, value in reading.series
     }
 
 
-def failing(figures: QmFigures) -> list[Condition]:
+def failing(figures: QmMetrics) -> list[Condition]:
     return [each for each in figures.conditions() if not each.holds]
 
 
@@ -154,7 +154,7 @@ def test_a_database_that_hangs_is_told(world: World) -> None:
         return world.database.interact(function) if answers else Deferred()
 
     surveyor = Surveyor(lambda: Deferred(), world.clock, 15.0)
-    figures = QmFigures(world.engine, DatabaseCounts(), surveyor, asked(ask, world))
+    figures = QmMetrics(world.engine, DatabaseCounts(), surveyor, asked(ask, world))
     assert not failing(figures)
     answers = False
     world.advance(PROBE_SECONDS + LATE_SECONDS + 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lcc.insight.qm_state import read_live
 from lcc.protocols.uns_qm import Paused
 from lcc.protocols.work import Capacity
-from lcc.roles.qm.console import QmDesk
+from lcc.roles.qm.console import QmCommands
 from lcc.roles.qm.maintenance.state import SAVE_SECONDS
 from lcc.storage.queue.state import saved_state
 
@@ -18,7 +18,7 @@ def state(world: World) -> dict[str, object]:
 
 
 def test_no_orders_go_out_until_it_goes_on(world: World) -> None:
-    desk = QmDesk(world.engine)
+    desk = QmCommands(world.engine)
     pids = [world.provider(f"http://site{number}.example/") for number in range(3)]
     uns, botm = FakeUns(world), FakeBotm(world, capacity=2)
     uns.send_set(1, pids[0], pages(1, 2))
@@ -60,7 +60,7 @@ def test_what_is_paused_elsewhere_is_seen(world: World) -> None:
 
 
 def test_what_the_desk_says_of_a_provider(world: World) -> None:
-    desk = QmDesk(world.engine)
+    desk = QmCommands(world.engine)
     pid, waiting = world.provider("http://a.example/"), world.provider("http://b.example/", hours="3")
     uns, botm = FakeUns(world), FakeBotm(world, capacity=1)
     uns.send_set(1, pid, pages(*range(5)))

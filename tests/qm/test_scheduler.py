@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lcc.model import Ahead, Cursor, QueueRow, Recorded
 from lcc.roles.qm.schedule.delays import Delays
-from lcc.roles.qm.schedule.ready_queue import Turns
+from lcc.roles.qm.schedule.ready_queue import ReadyQueue
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.qm.schedule.work import FetchInfo
 
@@ -145,7 +145,7 @@ def test_rows_of_operation_nothing_are_collected() -> None:
     read_all(subject, rows)
     work = subject.take(NOW)
     assert work is not None and work.row == rows[1]
-    assert subject.gate.removed == [(rows[0].key, 1)]
+    assert subject.hours.removed == [(rows[0].key, 1)]
 
 
 def test_delays_grow_and_end_with_a_success() -> None:
@@ -218,7 +218,7 @@ def test_a_removed_provider_is_gone() -> None:
 
 
 def test_memory_is_shared_among_the_active() -> None:
-    subject = Scheduler(Turns(), Delays(1, 2, lambda: 0.0), SLOTS, 64, 100)
+    subject = Scheduler(ReadyQueue(), Delays(1, 2, lambda: 0.0), SLOTS, 64, 100)
     load(subject, *[(number, number) for number in range(1, 101)])
     subject.fill(20)
     assert {cursor.limit for cursor in subject.wants_read_ahead(100)} == {5}
@@ -237,7 +237,7 @@ def test_rows_are_read_in_company() -> None:
         assert work is not None
         for _ in range(count):
             work.buffer.popleft()
-        subject._settle(work)
+        subject._update(work)
 
     fetch(1, 4)
     assert subject.wants_read_ahead(10) == []

@@ -1,4 +1,4 @@
-"""What the queue manager shows and takes at the console.  It only reads, but for :meth:`QmDesk.pause`."""
+"""What the queue manager shows and takes at the console.  It only reads, but for :meth:`QmCommands.pause`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MACHINES_SHOWN = 20
 ROWS_SHOWN = 5
 
 
-class QmDesk(PausingCommands[QmEngine]):
+class QmCommands(PausingCommands[QmEngine]):
     """The commands of the queue manager."""
 
     PAUSED = "no orders are given out until resume(); what is out comes back and is recorded"
@@ -44,7 +44,7 @@ class QmDesk(PausingCommands[QmEngine]):
         lines.append(
             (
                 "providers",
-                f"{scheduler.active_count:,} have their turn, {len(scheduler.turns):,} wait for it, "
+                f"{scheduler.active_count:,} have their turn, {len(scheduler.ready):,} wait for it, "
                 f"{scheduler.delayed_with_work:,} with work are delayed, {len(scheduler.withheld):,} withheld",
             )
         )
@@ -67,9 +67,9 @@ class QmDesk(PausingCommands[QmEngine]):
         active = scheduler.active_work()
         lines: Lines = [("turn", self._active(work)) for work in active[:limit]]
         lines += more(limit, len(active), "provider")
-        for turn in scheduler.turns.first(limit):
-            lines.append(("waits", f"provider {turn.pid}, priority {turn.priority}, {_place(turn.order)}"))
-        lines += more(limit, len(scheduler.turns), "provider")
+        for turn in scheduler.ready.first(limit):
+            lines.append(("waits", f"provider {turn.pid}, priority {turn.priority}, {_place(turn.place)}"))
+        lines += more(limit, len(scheduler.ready), "provider")
         delayed = scheduler.delays.first(limit)
         lines += [("delayed", f"provider {pid}: {self._delay(record)}") for pid, record in delayed if pid != SITE]
         lines += more(limit, len(scheduler.delays), "provider")
@@ -86,12 +86,12 @@ class QmDesk(PausingCommands[QmEngine]):
         now = self.engine.clock_seconds()
         lines: Lines = []
         work = scheduler.active(pid)
-        turn = scheduler.turns.get(pid)
+        turn = scheduler.ready.get(pid)
         delay = scheduler.delays.get(pid)
         if work is not None:
             lines += [("turn", self._active(work)), *self._rows(work)]
         if turn is not None:
-            lines.append(("waits", f"for its turn, priority {turn.priority}, {_place(turn.order)}"))
+            lines.append(("waits", f"for its turn, priority {turn.priority}, {_place(turn.place)}"))
         if pid in scheduler.withheld:
             lines.append(("withheld", "it may still be fetched by order of an earlier queue manager"))
         if delay is not None:

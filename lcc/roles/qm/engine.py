@@ -64,7 +64,7 @@ from lcc.roles.qm.peers.central import Behind, Central
 from lcc.roles.qm.peers.connections import BOTM_ONLY, UNS_AND_BOTM, Guest, Visitor, VisitorFactory
 from lcc.roles.qm.schedule.delays import Delays
 from lcc.roles.qm.schedule.hours_filter import Closed
-from lcc.roles.qm.schedule.ready_queue import Turns
+from lcc.roles.qm.schedule.ready_queue import ReadyQueue
 from lcc.roles.qm.schedule.scheduler import Scheduler
 
 _log = Logger()
@@ -100,7 +100,7 @@ class QmEngine:
         self.patience = Patience(clock, random)
         self.timeslots = timeslots or TimeSlots()
         self.scheduler = Scheduler(
-            Turns(),
+            ReadyQueue(),
             Delays(settings.hold_initial, settings.hold_maximum, random),
             self.timeslots,
             settings.read_ahead,
@@ -373,17 +373,17 @@ class QmEngine:
 
     def take_removed(self) -> list[tuple[bytes, int]]:
         """Rows whose operation is "nothing" that were reached."""
-        removed, self.scheduler.gate.removed = self.scheduler.gate.removed, []
+        removed, self.scheduler.hours.removed = self.scheduler.hours.removed, []
         return removed
 
     def take_closed(self) -> list[Closed]:
         """Rows that were reached when their hours had closed."""
-        closed, self.scheduler.gate.closed = self.scheduler.gate.closed, []
+        closed, self.scheduler.hours.closed = self.scheduler.hours.closed, []
         return closed
 
     def slots_now(self, closed: Sequence[Closed]) -> list[tuple[bytes, int, int]]:
         """The slots that these rows go to now."""
-        return self.scheduler.gate.slots_of(closed, self._wall_clock())
+        return self.scheduler.hours.slots_of(closed, self._wall_clock())
 
     def with_delays(self, write: Callable[[list[Delay]], Deferred[Recorded]]) -> Deferred[Recorded]:
         """Write, together with the delays that have changed."""
@@ -424,7 +424,7 @@ class QmEngine:
         for entry in self.timekeeper.unfetchable():
             self.recorder.add(entry)
         self.recorder.start()
-        if self.recorder.full or self.scheduler.gate.reached_count > self.settings.record_batch:
+        if self.recorder.full or self.scheduler.hours.reached_count > self.settings.record_batch:
             return False
         free, total = self.dispatcher.slots()
         if self.paused_since is not None:
@@ -433,7 +433,7 @@ class QmEngine:
         if total:
             # As many again as there are orders out: while these are read, those are fetched.
             self.scheduler.fill(free - sent + total)
-        if self.scheduler.gate.reached_count:
+        if self.scheduler.hours.reached_count:
             for entry in self.timekeeper.unfetchable():
                 self.recorder.add(entry)
             self.recorder.start()

@@ -95,7 +95,7 @@ WANTED = gauge("lcc_qm_full_sets_wanted", "Providers that are asked for a full s
 
 
 @implementer(IRoleFigures)
-class QmFigures:
+class QmMetrics:
     """Reads them out of the engine; those that need a look at the whole queue were read in the background.
 
     :param database: what is counted of its database.
@@ -155,7 +155,7 @@ class QmFigures:
         yield PROVIDERS.by(
             {
                 "active": scheduler.active_count,
-                "waiting": len(scheduler.turns),
+                "waiting": len(scheduler.ready),
                 "delayed": scheduler.delayed_with_work,
                 "withheld": len(scheduler.withheld),
             }

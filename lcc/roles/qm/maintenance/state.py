@@ -109,7 +109,7 @@ def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
         "unses_connected": len({absorber.name for absorber in absorbers}),
         "unses_paused": sorted({absorber.name for absorber in absorbers if absorber.paused})[:UNSES_SHOWN],
         "absorb_waiting": sum(absorber.waiting_count for absorber in absorbers),
-        "providers_waiting": len(scheduler.turns),
+        "providers_waiting": len(scheduler.ready),
         "providers_active": scheduler.active_count,
         "awaited": _awaited(engine.upkeep.leases.awaited, engine.now() - engine.clock_seconds()),
         "withheld": _withheld(scheduler),

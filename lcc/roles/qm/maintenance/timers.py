@@ -225,9 +225,9 @@ class Timekeeper:
 
     def unfetchable(self) -> list[Entry]:
         """Results for rows that never may be fetched."""
-        gate = self._scheduler.gate
-        never, gate.never = gate.never, []
-        outside, gate.outside = gate.outside, []
+        hours = self._scheduler.hours
+        never, hours.never = hours.never, []
+        outside, hours.outside = hours.outside, []
         results = [
             FetchResult(row.pid, row.key, row.generation, _NEVER, detail=f"its hours are {row.notice.hours}")
             for row in never

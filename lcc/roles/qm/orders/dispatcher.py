@@ -247,7 +247,7 @@ class Dispatcher:
         assert isinstance(row, QueueRow) and isinstance(info, FetchInfo) and machine.line is not None
         if work.machine != machine.number:
             work.machine = machine.number
-            self._settle(work.pid, machine.number)
+            self._remember_home(work.pid, machine.number)
         key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice, stored, _unreached = row
         self._number += 1
         machine.given += 1
@@ -277,7 +277,7 @@ class Dispatcher:
             )
         )
 
-    def _settle(self, pid: int, number: int) -> None:
+    def _remember_home(self, pid: int, number: int) -> None:
         homes = self._homes
         homes.pop(pid, None)
         homes[pid] = number

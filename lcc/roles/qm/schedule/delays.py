@@ -166,13 +166,13 @@ class Delays:
         record = self._record(pid)
         record.owed = bandwidth.charge(record.owed, now, wire_bytes, rate)
         record.rate = rate
-        self._settle(pid, record, now)
+        self._reschedule(pid, record, now)
 
     def closed(self, pid: int, opens: float, now: float) -> None:
         """Its hours are closed."""
         record = self._record(pid)
         record.hours = opens
-        self._settle(pid, record, now)
+        self._reschedule(pid, record, now)
 
     def site_error(self, pid: int, code: int, now: float) -> float:
         """Its site cannot be reached; gives the delay in seconds.  If it waits for that already, nothing changes."""
@@ -183,7 +183,7 @@ class Delays:
             longest = self._initial * 2.0 ** min(record.failures - 1, 60)
             delay = min(longest, self._maximum) * (1 - 0.25 * self._random())
             record.retry, record.code = now + delay, code
-            self._settle(pid, record, now)
+            self._reschedule(pid, record, now)
         return record.retry - now
 
     def reached(self, pid: int) -> None:
@@ -212,7 +212,7 @@ class Delays:
             record.hours = 0.0
             record.owed = bandwidth.changed(record.owed, now, record.rate, rate)
             record.rate = rate
-            self._settle(pid, record, now)
+            self._reschedule(pid, record, now)
 
     def try_again(self, pid: int, code: int, now: float) -> None:
         """An operator says that its site can be reached (0: all sites).
@@ -224,7 +224,7 @@ class Delays:
             if record is not None and record.failures and code in (0, record.code):
                 record.retry = 0.0
                 record.forgive()
-                self._settle(key, record, now)
+                self._reschedule(key, record, now)
 
     def discard(self, pid: int) -> None:
         """Forget it."""
@@ -276,7 +276,7 @@ class Delays:
                 record.hours = until
             owed = min(delay.owed_time - set_back, now + _BANDWIDTH_CAP_SECONDS)
             record.owed, record.rate = max(0.0, owed), delay.rate
-            self._settle(delay.pid, record, now)
+            self._reschedule(delay.pid, record, now)
 
     def to_save(self, now: float) -> list[Delay]:
         """What has changed and is worth saving; once it is saved (or :meth:`not_saved`)."""
@@ -311,7 +311,7 @@ class Delays:
             record = self._records[pid] = Delayed()
         return record
 
-    def _settle(self, pid: int, record: Delayed, now: float) -> None:
+    def _reschedule(self, pid: int, record: Delayed, now: float) -> None:
         until = max(record.owed, record.hours, record.retry)
         if until <= now:
             # Not before release() has said so, if it waits: whoever waits is told once.

@@ -33,7 +33,7 @@ class Closed(NamedTuple):
     after: float
 
 
-class Gate:
+class HoursFilter:
     """Looks at hours, and collects the rows that must not be handed out.
 
     :param margin_seconds: the end of hours that is not used; a quarter of a slot at most.

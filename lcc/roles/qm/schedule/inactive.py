@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from lcc.roles.qm.schedule.ready_queue import Order
+from lcc.roles.qm.schedule.ready_queue import Place
 from lcc.roles.qm.schedule.work import START, Limits, ProviderWork
 
 _PRIORITIES_KEPT = 10_000
 
 
-class Absent:
+class Inactive:
     """Small records by provider, each only where there is something to remember.
 
     :ivar delayed: those that are delayed and have work: their place in the order, and their priority.
     """
 
     def __init__(self) -> None:
-        self.delayed: dict[int, tuple[Order, int]] = {}
+        self.delayed: dict[int, tuple[Place, int]] = {}
         self._spent: dict[int, tuple[int, int]] = {}
         self._unpaid: dict[int, int] = {}
         self._priorities: dict[int, int] = {}
@@ -32,10 +32,10 @@ class Absent:
 
     def waits(self, pid: int, psetid: int, priority: int) -> None:
         """A provider that is delayed has new work."""
-        order, known = self.delayed.get(pid, ((psetid, 0), priority))
-        if not order[1]:
-            order = min(order, (psetid, 0))
-        self.delayed[pid] = (order, known)
+        place, known = self.delayed.get(pid, ((psetid, 0), priority))
+        if not place[1]:
+            place = min(place, (psetid, 0))
+        self.delayed[pid] = (place, known)
 
     def is_held(self, pid: int, priority: int) -> None:
         """A provider is delayed whose work is in the queue, somewhere."""

@@ -95,7 +95,7 @@ class ReadAhead(ABC):
                 if row.key in changed:
                     self._rewind(work, row.psetid, row.seq)
                     break
-            self._settle(work)
+            self._update(work)
 
     def wants_read_ahead(self, limit: int) -> list[Cursor]:
         """Where to read now, for at most this many providers; each must come back by :meth:`rows_read` or
@@ -154,7 +154,7 @@ class ReadAhead(ABC):
             again, work.rewind = work.rewind, None
             if again is not None:
                 self._rewind(work, *again)
-            self._settle(work)
+            self._update(work)
 
     def _accept(self, work: ProviderWork, rows: list[QueueRow]) -> None:
         if not rows:
@@ -192,12 +192,12 @@ class ReadAhead(ABC):
                 again, work.rewind = work.rewind, None
                 if again is not None:
                     self._rewind(work, *again)
-                self._settle(work)
+                self._update(work)
 
     # What the scheduler adds.
 
     @abstractmethod
-    def _settle(self, work: ProviderWork) -> None:
+    def _update(self, work: ProviderWork) -> None:
         """Put a provider where it belongs, after anything has changed."""
 
     @abstractmethod
@@ -210,7 +210,7 @@ class ReadAhead(ABC):
 
     # Inside.
 
-    def _settle_reading(self, work: ProviderWork) -> None:
+    def _update_reading(self, work: ProviderWork) -> None:
         hungry = self._hungry[work.priority]
         enough = work.exhausted or len(work.buffer) > self._limit // 2
         if work.reading is not None or (enough and not work.express_due):

@@ -17,14 +17,14 @@ from lcc.model import Waiting
 
 PRIORITIES = 3
 
-Order = tuple[int, int]
+Place = tuple[int, int]
 """The earliest set; a number above 0 for one that went behind: it keeps that place."""
 
 
-class Turn(NamedTuple):
-    """Who is next."""
+class Ready(NamedTuple):
+    """A provider that waits."""
 
-    order: Order
+    place: Place
     pid: int
     priority: int
 
@@ -34,12 +34,12 @@ def clamp(priority: int) -> int:
     return min(max(priority, 0), PRIORITIES - 1)
 
 
-class Turns:
+class ReadyQueue:
     """The providers that have work and wait for their turn."""
 
     def __init__(self) -> None:
-        self._places: dict[int, tuple[Order, int]] = {}
-        self._heaps: list[list[tuple[Order, int]]] = [[] for _ in range(PRIORITIES)]
+        self._places: dict[int, tuple[Place, int]] = {}
+        self._heaps: list[list[tuple[Place, int]]] = [[] for _ in range(PRIORITIES)]
         self._counts = [0] * PRIORITIES
         self._newest = 0
         self._behind = 0
@@ -63,10 +63,6 @@ class Turns:
         """Whether somebody waits in this priority."""
         return self._counts[priority] > 0
 
-    def count(self, priority: int) -> int:
-        """How many wait in this priority."""
-        return self._counts[priority]
-
     def load(self, waiting: Iterable[Waiting]) -> None:
         """Begin with these."""
         for psetid, pid, priority in waiting:
@@ -74,48 +70,48 @@ class Turns:
         for heap in self._heaps:
             heapify(heap)
 
-    def add(self, pid: int, order: Order, priority: int) -> None:
+    def add(self, pid: int, place: Place, priority: int) -> None:
         """The provider has work, and this place in the order."""
-        self._enter(pid, order, clamp(priority), push=True)
+        self._enter(pid, place, clamp(priority), push=True)
 
-    def _enter(self, pid: int, order: Order, priority: int, push: bool) -> None:
-        if order[0] > self._newest:
-            self._newest = order[0]
+    def _enter(self, pid: int, place: Place, priority: int, push: bool) -> None:
+        if place[0] > self._newest:
+            self._newest = place[0]
         known = self._places.get(pid)
         if known is not None:
-            if known[1] == priority and (known[0][1] or known[0] <= order):
+            if known[1] == priority and (known[0][1] or known[0] <= place):
                 return
             self._counts[known[1]] -= 1
-        self._places[pid] = (order, priority)
+        self._places[pid] = (place, priority)
         self._counts[priority] += 1
         heap = self._heaps[priority]
         if push:
-            heappush(heap, (order, pid))
+            heappush(heap, (place, pid))
             if len(heap) > 2 * self._counts[priority] + 1000:
                 live = [(place, key) for key, (place, level) in self._places.items() if level == priority]
                 heapify(live)
                 self._heaps[priority] = live
         else:
-            heap.append((order, pid))
+            heap.append((place, pid))
 
-    def behind(self) -> Order:
+    def behind(self) -> Place:
         """A place behind all that wait."""
         self._behind += 1
         return (self._newest, self._behind)
 
-    def next(self) -> Turn | None:
+    def next(self) -> Ready | None:
         """Take out who is next; None: nobody waits."""
         priority = self.top
         if priority < 0:
             return None
         heap = self._heaps[priority]
         while True:
-            order, pid = heappop(heap)
+            place, pid = heappop(heap)
             # Entries whose provider has another place by now, or is gone, are left in the heap.
-            if self._places.get(pid) == (order, priority):
+            if self._places.get(pid) == (place, priority):
                 del self._places[pid]
                 self._counts[priority] -= 1
-                return Turn(order, pid, priority)
+                return Ready(place, pid, priority)
 
     def priority(self, pid: int) -> int:
         """The provider's, if it waits; else 0."""
@@ -128,15 +124,15 @@ class Turns:
         if known is not None:
             self.add(pid, known[0], priority)
 
-    def first(self, limit: int) -> list[Turn]:
+    def first(self, limit: int) -> list[Ready]:
         """Those that are next, in their order.  Looks at all that wait."""
-        turns = (Turn(order, pid, priority) for pid, (order, priority) in self._places.items())
-        return nsmallest(limit, turns, key=lambda turn: (-turn.priority, turn.order, turn.pid))
+        waiting = (Ready(place, pid, priority) for pid, (place, priority) in self._places.items())
+        return nsmallest(limit, waiting, key=lambda entry: (-entry.priority, entry.place, entry.pid))
 
-    def get(self, pid: int) -> Turn | None:
+    def get(self, pid: int) -> Ready | None:
         """The provider's, if it waits."""
         known = self._places.get(pid)
-        return None if known is None else Turn(known[0], pid, known[1])
+        return None if known is None else Ready(known[0], pid, known[1])
 
     def discard(self, pid: int) -> None:
         """Forget the provider."""

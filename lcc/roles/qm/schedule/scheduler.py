@@ -2,7 +2,7 @@
 
 A provider with work is in one of these places:
 
-* *waiting* for its turn (:class:`lcc.roles.qm.schedule.ready_queue.Turns`): a number, nothing more;
+* *waiting* for its turn (:class:`lcc.roles.qm.schedule.ready_queue.ReadyQueue`): a number, nothing more;
 * *active*: it has a :class:`~lcc.roles.qm.schedule.work.ProviderWork`; rows are read ahead for it
   (:mod:`lcc.roles.qm.schedule.read_ahead`), and at most one of them is being fetched;
 * *delayed* (:class:`lcc.roles.qm.schedule.delays.Delays`), because of its bandwidth, its hours, or its site.  One
@@ -23,10 +23,10 @@ from lcc.domain.keys import pid_of
 from lcc.domain.timeslots import TimeSlots
 from lcc.model import FETCH_NOW, QueueRow, Recorded, Waiting
 from lcc.roles.qm.schedule.delays import SITE, Delays, holds_provider
-from lcc.roles.qm.schedule.hours_filter import Gate
-from lcc.roles.qm.schedule.inactive import Absent
+from lcc.roles.qm.schedule.hours_filter import HoursFilter
+from lcc.roles.qm.schedule.inactive import Inactive
 from lcc.roles.qm.schedule.read_ahead import ReadAhead
-from lcc.roles.qm.schedule.ready_queue import PRIORITIES, Order, Turns
+from lcc.roles.qm.schedule.ready_queue import PRIORITIES, Place, ReadyQueue
 from lcc.roles.qm.schedule.work import START, FetchInfo, Limits, ProviderWork
 
 _PARKED_SECONDS = 60.0
@@ -45,7 +45,7 @@ class Scheduler(ReadAhead):
 
     def __init__(
         self,
-        turns: Turns,
+        ready: ReadyQueue,
         delays: Delays,
         timeslots: TimeSlots,
         read_ahead: int,
@@ -55,16 +55,16 @@ class Scheduler(ReadAhead):
         hours_margin: float = 0.0,
     ) -> None:
         super().__init__(read_ahead, quantum_urls)
-        self.turns = turns
+        self.ready = ready
         self.delays = delays
-        self.gate = Gate(timeslots, delays, hours_margin)
+        self.hours = HoursFilter(timeslots, delays, hours_margin)
         self._read_ahead_total = read_ahead_total
         self._quantum_bytes = quantum_bytes
         self._blocked: set[int] = set()
         self._parked: set[int] = set()
         self._lines: tuple[deque[ProviderWork], ...] = tuple(deque() for _ in range(PRIORITIES))
         self._idle: tuple[dict[int, ProviderWork], ...] = tuple({} for _ in range(PRIORITIES))
-        self._absent = Absent()
+        self._inactive = Inactive()
         self.withheld: dict[int, Waiting] = {}
         """Providers with work that may still be fetched from by order of an earlier queue manager."""
 
@@ -73,12 +73,12 @@ class Scheduler(ReadAhead):
     @property
     def waiting_count(self) -> int:
         """Providers that wait for their turn, or are delayed with work."""
-        return len(self.turns) + len(self._absent.delayed) + len(self.withheld)
+        return len(self.ready) + len(self._inactive.delayed) + len(self.withheld)
 
     @property
     def delayed_with_work(self) -> int:
         """Providers that are delayed and have work."""
-        return len(self._absent.delayed) + len(self._parked)
+        return len(self._inactive.delayed) + len(self._parked)
 
     # Work comes.
 
@@ -88,14 +88,14 @@ class Scheduler(ReadAhead):
         :param withhold: not until :meth:`let_go`; save those of which an order is known (:meth:`running`).
         """
         if withhold:
-            known = self._active.keys() | self._absent.delayed.keys()
+            known = self._active.keys() | self._inactive.delayed.keys()
             self.withheld = {entry.pid: entry for entry in waiting if entry.pid not in known}
             waiting = [entry for entry in waiting if entry.pid in known]
         self._have_work(waiting)
         # One that is active already (an order of an earlier queue manager) may have read before the queue was known.
         for work in list(self._active.values()):
             self._rewind(work, *START)
-            self._settle(work)
+            self._update(work)
 
     def let_go(self) -> None:
         """Nothing is fetched from the providers that were withheld."""
@@ -106,10 +106,10 @@ class Scheduler(ReadAhead):
         now: list[Waiting] = []
         for entry in waiting:
             if entry.pid in self.delays:
-                self._absent.waits(entry.pid, entry.psetid, entry.priority)
+                self._inactive.waits(entry.pid, entry.psetid, entry.priority)
             elif entry.pid not in self._active:
                 now.append(entry)
-        self.turns.load(now)
+        self.ready.load(now)
 
     def work_arrived(self, pid: int, psetid: int, seq: int, priority: int | None = None) -> None:
         """There are new rows of this provider, the earliest at this place.
@@ -119,7 +119,7 @@ class Scheduler(ReadAhead):
         work = self._active.get(pid)
         if work is not None:
             self._rewind(work, psetid, seq)
-            self._settle(work)
+            self._update(work)
             return
         if priority is None:
             priority = self._priority(pid)
@@ -127,14 +127,14 @@ class Scheduler(ReadAhead):
             self.withheld[pid] = Waiting(min(psetid, self.withheld[pid].psetid), pid, priority)
             return
         if pid in self.delays:
-            self._absent.waits(pid, psetid, priority)
+            self._inactive.waits(pid, psetid, priority)
         else:
-            self.turns.add(pid, (psetid, 0), priority)
+            self.ready.add(pid, (psetid, 0), priority)
 
     def provider_changed(self, pid: int, limits: Limits, now: float) -> None:
         """The provider's limits were changed.  (What it does with its rows is read again with them.)"""
-        self._absent.learn(pid, limits)
-        self.turns.set_priority(pid, limits.priority)
+        self._inactive.learn(pid, limits)
+        self.ready.set_priority(pid, limits.priority)
         if pid in self.withheld:
             self.withheld[pid] = self.withheld[pid]._replace(priority=limits.priority)
         work = self._active.get(pid)
@@ -142,14 +142,14 @@ class Scheduler(ReadAhead):
             work.info = None
             work.info_stale = work.reading is not None
             self._rewind(work, *START)
-            self._settle(work)
+            self._update(work)
         self.delays.limits_changed(pid, limits.rate, now)
 
     def provider_removed(self, pid: int) -> None:
         """The provider and its queue are gone."""
-        self.turns.discard(pid)
+        self.ready.discard(pid)
         self.delays.discard(pid)
-        self._absent.discard(pid)
+        self._inactive.discard(pid)
         self.withheld.pop(pid, None)
         work = self._active.get(pid)
         if work is not None:
@@ -162,21 +162,21 @@ class Scheduler(ReadAhead):
         the places of lower ones."""
         share = self._read_ahead_total // max(1, wanted + len(self._blocked))
         self._limit = max(2, min(self._read_ahead, share))
-        turns, idle = self.turns, self._idle
+        ready, idle = self.ready, self._idle
         places = wanted - sum(map(len, idle))
-        while (top := turns.top) >= 0:
+        while (top := ready.top) >= 0:
             if places <= 0:
                 lowest = next((level for level in range(top) if idle[level]), None)
                 if lowest is None or wanted <= 0:
                     return
                 self._give_up(self._last_in_line(idle[lowest]))
                 places += 1
-            turn = turns.next()
+            turn = ready.next()
             assert turn is not None
             if turn.pid in self.delays:  # what came last from it is not paid for yet
-                self._absent.delayed[turn.pid] = (turn.order, turn.priority)
+                self._inactive.delayed[turn.pid] = (turn.place, turn.priority)
                 continue
-            self._activate(turn.pid, turn.order, turn.priority)
+            self._activate(turn.pid, turn.place, turn.priority)
             places -= 1
 
     def _last_in_line(self, idle: dict[int, ProviderWork]) -> ProviderWork:
@@ -193,14 +193,14 @@ class Scheduler(ReadAhead):
                 work.in_line = False
                 if work.gone or work.busy or work.doubt is not None or work.pid in self._parked:
                     continue
-                row = self._take_row(work, now) if self.gate.lets_provider(work, now) else None
+                row = self._take_row(work, now) if self.hours.lets_provider(work, now) else None
                 if row is not None:
                     work.row = row
                     work.busy = 1
                     work.served += 1
-                    self._settle(work)
+                    self._update(work)
                     return work
-                self._settle(work)
+                self._update(work)
         return None
 
     def _take_row(self, work: ProviderWork, now: float) -> QueueRow | None:
@@ -211,7 +211,7 @@ class Scheduler(ReadAhead):
             if key in taken:
                 continue  # its result came by another way while it was in the buffer
             taken[key] = row.generation
-            if self.gate.lets_row(work, row, now):
+            if self.hours.lets_row(work, row, now):
                 return row
         return None
 
@@ -219,13 +219,13 @@ class Scheduler(ReadAhead):
         """An earlier queue manager's order is still being fetched."""
         work = self._active.get(pid)
         if work is None:
-            order, priority = self._absent.delayed.pop(pid, (START, self._priority(pid)))
-            self.turns.discard(pid)
+            place, priority = self._inactive.delayed.pop(pid, (START, self._priority(pid)))
+            self.ready.discard(pid)
             self.withheld.pop(pid, None)
-            work = self._activate(pid, order, priority)
+            work = self._activate(pid, place, priority)
         work.busy += 1
         self._taken[key] = generation
-        self._settle(work)
+        self._update(work)
 
     # Work comes back.
 
@@ -242,13 +242,13 @@ class Scheduler(ReadAhead):
             work.busy -= 1
         if doubt:
             work.doubt = key
-        self._settle(work)
+        self._update(work)
 
     def came(self, pid: int, wire_bytes: int, now: float) -> None:
         """So much has travelled for this provider (also for a result that no order waits for)."""
         work = self._active.get(pid)
         if work is None:
-            self._absent.owes(pid, wire_bytes)
+            self._inactive.owes(pid, wire_bytes)
             return
         work.served_bytes += wire_bytes
         if work.info is None:
@@ -294,7 +294,7 @@ class Scheduler(ReadAhead):
             self.work_arrived(pid, psetid, seq)
         for work in changed.values():
             if not work.gone:
-                self._settle(work)
+                self._update(work)
 
     def release(self, now: float) -> None:
         """Providers whose delays have passed go on, or wait for their turn again."""
@@ -302,9 +302,9 @@ class Scheduler(ReadAhead):
             work = self._active.get(pid)
             if work is not None:
                 self._parked.discard(pid)
-                self._settle(work)
-            elif pid in self._absent.delayed:
-                self.turns.add(pid, *self._absent.delayed.pop(pid))
+                self._update(work)
+            elif pid in self._inactive.delayed:
+                self.ready.add(pid, *self._inactive.delayed.pop(pid))
 
     def hold(self, pid: int, code: int, now: float) -> None:
         """Hold the provider back (also what :meth:`recorded` does for errors of its site)."""
@@ -312,12 +312,12 @@ class Scheduler(ReadAhead):
         self.delays.site_error(pid, code, now)
         if work is None:
             if pid not in self.withheld:
-                self._absent.is_held(pid, self._priority(pid))
-            self.turns.discard(pid)
+                self._inactive.is_held(pid, self._priority(pid))
+            self.ready.discard(pid)
             return
         # What it has in memory is read again after the delay.  An order of it that is still out keeps its record.
         self._rewind(work, *START)
-        self._settle(work)
+        self._update(work)
 
     # Inside.
 
@@ -325,18 +325,18 @@ class Scheduler(ReadAhead):
         """The provider's, as far as it is known; it is looked at again when rows of it are read."""
         if pid in self.withheld:
             return self.withheld[pid].priority
-        return self._absent.priority(pid) or self.turns.priority(pid)
+        return self._inactive.priority(pid) or self.ready.priority(pid)
 
-    def _activate(self, pid: int, order: Order, priority: int) -> ProviderWork:
-        work = self._active[pid] = ProviderWork(pid, order, priority)
-        self._absent.comes(work)
-        self._settle(work)
+    def _activate(self, pid: int, place: Place, priority: int) -> ProviderWork:
+        work = self._active[pid] = ProviderWork(pid, place, priority)
+        self._inactive.comes(work)
+        self._update(work)
         return work
 
-    def _give_up(self, work: ProviderWork, order: Order | None = None) -> None:
+    def _give_up(self, work: ProviderWork, place: Place | None = None) -> None:
         """Back to those that wait for their turn."""
-        self.turns.add(work.pid, order or work.order, work.priority)
-        self._absent.leaves(work, keep_quantum=order is None)
+        self.ready.add(work.pid, place or work.place, work.priority)
+        self._inactive.leaves(work, keep_quantum=place is None)
         self._drop(work)
 
     def _delay(self, work: ProviderWork) -> None:
@@ -347,10 +347,10 @@ class Scheduler(ReadAhead):
                 self._parked.add(pid)
                 self._blocked.add(pid)
                 self._idle[work.priority].pop(pid, None)
-                self._settle_reading(work)
+                self._update_reading(work)
                 return
-            self._absent.delayed[pid] = (work.order, work.priority)
-            self._absent.leaves(work, keep_quantum=True)
+            self._inactive.delayed[pid] = (work.place, work.priority)
+            self._inactive.leaves(work, keep_quantum=True)
         self._drop(work)
 
     def _may_park(self, work: ProviderWork) -> bool:
@@ -364,7 +364,7 @@ class Scheduler(ReadAhead):
 
     def _drop(self, work: ProviderWork) -> None:
         pid = work.pid
-        self._absent.owes(pid, work.unpaid_bytes)
+        self._inactive.owes(pid, work.unpaid_bytes)
         self._parked.discard(pid)
         self._blocked.discard(pid)
         self._idle[work.priority].pop(pid, None)
@@ -375,7 +375,7 @@ class Scheduler(ReadAhead):
         if info is work.info:
             return
         limits = info.limits
-        self._absent.learn(work.pid, limits)
+        self._inactive.learn(work.pid, limits)
         if limits.priority != work.priority:
             self._idle[work.priority].pop(work.pid, None)
             self._not_hungry(work)
@@ -388,7 +388,7 @@ class Scheduler(ReadAhead):
         if unpaid and limits.rate:
             self.delays.charge(work.pid, unpaid, limits.rate, self.delays.now)
 
-    def _settle(self, work: ProviderWork) -> None:
+    def _update(self, work: ProviderWork) -> None:
         """Put a provider where it belongs, after anything has changed.  (Whether it may go on with its next row, or
         must yield, is decided here.)"""
         pid, priority = work.pid, work.priority
@@ -407,8 +407,8 @@ class Scheduler(ReadAhead):
                 self._drop(work)
                 return
             if work.served >= self._quantum or work.served_bytes >= self._quantum_bytes:
-                if self.turns.waits(priority):
-                    self._give_up(work, self.turns.behind())
+                if self.ready.waits(priority):
+                    self._give_up(work, self.ready.behind())
                     return
                 work.served = work.served_bytes = 0
                 work.express_done = False
@@ -419,7 +419,7 @@ class Scheduler(ReadAhead):
                 line = self._lines[priority]
                 # In the middle of its turn it goes on: its connections are open, its rows of the tables at hand.
                 (line.appendleft if work.served else line.append)(work)
-        self._settle_reading(work)
+        self._update_reading(work)
 
     def _may_have_to_yield(self, work: ProviderWork) -> bool:
-        return self.turns.waits(work.priority)
+        return self.ready.waits(work.priority)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lcc.domain.urls import Roots
 from lcc.model import Cursor, Provider, QueueRow
-from lcc.roles.qm.schedule.ready_queue import Order, clamp
+from lcc.roles.qm.schedule.ready_queue import Place, clamp
 
 START = (0, 0)
 """The cursor before all rows."""
@@ -52,7 +52,7 @@ def fetch_info(provider: Provider) -> FetchInfo:
 class ProviderWork:
     """An active provider.
 
-    :ivar order: its place among those of its priority.
+    :ivar place: its place among those of its priority.
     :ivar row: the row that :meth:`Scheduler.take` gave last.
     :ivar info: what has to be known of the provider, set with the first rows.
     :ivar info_stale: what is being read of it is out of date.
@@ -87,18 +87,18 @@ class ProviderWork:
             "machine",
             "open_since",
             "open_until",
-            "order",
+            "place",
             "pid",
         ),
         *("priority", "psetid", "reading", "recent", "rewind", "row", "served", "served_bytes", "start_by"),
         "unpaid_bytes",
     )
 
-    def __init__(self, pid: int, order: Order, priority: int) -> None:
+    def __init__(self, pid: int, place: Place, priority: int) -> None:
         self.pid = pid
-        self.order = order
+        self.place = place
         self.priority = priority
-        self.psetid = order[0]
+        self.psetid = place[0]
         self.row: QueueRow | None = None
         self.info: FetchInfo | None = None
         self.info_stale = False
