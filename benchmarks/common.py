@@ -20,7 +20,7 @@ from hashlib import md5
 from operator import xor
 from pathlib import Path
 
-from lcc.storage.disk.disk import Disk
+from lcc.storage.disk.file_system import Disk
 
 PEERS = ("scrapy", "aiohttp", "matplotlib")
 

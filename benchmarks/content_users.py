@@ -36,9 +36,9 @@ from cache_fill import change_some, fill_cache, put_files
 from common import cpu_seconds_of, make_pages, nginx, scratch, spread, table
 
 from lcc.client.blocking import Cache, UnixConnection
-from lcc.storage.disk.content import AttemptFolder, ContentFolder
+from lcc.storage.disk.content_folder import AttemptFolder, ContentFolder
+from lcc.storage.disk.content_sync import ContentSync, boot_id
 from lcc.storage.disk.durable import DurableCounter
-from lcc.storage.disk.synced import ContentSync, boot_id
 from lcc.testing.mariadb import PrivateMariaDb
 
 BIN = Path(sys.executable).parent

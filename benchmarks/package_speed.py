@@ -28,7 +28,7 @@ from lcc.domain.keys import url_key
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.rows import CACHED, empty_cache_row
 from lcc.storage.database.transactions import Txn
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 
 NOW = 1_700_000_000
 PROVIDERS = 20

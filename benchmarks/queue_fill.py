@@ -13,7 +13,7 @@ from lcc.model import FETCH_NOW, UrlNotice
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.rows import FETCH, QUEUE_COLUMNS, notice_values
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.chores import CHORES, FULL_SETS_SECONDS
+from lcc.storage.queue.housekeeping import FULL_SETS_SECONDS, JOBS
 from lcc.storage.queue.set_rows import SET_COLUMNS
 
 PIDS_AT_ONCE = 500
@@ -70,7 +70,7 @@ def queue_row(root: str, pid: int, psetid: int, seq: int) -> tuple[Any, ...]:
 def note_chores_done(url: str, home: Path) -> None:
     """Note the chores of the background as just done."""
     due = int(time.time()) + FULL_SETS_SECONDS
-    rows = [(name, due, b"") for name in CHORES]
+    rows = [(name, due, b"") for name in JOBS]
     database = opened(url, home)
     try:
         database.write(lambda txn: txn.upsert("chores", ("name", "due", "progress"), rows, ("name",)))

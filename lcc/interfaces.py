@@ -402,7 +402,7 @@ class IContentReader(Interface):
 
 
 class IContentFolder(Interface):
-    """The content files of one machine (see :class:`lcc.storage.disk.content.ContentFolder`)."""
+    """The content files of one machine (see :class:`lcc.storage.disk.content_folder.ContentFolder`)."""
 
     names_upto: int = Attribute("File ids from this one on were never given out.")
     next_name: int = Attribute("File ids from this one on were not given out by this process.")
@@ -452,8 +452,9 @@ class IContentFolder(Interface):
 
 
 class IContentSync(Interface):
-    """Knows which content files are on stable storage (:class:`lcc.storage.disk.synced.ContentSync`).  Its methods
-    block, are called one at a time, and raise OSError when the disk does."""
+    """Knows which content files are on stable storage (:class:`lcc.storage.disk.content_sync.ContentSync`).
+
+    Its methods block, are called one at a time, and raise OSError when the disk does."""
 
     suspect: tuple[int, int] = Attribute(
         "Files from the first to before the second are to be verified; (0, 0): none."

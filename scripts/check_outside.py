@@ -21,7 +21,7 @@ ROOMS = (
 CLOCK, CHANCE, FILES, THREADS = (
     "a clock",
     "chance",
-    "files (lcc.storage.disk.disk.Disk)",
+    "files (lcc.storage.disk.file_system.Disk)",
     "threads (Outside.in_thread)",
 )
 REACTOR = "the reactor"
@@ -81,7 +81,7 @@ was imported under another name is found, and what is passed on to be called lat
 
 ALLOWED = {
     "lcc/services/environment.py": ("*", "this is where they come from"),
-    "lcc/storage/disk/disk.py": ("*", "the real disk"),
+    "lcc/storage/disk/file_system.py": ("*", "the real disk"),
     "lcc/storage/database/database.py": (
         "*.mkdir time.sleep random.getrandbits",
         "the real database; its random is given",
@@ -93,7 +93,7 @@ ALLOWED = {
     "lcc/storage/database/retry.py": ("time.monotonic", "how often the log tells of the real database"),
     "lcc/storage/database/migrations.py": ("*.iterdir *.read_text", "reads what comes with the program"),
     "lcc/storage/providers/passwords.py": ("secrets.*", "salts: what is stored differs, what is decided does not"),
-    "lcc/storage/disk/synced.py": ("*.read_text", "asks the kernel for the boot's id; Outside.boot_id is it"),
+    "lcc/storage/disk/content_sync.py": ("*.read_text", "asks the kernel for the boot's id; Outside.boot_id is it"),
     "lcc/storage/views/content_check.py": ("os.listdir *.is_dir *.read_text", "for lcc-admin fsck, not for a role"),
     "lcc/transport/links.py": ("*.unlink *.mkdir", "sockets and the real lock (Outside.lock)"),
     "lcc/transport/certificates.py": ("*.read_bytes time.time", "keys and certificates; TLS is not simulated"),

@@ -30,7 +30,7 @@ from lcc.roles.botm.engine import LEASE_SHARE, ROBOT_MARGIN_SECONDS
 from lcc.storage.database.dialects import SqliteDialect, dialect_for
 from lcc.storage.disk.free_space import Room
 from lcc.storage.providers.providers import list_providers
-from lcc.storage.queue.state import saved_state
+from lcc.storage.queue.saved_state import saved_state
 from lcc.transport.certificates import describe, load, utc
 from lcc.transport.tls_endpoints import files_of
 from lcc.transport.wires import WIRES, endpoint, leaves_machine, wire_of

@@ -21,7 +21,7 @@ from lcc.fetchers.registry import build_fetchers, choose_plugins
 from lcc.interfaces import IWatchedFetcher
 from lcc.model import Fetched, FetchOrder, FetchStep, Provider
 from lcc.roles.bot.redirects import Redirects
-from lcc.storage.disk.sinks import MeasuringSink
+from lcc.storage.disk.fetch_sinks import MeasuringSink
 from lcc.storage.providers.providers import get_provider
 
 TIMINGS = {"resolved": "resolve", "connected": "connect", "secured": "tls", "first-byte": "first_byte"}

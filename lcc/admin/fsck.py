@@ -33,9 +33,9 @@ from lcc.commands.progress import is_watched, progress
 from lcc.config import Config
 from lcc.model import ContentRow
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.disk.content_names import content_path
-from lcc.storage.disk.content_read import fault_of
-from lcc.storage.disk.synced import SYNCED
+from lcc.storage.disk.content_paths import content_path
+from lcc.storage.disk.content_sync import SYNCED
+from lcc.storage.disk.content_verify import fault_of
 from lcc.storage.views.content_check import (
     Leaf,
     attempts,

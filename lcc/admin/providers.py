@@ -46,7 +46,7 @@ from lcc.storage.providers.providers import (
     order_removal,
     provider_status,
 )
-from lcc.storage.queue.held import HeldSweep, held_sweep
+from lcc.storage.queue.held_deletions import HeldSweep, held_sweep
 from lcc.storage.views.inspect import delays_of
 
 LIMIT = "NUMBER|none"

@@ -20,9 +20,9 @@ from lcc.insight.disks import database_disk
 from lcc.insight.qm_state import Live, delay_text, read_live
 from lcc.model import Delay
 from lcc.storage.database.transactions import Txn
-from lcc.storage.disk.disk import DISK
+from lcc.storage.disk.file_system import DISK
 from lcc.storage.disk.spool import spool_room
-from lcc.storage.queue.state import saved_state
+from lcc.storage.queue.saved_state import saved_state
 from lcc.storage.views.inspect import delays
 from lcc.storage.views.overview import Overview, overview
 

@@ -16,7 +16,7 @@ from lcc.admin.botm_status import NotAsked, ask_machine
 from lcc.admin.context import Admin, pass_admin
 from lcc.commands.watching import clean, every_option, keep_showing
 from lcc.insight.qm_state import Live, read_live
-from lcc.storage.queue.state import saved_state
+from lcc.storage.queue.saved_state import saved_state
 
 SHOWN = 40
 ASKED_AT_ONCE = 16

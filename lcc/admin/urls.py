@@ -16,7 +16,7 @@ from lcc.model import CachedUrl
 from lcc.roles.cu.query_options import asked_query, query_options
 from lcc.roles.cu.selection import pages
 from lcc.roles.cu.tokens import StartAgain, TokenError
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 
 _COLUMNS = (
     Column("pid", 5, "number"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lcc.config import Config
 from lcc.storage.database.dialects import SqliteDialect, dialect_for
-from lcc.storage.disk.disk import Disk
+from lcc.storage.disk.file_system import Disk
 
 DATABASE_BYTES = 32 << 20
 """With less than this left a SQLite file is about to have no room."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lcc.model import CachedUrl
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 
 SHOWN = (
     *("pid", "curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime"),

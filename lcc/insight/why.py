@@ -13,7 +13,7 @@ from lcc.insight.records import as_record
 from lcc.model import FETCH_NOW, QueueRow, retry_time
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import NoSuchProvider, get_provider, provider_status
-from lcc.storage.queue.state import saved_state
+from lcc.storage.queue.saved_state import saved_state
 from lcc.storage.views.inspect import (
     Count,
     View,

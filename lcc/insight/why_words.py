@@ -8,7 +8,7 @@ from typing import Any
 from lcc.domain.wording import duration, utc
 from lcc.errors import entry_for
 from lcc.insight.records import CACHED
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 
 Record = Mapping[str, Any]
 _QUOTAS = {1501: "files", 1502: "space"}

@@ -14,8 +14,8 @@ from lcc.services.common import RoleOptions, RoleService
 from lcc.services.environment import Outside, real_outside
 from lcc.services.manhole import add_console
 from lcc.services.watching import watched
-from lcc.storage.disk.content import AttemptFolder
-from lcc.storage.disk.sinks import NamedFolder
+from lcc.storage.disk.content_folder import AttemptFolder
+from lcc.storage.disk.fetch_sinks import NamedFolder
 from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.wires import endpoint
 

@@ -19,9 +19,9 @@ from lcc.services.common import RoleOptions, RoleService
 from lcc.services.environment import Outside, real_outside
 from lcc.services.manhole import add_console
 from lcc.services.watching import watched
-from lcc.storage.disk.content import ContentFolder
+from lcc.storage.disk.content_folder import ContentFolder
+from lcc.storage.disk.content_sync import ContentSync
 from lcc.storage.disk.durable import DurableCounter
-from lcc.storage.disk.synced import ContentSync
 from lcc.transport.http_client import HttpClient
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService, RetryPolicy, link_service

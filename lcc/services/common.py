@@ -22,8 +22,8 @@ from lcc.errors import ConfigError
 from lcc.interfaces import IRoleFigures
 from lcc.services import jsonlog
 from lcc.services.startfaults import tell_start_faults
-from lcc.storage.disk.disk import Disk
 from lcc.storage.disk.durable import make_folder_durably
+from lcc.storage.disk.file_system import Disk
 
 _log = Logger()
 

@@ -25,8 +25,8 @@ from lcc.fetchers.registry import build_fetchers
 from lcc.interfaces import IFetcher
 from lcc.metrics.supervisor import Supervisor, own_supervisor
 from lcc.services.impatience import end_at_second_signal
-from lcc.storage.disk.disk import DISK, Disk
-from lcc.storage.disk.synced import boot_id
+from lcc.storage.disk.content_sync import boot_id
+from lcc.storage.disk.file_system import DISK, Disk
 from lcc.transport.links import LockService
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Outside:
     :ivar disk: where files are kept.
     :ivar database: makes databases, called as the class :class:`~lcc.storage.database.database.Database`.
     :ivar lock: makes the service that holds this lock file.
-    :ivar boot_id: names this boot of the machine (:func:`lcc.storage.disk.synced.boot_id`).
+    :ivar boot_id: names this boot of the machine (:func:`lcc.storage.disk.content_sync.boot_id`).
     :ivar fetchers: URL scheme -> fetcher, for this reactor and configuration.
     :ivar supervisor: who has started this process and wants to hear how it is; None: nobody.
     """

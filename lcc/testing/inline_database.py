@@ -15,8 +15,8 @@ from twisted.internet.defer import Deferred, fail, succeed
 
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
-from lcc.storage.database.counts import DatabaseCounts
 from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.migrations import MAIN
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ import pytest
 
 from lcc.admin.fetch import Account, as_object
 from lcc.model import Fetched, FetchOrder, FetchStep
-from lcc.storage.disk.sinks import MeasuringSink
+from lcc.storage.disk.fetch_sinks import MeasuringSink
 
 BIN = Path(sys.executable).parent
 

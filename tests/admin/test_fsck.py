@@ -16,7 +16,7 @@ from lcc.admin.botm_status import BotmStatus, NotAsked
 from lcc.admin.cli import main
 from lcc.admin.fsck import Check, Finding, Pace
 from lcc.model import QueueRow
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 from tests.conftest import Backend
 from tests.storage.kit import DirectDatabase, Queue, notice, result_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from lcc.insight import why
 from lcc.model import FETCH_NOW, Delay
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 from lcc.storage.providers.providers import order_removal
 from tests.storage.kit import notice, result_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from common import TRASH, scratch, trash
 
-from lcc.storage.disk.disk import Disk, Space
+from lcc.storage.disk.file_system import Disk, Space
 
 
 def _used() -> Path:

@@ -30,7 +30,7 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.work import UP, Checked, Intact, MachineHello, Ready, Settled, Verify, addressed
 from lcc.services import botm
 from lcc.services.environment import real_outside
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 from lcc.transport.links import PortService
 from tests.conftest import LoggedErrors
 from tests.robots.wire import FakePeer

@@ -16,7 +16,7 @@ import pytest
 import pytest_twisted
 
 from lcc.roles.cu.packages import bodies
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 from lcc.transport import http_streaming
 from tests.conftest import Backend
 

@@ -19,7 +19,7 @@ from lcc.config import parse_config
 from lcc.roles.botm.content_port import ContentPort, content_factory
 from lcc.services import cu
 from lcc.services.environment import real_outside
-from lcc.storage.disk.content import AttemptFolder, ContentFolder
+from lcc.storage.disk.content_folder import AttemptFolder, ContentFolder
 from lcc.storage.disk.durable import DurableCounter
 from lcc.transport.http_client import HttpClient
 from lcc.transport.links import PortService

@@ -35,8 +35,8 @@ from lcc.services import bot, botm, cu, qm, uns
 from lcc.services.environment import real_outside
 from lcc.storage.database.migrations import CONNECTIONS, MAIN
 from lcc.storage.database.transactions import Txn
-from lcc.storage.disk.content import content_path
-from lcc.storage.disk.disk import AnyPath, Disk
+from lcc.storage.disk.content_folder import content_path
+from lcc.storage.disk.file_system import AnyPath, Disk
 from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.sessions import CONNECTIONS_FILE

@@ -34,7 +34,7 @@ from lcc.roles.bot.engine import Robot
 from lcc.roles.bot.listening import ListeningRobot, TypistFactory
 from lcc.roles.botm.engine import ENDING_SECONDS
 from lcc.roles.botm.relay import Relay
-from lcc.storage.disk.content import ATTEMPTS, AttemptFolder, attempt_path
+from lcc.storage.disk.content_folder import ATTEMPTS, AttemptFolder, attempt_path
 from tests.fuzz.line import Line
 from tests.fuzz.target import Target, check
 from tests.robots.bench import Bench

@@ -16,7 +16,7 @@ from lcc.roles.botm.content_port import ContentPort, content_factory
 from lcc.roles.cu.packages.production import Where, Workshop
 from lcc.roles.cu.questions import Questions
 from lcc.roles.cu.web.site import build_site
-from lcc.storage.disk.content import AttemptFolder, ContentFolder
+from lcc.storage.disk.content_folder import AttemptFolder, ContentFolder
 from lcc.storage.disk.durable import DurableCounter
 from lcc.transport.http_client import HttpClient, HttpFailed
 from tests.cu.xml_world import World, query

@@ -23,7 +23,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider, list_providers
 from lcc.storage.providers.sessions import _Draw as Draw
 from lcc.storage.providers.sessions import count_session
-from lcc.storage.queue.books import Books, claim_run
+from lcc.storage.queue.write_transaction import WriteTransaction, claim_run
 from lcc.testing.galera import GaleraNode, PrivateGalera
 from tests.integration.system import wait_for
 
@@ -126,7 +126,7 @@ def test_a_claim_at_another_node_fences_what_is_under_way(place: Place) -> None:
 
     def record(txn: Txn) -> None:
         tries.append(None)
-        Books(txn, run)
+        WriteTransaction(txn, run)
         txn.upsert("meta", ["name", "value"], [("mine", str(len(tries)))], ["name"])
         if len(tries) == 1:
             stall.begin()

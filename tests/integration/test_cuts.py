@@ -25,7 +25,7 @@ from lcc.errors import code
 from lcc.model import CachedUrl
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.disk.content import content_path
+from lcc.storage.disk.content_folder import content_path
 from lcc.storage.views import cache
 from tests.cuts.cutter import Cutter
 from tests.long import LONG

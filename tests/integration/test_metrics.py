@@ -95,7 +95,7 @@ def figures_of(role: str) -> list[Figure]:
     return [
         *found["lcc.metrics.watched"],
         *[figure for figure in found[module] if figure.name != "lcc_botm_central_machines"],
-        *(found["lcc.storage.database.counts"] if role in ("uns", "qm", "cu") else ()),
+        *(found["lcc.storage.database.metrics"] if role in ("uns", "qm", "cu") else ()),
     ]
 
 

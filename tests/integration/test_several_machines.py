@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 from tests.ports import free_port, listens
 
 from .system import BIN, OriginServer, wait_for

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 from tests.ports import free_port
 
 from .links import Link

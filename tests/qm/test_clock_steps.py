@@ -12,7 +12,7 @@ from lcc.insight.qm_state import read_live
 from lcc.roles.qm.maintenance.wall_clock import WallClock
 from lcc.storage.database.order_rows import RETRY, add_order
 from lcc.storage.queue.repair import machines
-from lcc.storage.queue.state import saved_state
+from lcc.storage.queue.saved_state import saved_state
 from lcc.storage.queue.store import QueueStore
 
 from .kit import FakeBotm, FakeUns, MakeWorld, World, page, pages

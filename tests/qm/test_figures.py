@@ -17,7 +17,7 @@ from lcc.model.survey import Survey
 from lcc.roles.qm.metrics import MACHINES_SHOWN, STUCK_SECONDS, QmMetrics
 from lcc.roles.qm.orders.machines import Machine
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
-from lcc.storage.database.counts import DatabaseCounts
+from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import LATE_SECONDS, PROBE_SECONDS, DatabaseProbe
 from lcc.storage.views.survey import survey
 from tests.conftest import LoggedErrors

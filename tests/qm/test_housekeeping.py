@@ -9,7 +9,7 @@ import pytest
 from lcc.errors import Busy, StoreUnavailable
 from lcc.roles.qm.orders.deleter import LOOK_SECONDS
 from lcc.storage.database.order_rows import REBUILD, RETRY, WANT_FULL_SET, add_order
-from lcc.storage.queue import chores
+from lcc.storage.queue import housekeeping
 
 from .kit import FakeBotm, FakeUns, MakeWorld, World, page, pages
 from .test_orders import urls
@@ -40,7 +40,7 @@ def test_deleted_files_stay_for_the_grace_period(make_world: MakeWorld) -> None:
 
 
 def test_content_expires_a_page_a_second(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chores, "PAGE_ROWS", 4)
+    monkeypatch.setattr(housekeeping, "PAGE_ROWS", 4)
     world = make_world(age_wanted=20 * MINUTE, age_expired=40 * MINUTE, housekeeping_period=MINUTE)
     pid = world.provider()
     uns, botm = FakeUns(world), FakeBotm(world)

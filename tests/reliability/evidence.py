@@ -10,7 +10,7 @@ import attrs
 from lcc.protocols.cp_uns import unpack_sent
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 
 from .cluster import Cluster
 

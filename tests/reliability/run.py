@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 
 from lcc.errors import StoreUnavailable
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 from lcc.testing.galera import PORTS, PrivateGalera
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.integration.followers import Follower

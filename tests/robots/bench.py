@@ -10,10 +10,10 @@ from lcc.protocols.work import (
     Fetch,
 )
 from lcc.roles.botm.engine import BotMaster
-from lcc.storage.disk.content import ContentFolder
-from lcc.storage.disk.disk import Disk
+from lcc.storage.disk.content_folder import ContentFolder
+from lcc.storage.disk.content_sync import ContentSync
 from lcc.storage.disk.durable import DurableCounter
-from lcc.storage.disk.synced import ContentSync
+from lcc.storage.disk.file_system import Disk
 
 from .wire import READY, FakePeer, Wire, World, done, fake_bot, fake_qm
 

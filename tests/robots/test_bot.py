@@ -13,8 +13,8 @@ from lcc.model import Fetched
 from lcc.protocols.work import Done, Fetch, Ready
 from lcc.roles.bot.closing import CLOSE_SECONDS
 from lcc.roles.bot.engine import WAITING_MAX, Robot
-from lcc.storage.disk.content import ATTEMPTS, AttemptFolder, attempt_path
-from lcc.storage.disk.disk import Disk
+from lcc.storage.disk.content_folder import ATTEMPTS, AttemptFolder, attempt_path
+from lcc.storage.disk.file_system import Disk
 
 from .wire import FakePeer, ScriptedFetcher, Wire, World, fake_botm, fetch_order
 

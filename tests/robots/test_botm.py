@@ -16,7 +16,7 @@ from lcc.protocols.work import (
     Running,
     addressed,
 )
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 
 from .bench import Bench, ids
 from .wire import FakePeer, Wire, done, fake_bot, fetch_order

@@ -11,7 +11,7 @@ import pytest
 from lcc.errors import CODES
 from lcc.protocols.work import Capacity, Done, Fetch
 from lcc.roles.botm.stores import LOOK_SECONDS
-from lcc.storage.disk.disk import Disk, Space
+from lcc.storage.disk.file_system import Disk, Space
 
 from .bench import Bench, ids
 from .wire import done, fetch_order

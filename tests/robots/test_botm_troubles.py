@@ -16,8 +16,8 @@ from lcc.protocols.work import (
 )
 from lcc.roles.botm.stores import PAUSE_FIRST_SECONDS
 from lcc.roles.peer import IDLE_SECONDS
-from lcc.storage.disk.content_names import content_path
-from lcc.storage.disk.disk import Disk
+from lcc.storage.disk.content_paths import content_path
+from lcc.storage.disk.file_system import Disk
 
 from .bench import Bench, ids
 from .wire import done, fetch_order

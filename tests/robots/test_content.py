@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.storage.disk.content import ATTEMPTS, AttemptFolder, ContentFolder, content_path
-from lcc.storage.disk.disk import Disk
+from lcc.storage.disk.content_folder import ATTEMPTS, AttemptFolder, ContentFolder, content_path
 from lcc.storage.disk.durable import DurableCounter
+from lcc.storage.disk.file_system import Disk
 from lcc.testing.simulated.disk import SimulatedDisk
 
 IDS = st.integers(0, 2**47)

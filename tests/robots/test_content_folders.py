@@ -11,8 +11,8 @@ from lcc.protocols.work import Capacity, Fetch
 from lcc.roles.bot.engine import Robot
 from lcc.roles.botm.console import BotmCommands
 from lcc.roles.botm.robots import FOLDER_CHARS
-from lcc.storage.disk.content import OWNER, AttemptFolder
-from lcc.storage.disk.disk import Disk
+from lcc.storage.disk.content_folder import OWNER, AttemptFolder
+from lcc.storage.disk.file_system import Disk
 
 from .bench import Bench, ids
 from .wire import fetch_order

@@ -13,7 +13,7 @@ from lcc.model.metrics import Buckets
 from lcc.protocols.work import Delete, Fetch
 from lcc.roles.bot.metrics import BotFigures
 from lcc.roles.botm.metrics import STUCK_SECONDS, BotmFigures
-from lcc.storage.disk.disk import Disk, Space
+from lcc.storage.disk.file_system import Disk, Space
 
 from .bench import Bench
 from .test_bot import Bench as RobotBench

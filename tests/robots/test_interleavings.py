@@ -21,9 +21,9 @@ from lcc.protocols.work import Running as StillRunning
 from lcc.roles.bot.engine import Robot
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.relay import Relay
-from lcc.storage.disk.content import ATTEMPTS, AttemptFolder, ContentFolder, content_path
+from lcc.storage.disk.content_folder import ATTEMPTS, AttemptFolder, ContentFolder, content_path
+from lcc.storage.disk.content_sync import ContentSync
 from lcc.storage.disk.durable import DurableCounter
-from lcc.storage.disk.synced import ContentSync
 
 from .bench import SyncedDisk, at_once
 from .wire import FakePeer, Running, ScriptedFetcher, Wire, World, fake_qm, fetch_order

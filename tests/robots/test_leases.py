@@ -16,7 +16,7 @@ from lcc.protocols.work import Fetch
 from lcc.roles.bot.engine import Robot
 from lcc.roles.botm.engine import LEASE_SHARE, ROBOT_MARGIN_SECONDS
 from lcc.roles.botm.relay import Relay
-from lcc.storage.disk.content import AttemptFolder
+from lcc.storage.disk.content_folder import AttemptFolder
 
 from .bench import Bench
 from .test_interleavings import QueuePeer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lcc.protocols.work import Mark
-from lcc.storage.disk.content import ContentFolder
+from lcc.storage.disk.content_folder import ContentFolder
 from lcc.storage.disk.durable import DurableCounter
 
 from .bench import Bench

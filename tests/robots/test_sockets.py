@@ -24,7 +24,7 @@ from lcc.protocols.work import UP, Capacity, Done, Fetch, Ready, RecordedUpto
 from lcc.services import bot, botm
 from lcc.services.common import RoleOptions
 from lcc.services.environment import real_outside
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 from lcc.transport.links import PortService
 
 from .wire import FakePeer

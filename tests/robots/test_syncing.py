@@ -10,8 +10,8 @@ from twisted.internet.defer import Deferred
 
 from lcc.protocols.work import Checked, Fetch, Intact, Names, RecordedUpto, Settled, Verify
 from lcc.roles.botm.syncer import ASKED_MAX
-from lcc.storage.disk.content_names import content_path
-from lcc.storage.disk.synced import ContentSync
+from lcc.storage.disk.content_paths import content_path
+from lcc.storage.disk.content_sync import ContentSync
 from tests.conftest import LoggedErrors
 
 from .bench import Bench

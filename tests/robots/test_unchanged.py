@@ -8,7 +8,7 @@ import pytest
 
 from lcc.errors import CODES
 from lcc.protocols.work import Done, Fetch
-from lcc.storage.disk.content_names import attempt_path
+from lcc.storage.disk.content_paths import attempt_path
 
 from .bench import Bench
 from .test_bot import Bench as RobotBench

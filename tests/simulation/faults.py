@@ -8,7 +8,7 @@ from random import Random
 
 import attrs
 
-from lcc.storage.disk.content_names import ATTEMPTS
+from lcc.storage.disk.content_paths import ATTEMPTS
 from lcc.testing.simulated.database import DatabaseFaults
 from lcc.testing.simulated.timeline import EPOCH
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lcc.model import FetchOrder
 from lcc.storage.database.migrations import MAIN
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.set_file import HEADER_BYTES
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.timeline import EPOCH

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from lcc.storage.database.order_rows import FETCH_AGAIN, add_order
-from lcc.storage.queue.damage import note_damaged
+from lcc.storage.queue.lost_content import note_damaged
 from lcc.storage.views.cache import current_change
 from lcc.storage.views.selected import Selection, page_by_change
 

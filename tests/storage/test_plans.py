@@ -13,10 +13,10 @@ import pytest
 from lcc.model import Cursor
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import provider_status
-from lcc.storage.queue import checks, chores, record, retry, slots, waits
-from lcc.storage.queue import read as queue_read
-from lcc.storage.queue.batch import Owed
-from lcc.storage.queue.books import Books
+from lcc.storage.queue import admin_retry, consistency, housekeeping, record, time_slots, waiting_retries
+from lcc.storage.queue import read_ahead as queue_read
+from lcc.storage.queue.batch import PendingNotifications
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 from .kit import Queue, notice
 
@@ -109,7 +109,7 @@ def check(
 ) -> None:
     """No statement goes through a whole table.
 
-    :param small: tables with a row or so for each machine or chore.
+    :param small: tables with a row or so for each machine or job.
     :param rare: statements that may.
     """
     small = (*small, "counters", "chores", "orders", "setspos", "slotsopened")
@@ -168,8 +168,8 @@ def test_opening_a_slot(big: Queue) -> None:
         for after in ((0, 0), (1, BIG // 2)):
             check(
                 big,
-                lambda txn, slot=slot, after=after: slots.open_slot(  # type: ignore[misc]
-                    txn, _run(txn), slot, 100, after, slots.Opened()
+                lambda txn, slot=slot, after=after: time_slots.open_slot(  # type: ignore[misc]
+                    txn, _run(txn), slot, 100, after, time_slots.Opened()
                 ),
             )
 
@@ -178,25 +178,25 @@ def _run(txn: Txn) -> int:
     return int(txn.value("SELECT value FROM counters WHERE name = 'qm_run'"))
 
 
-def _books(queue: Queue, txn: Txn) -> Books:
-    return Books(txn, _run(txn), NOON, queue.settings)
+def _write(queue: Queue, txn: Txn) -> WriteTransaction:
+    return WriteTransaction(txn, _run(txn), NOON, queue.settings)
 
 
 def test_chores(big: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PAGE_ROWS", "PAGE_SETS"):
-        monkeypatch.setattr(checks, name, 20)
-    monkeypatch.setattr(chores, "PAGE_ROWS", 20)
-    monkeypatch.setattr(chores, "PAGE_PROVIDERS", 5)
-    for chore in chores.CHORES.values():
+        monkeypatch.setattr(consistency, name, 20)
+    monkeypatch.setattr(housekeeping, "PAGE_ROWS", 20)
+    monkeypatch.setattr(housekeeping, "PAGE_PROVIDERS", 5)
+    for job in housekeeping.JOBS.values():
         progress: bytes | None = b""
         for _ in range(3):
             if progress is None:
                 break
             pages: list[bytes | None] = []
 
-            def page(txn: Explaining, at: bytes = progress, chore: Any = chore, pages: Any = pages) -> None:
-                books = _books(big, txn)
-                pages.append(chore.page(books, at, NOON, Owed()))
+            def page(txn: Explaining, at: bytes = progress, job: Any = job, pages: Any = pages) -> None:
+                write = _write(big, txn)
+                pages.append(job.page(write, at, NOON, PendingNotifications()))
 
             check(big, page, rare=("SELECT SUM(nurlproc) FROM pstats",))  # once a day, a row for each provider
             progress = pages[0]
@@ -208,8 +208,8 @@ def test_retry(big: Queue) -> None:
         for progress in (b"", b"w %d -30 1 5" % NOON, b"e %d %d 0" % (NOON, pid)):
             check(
                 big,
-                lambda txn, pid=pid, progress=progress: retry.retry_page(  # type: ignore[misc]
-                    _books(big, txn), big.rules, pid, 0, progress, NOON, Owed()
+                lambda txn, pid=pid, progress=progress: admin_retry.retry_page(  # type: ignore[misc]
+                    _write(big, txn), big.rules, pid, 0, progress, NOON, PendingNotifications()
                 ),
                 small=("pidb",),
             )
@@ -228,8 +228,8 @@ def test_what_is_tried_again(big: Queue) -> None:
     for now in (NOON, NOON + 60, NOON + 100_000):
         check(
             big,
-            lambda txn, now=now: waits.open_retries(  # type: ignore[misc]
-                txn, _run(txn), now, 100, NOON + 5000.0, slots.Opened()
+            lambda txn, now=now: waiting_retries.open_retries(  # type: ignore[misc]
+                txn, _run(txn), now, 100, NOON + 5000.0, time_slots.Opened()
             ),
             small=("pidb",),
         )

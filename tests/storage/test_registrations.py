@@ -13,13 +13,13 @@ import pytest
 from lcc.config import RsConfig
 from lcc.errors import RegistrationRefused
 from lcc.model import Progress, Proves, Provider, Registration, Wishes
+from lcc.storage.providers import registrations
 from lcc.storage.providers.providers import (
     add_provider,
     change_provider,
     get_provider,
     list_providers,
     order_removal,
-    registrations,
 )
 from lcc.storage.providers.registrations import (
     RegistrationStore,

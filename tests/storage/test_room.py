@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from lcc.storage.disk.disk import Disk, Space
+from lcc.storage.disk.file_system import Disk, Space
 from lcc.storage.disk.free_space import Room, fault_text
 
 

@@ -10,7 +10,7 @@ from lcc.domain.absorb import decide, is_unchanged
 from lcc.domain.keys import pid_of, url_key
 from lcc.domain.rules import QueueRules
 from lcc.model import Action, CachedState, Outcome, QueuedState, UrlNotice
-from lcc.storage.database.keyranges import all_views_key, is_all_views, provider_range, views_range
+from lcc.storage.database.key_ranges import all_views_key, is_all_views, provider_range, views_range
 
 RULES = QueueRules(attempts_max=3)
 MD5 = "a" * 32

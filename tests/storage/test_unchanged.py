@@ -9,9 +9,9 @@ import pytest
 
 from lcc.errors import code
 from lcc.model import FetchResult, QueueRow, Stored
-from lcc.storage.queue.batch import Owed
-from lcc.storage.queue.books import Books
-from lcc.storage.queue.damage import fetch_again
+from lcc.storage.queue.batch import PendingNotifications
+from lcc.storage.queue.lost_content import fetch_again
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 from .kit import Queue, notice
 
@@ -206,9 +206,9 @@ def test_lost_content_is_not_asked_about(queue: Queue) -> None:
     asked = row_of(queue)
 
     def lose(txn: Any, run: int) -> None:
-        books = Books(txn, run, 30, queue.settings)
-        fetch_again(books, queue.rules, 1, [1], 30, Owed())
-        books.close()
+        write = WriteTransaction(txn, run, 30, queue.settings)
+        fetch_again(write, queue.rules, 1, [1], 30, PendingNotifications())
+        write.close()
 
     queue.database.now(lose, queue.store._run)
     assert row_of(queue).stored is None

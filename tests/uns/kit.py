@@ -25,7 +25,7 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import FROM_UNS, Absorbed, EndSet, Set, read_notice
 from lcc.roles.peer import Peer
 from lcc.roles.uns.engine import Uns
-from lcc.storage.disk.disk import Disk
+from lcc.storage.disk.file_system import Disk
 from lcc.storage.disk.spool import Spool
 from lcc.storage.providers.passwords import hash_password
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lcc.storage.disk.disk import Disk
 from lcc.storage.disk.durable import DurableCounter, make_folder_durably, write_durably
+from lcc.storage.disk.file_system import Disk
 
 
 class CrashingDisk(Disk):

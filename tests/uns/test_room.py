@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from lcc.errors import code
-from lcc.storage.disk.disk import Space
+from lcc.storage.disk.file_system import Space
 from lcc.storage.disk.spool import spool_room
 from tests.conftest import LoggedErrors
 

@@ -16,7 +16,7 @@ from lcc.services import web
 from lcc.services.environment import real_outside
 from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.web_users import WebUser, set_web_user
-from lcc.storage.queue.state import save_state
+from lcc.storage.queue.saved_state import save_state
 from lcc.transport.links import PortService
 from tests.conftest import Backend
 from tests.cu.web import in_thread

@@ -14,7 +14,7 @@ from lcc.domain.urls import normalise
 from lcc.model import Delay, Provider
 from lcc.storage.database.order_rows import RETRY, add_order
 from lcc.storage.providers.providers import add_provider
-from lcc.storage.queue.slots import write_delays
+from lcc.storage.queue.time_slots import write_delays
 from tests.cu.web import in_thread
 from tests.rs.kit import Browser, Reply
 from tests.storage.kit import notice

@@ -11,7 +11,7 @@ from lcc.interfaces import IRoleFigures
 from lcc.model.metrics import Condition, Reading, counter, gauge
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.relay import Relay
-from lcc.storage.disk.content import ContentFolder
+from lcc.storage.disk.content_folder import ContentFolder
 
 ROBOTS_SHOWN = 100
 """With series of their own."""

@@ -1,4 +1,4 @@
-"""Keeps content safe from a crash of the machine (promise P7; :mod:`lcc.storage.disk.synced`).
+"""Keeps content safe from a crash of the machine (promise P7; :mod:`lcc.storage.disk.content_sync`).
 
 *Syncing.*  Every so often the file system is synced, in a thread, and the mark moves on to the oldest file that is
 still to come.  When this process ends in order it is synced once more.

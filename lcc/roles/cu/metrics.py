@@ -10,7 +10,7 @@ from zope.interface import implementer
 from lcc.interfaces import IRoleFigures
 from lcc.model.metrics import Condition, Reading, gauge
 from lcc.roles.cu.console import CuEngine
-from lcc.storage.database.counts import DatabaseCounts
+from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
 
 QUESTIONS = gauge("lcc_cu_questions", "Questions to the database that are under way")

@@ -15,7 +15,7 @@ from lcc.roles.qm.engine import TICK_SECONDS, QmEngine
 from lcc.roles.qm.schedule.delays import BANDWIDTH, HOURS, SITE_ERROR
 from lcc.roles.qm.schedule.ready_queue import PRIORITIES
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
-from lcc.storage.database.counts import DatabaseCounts
+from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
 
 MACHINES_SHOWN = 100

@@ -10,7 +10,7 @@ from zope.interface import implementer
 from lcc.interfaces import IRoleFigures
 from lcc.model.metrics import Condition, Reading, counter, gauge
 from lcc.roles.rs.registrar import Registrar
-from lcc.storage.database.counts import DatabaseCounts
+from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
 
 REGISTRATIONS = counter("lcc_rs_registrations", "Registrations: asked-for, proven, not-proven, expired", "step")

@@ -10,7 +10,7 @@ from zope.interface import implementer
 from lcc.interfaces import IRoleFigures
 from lcc.model.metrics import Condition, Reading, counter, gauge
 from lcc.roles.uns.engine import Uns
-from lcc.storage.database.counts import DatabaseCounts
+from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
 
 CONNECTIONS = gauge("lcc_uns_connections_open", "Connections of providers now")

@@ -29,7 +29,7 @@ from lcc.roles.web.verdict import Known, Level, Trouble, Troubles, judge, senten
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.web_users import WebUser, get_web_user, list_web_users
-from lcc.storage.queue.state import saved_state
+from lcc.storage.queue.saved_state import saved_state
 from lcc.storage.views.inspect import queued_urls
 
 _log = Logger()

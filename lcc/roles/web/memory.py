@@ -11,8 +11,8 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.storage.disk.disk import Disk
 from lcc.storage.disk.durable import write_durably
+from lcc.storage.disk.file_system import Disk
 
 _log = Logger()
 

@@ -22,8 +22,8 @@ from twisted.internet.threads import deferToThreadPool
 
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
-from lcc.storage.database.counts import DatabaseCounts
 from lcc.storage.database.dialects import Dialect, SqliteDialect, dialect_for
+from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.migrations import MAIN, migrate
 from lcc.storage.database.retry import ConnectionHolder, RetryPolicy, run_retrying
 from lcc.storage.database.transactions import Access

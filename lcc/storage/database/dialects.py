@@ -20,7 +20,7 @@ from typing import Any
 from lcc.config import DatabaseConfig, is_local_host
 from lcc.config.mysql_url import FORM, parse_mysql_url
 from lcc.errors import ConfigError
-from lcc.storage.database.joining import JoiningCursor
+from lcc.storage.database.joining_cursor import JoiningCursor
 from lcc.storage.database.literals import literals, row_literals
 from lcc.storage.database.tls import database_tls
 

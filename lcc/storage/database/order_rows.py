@@ -11,7 +11,8 @@ FETCH_AGAIN = "fetch-again"
 """What ``damaged`` names."""
 
 ALLOW_DELETIONS = "allow-deletions"
-"""Delete what is held (:mod:`lcc.storage.queue.held`); the text is the ``psetid`` of the full set that is meant."""
+"""Delete what is held (:mod:`lcc.storage.queue.held_deletions`); the text is the
+``psetid`` of the full set."""
 
 DROP_DELETIONS = "drop-deletions"
 """Do not: what the set did not name stays."""

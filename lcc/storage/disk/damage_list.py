@@ -6,8 +6,8 @@ from pathlib import Path
 
 from twisted.logger import Logger
 
-from lcc.storage.disk.disk import DISK, Disk
 from lcc.storage.disk.durable import write_durably
+from lcc.storage.disk.file_system import DISK, Disk
 
 _log = Logger()
 

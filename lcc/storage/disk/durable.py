@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from lcc.storage.disk.disk import DISK, AnyPath, Disk
+from lcc.storage.disk.file_system import DISK, AnyPath, Disk
 
 _UNREADABLE = frozenset([errno.EACCES, errno.EPERM])
 _NOTHING_TO_SYNC = _UNREADABLE | {errno.EINVAL, errno.EROFS}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lcc.storage.disk.disk import DISK, Disk
 from lcc.storage.disk.durable import write_durably
+from lcc.storage.disk.file_system import DISK, Disk
 
 
 class EpochFile:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
-from lcc.storage.disk.disk import DISK, Disk
+from lcc.storage.disk.file_system import DISK, Disk
 
 MEMORY_BYTES = 65536
 

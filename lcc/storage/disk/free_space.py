@@ -11,7 +11,7 @@ import errno
 import os
 from pathlib import Path
 
-from lcc.storage.disk.disk import DISK, Disk
+from lcc.storage.disk.file_system import DISK, Disk
 
 AGAIN_SHARE = 1.1
 """After it was reached there is room again when so much of the reserve is free: else it would come and go."""

@@ -12,8 +12,8 @@ from pathlib import Path
 import attrs
 
 from lcc.model import SetHeader
-from lcc.storage.disk.disk import Disk
 from lcc.storage.disk.epoch_file import EpochFile
+from lcc.storage.disk.file_system import Disk
 
 HEADER_BYTES = 512
 SUFFIX = ".set"

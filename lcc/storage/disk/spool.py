@@ -33,10 +33,10 @@ from twisted.logger import Logger
 from lcc.errors import SetError
 from lcc.model import SetHeader
 from lcc.storage.disk.damage_list import UNKNOWN, DamageList
-from lcc.storage.disk.disk import DISK, Disk
 from lcc.storage.disk.durable import DurableCounter, make_folder_durably, write_durably
 from lcc.storage.disk.epoch_file import EpochFile
 from lcc.storage.disk.error_file import ErrorFile
+from lcc.storage.disk.file_system import DISK, Disk
 from lcc.storage.disk.free_space import Room, fault_text
 from lcc.storage.disk.set_file import (
     CHARGED_BYTES_MIN,

@@ -15,13 +15,13 @@ from lcc.config import QmConfig
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
 from lcc.model import SetAnswer, SetHeader, SetPiece
-from lcc.storage.database.keyranges import PAGE_BYTES, all_views_key, is_all_views
+from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import Batch, Owed, Run, registered_in, registered_question
-from lcc.storage.queue.books import Books
-from lcc.storage.queue.held import order_release
-from lcc.storage.queue.overlay import Overlay, row_questions
-from lcc.storage.queue.sets import Finished, SetPositions, SetRows, finish_set, position_questions
+from lcc.storage.queue.batch import Batch, PendingNotifications, SetPart, registered_in, registered_question
+from lcc.storage.queue.held_deletions import order_release
+from lcc.storage.queue.row_cache import RowCache, row_questions
+from lcc.storage.queue.set_positions import Finished, SetPositions, SetRows, finish_set, position_questions
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 _GONE = code("provider-gone")
 
@@ -53,7 +53,7 @@ def absorb_pieces(
     rules: IQueueRules,
     pieces: Sequence[SetPiece],
     now: int,
-    owed: Owed,
+    pending: PendingNotifications,
     settings: QmConfig,
 ) -> tuple[list[SetAnswer], WholeSet | None]:
     """Absorb pieces; none may follow the last piece of a full set.
@@ -65,13 +65,13 @@ def absorb_pieces(
     keys = {notice.key for piece in pieces for notice in piece.notices}
     # What is known of all of it travels together.  Of pieces that come a second time too much is read.
     questions = (registered_question(pids), *row_questions(keys), *position_questions(headers))
-    books = Books(txn, run, now, settings, questions, pids)
-    providers, queued, cached, *places = books.answers
+    write = WriteTransaction(txn, run, now, settings, questions, pids)
+    providers, queued, cached, *places = write.answers
     registered = registered_in(providers)
     priorities = {pid: provider.priority for pid, provider in registered.items()}
-    owed.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
+    pending.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
     positions = SetPositions(txn, headers, places)
-    runs: list[Run] = []
+    parts: list[SetPart] = []
     answers: list[SetAnswer] = []
     finished: list[Finished] = []
     whole: WholeSet | None = None
@@ -86,10 +86,10 @@ def absorb_pieces(
             if piece.last:
                 answers.append(SetAnswer(header.epoch, header.number, 0))
             continue
-        psetid, done = positions.begin(header, piece.first_index, lambda: books.next("psetid"))
+        psetid, done = positions.begin(header, piece.first_index, lambda: write.next("psetid"))
         skipped = max(0, done - piece.first_index)
         if skipped < len(piece.notices):
-            runs.append(Run(header, psetid, piece.first_index + skipped, piece.notices[skipped:]))
+            parts.append(SetPart(header, psetid, piece.first_index + skipped, piece.notices[skipped:]))
         positions.advance(header, piece.first_index + len(piece.notices))
         if piece.last and header.full:
             whole = WholeSet(header, Sweep(header.pid, header.connseq, psetid))
@@ -97,44 +97,44 @@ def absorb_pieces(
             positions.finish(header)
             finished.append(Finished(header))
             answers.append(SetAnswer(header.epoch, header.number, 0))
-    if runs:
-        overlay = Overlay(books, now)
-        overlay.add(queued, cached)
-        _load_more(overlay, books, runs)
-        batch = Batch(overlay, books, rules, registered, now)
-        for each in runs:
+    if parts:
+        rows = RowCache(write, now)
+        rows.add(queued, cached)
+        _load_more(rows, write, parts)
+        batch = Batch(rows, write, rules, registered, now)
+        for each in parts:
             batch.apply(each)
-        SetRows(txn, batch.places(owed), positions.new_psetids).save(priorities, now)
-        owed.touched |= overlay.save()
-        batch.move(owed)
+        SetRows(txn, batch.places(pending), positions.new_psetids).save(priorities, now)
+        pending.touched |= rows.save()
+        batch.move(pending)
     for done_set in finished:
-        finish_set(books, done_set.header, now, settings.full_set_period)
+        finish_set(write, done_set.header, now, settings.full_set_period)
         if done_set.header.deletions:
-            order_release(books, done_set.header)
+            order_release(write, done_set.header)
     if whole is not None:
         # From now on older sets have nothing to say: the set is here as a whole.
-        stats = books.stats(whole.header.pid)
+        stats = write.stats(whole.header.pid)
         stats.fullconnseq = max(stats.fullconnseq, whole.header.connseq)
         stats.maxconnseq = max(stats.maxconnseq, stats.fullconnseq)  # it may be empty
-    owed.deletes |= books.deletes
+    pending.deletes |= write.deletes
     positions.save()
-    books.close()
+    write.close()
     return answers, whole
 
 
-def _load_more(overlay: Overlay, books: Books, runs: Sequence[Run]) -> None:
+def _load_more(rows: RowCache, write: WriteTransaction, parts: Sequence[SetPart]) -> None:
     """What depends on more than the keys."""
     pages: set[bytes] = set()
     all_views: set[bytes] = set()
     newest: dict[int, int] = {}
-    for run in runs:
-        pid, connseq = run.header.pid, run.header.connseq
-        seen = newest.get(pid, books.stats(pid).maxconnseq)
-        pages.update([key[:PAGE_BYTES] for key, _notice in run.notices if is_all_views(key)])
+    for part in parts:
+        pid, connseq = part.header.pid, part.header.connseq
+        seen = newest.get(pid, write.stats(pid).maxconnseq)
+        pages.update([key[:PAGE_BYTES] for key, _notice in part.notices if is_all_views(key)])
         if connseq < seen:
-            all_views.update([all_views_key(key) for key, _ in run.notices])
+            all_views.update([all_views_key(key) for key, _ in part.notices])
         newest[pid] = max(seen, connseq)
     if all_views:
-        overlay.load((), all_views)
+        rows.load((), all_views)
     if pages:
-        overlay.load_views(pages)
+        rows.load_views(pages)

@@ -10,19 +10,19 @@ import attrs
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, Absorbed, Action, KeyedNotice, Quota, SetAnswer, SetHeader, UrlNotice
-from lcc.storage.database.keyranges import PAGE_BYTES, all_views_key, is_all_views
+from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views
 from lcc.storage.database.transactions import Question, Txn
-from lcc.storage.queue.books import Books
-from lcc.storage.queue.overlay import Overlay
-from lcc.storage.queue.sets import SetRows
-from lcc.storage.queue.slots import move_rows
+from lcc.storage.queue.row_cache import RowCache
+from lcc.storage.queue.set_positions import SetRows
+from lcc.storage.queue.time_slots import move_rows
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 _OUTSIDE = code("outside-roots")
 _OF_UPDATES = frozenset({Action.FETCH, Action.CONFIRM, Action.UPDATE, Action.KNOWN})
 
 
 @attrs.define
-class Owed:
+class PendingNotifications:
     """What the queue manager has to be told.
 
     It outlives a transaction: a commit whose result got lost may have been made, and then the next try finds nothing
@@ -89,7 +89,7 @@ def registered_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Registered]
 
 
 @attrs.frozen
-class Run:
+class SetPart:
     """Elements that are applied now.
 
     :ivar index: of the first of them in the set.
@@ -108,10 +108,15 @@ class Batch:
     """
 
     def __init__(
-        self, overlay: Overlay, books: Books, rules: IQueueRules, registered: Mapping[int, Registered], now: int
+        self,
+        rows: RowCache,
+        write: WriteTransaction,
+        rules: IQueueRules,
+        registered: Mapping[int, Registered],
+        now: int,
     ) -> None:
-        self._overlay = overlay
-        self._books = books
+        self._rows = rows
+        self._write = write
         self._rules = rules
         self._registered = registered
         self._now = now
@@ -120,20 +125,20 @@ class Batch:
         self._headers: dict[int, SetHeader] = {}
         self._moves: dict[bytes, int] = {}
 
-    def apply(self, run: Run) -> None:
+    def apply(self, part: SetPart) -> None:
         """Apply notices of one set."""
-        overlay = self._overlay
-        queue, cache, action_for = overlay.queue, overlay.cache, self._rules.action
-        header, pid, connseq, psetid = run.header, run.header.pid, run.header.connseq, run.psetid
+        rows = self._rows
+        queue, cache, action_for = rows.queue, rows.cache, self._rules.action
+        header, pid, connseq, psetid = part.header, part.header.pid, part.header.connseq, part.psetid
         self._headers[psetid] = header
-        stats = self._books.stats(pid)
+        stats = self._write.stats(pid)
         older = connseq < stats.maxconnseq
         stats.maxconnseq = max(stats.maxconnseq, connseq)
         seen = psetid if header.full else None
         limited = self._registered[pid].has_quota
         prefixes = self._prefixes[pid]
-        seq = run.index
-        for key, notice in run.notices:
+        seq = part.index
+        for key, notice in part.notices:
             seq += 1
             floor = stats.fullconnseq
             if older and (views := cache.get(all_views_key(key))) is not None:
@@ -142,8 +147,8 @@ class Batch:
                 if notice.delete:
                     self._delete_all_views(key, header, floor, notice, seen)
                 else:  # named, and refused for its mime type: whatever is known of the page was named
-                    for view in overlay.views.get(key[:PAGE_BYTES], ()):
-                        overlay.mark(view, seen)
+                    for view in rows.views.get(key[:PAGE_BYTES], ()):
+                        rows.mark(view, seen)
                 continue
             queued, cached = queue.get(key), cache.get(key)
             action = action_for(
@@ -162,33 +167,33 @@ class Batch:
                 refused = self._over_quota(key, notice, header, seq)
             if refused:
                 if cached is not None and cached.state.cached and cached.file is None:
-                    overlay.delete(key, connseq, notice, pid)  # it was lost: there is nothing to keep
+                    rows.delete(key, connseq, notice, pid)  # it was lost: there is nothing to keep
                 else:
-                    overlay.refuse(key, connseq)
-                self._books.error(pid, key, connseq, refused, "", notice)
+                    rows.refuse(key, connseq)
+                self._write.error(pid, key, connseq, refused, "", notice)
             elif action is Action.FETCH:
                 self._fetch(key, notice, header, (psetid, seq))
             elif action is Action.CONFIRM:
-                overlay.confirm(key, connseq)
+                rows.confirm(key, connseq)
             elif action is Action.UPDATE:
-                overlay.update(key, connseq, notice)
+                rows.update(key, connseq, notice)
             elif action is Action.DELETE:
-                overlay.delete(key, connseq, notice, pid)
+                rows.delete(key, connseq, notice, pid)
             elif action is Action.KNOWN:
-                overlay.known(key, connseq)
+                rows.known(key, connseq)
             if seen is not None:
-                overlay.mark(key, seen)
+                rows.mark(key, seen)
 
     def _fetch(self, key: bytes, notice: UrlNotice, header: SetHeader, place: tuple[int, int]) -> None:
         slot = FETCH_NOW
         if notice.hours:
             provider = self._registered[header.pid]
             slot = self._rules.slot(notice.hours, provider.hours, provider.timezone, self._now)
-        if self._overlay.fetch(key, header.pid, (place[0], slot, place[1]), header.connseq, notice):
+        if self._rows.fetch(key, header.pid, (place[0], slot, place[1]), header.connseq, notice):
             self._add(key, (place[0], slot, place[1]))
             return
         # It keeps its place in the order; but it need not wait for hours that it no longer has.
-        entry = self._overlay.queue[key]
+        entry = self._rows.queue[key]
         psetid, old_slot, seq = entry.place
         if entry.new and slot != old_slot:
             entry.place = (psetid, slot, seq)
@@ -200,23 +205,23 @@ class Batch:
         psetid, slot, seq = place
         self._added.setdefault((psetid, slot), SetRows.Added(self._headers[psetid])).add(key, seq)
 
-    def queue_again(self, run: Run) -> None:
+    def queue_again(self, part: SetPart) -> None:
         """Queue these, whatever is known of them: their content is lost."""
-        self._headers[run.psetid] = run.header
-        for seq, (key, notice) in enumerate(run.notices, run.index + 1):
-            self._fetch(key, notice, run.header, (run.psetid, seq))
+        self._headers[part.psetid] = part.header
+        for seq, (key, notice) in enumerate(part.notices, part.index + 1):
+            self._fetch(key, notice, part.header, (part.psetid, seq))
 
     def _over_quota(self, key: bytes, notice: UrlNotice, header: SetHeader, seq: int) -> int:
         """The error that there is no room for it; 0: there is."""
-        overlay, stats = self._overlay, self._books.stats(header.pid)
+        rows, stats = self._rows, self._write.stats(header.pid)
         files = stats.files_used + stats.files_pending
         space = stats.space_used + stats.space_pending
-        cached = overlay.cache.get(key)
+        cached = rows.cache.get(key)
         is_new = False
         if cached is not None and cached.state.cached:
             space -= cached.state.length or 0
-        elif overlay.is_pending(key):
-            space -= overlay.queue[key].length or 0
+        elif rows.is_pending(key):
+            space -= rows.queue[key].length or 0
         else:
             is_new = True
         if header.full:
@@ -228,9 +233,9 @@ class Batch:
         self, key: bytes, header: SetHeader, floor: int, notice: UrlNotice, seen: int | None
     ) -> None:
         """A deletion without a mime type: each view that is known, and a tombstone for those that are not."""
-        overlay = self._overlay
-        for view in sorted(overlay.views.get(key[:PAGE_BYTES], set()) | {key}):
-            queued, cached = overlay.queue.get(view), overlay.cache.get(view)
+        rows = self._rows
+        for view in sorted(rows.views.get(key[:PAGE_BYTES], set()) | {key}):
+            queued, cached = rows.queue.get(view), rows.cache.get(view)
             action = self._rules.action(
                 notice,
                 header.connseq,
@@ -239,14 +244,14 @@ class Batch:
                 None if cached is None else cached.state,
             )
             if action is Action.DELETE:
-                overlay.delete(view, header.connseq, notice, header.pid)
-                overlay.mark(view, seen)
+                rows.delete(view, header.connseq, notice, header.pid)
+                rows.mark(view, seen)
 
     # The rows that were made.
 
-    def places(self, owed: Owed) -> dict[tuple[int, int], SetRows.Added]:
+    def places(self, pending: PendingNotifications) -> dict[tuple[int, int], SetRows.Added]:
         """The new rows, by set and slot."""
-        queue = self._overlay.queue
+        queue = self._rows.queue
         found = {}
         for (psetid, slot), place in self._added.items():
             # A row may have gone again, or have been made once more by another set of this batch.
@@ -258,18 +263,18 @@ class Batch:
             if place.keys:
                 found[psetid, slot] = place
                 if slot == FETCH_NOW:
-                    owed.add_queued(place.header.pid, psetid, place.first)
+                    pending.add_queued(place.header.pid, psetid, place.first)
         return found
 
-    def move(self, owed: Owed) -> None:
+    def move(self, pending: PendingNotifications) -> None:
         """Move the rows that were waiting for other hours than they have now.  Call it when all rows are written."""
         moves: dict[tuple[int, int, int], list[tuple[bytes, int]]] = {}
         for key, slot in self._moves.items():
-            entry = self._overlay.queue[key]
+            entry = self._rows.queue[key]
             psetid, old_slot, seq = entry.place
             if slot != old_slot:
                 moves.setdefault((psetid, old_slot, slot), []).append((key, seq))
                 if slot == FETCH_NOW:
-                    owed.add_queued(entry.pid, psetid, seq)
+                    pending.add_queued(entry.pid, psetid, seq)
         for (psetid, source, target), rows in sorted(moves.items()):
-            move_rows(self._books.txn, psetid, source, target, rows)
+            move_rows(self._write.txn, psetid, source, target, rows)

@@ -28,7 +28,8 @@ from lcc.model import (
     retry_slot,
     retry_time,
 )
-from lcc.storage.database.keyranges import provider_of
+from lcc.storage.database.cancelled import forget_cancelled
+from lcc.storage.database.key_ranges import provider_of
 from lcc.storage.database.rows import (
     CACHE_COLUMNS,
     CACHED,
@@ -41,11 +42,10 @@ from lcc.storage.database.rows import (
 )
 from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.queue.batch import registered_providers
-from lcc.storage.queue.books import Books
-from lcc.storage.queue.cancelled import forget_cancelled
-from lcc.storage.queue.overlay import TOMBSTONE_UPDATED
+from lcc.storage.queue.row_cache import TOMBSTONE_UPDATED
 from lcc.storage.queue.set_rows import QueuedSets
-from lcc.storage.queue.slots import move_rows, write_delays
+from lcc.storage.queue.time_slots import move_rows, write_delays
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 _CHARSET_CHARS = 255
 _BAD_TEXT_CHARS = 255
@@ -84,7 +84,7 @@ class _Work:
     """
 
     txn: Txn
-    books: Books
+    write: WriteTransaction
     rules: IQueueRules
     now: int
     quotas: dict[int, Quota]
@@ -101,7 +101,7 @@ class _Work:
         """Take the row of this key into what is pending, or out of it."""
         row, cached = self.queue.get(key), self.cache.get(key)
         if row is not None and not row.delete and (cached is None or cached["state"] != CACHED):
-            self.books.stats(row.pid).pend(count, row.notice.length)
+            self.write.stats(row.pid).pend(count, row.notice.length)
 
 
 def record_results(
@@ -126,8 +126,8 @@ def record_results(
         Question(f"{_SELECT_CACHE} WHERE urlkey IN ({{in}})", fetched),
         Question(_SELECT_QUOTAS, pids),
     )
-    books = Books(txn, run, now, settings, questions, pids)
-    found, cached, limited = books.answers
+    write = WriteTransaction(txn, run, now, settings, questions, pids)
+    found, cached, limited = write.answers
     if delays:
         write_delays(txn, delays)
     queue = {row[0]: queue_row(row) for row in found}
@@ -135,7 +135,7 @@ def record_results(
     cache = {row[0]: dict(zip(CACHE_COLUMNS, row, strict=True)) for row in cached}
     quotas = {pid: Quota(files, space) for pid, files, space in limited}
     sets = QueuedSets(txn, {(row.psetid, row.slot) for row in queue.values()})
-    work = _Work(txn, books, rules, now, quotas, queue, seen, cache, sets)
+    work = _Work(txn, write, rules, now, quotas, queue, seen, cache, sets)
     again: dict[bytes, QueueRow] = {}
     held: dict[int, int] = {}
     requeued: dict[int, tuple[int, int]] = {}
@@ -180,10 +180,10 @@ def record_results(
     _save(work)
     for (psetid, slot), rows in sorted(moves.items()):
         move_rows(txn, psetid, FETCH_NOW, slot, rows)
-    books.close()
+    write.close()
     left = tuple(row for key, row in again.items() if key in work.queue)
     first = retry_time(max(waiting)) if waiting else None
-    return Recorded(left, held, requeued, books.deletes, first, books.change)
+    return Recorded(left, held, requeued, write.deletes, first, write.change)
 
 
 def _tell(requeued: dict[int, tuple[int, int]], waiting: list[int], row: QueueRow) -> None:
@@ -243,7 +243,7 @@ def _discard_file(work: _Work, result: FetchResult) -> None:
     cached, row = work.cache.get(result.key), work.queue.get(result.key)
     if cached is None and row is None and not registered_providers(work.txn, [result.pid]):
         # Nothing of this provider will be fetched any more: nothing has to be remembered.
-        work.books.delete_file(result.machine, result.file)
+        work.write.delete_file(result.machine, result.file)
         return
     if cached is None:
         cached = work.cache[result.key] = empty_cache_row(result.key, result.pid)
@@ -252,7 +252,7 @@ def _discard_file(work: _Work, result: FetchResult) -> None:
             cached.update(curl=row.notice.curl, mimetype=row.notice.mimetype)
     elif _is_current(cached, result):
         return
-    work.books.delete_file(result.machine, result.file)
+    work.write.delete_file(result.machine, result.file)
     if cached["generation"] < result.generation:
         cached["generation"] = result.generation
         work.changed[result.key] = None
@@ -266,7 +266,7 @@ def _take_away(work: _Work, row: QueueRow) -> None:
     if row.delete:
         work.cancelled.add(row.key)
     else:
-        work.books.stats(row.pid).nurlproc -= 1
+        work.write.stats(row.pid).nurlproc -= 1
 
 
 def _try_later(work: _Work, row: QueueRow, bad: _Bad) -> None:
@@ -275,14 +275,14 @@ def _try_later(work: _Work, row: QueueRow, bad: _Bad) -> None:
 
 
 def _to_the_end(work: _Work, row: QueueRow, slot: int, bad: _Bad) -> None:
-    seq = work.sets.to_the_end(row, slot, work.books.next("behind"))
+    seq = work.sets.to_the_end(row, slot, work.write.next("behind"))
     moved = row._replace(slot=slot, seq=seq, generation=row.generation + 1)
     work.queue[row.key] = moved
     work.moved[row.key] = moved, bad
 
 
 def _failed(work: _Work, row: QueueRow, code: int, detail: str = "") -> None:
-    work.books.error(row.pid, row.key, row.connseq, code, detail, row.notice, row.generation)
+    work.write.error(row.pid, row.key, row.connseq, code, detail, row.notice, row.generation)
     cached = work.cache.get(row.key)
     if cached is None:
         return
@@ -296,7 +296,7 @@ def _failed(work: _Work, row: QueueRow, code: int, detail: str = "") -> None:
 
 
 def _has_no_file(work: _Work, row: QueueRow) -> bool:
-    """Its content was lost (:mod:`lcc.storage.queue.damage`): if it cannot be fetched again, nothing is left."""
+    """Its content was lost (:mod:`lcc.storage.queue.lost_content`): if a fetch fails, nothing is left."""
     cached = work.cache.get(row.key)
     return cached is not None and cached["state"] == CACHED and cached["fetched_fileid"] is None
 
@@ -305,15 +305,15 @@ def _delete_content(work: _Work, row: QueueRow) -> None:
     cached = work.cache.get(row.key)
     if cached is None or cached["state"] != CACHED:
         return
-    stats = work.books.stats(row.pid)
+    stats = work.write.stats(row.pid)
     stats.files_used -= 1
     stats.space_used -= cached["len"] or 0
-    work.books.delete_file(cached["fetched_machineid"], cached["fetched_fileid"])
+    work.write.delete_file(cached["fetched_machineid"], cached["fetched_fileid"])
     empty = empty_cache_row(row.key, row.pid)
     cached.update({column: empty[column] for column in TOMBSTONE_UPDATED})
     cached.update(
         state=DELETED,
-        change_number=work.books.next("change"),
+        change_number=work.write.next("change"),
         connseq=row.connseq,
         confirmed_time=work.now,
     )
@@ -325,7 +325,7 @@ def _over_quota(work: _Work, result: FetchResult, cached: dict[str, Any]) -> int
     quota = work.quotas.get(result.pid)
     if quota is None:
         return 0
-    stats = work.books.stats(result.pid)
+    stats = work.write.stats(result.pid)
     is_new = cached["state"] != CACHED
     space = stats.space_used - (0 if is_new else cached["len"] or 0)
     return work.rules.over_quota(quota, is_new, stats.files_used, space, result.size_bytes)
@@ -347,7 +347,7 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
         return outcome
     was_cached = cached["state"] == CACHED
     same = was_cached and work.rules.same_content(result.md5, result.size_bytes, cached["md5"], cached["len"])
-    stats = work.books.stats(row.pid)
+    stats = work.write.stats(row.pid)
     if not same and (refused := _over_quota(work, result, cached)):
         _discard_file(work, result)
         if told and _is_arriving(work, row.psetid):
@@ -361,11 +361,11 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
         return outcome
     charset = result.charset[:_CHARSET_CHARS]
     if same:
-        work.books.delete_file(result.machine, result.file)
+        work.write.delete_file(result.machine, result.file)
         changed = _named_otherwise(cached, notice) or cached["charset"] != charset
     else:
         if was_cached:
-            work.books.delete_file(cached["fetched_machineid"], cached["fetched_fileid"])
+            work.write.delete_file(cached["fetched_machineid"], cached["fetched_fileid"])
             stats.space_used -= cached["len"] or 0
         else:
             stats.files_used += 1
@@ -443,7 +443,7 @@ def _fetched(
         confirmed_time=work.now,
     )
     if changed:
-        cached["change_number"] = work.books.next("change")
+        cached["change_number"] = work.write.next("change")
     work.changed[row.key] = None
 
 

@@ -19,9 +19,9 @@ from twisted.internet.defer import Deferred
 
 from lcc.model import MachineState, UnsStanding
 from lcc.storage.database.database import Database
+from lcc.storage.database.status import last_change, queue_size
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.books import Books
-from lcc.storage.queue.size import last_change, queue_size
+from lcc.storage.queue.write_transaction import WriteTransaction
 from lcc.storage.views.cache import database_epoch
 from lcc.storage.views.timeline import current_timeline, epoch_of, forget_timelines, known_upto
 
@@ -109,7 +109,7 @@ def check_witness(txn: Txn, timeline: str, change: int) -> bool:
 
 def note_answered(txn: Txn, run: int, uns: str, epoch: str, number: int) -> None:
     """Sets of this UNS up to this number are answered, whatever the answer was."""
-    Books(txn, run)
+    WriteTransaction(txn, run)
     key = (uns.encode(), epoch.encode())
     row = txn.one("SELECT answered_number FROM setspos WHERE uns = ? AND epoch = ?", key)
     if row is None:
@@ -120,15 +120,15 @@ def note_answered(txn: Txn, run: int, uns: str, epoch: str, number: int) -> None
 
 def want_page(txn: Txn, run: int, reason: str, order_lost: bool, after: int) -> int | None:
     """Ask the next providers for a full set; gives the last one's id, None: there are no more."""
-    books = Books(txn, run)
+    write = WriteTransaction(txn, run)
     sql = "SELECT pid FROM pidb WHERE pid > ? AND removed = 0 ORDER BY pid LIMIT ?"
     pids = [pid for (pid,) in txn.query(sql, [after, PAGE_PROVIDERS])]
-    books.load_stats(pids)
+    write.load_stats(pids)
     for pid in pids:
-        books.want_full_set(pid, reason)
+        write.want_full_set(pid, reason)
         if order_lost:
-            books.stats(pid).maxconnseq += ORDER_JUMP
-    books.close()
+            write.stats(pid).maxconnseq += ORDER_JUMP
+    write.close()
     return pids[-1] if len(pids) == PAGE_PROVIDERS else None
 
 
@@ -138,7 +138,7 @@ def begin_epoch(txn: Txn, run: int, before: str, epoch: str, least_change: int) 
     :param before: the epoch that is to end; if another one is current, this was done already.
     :param least_change: the number of a change that is known to have been made.
     """
-    Books(txn, run)
+    WriteTransaction(txn, run)
     current = database_epoch(txn)
     if current != before:
         return current
@@ -172,5 +172,5 @@ def machines(txn: Txn) -> list[MachineState]:
 
 def save_machines(txn: Txn, run: int, states: Sequence[MachineState]) -> None:
     """See :meth:`lcc.interfaces.IQueueRepair.save_machines`."""
-    Books(txn, run)
+    WriteTransaction(txn, run)
     txn.upsert("machines", _MACHINE, [tuple(state) for state in states], ("machine",))

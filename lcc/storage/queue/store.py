@@ -44,18 +44,18 @@ from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import get_provider
 from lcc.storage.queue.absorb import absorb_pieces
-from lcc.storage.queue.batch import Owed
-from lcc.storage.queue.books import Books, claim_run
-from lcc.storage.queue.chores import do_chore
-from lcc.storage.queue.damage import content_rows, fetch_again
-from lcc.storage.queue.orders import carry_out, next_order
-from lcc.storage.queue.read import delete_orders, providers_with_work, read_ahead
+from lcc.storage.queue.admin_orders import carry_out, next_order
+from lcc.storage.queue.batch import PendingNotifications
+from lcc.storage.queue.housekeeping import do_next_page
+from lcc.storage.queue.lost_content import content_rows, fetch_again
+from lcc.storage.queue.read_ahead import delete_orders, providers_with_work, read_ahead
 from lcc.storage.queue.record import Requeued, record_results
 from lcc.storage.queue.repair import RepairStore
-from lcc.storage.queue.slots import Opened, delays, open_slot, save_delays, save_slots_opened, slots_opened
-from lcc.storage.queue.state import save_state, saved_time_and_lease
+from lcc.storage.queue.saved_state import save_state, saved_time_and_lease
 from lcc.storage.queue.sweep import complete_full_set
-from lcc.storage.queue.waits import open_retries
+from lcc.storage.queue.time_slots import Opened, delays, open_slot, save_delays, save_slots_opened, slots_opened
+from lcc.storage.queue.waiting_retries import open_retries
+from lcc.storage.queue.write_transaction import WriteTransaction, claim_run
 from lcc.storage.views.cache import database_epoch
 from lcc.storage.views.timeline import continue_timeline
 
@@ -78,12 +78,12 @@ class QueueStore(RepairStore):
         self._settings = settings
         self._run = -1  # claim() makes it valid
         self._absorbing = DeferredLock()
-        self._owed = Owed()
+        self._pending = PendingNotifications()
         self._opened = Opened()
         self._opened_retries = Opened()
-        self._owed_of_orders = Owed()
-        self._owed_of_chores = Owed()
-        self._owed_of_damage = Owed()
+        self._pending_of_orders = PendingNotifications()
+        self._pending_of_housekeeping = PendingNotifications()
+        self._pending_of_damage = PendingNotifications()
 
     def claim(self, now: int) -> Deferred[Claim]:
         def claim(txn: Txn) -> Claim:
@@ -107,18 +107,18 @@ class QueueStore(RepairStore):
 
     async def _absorb(self, pieces: list[SetPiece], now: int) -> Absorbed:
         # What an absorb that failed may have done all the same is told with this one.
-        owed = self._owed
+        pending = self._pending
         settings = self._settings
         answers: list[SetAnswer] = []
         while pieces:
             end = next((at for at, piece in enumerate(pieces, 1) if piece.last and piece.header.full), len(pieces))
             some, pieces = pieces[:end], pieces[end:]
-            answered, whole = await self._write(absorb_pieces, self._rules, some, now, owed, settings)
+            answered, whole = await self._write(absorb_pieces, self._rules, some, now, pending, settings)
             answers += answered
             if whole is not None:
-                answers.append(await complete_full_set(self._write, self._rules, whole, now, owed, settings))
-        self._owed = Owed()
-        return owed.as_absorbed(answers)
+                answers.append(await complete_full_set(self._write, self._rules, whole, now, pending, settings))
+        self._pending = PendingNotifications()
+        return pending.as_absorbed(answers)
 
     # The queue.
 
@@ -189,14 +189,14 @@ class QueueStore(RepairStore):
 
     def fetch_again(self, machine: int, files: Sequence[int], now: int) -> Deferred[Absorbed]:
         # As for sets: what a try that failed may have done all the same is told with the next one.
-        owed = self._owed_of_damage
+        pending = self._pending_of_damage
 
         def written(_: None) -> Absorbed:
-            if self._owed_of_damage is owed:
-                self._owed_of_damage = Owed()
-            return owed.as_absorbed()
+            if self._pending_of_damage is pending:
+                self._pending_of_damage = PendingNotifications()
+            return pending.as_absorbed()
 
-        return self._write(_fetch_again, self._rules, machine, list(files), now, self._settings, owed).addCallback(
+        return self._write(_fetch_again, self._rules, machine, list(files), now, self._settings, pending).addCallback(
             written
         )
 
@@ -214,7 +214,7 @@ class QueueStore(RepairStore):
         return Deferred.fromCoroutine(self._carry_out(now))
 
     async def _carry_out(self, now: int) -> CarriedOut:
-        owed = self._owed_of_orders
+        pending = self._pending_of_orders
         finished: list[tuple[str, int, int]] = []
         more = True
         for _ in range(_ORDERS_AT_ONCE):
@@ -222,35 +222,42 @@ class QueueStore(RepairStore):
             if order is None:
                 more = False
                 break
-            if await self._write(carry_out, self._rules, order, now, self._settings, owed):
+            if await self._write(carry_out, self._rules, order, now, self._settings, pending):
                 finished.append((order.kind, order.pid, order.code))
-        self._owed_of_orders = Owed()
-        return CarriedOut(tuple(finished), owed.as_absorbed(), more)
+        self._pending_of_orders = PendingNotifications()
+        return CarriedOut(tuple(finished), pending.as_absorbed(), more)
 
     def housekeeping(self, now: int) -> Deferred[Kept]:
         return Deferred.fromCoroutine(self._housekeeping(now))
 
     async def _housekeeping(self, now: int) -> Kept:
-        owed = self._owed_of_chores
-        more = await self._write(do_chore, now, self._settings, owed)
-        self._owed_of_chores = Owed()
-        return Kept(owed.as_absorbed(), more)
+        pending = self._pending_of_housekeeping
+        more = await self._write(do_next_page, now, self._settings, pending)
+        self._pending_of_housekeeping = PendingNotifications()
+        return Kept(pending.as_absorbed(), more)
 
 
 def _deletes_done(txn: Txn, run: int, ids: list[int]) -> None:
-    Books(txn, run)
+    WriteTransaction(txn, run)
     txn.execute_in("DELETE FROM fsmdb WHERE id IN ({in})", ids)
 
 
 def _fetch_again(
-    txn: Txn, run: int, rules: IQueueRules, machine: int, files: list[int], now: int, settings: QmConfig, owed: Owed
+    txn: Txn,
+    run: int,
+    rules: IQueueRules,
+    machine: int,
+    files: list[int],
+    now: int,
+    settings: QmConfig,
+    pending: PendingNotifications,
 ) -> None:
-    books = Books(txn, run, now, settings)
-    fetch_again(books, rules, machine, files, now, owed)
-    books.close()
+    write = WriteTransaction(txn, run, now, settings)
+    fetch_again(write, rules, machine, files, now, pending)
+    write.close()
 
 
 def _want_full_set(txn: Txn, run: int, pid: int, reason: str) -> None:
-    books = Books(txn, run)
-    books.want_full_set(pid, reason)
-    books.close()
+    write = WriteTransaction(txn, run)
+    write.want_full_set(pid, reason)
+    write.close()

@@ -1,8 +1,8 @@
 """The end of a full set: what it did not name is deleted, in bounded transactions that may be repeated.
 
-First it is counted.  What would be a mass deletion is held instead (:mod:`lcc.storage.queue.held`), unless its
-provider has said that it is meant; a set that deletes little is swept only where there is something to delete.  Rows
-that are spared stay as they are.
+First it is counted.  What would be a mass deletion is held instead (:mod:`lcc.storage.queue.held_deletions`), unless
+its provider has said that it is meant; a set that deletes little is swept only where there is something to delete.
+Rows that are spared stay as they are.
 
 Each transaction looks at the next keys of the provider, in order.  Whatever is interrupted begins anew with its set:
 what was deleted by then is neither found nor counted again, so that a share that was small only becomes smaller.
@@ -18,16 +18,16 @@ from twisted.logger import Logger
 from lcc.config import QmConfig
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, SetAnswer, SetHeader
-from lcc.storage.database.keyranges import provider_range
+from lcc.storage.database.cancelled import note_cancelled
+from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHE_COLUMNS, CACHED, FETCH, NOTHING, TOLD, empty_cache_row
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.absorb import Sweep, WholeSet
-from lcc.storage.queue.batch import Owed, registered_providers
-from lcc.storage.queue.books import Books
-from lcc.storage.queue.cancelled import note_cancelled
-from lcc.storage.queue.held import HeldSweep, forget_held, held_sweep, save_held
-from lcc.storage.queue.overlay import TOMBSTONE_UPDATED
-from lcc.storage.queue.sets import SetPositions, finish_set, position_questions
+from lcc.storage.queue.batch import PendingNotifications, registered_providers
+from lcc.storage.queue.held_deletions import HeldSweep, forget_held, held_sweep, save_held
+from lcc.storage.queue.row_cache import TOMBSTONE_UPDATED
+from lcc.storage.queue.set_positions import SetPositions, finish_set, position_questions
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 _log = Logger()
 
@@ -35,11 +35,11 @@ PAGE_ROWS = 5000
 """Keys looked at in one transaction."""
 
 Write = Callable[..., Awaitable[Any]]
-"""``write(function, *arguments)`` runs ``function(txn, run, *arguments)`` as a write of the queue manager."""
+"""``do_write(function, *arguments)`` runs ``function(txn, run, *arguments)`` as a write of the queue manager."""
 
 
 async def complete_full_set(
-    write: Write, rules: IQueueRules, whole: WholeSet, now: int, owed: Owed, settings: QmConfig
+    do_write: Write, rules: IQueueRules, whole: WholeSet, now: int, pending: PendingNotifications, settings: QmConfig
 ) -> SetAnswer:
     """Delete what a full set did not name, or hold that; the set is complete then."""
     # Counted by writes: on a cluster, what is read elsewhere may lack what the set has just named.
@@ -49,7 +49,7 @@ async def complete_full_set(
         ranges, deletions, cached = [], 0, 0
         after: bytes | None = b""
         while after is not None:
-            counted: Counted = await write(count_page, rules, sweep, after)
+            counted: Counted = await do_write(count_page, rules, sweep, after)
             deletions, cached = deletions + counted.deletions, cached + counted.cached
             ranges += counted.ranges
             after = counted.end
@@ -62,12 +62,12 @@ async def complete_full_set(
                 deletions=held.deletions,
                 cached=held.cached,
             )
-            return await write(finish_sweep, header, now, settings.full_set_period, held)  # type: ignore[no-any-return]
+            return await do_write(finish_sweep, header, now, settings.full_set_period, held)  # type: ignore[no-any-return]
     for low, high in ranges:
         after = low
         while after is not None:
-            after = await write(sweep_page, sweep, after, high, now, owed, settings)
-    return await write(finish_sweep, header, now, settings.full_set_period)  # type: ignore[no-any-return]
+            after = await do_write(sweep_page, sweep, after, high, now, pending, settings)
+    return await do_write(finish_sweep, header, now, settings.full_set_period)  # type: ignore[no-any-return]
 
 
 class Counted(NamedTuple):
@@ -133,8 +133,8 @@ def count_page(txn: Txn, run: int, rules: IQueueRules, sweep: Sweep, after: byte
 
     :param after: those behind this one; empty: from the start.
     """
-    books = Books(txn, run)
-    if sweep.connseq < books.stats(sweep.pid).fullconnseq:
+    write = WriteTransaction(txn, run)
+    if sweep.connseq < write.stats(sweep.pid).fullconnseq:
         return Counted()  # a newer full set has said all of this already
     first, last = provider_range(sweep.pid)
     low = after or first
@@ -150,26 +150,35 @@ def count_page(txn: Txn, run: int, rules: IQueueRules, sweep: Sweep, after: byte
 
 
 def sweep_page(
-    txn: Txn, run: int, sweep: Sweep, after: bytes, upto: bytes, now: int, owed: Owed, settings: QmConfig
+    txn: Txn,
+    run: int,
+    sweep: Sweep,
+    after: bytes,
+    upto: bytes,
+    now: int,
+    pending: PendingNotifications,
+    settings: QmConfig,
 ) -> bytes | None:
     """Delete what was not named of the next keys.
 
     :param after, upto: of those behind the one, up to the other.
     :returns: where the next page begins; None: that was all.
     """
-    books = Books(txn, run, now, settings)
-    end = _sweep(books, sweep, after, upto, now, owed)
-    owed.deletes |= books.deletes
-    books.close()
+    write = WriteTransaction(txn, run, now, settings)
+    end = _sweep(write, sweep, after, upto, now, pending)
+    pending.deletes |= write.deletes
+    write.close()
     return end
 
 
-def _sweep(books: Books, sweep: Sweep, after: bytes, upto: bytes, now: int, owed: Owed) -> bytes | None:
-    txn, stats = books.txn, books.stats(sweep.pid)
+def _sweep(
+    write: WriteTransaction, sweep: Sweep, after: bytes, upto: bytes, now: int, pending: PendingNotifications
+) -> bytes | None:
+    txn, stats = write.txn, write.stats(sweep.pid)
     if sweep.connseq < stats.fullconnseq:
         return None
     page = _look(txn, sweep, after, upto)
-    remove_content(books, [(key, sweep.connseq, *content) for key, *content in page.gone], sweep.pid, now)
+    remove_content(write, [(key, sweep.connseq, *content) for key, *content in page.gone], sweep.pid, now)
     nothing = page.nothing
     for key in nothing.keys() - _with_content(txn, nothing):
         stats.pend(-1, nothing[key])
@@ -184,11 +193,13 @@ def _sweep(books: Books, sweep: Sweep, after: bytes, upto: bytes, now: int, owed
         # Not each key is told: there may be millions, and few of them have been read ahead.
         earliest = txn.value("SELECT MIN(psetid) FROM qpsdb WHERE pid = ? AND slot = ?", [sweep.pid, FETCH_NOW])
         if earliest is not None:
-            owed.add_queued(sweep.pid, earliest, 0)
+            pending.add_queued(sweep.pid, earliest, 0)
     return page.end
 
 
-def release_page(books: Books, pid: int, psetid: int, progress: bytes, now: int, owed: Owed) -> bytes | None:
+def release_page(
+    write: WriteTransaction, pid: int, psetid: int, progress: bytes, now: int, pending: PendingNotifications
+) -> bytes | None:
     """Delete the next part of what is held of a provider, on somebody's word.
 
     What was told since is newer than the set, and stays.
@@ -197,30 +208,30 @@ def release_page(books: Books, pid: int, psetid: int, progress: bytes, now: int,
     :param progress: as this returned it; empty: from the start.
     :returns: None: that was all.
     """
-    held = held_sweep(books.txn, pid)
+    held = held_sweep(write.txn, pid)
     if held is None or held.psetid != psetid:
         return None
     first, last = provider_range(pid)
-    end = _sweep(books, Sweep(pid, held.connseq, psetid), progress or first, last, now, owed)
+    end = _sweep(write, Sweep(pid, held.connseq, psetid), progress or first, last, now, pending)
     if end is None:
-        forget_held(books.txn, pid, held.connseq)
+        forget_held(write.txn, pid, held.connseq)
     return end
 
 
-def remove_content(books: Books, rows: Sequence[tuple[Any, ...]], pid: int, now: int) -> None:
+def remove_content(write: WriteTransaction, rows: Sequence[tuple[Any, ...]], pid: int, now: int) -> None:
     """Delete content of a provider; tombstones stay.
 
     :param rows: key, order number that is to stand in the tombstone, length, machine, file.
     """
-    txn, stats = books.txn, books.stats(pid)
+    txn, stats = write.txn, write.stats(pid)
     gone: list[tuple[Any, ...]] = []
     for key, connseq, length, machine, file in rows:
         row = empty_cache_row(key, pid)
-        row.update(change_number=books.next("change"), connseq=connseq, confirmed_time=now)
+        row.update(change_number=write.next("change"), connseq=connseq, confirmed_time=now)
         gone.append(tuple(row.values()))
         stats.files_used -= 1
         stats.space_used -= length or 0
-        books.delete_file(machine, file)
+        write.delete_file(machine, file)
     txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
     queued = f"SELECT urlkey, len FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
     for _key, length in txn.query_in(queued, [row[0] for row in rows]):
@@ -240,11 +251,11 @@ def finish_sweep(
 
     :param held: what of it waits for somebody's word; None: it has deleted what it did not name.
     """
-    books = Books(txn, run, questions=position_questions([header]))
-    positions = SetPositions(txn, [header], books.answers)
+    write = WriteTransaction(txn, run, questions=position_questions([header]))
+    positions = SetPositions(txn, [header], write.answers)
     if not positions.is_applied(header):
         positions.finish(header)
-        finish_set(books, header, now, full_set_period)
+        finish_set(write, header, now, full_set_period)
         if held is None:
             forget_held(txn, header.pid, header.connseq)
         elif registered_providers(
@@ -252,7 +263,7 @@ def finish_sweep(
         ):  # nothing would take it away from one that was removed meanwhile
             save_held(txn, held)
     positions.save()
-    books.close()
+    write.close()
     return SetAnswer(header.epoch, header.number, 0)
 
 

@@ -220,9 +220,9 @@ CREATE TABLE IF NOT EXISTS orders (
     progress VARBINARY(1024) NOT NULL DEFAULT '' -- where the queue manager goes on with it
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- What the queue manager does page by page in the background (lcc.storage.queue.chores).
+-- What the queue manager does page by page in the background (lcc.storage.queue.housekeeping).
 CREATE TABLE IF NOT EXISTS chores (
-    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- lcc.storage.queue.chores.CHORES
+    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- lcc.storage.queue.housekeeping.CHORES
     due BIGINT NOT NULL,                        -- when it goes on, or begins anew
     progress VARBINARY(1024) NOT NULL           -- where it goes on; empty: at its start
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

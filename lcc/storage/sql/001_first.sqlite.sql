@@ -220,9 +220,9 @@ CREATE TABLE orders (
     progress BLOB NOT NULL DEFAULT x''          -- where the queue manager goes on with it
 );
 
--- What the queue manager does page by page in the background (lcc.storage.queue.chores).
+-- What the queue manager does page by page in the background (lcc.storage.queue.housekeeping).
 CREATE TABLE chores (
-    name TEXT NOT NULL PRIMARY KEY,             -- lcc.storage.queue.chores.CHORES
+    name TEXT NOT NULL PRIMARY KEY,             -- lcc.storage.queue.housekeeping.CHORES
     due INTEGER NOT NULL,                       -- when it goes on, or begins anew
     progress BLOB NOT NULL                      -- where it goes on; empty: at its start
 );

@@ -8,10 +8,10 @@ from __future__ import annotations
 import attrs
 
 from lcc.model import FETCH_NOW, CachedUrl, QueueRow
-from lcc.storage.database.keyranges import provider_range
+from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED
+from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHED, SELECT_QUEUE, SELECT_USER, cached_url, queue_row
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.cancelled import TO_FETCH, WITH_CANCELLED
 
 _LAST_KEY = b"\xff" * 20
 

@@ -15,10 +15,10 @@ import attrs
 from lcc.model import ContentRow
 from lcc.storage.database.order_rows import FETCH_AGAIN, add_order
 from lcc.storage.database.transactions import Txn
-from lcc.storage.disk.content import MARK, OWNER
-from lcc.storage.disk.content_names import ATTEMPTS, FOLDER_FILES, file_of_path, is_attempt
-from lcc.storage.disk.synced import SYNCED
-from lcc.storage.queue.damage import content_rows, note_damaged
+from lcc.storage.disk.content_folder import MARK, OWNER
+from lcc.storage.disk.content_paths import ATTEMPTS, FOLDER_FILES, file_of_path, is_attempt
+from lcc.storage.disk.content_sync import SYNCED
+from lcc.storage.queue.lost_content import content_rows, note_damaged
 
 COUNTER = "counter"
 _OWN = frozenset([ATTEMPTS, MARK, OWNER, COUNTER, SYNCED, "lost+found"])

@@ -18,7 +18,7 @@ STANDS = (
 )
 """Nothing has come of the URL of an error since: neither was it fetched later (because it was tried again, or told
 again), nor deleted.  An error is kept until its provider was told, whatever comes of it; an operator has nothing
-more to do with one that does not stand (as for "try again": :mod:`lcc.storage.queue.retry`)."""
+more to do with one that does not stand (as for "try again": :mod:`lcc.storage.queue.admin_retry`)."""
 
 
 @attrs.frozen

@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 
 from lcc.model import FETCH_NOW
+from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.cancelled import TO_FETCH, WITH_CANCELLED
-from lcc.storage.queue.waits import next_retry
+from lcc.storage.queue.waiting_retries import next_retry
 from lcc.storage.views.cache import current_change, database_epoch
 from lcc.storage.views.failures import STANDS, WITH_CONTENT
 from lcc.storage.views.inspect import Count, count_rows

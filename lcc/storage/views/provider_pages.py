@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 
 from lcc.model import Delay
-from lcc.storage.database.keyranges import provider_range
+from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import PID_MAX
-from lcc.storage.queue.slots import DELAY_COLUMNS
+from lcc.storage.queue.time_slots import DELAY_COLUMNS
 
 _LISTED = (
     *("p.pid", "p.priority", "p.timeofday", "p.timezone", "p.bandwidth", "p.removed", "p.contact"),

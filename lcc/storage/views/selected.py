@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import attrs
 
 from lcc.model import CachedUrl
-from lcc.storage.database.keyranges import provider_range, views_range
+from lcc.storage.database.key_ranges import provider_range, views_range
 from lcc.storage.database.rows import CACHED, SELECT_USER, cached_url
 from lcc.storage.database.transactions import Txn
 

@@ -12,8 +12,8 @@ from typing import Any
 from lcc.model import FETCH_NOW
 from lcc.model.metrics import Buckets
 from lcc.model.survey import Lag, Queued, Survey
+from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.cancelled import TO_FETCH, WITH_CANCELLED
 
 # Nobody fetches from a provider whose hours are closed, or whose site is away.  Bandwidth only spaces fetches out: it
 # does not count here, because a bandwidth that is too small for a site is what the figures are to show.

@@ -22,8 +22,8 @@ from twisted.python.failure import Failure
 
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
-from lcc.storage.database.counts import DatabaseCounts
 from lcc.storage.database.dialects import SqliteDialect
+from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.migrations import MAIN, migrate
 from lcc.storage.database.retry import RetryPolicy, run_once
 from lcc.storage.database.transactions import Access, Txn

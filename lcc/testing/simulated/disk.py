@@ -18,7 +18,7 @@ import attrs
 from zope.interface import implementer
 
 from lcc.interfaces import IContentReader
-from lcc.storage.disk.disk import AnyPath, Disk, Space
+from lcc.storage.disk.file_system import AnyPath, Disk, Space
 
 
 def _fault(number: int, path: str = "") -> OSError:
@@ -154,7 +154,7 @@ class _Reader:
 
 
 class SimulatedDisk(Disk):
-    """In place of :class:`lcc.storage.disk.disk.Disk`.
+    """In place of :class:`lcc.storage.disk.file_system.Disk`.
 
     :ivar is_full: nothing can be made longer.
     :ivar fault_rates: operation (``read``, ``write``, ``sync``, ``name``) -> how likely it fails with EIO.

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from lcc.model import CachedUrl
 from lcc.roles.cu.packages.ports import PIECE_BYTES, BodyUnavailable, ContentPorts
-from lcc.storage.disk.content_names import content_path
+from lcc.storage.disk.content_paths import content_path
 
 SMALL_BYTES = 1 << 20
 """Held in memory up to here."""

@@ -14,13 +14,13 @@ from lcc.model import FETCH_NOW, Delay, Provider, ProviderStatus, StoredError
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.roles.web.pages.base import Front, MonitorPage
 from lcc.roles.web.plots import Mask, mask
-from lcc.storage.database.keyranges import provider_range
+from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED_OF_ONE
+from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.order_rows import is_open
 from lcc.storage.database.rows import FETCH
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import PID_MAX, get_provider, provider_status
-from lcc.storage.queue.cancelled import TO_FETCH, WITH_CANCELLED_OF_ONE
-from lcc.storage.queue.state import saved_state
+from lcc.storage.queue.saved_state import saved_state
 from lcc.storage.views.failures import STANDS, WITH_CONTENT, Failures, failures
 from lcc.storage.views.inspect import delays_of, owners
 from lcc.storage.views.provider_pages import (

@@ -11,8 +11,8 @@ from lcc.config import QmConfig
 from lcc.model import UrlNotice
 from lcc.storage.database.order_rows import RETRY, WANT_FULL_SET, add_order
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
-from lcc.storage.queue import orders
-from lcc.storage.queue import retry as queue_retry
+from lcc.storage.queue import admin_orders
+from lcc.storage.queue import admin_retry as queue_retry
 from lcc.storage.queue import store as store_module
 from lcc.storage.views.failures import failures
 from lcc.storage.views.inspect import count_errors, kept_errors
@@ -217,7 +217,7 @@ def test_hours_hold_for_what_is_tried_again(queue: Queue) -> None:
 
 
 def test_a_full_set_is_wanted_by_order(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orders, "PAGE_PROVIDERS", 2)
+    monkeypatch.setattr(admin_orders, "PAGE_PROVIDERS", 2)
     pids = [queue.pid, *[queue.add_provider() for _ in range(4)]]
 
     def wanted(pid: int) -> str:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.storage.database.order_rows import REBUILD, add_order
-from lcc.storage.queue import checks
-from lcc.storage.queue.checks import believed
+from lcc.storage.queue import consistency
+from lcc.storage.queue.consistency import believed
 
 from .kit import Queue, notice, result_of
 
@@ -52,8 +52,8 @@ def loose(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 def test_rebuilt_from_nothing_it_is_as_before(
     full: Queue, logged_errors: Any, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "PAGE_ROWS", page)
-    monkeypatch.setattr(checks, "PAGE_SETS", page)
+    monkeypatch.setattr(consistency, "PAGE_ROWS", page)
+    monkeypatch.setattr(consistency, "PAGE_SETS", page)
     query = full.database.query
     sets, counters = query(SETS), query(COUNTERS)
     assert {-1, 3, 4} < {row[1] for row in sets}, "and some wait to be tried again"
@@ -125,8 +125,8 @@ def test_until_then_it_goes_on(full: Queue, logged_errors: Any, sql: str) -> Non
 
 def test_a_set_that_is_counted_while_it_is_fetched(full: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     """Right counts stay right (nothing is logged), whatever happens between two pages."""
-    monkeypatch.setattr(checks, "PAGE_ROWS", 2)
-    monkeypatch.setattr(checks, "PAGE_SETS", 1)
+    monkeypatch.setattr(consistency, "PAGE_ROWS", 2)
+    monkeypatch.setattr(consistency, "PAGE_SETS", 1)
     random = Random(1)
     full.pid = 1
     full.send(5, *[notice(f"more{number}") for number in range(40)], now=NOON)

@@ -13,7 +13,7 @@ from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import begin, read_page
 from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token
 from lcc.storage.providers.providers import provider_status
-from lcc.storage.queue import chores
+from lcc.storage.queue import housekeeping
 from lcc.storage.views import cache
 
 from .kit import Queue, notice, result_of
@@ -25,8 +25,8 @@ NOW = 1000 * DAY
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chores, "PAGE_ROWS", 3)
-    monkeypatch.setattr(chores, "PAGE_PROVIDERS", 2)
+    monkeypatch.setattr(housekeeping, "PAGE_ROWS", 3)
+    monkeypatch.setattr(housekeeping, "PAGE_PROVIDERS", 2)
 
 
 def fetched_at(queue: Queue, now: int, *names: str, connseq: int = 1) -> None:

@@ -1,6 +1,6 @@
 """What the queue manager does in the background, one bounded page at a time (``chores``).
 
-Each chore goes through a table in the order of its key, and begins anew some time after it has ended.  How far it has
+Each job goes through a table in the order of its key, and begins anew some time after it has ended.  How far it has
 come is saved in the transaction of each page: a restart goes on there.
 """
 
@@ -14,11 +14,11 @@ from lcc.errors import code
 from lcc.model import UrlNotice
 from lcc.storage.database.rows import CACHED, FETCH, TOLD
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import Owed
-from lcc.storage.queue.books import Books
-from lcc.storage.queue.checks import Check, check_counters, check_rows_of_sets, check_sets
-from lcc.storage.queue.held import drop_held, held_sweeps
+from lcc.storage.queue.batch import PendingNotifications
+from lcc.storage.queue.consistency import Check, check_counters, check_rows_of_sets, check_sets
+from lcc.storage.queue.held_deletions import drop_held, held_sweeps
 from lcc.storage.queue.sweep import remove_content
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 PAGE_ROWS = 2000
 PAGE_PROVIDERS = 1000
@@ -27,7 +27,7 @@ FULL_SETS_SECONDS = 3600
 _EXPIRED = code("expired")
 
 
-class _Chore(NamedTuple):
+class _Job(NamedTuple):
     """
     :ivar often: it begins anew after an hour already.
     """
@@ -36,38 +36,38 @@ class _Chore(NamedTuple):
     often: bool = False
 
 
-def do_chore(txn: Txn, run: int, now: int, settings: QmConfig, owed: Owed) -> bool:
-    """Do a page of the chore that has been due for longest; True: there is more to do now."""
-    books = Books(txn, run, now, settings)
+def do_next_page(txn: Txn, run: int, now: int, settings: QmConfig, pending: PendingNotifications) -> bool:
+    """Do a page of the job that has been due for longest; True: there is more to do now."""
+    write = WriteTransaction(txn, run, now, settings)
     state = {
         name: (due, bytes(progress)) for name, due, progress in txn.query("SELECT name, due, progress FROM chores")
     }
     due: list[tuple[int, str]] = []
-    for name, chore in CHORES.items():
+    for name, job in JOBS.items():
         at = state.get(name, (0, b""))[0]
         # One that is far ahead is of a clock that was wrong.
-        if at <= now or at > now + _period(chore, settings):
+        if at <= now or at > now + _period(job, settings):
             due.append((min(at, now), name))
     if not due:
         return False
     name = min(due)[1]
-    chore = CHORES[name]
-    left = chore.page(books, state.get(name, (0, b""))[1], now, owed)
-    next_time = now + _period(chore, settings) if left is None else now
+    job = JOBS[name]
+    left = job.page(write, state.get(name, (0, b""))[1], now, pending)
+    next_time = now + _period(job, settings) if left is None else now
     txn.upsert("chores", ("name", "due", "progress"), [(name, next_time, left or b"")], ("name",))
-    owed.deletes |= books.deletes
-    books.close()
+    pending.deletes |= write.deletes
+    write.close()
     return left is not None or len(due) > 1
 
 
-def _period(chore: _Chore, settings: QmConfig) -> int:
+def _period(job: _Job, settings: QmConfig) -> int:
     period = settings.housekeeping_period
-    return min(period, FULL_SETS_SECONDS) if chore.often else period
+    return min(period, FULL_SETS_SECONDS) if job.often else period
 
 
-def look_at_ages(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | None:
+def look_at_ages(write: WriteTransaction, progress: bytes, now: int, pending: PendingNotifications) -> bytes | None:
     """Content that was not confirmed for long is asked for, later deleted; old tombstones are forgotten."""
-    txn, settings = books.txn, books.settings
+    txn, settings = write.txn, write.settings
     sql = (
         "SELECT urlkey, pid, state, source, change_number, connseq, confirmed_time, len, fetched_machineid,"
         " fetched_fileid, seen FROM lccurl WHERE urlkey > ? ORDER BY urlkey LIMIT ?"
@@ -88,7 +88,7 @@ def look_at_ages(books: Books, progress: bytes, now: int, owed: Owed) -> bytes |
         if state != CACHED:
             if age >= settings.tombstones_kept:
                 forgotten.append(key)
-                books.forgotten(change)
+                write.forgotten(change)
         elif source != TOLD:
             continue
         elif settings.age_expired and age >= settings.age_expired:
@@ -98,18 +98,18 @@ def look_at_ages(books: Books, progress: bytes, now: int, owed: Owed) -> bytes |
         elif settings.age_wanted and age >= settings.age_wanted and not unnamed:
             old.add(pid)
     txn.execute_in("DELETE FROM lccurl WHERE urlkey IN ({in})", forgotten)
-    books.load_stats(old | expired.keys())
+    write.load_stats(old | expired.keys())
     for pid, gone in sorted(expired.items()):
-        if _expire(books, pid, gone, now) and pid in lacking:
-            _want(books, pid, "expired-files", now)
+        if _expire(write, pid, gone, now) and pid in lacking:
+            _want(write, pid, "expired-files", now)
     for pid in old:
-        _want(books, pid, "old-files", now)
+        _want(write, pid, "old-files", now)
     return bytes(rows[-1][0]) if len(rows) == PAGE_ROWS else None
 
 
-def _expire(books: Books, pid: int, rows: list[tuple[Any, ...]], now: int) -> bool:
+def _expire(write: WriteTransaction, pid: int, rows: list[tuple[Any, ...]], now: int) -> bool:
     """Delete them; False: there is nothing to delete."""
-    txn = books.txn
+    txn = write.txn
     # What the provider has told of since is not expired, however long it waits for its turn.
     sql = f"SELECT urlkey FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
     queued = {key for (key,) in txn.query_in(sql, [row[0] for row in rows])}
@@ -119,22 +119,24 @@ def _expire(books: Books, pid: int, rows: list[tuple[Any, ...]], now: int) -> bo
         " WHERE urlkey IN ({in})"
     )
     for key, connseq, *told in txn.query_in(sql, [row[0] for row in gone]):
-        books.error(pid, key, connseq, _EXPIRED, "", UrlNotice(*told))
-    remove_content(books, gone, pid, now)
+        write.error(pid, key, connseq, _EXPIRED, "", UrlNotice(*told))
+    remove_content(write, gone, pid, now)
     return bool(gone)
 
 
-def _want(books: Books, pid: int, reason: str, now: int) -> None:
+def _want(write: WriteTransaction, pid: int, reason: str, now: int) -> None:
     """Ask for a full set, unless one has come lately: what is old all the same cannot be fetched, and another one
     would not help."""
-    stats = books.stats(pid)
-    if now - stats.last_full_time >= books.settings.age_wanted:
-        books.want_full_set(pid, reason)
+    stats = write.stats(pid)
+    if now - stats.last_full_time >= write.settings.age_wanted:
+        write.want_full_set(pid, reason)
 
 
-def allow_full_sets(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | None:
+def allow_full_sets(
+    write: WriteTransaction, progress: bytes, now: int, pending: PendingNotifications
+) -> bytes | None:
     """Begin a new period for the providers whose period of unsolicited full sets is over."""
-    txn = books.txn
+    txn = write.txn
     after = int(progress or b"0")
     sql = "SELECT pid FROM pstats WHERE pid > ? ORDER BY pid LIMIT ?"
     pids = [pid for (pid,) in txn.query(sql, [after, PAGE_PROVIDERS])]
@@ -143,15 +145,15 @@ def allow_full_sets(books: Books, progress: bytes, now: int, owed: Owed) -> byte
             "UPDATE pstats SET fullsets_used = 0, fullsets_since = ?"
             " WHERE pid > ? AND pid <= ? AND fullsets_used > 0 AND (fullsets_since <= ? OR fullsets_since > ?)",
             # A period that begins later than now is of a clock that was set back.
-            [now, after, pids[-1], now - books.settings.full_set_period, now],
+            [now, after, pids[-1], now - write.settings.full_set_period, now],
         )
     return b"%d" % pids[-1] if len(pids) == PAGE_PROVIDERS else None
 
 
-CHORES: dict[str, _Chore] = {
-    "full-sets": _Chore(allow_full_sets, often=True),
-    "ages": _Chore(look_at_ages),
-    "sets": _Chore(check_sets),
-    "rows-of-sets": _Chore(check_rows_of_sets),
-    "counters": _Chore(check_counters),
+JOBS: dict[str, _Job] = {
+    "full-sets": _Job(allow_full_sets, often=True),
+    "ages": _Job(look_at_ages),
+    "sets": _Job(check_sets),
+    "rows-of-sets": _Job(check_rows_of_sets),
+    "counters": _Job(check_counters),
 }

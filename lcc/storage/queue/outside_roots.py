@@ -9,13 +9,13 @@ from __future__ import annotations
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, UrlNotice
-from lcc.storage.database.keyranges import provider_range
+from lcc.storage.database.cancelled import note_cancelled
+from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHED, NOTHING, SELECT_QUEUE, queue_row
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import Owed, registered_providers
-from lcc.storage.queue.books import Books
-from lcc.storage.queue.cancelled import note_cancelled
+from lcc.storage.queue.batch import PendingNotifications, registered_providers
 from lcc.storage.queue.sweep import remove_content
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 _OUTSIDE = code("outside-roots")
 
@@ -29,14 +29,20 @@ def _prefixes(txn: Txn, rules: IQueueRules, pid: int) -> tuple[str, ...] | None:
 
 
 def drop_queued_page(
-    books: Books, rules: IQueueRules, pid: int, progress: bytes, now: int, owed: Owed, page_rows: int
+    write: WriteTransaction,
+    rules: IQueueRules,
+    pid: int,
+    progress: bytes,
+    now: int,
+    pending: PendingNotifications,
+    page_rows: int,
 ) -> bytes | None:
     """The next rows of the queue that lie outside are not to be fetched any more; content stays.
 
     :param progress: as this returned it; empty: from the start.
     :returns: None: that was all.
     """
-    txn, stats = books.txn, books.stats(pid)
+    txn, stats = write.txn, write.stats(pid)
     prefixes = _prefixes(txn, rules, pid)
     if prefixes is None:
         return None
@@ -46,7 +52,7 @@ def drop_queued_page(
     sql = f"SELECT urlkey, fetched_fileid FROM lccurl WHERE state = {CACHED} AND urlkey IN ({{in}})"
     files = dict(txn.query_in(sql, outside))
     for row in outside.values():
-        books.error(pid, row.key, row.connseq, _OUTSIDE, "", row.notice, row.generation)
+        write.error(pid, row.key, row.connseq, _OUTSIDE, "", row.notice, row.generation)
         if row.key not in files:
             stats.pend(-1, row.notice.length)
     sql = f"UPDATE qdb SET operation = {NOTHING}, generation = generation + 1 WHERE urlkey IN ({{in}})"
@@ -54,19 +60,19 @@ def drop_queued_page(
     note_cancelled(txn, outside)
     stats.nurlproc -= len(outside)
     # What was lost and cannot be fetched again is gone.
-    _delete(books, pid, [key for key, file in files.items() if file is None], now)
+    _delete(write, pid, [key for key, file in files.items() if file is None], now)
     if outside:
         earliest = txn.value("SELECT MIN(psetid) FROM qpsdb WHERE pid = ? AND slot = ?", [pid, FETCH_NOW])
         if earliest is not None:
-            owed.add_queued(pid, earliest, 0)
+            pending.add_queued(pid, earliest, 0)
     return rows[-1].key if len(rows) == page_rows else None
 
 
 def delete_cached_page(
-    books: Books, rules: IQueueRules, pid: int, progress: bytes, now: int, page_rows: int
+    write: WriteTransaction, rules: IQueueRules, pid: int, progress: bytes, now: int, page_rows: int
 ) -> bytes | None:
     """The next content that lies outside goes; parameters as those of :func:`drop_queued_page`."""
-    txn = books.txn
+    txn = write.txn
     prefixes = _prefixes(txn, rules, pid)
     if prefixes is None:
         return None
@@ -80,12 +86,12 @@ def delete_cached_page(
     for key, state, connseq, *told in rows:
         notice = UrlNotice(*told)
         if state == CACHED and not notice.lies_within(prefixes):
-            books.error(pid, key, connseq, _OUTSIDE, "", notice)
+            write.error(pid, key, connseq, _OUTSIDE, "", notice)
             gone.append(key)
-    _delete(books, pid, gone, now)
+    _delete(write, pid, gone, now)
     return bytes(rows[-1][0]) if len(rows) == page_rows else None
 
 
-def _delete(books: Books, pid: int, keys: list[bytes], now: int) -> None:
+def _delete(write: WriteTransaction, pid: int, keys: list[bytes], now: int) -> None:
     sql = "SELECT urlkey, connseq, len, fetched_machineid, fetched_fileid FROM lccurl WHERE urlkey IN ({in})"
-    remove_content(books, books.txn.query_in(sql, keys), pid, now)
+    remove_content(write, write.txn.query_in(sql, keys), pid, now)

@@ -11,9 +11,9 @@ from lcc.errors import Busy, StoreUnavailable
 from lcc.model import FETCH_NOW, RetryPage
 from lcc.storage.database.order_rows import RETRY, add_order
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal
-from lcc.storage.queue import retry as queue_retry
+from lcc.storage.queue import admin_retry as queue_retry
 from lcc.storage.queue import store as store_module
-from lcc.storage.queue import waits
+from lcc.storage.queue import waiting_retries
 
 from .kit import Queue, notice, result_of
 
@@ -127,7 +127,7 @@ def test_places_never_meet(queue: Queue) -> None:
 
 
 def test_many_slots_and_sets_page_by_page(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waits, "SETS_AT_ONCE", 3)
+    monkeypatch.setattr(waiting_retries, "SETS_AT_ONCE", 3)
     pids = [queue.pid, queue.add_provider(), queue.add_provider()]
     for queue.pid in pids:
         for connseq in (1, 2):
@@ -237,7 +237,7 @@ def test_page_by_page_with_others_in_between(
     queue: Queue, monkeypatch: pytest.MonkeyPatch, rows: int, sets: int, alone: bool
 ) -> None:
     monkeypatch.setattr(queue_retry, "PAGE_ROWS", rows)
-    monkeypatch.setattr(waits, "SETS_AT_ONCE", sets)
+    monkeypatch.setattr(waiting_retries, "SETS_AT_ONCE", sets)
     pids = [queue.pid, queue.add_provider()]
     for queue.pid in pids:
         for connseq in (1, 2):

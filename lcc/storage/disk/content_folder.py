@@ -4,7 +4,7 @@
     ``mark``                 how far the database had come when this BOT-M heard of it last
     ``counter``              the next free file id (:class:`lcc.storage.disk.durable.DurableCounter`)
     ``owner``                the run of the BOT-M that opened it last, by which robots show that they see this folder
-    ``synced``               which files are safely on the disk (:mod:`lcc.storage.disk.synced`)
+    ``synced``               which files are safely on the disk (:mod:`lcc.storage.disk.content_sync`)
     ``attempts/003/ID.N``    what a robot is writing: the N-th attempt for file ID, in one of 1024 folders
     ``0000000/3ff/0000000ffc2a``  a content file: two levels of 1024, all in hexadecimal, so that names sort by id
 
@@ -31,10 +31,10 @@ from zlib import crc32
 from zope.interface import implementer
 
 from lcc.interfaces import IAttemptFile, IContentFolder, IContentReader
-from lcc.storage.disk.content_names import ATTEMPTS, attempt_path, content_path, is_attempt
-from lcc.storage.disk.content_read import fault_of
-from lcc.storage.disk.disk import DISK, Disk
+from lcc.storage.disk.content_paths import ATTEMPTS, attempt_path, content_path, is_attempt
+from lcc.storage.disk.content_verify import fault_of
 from lcc.storage.disk.durable import make_folder_durably
+from lcc.storage.disk.file_system import DISK, Disk
 from lcc.storage.disk.free_space import Room
 
 MARK = "mark"

@@ -16,21 +16,21 @@ from typing import NamedTuple
 from twisted.logger import Logger
 
 from lcc.model import FETCH_NOW
-from lcc.storage.database.keyranges import provider_range
+from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHED, FETCH
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import Owed
-from lcc.storage.queue.books import Books
+from lcc.storage.queue.batch import PendingNotifications
 from lcc.storage.queue.set_rows import SET_COLUMNS, derived_set
-from lcc.storage.queue.waits import BEFORE_SLOTS
+from lcc.storage.queue.waiting_retries import BEFORE_SLOTS
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 _log = Logger()
 
 PAGE_ROWS = 5000
 PAGE_SETS = 100
 
-Check = Callable[[Books, bytes, int, Owed], "bytes | None"]
-"""``check(books, progress, now, owed)`` checks a page; gives where the next one begins, None: that was all."""
+Check = Callable[[WriteTransaction, bytes, int, PendingNotifications], "bytes | None"]
+"""``check(write, progress, now, pending)`` checks a page; gives where the next one begins, None: that was all."""
 
 
 class _Counted(NamedTuple):
@@ -57,9 +57,9 @@ def believed(counted: int, stored: int, before: int) -> int:
     return stored if abs(stored - counted) <= abs(stored - before) else counted
 
 
-def check_sets(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | None:
+def check_sets(write: WriteTransaction, progress: bytes, now: int, pending: PendingNotifications) -> bytes | None:
     """Each set that has rows in ``qdb`` has its row in ``qpsdb``."""
-    txn, left = books.txn, PAGE_ROWS
+    txn, left = write.txn, PAGE_ROWS
     at = _Counted(*map(int, progress.split())) if progress else _Counted()
     for _ in range(PAGE_SETS):
         if at.upto < 0:
@@ -79,7 +79,7 @@ def check_sets(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | N
             break
         left -= count
         if at.rows:
-            _mend_set(books, at, now, owed)
+            _mend_set(write, at, now, pending)
         at = at._replace(upto=-1)
     return b" ".join([b"%d" % number for number in at])
 
@@ -97,8 +97,8 @@ def _next_set(txn: Txn, after: _Counted) -> tuple[int, int, int] | None:
     )
 
 
-def _mend_set(books: Books, at: _Counted, now: int, owed: Owed) -> None:
-    txn = books.txn
+def _mend_set(write: WriteTransaction, at: _Counted, now: int, pending: PendingNotifications) -> None:
+    txn = write.txn
     where = [at.psetid, at.slot]
     row = txn.one("SELECT firstseq, lastseq, nurls, pid FROM qpsdb WHERE psetid = ? AND slot = ?", where)
     if row is not None and row[3] == at.pid:
@@ -120,12 +120,14 @@ def _mend_set(books: Books, at: _Counted, now: int, owed: Owed) -> None:
         slot=at.slot,
     )
     if at.slot == FETCH_NOW:
-        owed.add_queued(at.pid, at.psetid, at.first)
+        pending.add_queued(at.pid, at.psetid, at.first)
 
 
-def check_rows_of_sets(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | None:
+def check_rows_of_sets(
+    write: WriteTransaction, progress: bytes, now: int, pending: PendingNotifications
+) -> bytes | None:
     """Each row of ``qpsdb`` has rows in ``qdb``."""
-    txn = books.txn
+    txn = write.txn
     psetid, slot = map(int, progress.split()) if progress else (0, BEFORE_SLOTS)
     select = "SELECT psetid, slot, pid FROM qpsdb WHERE"
     rows = txn.query(f"{select} psetid = ? AND slot > ? ORDER BY slot LIMIT ?", [psetid, slot, PAGE_SETS])
@@ -145,11 +147,11 @@ def check_rows_of_sets(books: Books, progress: bytes, now: int, owed: Owed) -> b
 _COUNTERS = ("files_used", "space_used", "nurlproc", "files_pending", "space_pending")
 
 
-def check_counters(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | None:
+def check_counters(write: WriteTransaction, progress: bytes, now: int, pending: PendingNotifications) -> bytes | None:
     """What is counted of each provider is what there is."""
-    txn, left = books.txn, PAGE_ROWS
+    txn, left = write.txn, PAGE_ROWS
     if not progress:
-        stored, right = books.count_queue()
+        stored, right = write.count_queue()
         if stored != right:
             _log.error("{stored} rows of the queue were counted, it is {right}", stored=stored, right=right)
     pid, key, before, counts = _parse_counted(progress)
@@ -159,12 +161,12 @@ def check_counters(books: Books, progress: bytes, now: int, owed: Owed) -> bytes
             if found is None:
                 return None
             pid, key = found, provider_range(found)[0]
-            before, counts = [getattr(books.stats(pid), name) for name in _COUNTERS], [0] * len(_COUNTERS)
+            before, counts = [getattr(write.stats(pid), name) for name in _COUNTERS], [0] * len(_COUNTERS)
         key, looked = _count_page(txn, key, provider_range(pid)[1], left, counts)
         left -= looked
         if key:
             break
-        stats = books.stats(pid)
+        stats = write.stats(pid)
         for name, counted, stored_before in zip(_COUNTERS, counts, before, strict=True):
             stored = getattr(stats, name)
             right = believed(counted, stored, stored_before)

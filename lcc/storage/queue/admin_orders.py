@@ -12,7 +12,8 @@ import attrs
 
 from lcc.config import QmConfig
 from lcc.interfaces import IQueueRules
-from lcc.storage.database.keyranges import provider_range
+from lcc.storage.database.cancelled import forget_cancelled
+from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.order_rows import (
     ALLOW_DELETIONS,
     DROP_DELETIONS,
@@ -24,17 +25,16 @@ from lcc.storage.database.order_rows import (
 from lcc.storage.database.rows import CACHE_COLUMNS, CACHED, empty_cache_row
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import CHANGED, DELETE_OUTSIDE, REMOVED, ROOTS_TAKEN
-from lcc.storage.queue.batch import Owed
-from lcc.storage.queue.books import Books, Stats
-from lcc.storage.queue.cancelled import forget_cancelled
-from lcc.storage.queue.changed import changed_page
-from lcc.storage.queue.checks import CHECKS
-from lcc.storage.queue.damage import fetch_damaged
-from lcc.storage.queue.held import drop_held
-from lcc.storage.queue.overlay import TOMBSTONE_UPDATED
-from lcc.storage.queue.retry import retry_page
-from lcc.storage.queue.roots import delete_cached_page, drop_queued_page
+from lcc.storage.queue.admin_retry import retry_page
+from lcc.storage.queue.batch import PendingNotifications
+from lcc.storage.queue.consistency import CHECKS
+from lcc.storage.queue.held_deletions import drop_held
+from lcc.storage.queue.lost_content import fetch_damaged
+from lcc.storage.queue.outside_roots import delete_cached_page, drop_queued_page
+from lcc.storage.queue.provider_changed import changed_page
+from lcc.storage.queue.row_cache import TOMBSTONE_UPDATED
 from lcc.storage.queue.sweep import release_page
+from lcc.storage.queue.write_transaction import Stats, WriteTransaction
 
 PAGE_ROWS = 2000
 PAGE_PROVIDERS = 1000
@@ -43,7 +43,7 @@ _QUEUE, _CONTENT = b"q", b"c"
 """What a provider that is removed loses first, and then."""
 
 
-class Order(NamedTuple):
+class AdminOrder(NamedTuple):
     """A row of ``orders``.
 
     :ivar pid: 0: all providers.
@@ -59,15 +59,23 @@ class Order(NamedTuple):
     progress: bytes
 
 
-def next_order(txn: Txn) -> Order | None:
+def next_order(txn: Txn) -> AdminOrder | None:
     """The oldest order; None: there is none."""
     row = txn.one("SELECT id, kind, pid, code, text, progress FROM orders ORDER BY id LIMIT 1")
-    return None if row is None else Order(*row)
+    return None if row is None else AdminOrder(*row)
 
 
-def carry_out(txn: Txn, run: int, rules: IQueueRules, order: Order, now: int, settings: QmConfig, owed: Owed) -> bool:
+def carry_out(
+    txn: Txn,
+    run: int,
+    rules: IQueueRules,
+    order: AdminOrder,
+    now: int,
+    settings: QmConfig,
+    pending: PendingNotifications,
+) -> bool:
     """Carry out the next part of an order; True: it is carried out, and gone."""
-    books = Books(txn, run, now, settings)
+    write = WriteTransaction(txn, run, now, settings)
     progress = txn.value("SELECT progress FROM orders WHERE id = ?", [order.id])
     if progress is None:
         return True
@@ -75,61 +83,61 @@ def carry_out(txn: Txn, run: int, rules: IQueueRules, order: Order, now: int, se
         return False  # the try before was committed after all
     left: bytes | None = None
     if order.kind == REMOVED:
-        left = _remove_page(books, order.pid, now, progress)
+        left = _remove_page(write, order.pid, now, progress)
     elif order.kind == WANT_FULL_SET:
-        left = _want_page(books, order, progress)
+        left = _want_page(write, order, progress)
     elif order.kind == RETRY:
-        left = retry_page(books, rules, order.pid, order.code, progress, now, owed)
+        left = retry_page(write, rules, order.pid, order.code, progress, now, pending)
     elif order.kind == CHANGED:
-        left = changed_page(books, rules, order.pid, progress, now, owed, PAGE_ROWS)
+        left = changed_page(write, rules, order.pid, progress, now, pending, PAGE_ROWS)
     elif order.kind == ROOTS_TAKEN:
-        left = drop_queued_page(books, rules, order.pid, progress, now, owed, PAGE_ROWS)
+        left = drop_queued_page(write, rules, order.pid, progress, now, pending, PAGE_ROWS)
     elif order.kind == DELETE_OUTSIDE:
-        left = delete_cached_page(books, rules, order.pid, progress, now, PAGE_ROWS)
+        left = delete_cached_page(write, rules, order.pid, progress, now, PAGE_ROWS)
     elif order.kind == REBUILD:
-        left = _rebuild_page(books, progress, now, owed)
+        left = _rebuild_page(write, progress, now, pending)
     elif order.kind == FETCH_AGAIN:
-        left = fetch_damaged(books, rules, now, owed)
+        left = fetch_damaged(write, rules, now, pending)
     elif order.kind == ALLOW_DELETIONS:
-        left = release_page(books, order.pid, int(order.text), progress, now, owed)
+        left = release_page(write, order.pid, int(order.text), progress, now, pending)
     elif order.kind == DROP_DELETIONS:
         drop_held(txn, order.pid, int(order.text))
     if left is None:
         txn.execute("DELETE FROM orders WHERE id = ?", [order.id])
     else:
         txn.execute("UPDATE orders SET progress = ? WHERE id = ?", [left, order.id])
-    owed.deletes |= books.deletes
-    books.close()
+    pending.deletes |= write.deletes
+    write.close()
     return left is None
 
 
-def _want_page(books: Books, order: Order, progress: bytes) -> bytes | None:
+def _want_page(write: WriteTransaction, order: AdminOrder, progress: bytes) -> bytes | None:
     """Ask the provider, or the next providers, for a full set."""
-    txn = books.txn
+    txn = write.txn
     if order.pid:
         pids = [pid for (pid,) in txn.query("SELECT pid FROM pidb WHERE pid = ? AND removed = 0", [order.pid])]
     else:
         sql = "SELECT pid FROM pidb WHERE pid > ? AND removed = 0 ORDER BY pid LIMIT ?"
         pids = [pid for (pid,) in txn.query(sql, [int(progress or b"0"), PAGE_PROVIDERS])]
-    books.load_stats(pids)
+    write.load_stats(pids)
     for pid in pids:
-        books.want_full_set(pid, order.text or "operator")
+        write.want_full_set(pid, order.text or "operator")
     return b"%d" % pids[-1] if len(pids) == PAGE_PROVIDERS else None
 
 
-def _rebuild_page(books: Books, progress: bytes, now: int, owed: Owed) -> bytes | None:
+def _rebuild_page(write: WriteTransaction, progress: bytes, now: int, pending: PendingNotifications) -> bytes | None:
     """The checks that are made in the background, one after the other, at once."""
     number, _, inner = progress.partition(b":")
     at = int(number or b"0")
-    left = CHECKS[at](books, inner, now, owed)
+    left = CHECKS[at](write, inner, now, pending)
     if left is not None:
         return b"%d:%s" % (at, left)
     return b"%d:" % (at + 1) if at + 1 < len(CHECKS) else None
 
 
-def _remove_page(books: Books, pid: int, now: int, progress: bytes) -> bytes | None:
+def _remove_page(write: WriteTransaction, pid: int, now: int, progress: bytes) -> bytes | None:
     """Take away the next part of a provider: its queue, its content (tombstones stay), at last itself."""
-    txn = books.txn
+    txn = write.txn
     if txn.one("SELECT 1 FROM pidb WHERE pid = ? AND removed = 1", [pid]) is None:
         return None
     first, last = provider_range(pid)
@@ -151,16 +159,16 @@ def _remove_page(books: Books, pid: int, now: int, progress: bytes) -> bytes | N
     for key, state, connseq, machine, file in rows:
         if state == CACHED:
             row = empty_cache_row(key, pid)
-            row.update(change_number=books.next("change"), connseq=connseq, confirmed_time=now)
+            row.update(change_number=write.next("change"), connseq=connseq, confirmed_time=now)
             gone.append(tuple(row.values()))
-            books.delete_file(machine, file)
+            write.delete_file(machine, file)
     txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
     if len(rows) == PAGE_ROWS:
         return _CONTENT + bytes(rows[-1][0])
     for table in ("qpsdb", "urlerrs", "heldsweeps", "proots", "formerroots", "pdelays", "pidb"):
         txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
     # The row stays: it says that the id was used, and how far its connections had come.
-    stats = books.stats(pid)
+    stats = write.stats(pid)
     kept = Stats(maxconnseq=stats.maxconnseq, fullconnseq=stats.fullconnseq, last_set_time=now)
     for field in attrs.fields(Stats):
         setattr(stats, field.name, getattr(kept, field.name))

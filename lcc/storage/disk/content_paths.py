@@ -1,4 +1,4 @@
-"""What content files and attempts are called, relative to the content folder (:mod:`lcc.storage.disk.content`)."""
+"""Paths of content files and attempts, relative to the content folder (:mod:`lcc.storage.disk.content_folder`)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lcc.model import SetHeader
 from lcc.storage.database.order_rows import ALLOW_DELETIONS, add_order
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.books import Books
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 
 class HeldSweep(NamedTuple):
@@ -64,8 +64,8 @@ def drop_held(txn: Txn, pid: int, psetid: int) -> None:
     txn.execute("DELETE FROM heldsweeps WHERE pid = ? AND psetid = ?", [pid, psetid])
 
 
-def order_release(books: Books, header: SetHeader) -> None:
+def order_release(write: WriteTransaction, header: SetHeader) -> None:
     """A partial set says that deletions are meant: those that are held, if it came behind what holds them."""
-    held = held_sweep(books.txn, header.pid)
+    held = held_sweep(write.txn, header.pid)
     if held is not None and held.connseq <= header.connseq:
-        add_order(books.txn, ALLOW_DELETIONS, header.pid, text=str(held.psetid))
+        add_order(write.txn, ALLOW_DELETIONS, header.pid, text=str(held.psetid))

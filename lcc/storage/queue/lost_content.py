@@ -18,10 +18,10 @@ from lcc.interfaces import IQueueRules
 from lcc.model import ContentRow, KeyedNotice, SetHeader, UrlNotice
 from lcc.storage.database.rows import CACHED, FETCH
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import Batch, Owed, Run, registered_providers
-from lcc.storage.queue.books import Books
-from lcc.storage.queue.overlay import Overlay
-from lcc.storage.queue.sets import SetRows
+from lcc.storage.queue.batch import Batch, PendingNotifications, SetPart, registered_providers
+from lcc.storage.queue.row_cache import RowCache
+from lcc.storage.queue.set_positions import SetRows
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 PAGE_FILES = 500
 """Files looked at in one transaction."""
@@ -49,25 +49,34 @@ def note_damaged(txn: Txn, machine: int, files: Sequence[int]) -> None:
     txn.upsert("damaged", ("machine", "file"), rows, ("machine", "file"), ("file",))
 
 
-def fetch_damaged(books: Books, rules: IQueueRules, now: int, owed: Owed) -> bytes | None:
+def fetch_damaged(
+    write: WriteTransaction, rules: IQueueRules, now: int, pending: PendingNotifications
+) -> bytes | None:
     """Have the next of the files that are named fetched again; None: those were all."""
-    txn = books.txn
+    txn = write.txn
     rows = txn.query("SELECT machine, file FROM damaged ORDER BY machine, file LIMIT ?", [PAGE_FILES])
     named: defaultdict[int, list[int]] = defaultdict(list)
     for machine, file in rows:
         named[machine].append(file)
     for machine, files in sorted(named.items()):
-        fetch_again(books, rules, machine, files, now, owed)
+        fetch_again(write, rules, machine, files, now, pending)
         txn.execute_in("DELETE FROM damaged WHERE machine = ? AND file IN ({in})", files, [machine])
     return b"%d %d" % rows[-1] if len(rows) == PAGE_FILES else None
 
 
-def fetch_again(books: Books, rules: IQueueRules, machine: int, files: Sequence[int], now: int, owed: Owed) -> int:
+def fetch_again(
+    write: WriteTransaction,
+    rules: IQueueRules,
+    machine: int,
+    files: Sequence[int],
+    now: int,
+    pending: PendingNotifications,
+) -> int:
     """Have the URLs of these files fetched again; what no row refers to any longer is left alone.
 
     :returns: how many URLs.
     """
-    txn = books.txn
+    txn = write.txn
     sql = (
         "SELECT urlkey, pid, connseq, curl, furl, burl, mimetype, subtype, told_md5, told_len, told_mtime, hours,"
         " fetched_fileid FROM lccurl"
@@ -88,27 +97,27 @@ def fetch_again(books: Books, rules: IQueueRules, machine: int, files: Sequence[
         keys,
     )
     for *_, file in lost:
-        books.delete_file(machine, file)
+        write.delete_file(machine, file)
     sql = f"SELECT urlkey FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
     queued = {key for (key,) in txn.query_in(sql, keys)}
     txn.execute_in("UPDATE qdb SET generation = generation + 1 WHERE urlkey IN ({in})", sorted(queued))
-    owed.touched |= {bytes(key) for key in queued}
-    books.load_stats(registered)
-    overlay = Overlay(books, now)
-    overlay.load(keys)
-    batch = Batch(overlay, books, rules, registered, now)
+    pending.touched |= {bytes(key) for key in queued}
+    write.load_stats(registered)
+    rows = RowCache(write, now)
+    rows.load(keys)
+    batch = Batch(rows, write, rules, registered, now)
     sets: dict[int, tuple[int, int]] = {}
     for key, pid, connseq, *told, _file in lost:
         if key in queued:
             continue
-        psetid, count = sets.get(pid) or (books.next("psetid"), 0)
+        psetid, count = sets.get(pid) or (write.next("psetid"), 0)
         sets[pid] = (psetid, count + 1)
         header = SetHeader("", "", 0, pid, connseq, full=False, errors_upto=0, answered=True, time=now)
         notice = UrlNotice(*told)._replace(sent="[]")
-        batch.queue_again(Run(header, psetid, count, (KeyedNotice(bytes(key), notice),)))
+        batch.queue_again(SetPart(header, psetid, count, (KeyedNotice(bytes(key), notice),)))
     priorities = {pid: provider.priority for pid, provider in registered.items()}
-    owed.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
-    SetRows(txn, batch.places(owed)).save(priorities, now)
-    owed.touched |= overlay.save()
-    owed.deletes = True
+    pending.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
+    SetRows(txn, batch.places(pending)).save(priorities, now)
+    pending.touched |= rows.save()
+    pending.deletes = True
     return len(lost)

@@ -9,7 +9,7 @@ import attrs
 
 from lcc.model import FETCH_NOW, SetHeader
 from lcc.storage.database.transactions import Question, Txn
-from lcc.storage.queue.books import Books
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 _POSITION = ("last_number", "answered_number", "part_number", "part_psetid", "part_done")
 
@@ -107,19 +107,19 @@ class Finished:
     header: SetHeader
 
 
-def finish_set(books: Books, header: SetHeader, now: int, full_set_period: int) -> None:
+def finish_set(write: WriteTransaction, header: SetHeader, now: int, full_set_period: int) -> None:
     """What a set that is applied completely does to the provider's statistics: the errors that were shown are done
     with; an unsolicited full set is counted; one that was asked for is free, and ends the request that its provider
     was told of.
 
     :param full_set_period: seconds after which counting begins anew.
     """
-    stats = books.stats(header.pid)
+    stats = write.stats(header.pid)
     stats.last_set_time = now
     cleared = min(header.errors_upto, stats.errseq)
     if cleared > stats.errcleared:
         stats.errcleared = cleared
-        books.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number <= ?", [header.pid, cleared])
+        write.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number <= ?", [header.pid, cleared])
     if header.full:
         stats.last_full_time = now
         if header.wantid:

@@ -11,10 +11,10 @@ from typing import Any
 
 from lcc.model import FETCH_NOW, RETRY_SLOT_SECONDS, RetryPage, retry_slot, retry_time
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import Owed
-from lcc.storage.queue.books import Books
+from lcc.storage.queue.batch import PendingNotifications
 from lcc.storage.queue.set_rows import SET_COLUMNS
-from lcc.storage.queue.slots import Opened, move_rows
+from lcc.storage.queue.time_slots import Opened, move_rows
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 SETS_AT_ONCE = 200
 
@@ -27,7 +27,7 @@ def open_retries(txn: Txn, run: int, now: int, limit: int, latest: float, opened
 
     :param latest: no row waits for so long: the clock was set back, or the longest delay made shorter.
     """
-    Books(txn, run)
+    WriteTransaction(txn, run)
     left = limit
     whole: list[tuple[Any, ...]] = []
     keys: list[bytes] = []
@@ -110,7 +110,14 @@ def _priorities(txn: Txn, pids: Iterable[int]) -> dict[int, int]:
 
 
 def hasten_page(
-    books: Books, pid: int, code: int, begun: int, after: tuple[int, int, int], limit: int, now: int, owed: Owed
+    write: WriteTransaction,
+    pid: int,
+    code: int,
+    begun: int,
+    after: tuple[int, int, int],
+    limit: int,
+    now: int,
+    pending: PendingNotifications,
 ) -> tuple[int, int, int] | None:
     """Let the next rows wait no longer; what has failed since the order was begun does.
 
@@ -121,7 +128,7 @@ def hasten_page(
     :param after: where it begins, behind this ``(slot, psetid, seq)``.
     :returns: where the next page begins; None: that was all.
     """
-    txn = books.txn
+    txn = write.txn
     slot, psetid, seq = after
     sets = _next_sets(txn, pid, slot, psetid)
     left, places = limit, dict[int, tuple[int, int]]()
@@ -147,8 +154,8 @@ def hasten_page(
             break
         psetid, seq = psetid + 1, 0
     for owner, place in places.items():
-        owed.add_queued(owner, *place)
-    owed.priorities.update(_priorities(txn, places))
+        pending.add_queued(owner, *place)
+    pending.priorities.update(_priorities(txn, places))
     return None if left > 0 and len(sets) < SETS_AT_ONCE else (slot, psetid, seq)
 
 

@@ -15,9 +15,9 @@ from lcc.errors import StoreUnavailable
 from lcc.model import SetAnswer
 from lcc.storage.database.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, RETRY, add_order
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
-from lcc.storage.queue import chores, orders, sweep
+from lcc.storage.queue import admin_orders, housekeeping, sweep
 from lcc.storage.queue import sweep as queue_sweep
-from lcc.storage.queue.held import HeldSweep, held_sweep
+from lcc.storage.queue.held_deletions import HeldSweep, held_sweep
 
 from .kit import DirectDatabase, Queue, notice, result_of
 
@@ -228,7 +228,7 @@ def test_interrupted_anywhere_it_is_held_or_swept_as_a_whole(queue: Queue, fails
 
 @pytest.mark.parametrize("lose", range(6))
 def test_a_release_goes_on_where_it_was(queue: Queue, lose: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orders, "PAGE_ROWS", 2)
+    monkeypatch.setattr(admin_orders, "PAGE_ROWS", 2)
     queue.send(2, notice("0", "1"), full=True)
     order(queue, ALLOW_DELETIONS)
     for _ in range(lose):
@@ -247,7 +247,7 @@ def test_a_release_goes_on_where_it_was(queue: Queue, lose: int, monkeypatch: py
 
 
 def test_what_is_held_is_not_asked_for_again_and_expires(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chores, "PAGE_ROWS", 3)
+    monkeypatch.setattr(housekeeping, "PAGE_ROWS", 3)
     queue.send(2, notice("0", "1"), full=True, now=10)
     queue.keep_house(10 + 100 * DAY)
     status = queue.database.now(provider_status, queue.pid, 0)

@@ -10,8 +10,8 @@ import pytest
 from lcc.model import Provider
 from lcc.storage.database.order_rows import FETCH_AGAIN, add_order
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal
-from lcc.storage.queue import damage
-from lcc.storage.queue.damage import note_damaged
+from lcc.storage.queue import lost_content
+from lcc.storage.queue.lost_content import note_damaged
 
 from .kit import Queue, notice, result_of
 
@@ -148,7 +148,7 @@ def test_of_a_provider_that_is_being_removed_nothing_is_fetched(queue: Queue, lo
 
 
 def test_many_in_pages_each_of_which_may_be_done_twice(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(damage, "PAGE_FILES", 7)
+    monkeypatch.setattr(lost_content, "PAGE_FILES", 7)
     queue.send(1, *[notice(f"{number}", "1") for number in range(40)])
     queue.fetch_all()
     queue.database.now(note_damaged, 1, range(1, 31))

@@ -26,8 +26,8 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from lcc.interfaces import IContentSync
-from lcc.storage.disk.disk import DISK, Disk
 from lcc.storage.disk.durable import write_durably
+from lcc.storage.disk.file_system import DISK, Disk
 
 _log = Logger()
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from lcc.model import CachedState, QueuedState, UrlNotice
-from lcc.storage.database.keyranges import PAGE_BYTES, views_range
+from lcc.storage.database.cancelled import forget_cancelled, note_cancelled
+from lcc.storage.database.key_ranges import PAGE_BYTES, views_range
 from lcc.storage.database.rows import (
     CACHE_COLUMNS,
     CACHED,
@@ -23,8 +24,7 @@ from lcc.storage.database.rows import (
     notice_values,
 )
 from lcc.storage.database.transactions import Question
-from lcc.storage.queue.books import GENERATION_SHIFT, Books
-from lcc.storage.queue.cancelled import forget_cancelled, note_cancelled
+from lcc.storage.queue.write_transaction import GENERATION_SHIFT, WriteTransaction
 
 _QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, len FROM qdb"
 _CACHE = (
@@ -109,7 +109,7 @@ class CacheEntry:
 
 
 def row_questions(keys: Iterable[bytes], extra_cache: Iterable[bytes] = ()) -> list[Question]:
-    """What is stored of these keys; parameters as those of :meth:`Overlay.load`."""
+    """What is stored of these keys; parameters as those of :meth:`RowCache.load`."""
     wanted = sorted(set(keys))
     return [
         Question(f"{_QUEUE} WHERE urlkey IN ({{in}})", wanted),
@@ -120,16 +120,16 @@ def row_questions(keys: Iterable[bytes], extra_cache: Iterable[bytes] = ()) -> l
 NOTHING_CACHED = CachedState(False, 0, "", None, None, "", None, None)
 
 
-class Overlay:
+class RowCache:
     """The rows of one batch.
 
     :param now: the time of the batch.
     """
 
-    def __init__(self, books: Books, now: int) -> None:
-        self.books = books
+    def __init__(self, write: WriteTransaction, now: int) -> None:
+        self.write = write
         self.now = now
-        self._generation = books.next("batch") << GENERATION_SHIFT
+        self._generation = write.next("batch") << GENERATION_SHIFT
         self.queue: dict[bytes, QueueEntry] = {}
         self._revived: set[bytes] = set()
         self.cache: dict[bytes, CacheEntry] = {}
@@ -141,7 +141,7 @@ class Overlay:
         :param keys: of both tables.
         :param extra_cache: further keys of ``lccurl``.
         """
-        self.add(*self.books.txn.query_several(row_questions(keys, extra_cache)))
+        self.add(*self.write.txn.query_several(row_questions(keys, extra_cache)))
 
     def add(self, queued: Iterable[tuple[Any, ...]], cached: Iterable[tuple[Any, ...]]) -> None:
         """Take the answers to :func:`row_questions`."""
@@ -155,7 +155,7 @@ class Overlay:
 
         :param pages: the keys that they begin with.
         """
-        txn = self.books.txn
+        txn = self.write.txn
         ranges = sorted({views_range(page) for page in pages})
         for start in range(0, len(ranges), _RANGES_AT_ONCE):
             some = ranges[start : start + _RANGES_AT_ONCE]
@@ -222,7 +222,7 @@ class Overlay:
         """Take the row of this key into what is pending, or out of it."""
         entry = self.queue.get(key)
         if entry is not None and self.is_pending(key):
-            self.books.stats(entry.pid).pend(count, entry.length)
+            self.write.stats(entry.pid).pend(count, entry.length)
 
     def is_pending(self, key: bytes) -> bool:
         """It is to be fetched, and there is no content yet."""
@@ -239,7 +239,7 @@ class Overlay:
         entry = self.queue.get(key)
         made = entry is None
         least = self._generation
-        stats = self.books.stats(pid)
+        stats = self.write.stats(pid)
         if entry is None:
             entry = QueueEntry(key, pid, place, QueuedState(True, connseq), least, True)
             self.queue[key] = entry
@@ -267,7 +267,7 @@ class Overlay:
 
     def _do_nothing(self, queued: QueueEntry, connseq: int) -> None:
         if queued.state.fetch:
-            self.books.stats(queued.pid).nurlproc -= 1
+            self.write.stats(queued.pid).nurlproc -= 1
         if queued.new:
             del self.queue[queued.key]
         else:
@@ -288,11 +288,11 @@ class Overlay:
             cached.tombstone = notice
             self._note_view(key)
         elif cached.state.cached:
-            cached.change = self.books.next("change")
-            stats = self.books.stats(pid)
+            cached.change = self.write.next("change")
+            stats = self.write.stats(pid)
             stats.files_used -= 1
             stats.space_used -= cached.state.length or 0
-            self.books.delete_file(cached.machine, cached.file)
+            self.write.delete_file(cached.machine, cached.file)
         cached.state = NOTHING_CACHED._replace(connseq=connseq)
         cached.touched = True
 
@@ -308,7 +308,7 @@ class Overlay:
         return frozenset(key for key, entry in self.queue.items() if entry.changed and not entry.new)
 
     def _save_queue(self) -> None:
-        txn = self.books.txn
+        txn = self.write.txn
         new: list[tuple[Any, ...]] = []
         renewed: list[tuple[Any, ...]] = []
         groups: dict[tuple[int, int | None, bool], list[bytes]] = defaultdict(list)
@@ -333,7 +333,7 @@ class Overlay:
             txn.execute_in(f"UPDATE qdb SET {changes} WHERE urlkey IN ({{in}})", keys, values)
 
     def _save_cache(self) -> None:
-        txn = self.books.txn
+        txn = self.write.txn
         new: list[tuple[Any, ...]] = []
         gone: list[tuple[Any, ...]] = []
         described: list[tuple[Any, ...]] = []
@@ -355,7 +355,7 @@ class Overlay:
                     continue
                 # What was told and taken back within the batch is no change.
                 if entry.state.shown != entry.before.shown:
-                    described.append(self._described(entry, self.books.next("change")))
+                    described.append(self._described(entry, self.write.next("change")))
                 elif entry.state.hours != entry.before.hours:
                     restricted.append(self._described(entry, 0))
         txn.insert("lccurl", CACHE_COLUMNS, new)

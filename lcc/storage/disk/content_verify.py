@@ -6,8 +6,8 @@ from collections.abc import Callable
 from hashlib import md5
 from pathlib import Path
 
-from lcc.storage.disk.content_names import content_path
-from lcc.storage.disk.disk import DISK, Disk
+from lcc.storage.disk.content_paths import content_path
+from lcc.storage.disk.file_system import DISK, Disk
 
 PIECE_BYTES = 1 << 18
 

@@ -1,7 +1,7 @@
 """What every write of the queue manager keeps besides queue and cache: fence, counters, delete orders, errors,
 statistics.
 
-A transaction of the queue manager opens the books first, which locks the counters and checks that no newer queue
+A transaction of the queue manager opens the write first, which locks the counters and checks that no newer queue
 manager has claimed the database; it closes them last, which writes what has changed.
 """
 
@@ -87,12 +87,12 @@ def _severity(reason: str) -> int:
     return _REASONS.index(reason) if reason in _REASONS else len(_REASONS)
 
 
-class Books:
-    """The books of one transaction.
+class WriteTransaction:
+    """The write of one transaction.
 
     :param run: of the queue manager that writes.
     :param now: needed where files are deleted or errors are kept; so are the settings.
-    :param questions: asked together with those of the books; their rows stand in ``answers``.
+    :param questions: asked together with those of the write; their rows stand in ``answers``.
     :param pids: providers whose statistics are read at once.
     :raises Busy: a newer one has claimed the database.
     """

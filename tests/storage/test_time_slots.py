@@ -8,7 +8,7 @@ import pytest
 from lcc.errors import Busy, StoreUnavailable
 from lcc.model import FETCH_NOW, Cursor, Delay, QueueRow, SlotPage
 from lcc.storage.providers.providers import change_provider, get_provider
-from lcc.storage.queue import orders
+from lcc.storage.queue import admin_orders
 
 from .kit import Queue, notice, result_of
 
@@ -163,7 +163,7 @@ def slots_of(queue: Queue) -> dict[str, int]:
 
 def test_new_hours_of_a_provider_move_its_rows(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is 3h.  Rows wait in slots that the provider's old hours gave them."""
-    monkeypatch.setattr(orders, "PAGE_ROWS", 2)
+    monkeypatch.setattr(admin_orders, "PAGE_ROWS", 2)
     change(queue, hours="10-12")
     queue.carry_out(3 * HOUR)
     some = [notice(name, hours="0-12") for name in "abc"]

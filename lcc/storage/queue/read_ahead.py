@@ -11,7 +11,7 @@ from lcc.model import FETCH_NOW, Ahead, Cursor, DeleteOrder, QueueRow, ReadAhead
 from lcc.storage.database.rows import SELECT_QUEUE, queue_row
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import get_providers
-from lcc.storage.queue.stored import with_stored
+from lcc.storage.queue.revalidation import with_stored
 
 
 def providers_with_work(txn: Txn) -> list[Waiting]:

@@ -15,7 +15,7 @@ from lcc.storage.providers.providers import (
     order_deletion_outside,
     provider_status,
 )
-from lcc.storage.queue import orders
+from lcc.storage.queue import admin_orders
 
 from .kit import Queue, notice, result_of
 
@@ -24,7 +24,7 @@ OUTSIDE = code("outside-roots")
 
 @pytest.fixture(params=[2, 2000], autouse=True)
 def page_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orders, "PAGE_ROWS", request.param)
+    monkeypatch.setattr(admin_orders, "PAGE_ROWS", request.param)
 
 
 def set_roots(queue: Queue, *roots: str, delete_outside: bool = False) -> None:

@@ -8,22 +8,28 @@ from __future__ import annotations
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import Owed, Registered, registered_providers
-from lcc.storage.queue.books import Books
-from lcc.storage.queue.slots import move_rows
+from lcc.storage.queue.batch import PendingNotifications, Registered, registered_providers
+from lcc.storage.queue.time_slots import move_rows
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 _SETS_AT_ONCE = 1000
 
 
 def changed_page(
-    books: Books, rules: IQueueRules, pid: int, progress: bytes, now: int, owed: Owed, page_rows: int
+    write: WriteTransaction,
+    rules: IQueueRules,
+    pid: int,
+    progress: bytes,
+    now: int,
+    pending: PendingNotifications,
+    page_rows: int,
 ) -> bytes | None:
     """The next part of it.
 
     :param progress: as this returned it; empty: from the start.
     :returns: None: that was all.
     """
-    txn = books.txn
+    txn = write.txn
     registered = registered_providers(txn, [pid]).get(pid)
     if registered is None:
         return None
@@ -42,7 +48,7 @@ def changed_page(
             " ORDER BY seq LIMIT ?",
             [pid, slot, psetid, seq, left],
         )
-        _move(txn, rules, registered, (pid, slot, psetid), rows, now, owed)
+        _move(txn, rules, registered, (pid, slot, psetid), rows, now, pending)
         left -= len(rows)
         if left <= 0:
             return b"%d:%d:%d" % (slot, psetid, rows[-1][1])
@@ -75,7 +81,7 @@ def _move(
     where: tuple[int, int, int],
     rows: list[tuple[bytes, int, str]],
     now: int,
-    owed: Owed,
+    pending: PendingNotifications,
 ) -> None:
     pid, source, psetid = where
     moves: dict[int, list[tuple[bytes, int]]] = {}
@@ -86,5 +92,5 @@ def _move(
     for slot, moved in sorted(moves.items()):
         move_rows(txn, psetid, source, slot, moved)
         if slot == FETCH_NOW:
-            owed.add_queued(pid, psetid, moved[0][1])
-            owed.priorities[pid] = registered.priority
+            pending.add_queued(pid, psetid, moved[0][1])
+            pending.priorities[pid] = registered.priority

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.storage.disk.disk import Disk
-from lcc.storage.disk.synced import ContentSync, SyncMark, boot_id, mark_at_start, read_mark
+from lcc.storage.disk.content_sync import ContentSync, SyncMark, boot_id, mark_at_start, read_mark
+from lcc.storage.disk.file_system import Disk
 from tests.conftest import LoggedErrors
 
 

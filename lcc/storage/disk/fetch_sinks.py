@@ -9,8 +9,8 @@ from pathlib import Path
 from zope.interface import implementer
 
 from lcc.interfaces import IAttemptFile
-from lcc.storage.disk.content import ContentSink
-from lcc.storage.disk.disk import DISK, Disk
+from lcc.storage.disk.content_folder import ContentSink
+from lcc.storage.disk.file_system import DISK, Disk
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 

@@ -8,7 +8,7 @@ import attrs
 
 from lcc.model import FETCH_NOW, Delay, SlotPage
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.books import Books
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 _SETS_AT_ONCE = 200
 _COLUMNS = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
@@ -59,7 +59,7 @@ class Opened:
 
 def open_slot(txn: Txn, run: int, slot: int, limit: int, after: tuple[int, int], opened: Opened) -> SlotPage:
     """See :meth:`lcc.interfaces.IQueueStore.open_slot`."""
-    Books(txn, run)
+    WriteTransaction(txn, run)
     left, upto = limit, after
     sql = (
         f"SELECT q.psetid, q.pid, COALESCE(p.priority, 0) FROM qpsdb q {txn.by_index('qpsdb_slot')}"
@@ -94,7 +94,7 @@ def delays(txn: Txn) -> list[Delay]:
 
 def save_delays(txn: Txn, run: int, saved: Sequence[Delay]) -> None:
     """See :meth:`lcc.interfaces.IQueueStore.save_delays`."""
-    Books(txn, run)
+    WriteTransaction(txn, run)
     write_delays(txn, saved)
 
 
@@ -114,5 +114,5 @@ def slots_opened(txn: Txn) -> tuple[float, str]:
 
 def save_slots_opened(txn: Txn, run: int, upto: float, period: str) -> None:
     """See :meth:`lcc.interfaces.IQueueStore.save_slots_opened`."""
-    Books(txn, run)
+    WriteTransaction(txn, run)
     txn.upsert("slotsopened", ("id", "upto", "period"), [(1, upto, period)], ("id",))

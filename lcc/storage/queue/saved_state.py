@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.books import Books
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 
 def save_state(txn: Txn, run: int, text: str) -> None:
     """See :meth:`lcc.interfaces.IQueueStore.save_state`."""
-    Books(txn, run)
+    WriteTransaction(txn, run)
     txn.upsert("qmstate", ["id", "state"], [(1, text)], ["id"])
 
 

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 from lcc.interfaces import IQueueRules
 from lcc.model import KeyedNotice, SetHeader, UrlNotice
-from lcc.storage.database.keyranges import all_views_key
+from lcc.storage.database.key_ranges import all_views_key
 from lcc.storage.database.rows import CACHED
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import Batch, Owed, Run, registered_providers
-from lcc.storage.queue.books import Books, told_again
-from lcc.storage.queue.held import held_sweeps
-from lcc.storage.queue.overlay import Overlay
-from lcc.storage.queue.sets import SetRows
-from lcc.storage.queue.waits import BEFORE_SLOTS, hasten_page
+from lcc.storage.queue.batch import Batch, PendingNotifications, SetPart, registered_providers
+from lcc.storage.queue.held_deletions import held_sweeps
+from lcc.storage.queue.row_cache import RowCache
+from lcc.storage.queue.set_positions import SetRows
+from lcc.storage.queue.waiting_retries import BEFORE_SLOTS, hasten_page
+from lcc.storage.queue.write_transaction import WriteTransaction, told_again
 
 PAGE_ROWS = 500
 """Errors, or rows that wait, looked at in one transaction."""
@@ -41,7 +41,13 @@ class _Failed(NamedTuple):
 
 
 def retry_page(
-    books: Books, rules: IQueueRules, pid: int, code: int, progress: bytes, now: int, owed: Owed
+    write: WriteTransaction,
+    rules: IQueueRules,
+    pid: int,
+    code: int,
+    progress: bytes,
+    now: int,
+    pending: PendingNotifications,
 ) -> bytes | None:
     """Do the next part of it.
 
@@ -54,24 +60,30 @@ def retry_page(
     numbers = [int(number) for number in rest.split()]
     if kind == _ERRORS:
         begun, after_pid, after_number = numbers
-        return _errors_page(books, rules, pid, code, (begun, after_pid, after_number), now, owed)
+        return _errors_page(write, rules, pid, code, (begun, after_pid, after_number), now, pending)
     begun, slot, psetid, seq = numbers or (now, BEFORE_SLOTS, 0, 0)
-    left = hasten_page(books, pid, code, begun, (slot, psetid, seq), PAGE_ROWS, now, owed)
+    left = hasten_page(write, pid, code, begun, (slot, psetid, seq), PAGE_ROWS, now, pending)
     return b"e %d %d 0" % (begun, pid) if left is None else b"w %d %d %d %d" % (begun, *left)
 
 
 def _errors_page(
-    books: Books, rules: IQueueRules, pid: int, code: int, at: tuple[int, int, int], now: int, owed: Owed
+    write: WriteTransaction,
+    rules: IQueueRules,
+    pid: int,
+    code: int,
+    at: tuple[int, int, int],
+    now: int,
+    pending: PendingNotifications,
 ) -> bytes | None:
     begun, after_pid, after_number = at
-    rows = _next_errors(books.txn, pid, after_pid, after_number)
+    rows = _next_errors(write.txn, pid, after_pid, after_number)
     failed: dict[bytes, _Failed] = {}
     for owner, _number, error, time, key, connseq, generation, notice, sent in rows:
         # What has failed since this began was tried again by it.  (Later than now: the wall clock was set back.)
         if notice is not None and not begun < time <= now and code in (0, error):
             failed[bytes(key)] = _Failed(owner, bytes(key), connseq, generation, time, told_again(notice, sent))
     if failed:
-        _queue(books, rules, list(failed.values()), now, owed)
+        _queue(write, rules, list(failed.values()), now, pending)
     return b"e %d %d %d" % (begun, *rows[-1][:2]) if len(rows) == PAGE_ROWS else None
 
 
@@ -85,37 +97,39 @@ def _next_errors(txn: Txn, pid: int, after_pid: int, after_number: int) -> list[
     return rows
 
 
-def _queue(books: Books, rules: IQueueRules, failed: list[_Failed], now: int, owed: Owed) -> None:
-    txn = books.txn
+def _queue(
+    write: WriteTransaction, rules: IQueueRules, failed: list[_Failed], now: int, pending: PendingNotifications
+) -> None:
+    txn = write.txn
     registered = registered_providers(txn, {row.pid for row in failed})
-    books.load_stats(registered)
-    overlay = Overlay(books, now)
+    write.load_stats(registered)
+    rows = RowCache(write, now)
     keys = [row.key for row in failed]
-    overlay.load(keys, {all_views_key(key) for key in keys})
+    rows.load(keys, {all_views_key(key) for key in keys})
     sql = "SELECT urlkey, state, generation, confirmed_time FROM lccurl WHERE urlkey IN ({in})"
     known = {key: (state, generation, time) for key, state, generation, time in txn.query_in(sql, keys)}
-    batch = Batch(overlay, books, rules, registered, now)
+    batch = Batch(rows, write, rules, registered, now)
     held = held_sweeps(txn, registered)
     sets: dict[int, tuple[int, int]] = {}
     for row in failed:
-        if row.pid not in registered or _is_done(row, overlay, known.get(row.key)):
+        if row.pid not in registered or _is_done(row, rows, known.get(row.key)):
             continue
-        psetid, count = sets.get(row.pid) or (books.next("psetid"), 0)
+        psetid, count = sets.get(row.pid) or (write.next("psetid"), 0)
         sets[row.pid] = (psetid, count + 1)
         header = SetHeader("", "", 0, row.pid, row.connseq, full=False, errors_upto=0, answered=True, time=now)
-        batch.apply(Run(header, psetid, count, (KeyedNotice(row.key, row.notice),)))
+        batch.apply(SetPart(header, psetid, count, (KeyedNotice(row.key, row.notice),)))
         if row.pid in held and held[row.pid].connseq == row.connseq:
-            overlay.mark(row.key, held[row.pid].psetid)  # the set that is held has told it: it is not to be deleted
+            rows.mark(row.key, held[row.pid].psetid)  # the set that is held has told it: it is not to be deleted
     priorities = {pid: provider.priority for pid, provider in registered.items()}
-    owed.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
-    SetRows(txn, batch.places(owed)).save(priorities, now)
-    owed.touched |= overlay.save()
-    batch.move(owed)
+    pending.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
+    SetRows(txn, batch.places(pending)).save(priorities, now)
+    pending.touched |= rows.save()
+    batch.move(pending)
 
 
-def _is_done(row: _Failed, overlay: Overlay, known: tuple[int, int, int | None] | None) -> bool:
+def _is_done(row: _Failed, rows: RowCache, known: tuple[int, int, int | None] | None) -> bool:
     """Something has come of it since it failed."""
-    queued = overlay.queue.get(row.key)
+    queued = rows.queue.get(row.key)
     if queued is not None and queued.state.connseq >= row.connseq:
         return True
     if known is None:
