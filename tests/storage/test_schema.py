@@ -34,10 +34,10 @@ def _connect(dialect: Dialect) -> Any:
     return connection
 
 
-def _migrate(dialect: Dialect, changes: list[Migration] | None = None) -> int:
+def _migrate(dialect: Dialect, changes: list[Migration] | None = None, series: str = MAIN) -> int:
     connection = _connect(dialect)
     try:
-        return migrate(dialect, connection, lambda: _connect(dialect), "epoch", MAIN, changes)
+        return migrate(dialect, connection, lambda: _connect(dialect), "epoch", series, changes)
     finally:
         connection.close()
 
@@ -152,6 +152,19 @@ def test_a_change_that_was_interrupted_is_made_again(backend: Any) -> None:
         _migrate(dialect, [*changes, attrs.evolve(half, statements=(add, "nonsense"))])
     assert _migrate(dialect, [*changes, half]) >= 1
     assert _migrate(dialect, [*changes, half]) == 0
+
+
+def test_rows_that_a_change_ends_with_stay(backend: Any) -> None:
+    """On MySQL nothing that ends a transaction comes behind them."""
+    dialect = dialect_for(backend.url, backend.home, SETTINGS)
+    changes = migrations(dialect.name)
+    insert = "INSERT INTO counters (name, value) VALUES ('extra', 1)"
+    _migrate(dialect, [*changes, Migration(len(changes) + 1, "x", (insert,))])
+    connection = _connect(dialect)
+    cursor = connection.cursor()
+    cursor.execute("SELECT value FROM counters WHERE name = 'extra'")
+    assert list(cursor.fetchall()) == [(1,)]
+    connection.close()
 
 
 def test_many_may_start_at_once(backend: Any) -> None:

@@ -14,13 +14,14 @@ from typing import Any
 
 import attrs
 
+from lcc.storage.database.conversions import CONVERSIONS, Conversion
 from lcc.storage.database.dialects import Dialect
 from lcc.storage.database.transactions import Txn
 
 MAIN = "schema"
 CONNECTIONS = "connections"
 
-_FILE = re.compile(r"(?:(?P<series>[a-z]+)_)?(?P<number>\d{3})_[a-z_]+\.(?P<dialect>[a-z]+)\.sql")
+_FILE = re.compile(r"(?:(?P<series>[a-z]+)_)?(?P<number>\d{3})_(?P<name>[a-z_]+)\.(?P<dialect>[a-z]+)\.sql")
 _CREATE_META = {
     "sqlite": "CREATE TABLE IF NOT EXISTS meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "mysql": (
@@ -36,11 +37,15 @@ class SchemaError(Exception):
 
 @attrs.frozen
 class Migration:
-    """One file of schema changes."""
+    """One file of schema changes.
+
+    :ivar convert: to be done behind the statements; None: that is all.
+    """
 
     number: int
     name: str
     statements: tuple[str, ...]
+    convert: Conversion | None = None
 
 
 def split_statements(text: str) -> tuple[str, ...]:
@@ -58,7 +63,8 @@ def migrations(dialect_name: str, series: str = MAIN) -> list[Migration]:
     for entry in resources.files("lcc.storage.sql").iterdir():
         match = _FILE.fullmatch(entry.name)
         if match and match["dialect"] == dialect_name and (match["series"] or MAIN) == series:
-            found.append(Migration(int(match["number"]), entry.name, split_statements(entry.read_text("utf-8"))))
+            statements = split_statements(entry.read_text("utf-8"))
+            found.append(Migration(int(match["number"]), entry.name, statements, CONVERSIONS.get(match["name"])))
     found.sort(key=lambda migration: migration.number)
     if [migration.number for migration in found] != list(range(1, len(found) + 1)):
         raise SchemaError(f"the migrations of {series} for {dialect_name} are not numbered 1, 2, 3 …")
@@ -132,16 +138,28 @@ def _locked_migrate(
     number = _number(holder, series, len(changes), holder.for_update)
     doer = holder if worker is lock else Txn(dialect, worker)
     for change in changes[number:]:
-        for statement in change.statements:
-            try:
-                doer.execute(statement)
-            except Exception as error:
-                # Not within a transaction on MySQL: an earlier attempt may have been ended behind it.
-                if not dialect.is_there_already(error):
-                    raise
+        # On SQLite all changes are one transaction, that of the lock.
+        _apply(change, doer, lambda: None if worker is lock else dialect.commit(worker))
     holder.execute("UPDATE meta SET value = ? WHERE name = ?", [str(len(changes)), series])
     if series == MAIN and holder.one("SELECT value FROM meta WHERE name = 'epoch'") is None:
         holder.insert("meta", ["name", "value"], [("epoch", new_epoch)])
     holder.close()
     dialect.commit(lock)
     return len(changes) - number
+
+
+def _apply(change: Migration, doer: Txn, commit: Callable[[], None]) -> None:
+    for statement in change.statements:
+        try:
+            doer.execute(statement)
+        except Exception as error:
+            # Not within a transaction on MySQL: an earlier attempt may have been ended behind it.
+            if not doer.dialect.is_there_already(error):
+                raise
+    commit()
+    if change.convert is not None:
+        after = change.convert(doer, None)
+        commit()
+        while after is not None:
+            after = change.convert(doer, after)
+            commit()

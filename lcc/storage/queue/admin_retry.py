@@ -12,13 +12,14 @@ from lcc.interfaces import IQueueRules
 from lcc.model import KeyedNotice, SetHeader, UrlNotice
 from lcc.storage.database.key_ranges import all_views_key
 from lcc.storage.database.rows import CACHED
+from lcc.storage.database.stored_notices import read_notice
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.batch import Batch, PendingNotifications, SetPart, registered_providers
 from lcc.storage.queue.held_deletions import held_sweeps
 from lcc.storage.queue.row_cache import RowCache
 from lcc.storage.queue.set_positions import SetRows
 from lcc.storage.queue.waiting_retries import BEFORE_SLOTS, hasten_page
-from lcc.storage.queue.write_transaction import WriteTransaction, told_again
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 PAGE_ROWS = 500
 """Errors, or rows that wait, looked at in one transaction."""
@@ -81,7 +82,7 @@ def _errors_page(
     for owner, _number, error, time, key, connseq, generation, notice, sent in rows:
         # What has failed since this began was tried again by it.  (Later than now: the wall clock was set back.)
         if notice is not None and not begun < time <= now and code in (0, error):
-            failed[bytes(key)] = _Failed(owner, bytes(key), connseq, generation, time, told_again(notice, sent))
+            failed[bytes(key)] = _Failed(owner, bytes(key), connseq, generation, time, read_notice(notice, sent))
     if failed:
         _queue(write, rules, list(failed.values()), now, pending)
     return b"e %d %d %d" % (begun, *rows[-1][:2]) if len(rows) == PAGE_ROWS else None

@@ -7,7 +7,6 @@ manager has claimed the database; it closes them last, which writes what has cha
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
@@ -18,6 +17,7 @@ import attrs
 from lcc.config import QmConfig
 from lcc.errors import Busy, entry_for
 from lcc.model import UrlNotice
+from lcc.storage.database.stored_notices import write_notice
 from lcc.storage.database.transactions import Question, Txn
 
 _STATS = (
@@ -180,7 +180,7 @@ class WriteTransaction:
         text = entry_for(code).text
         message = f"{text}: {detail}" if detail else text
         url = notice.furl or notice.curl
-        told = json.dumps(notice[:-1], separators=(",", ":"))  # all but ``sent``
+        told = write_notice(notice)
         self._errors[pid].append(
             (pid, stats.errseq, code, message, url, notice.sent, self._now, key, connseq, generation, told)
         )
@@ -247,8 +247,3 @@ def claim_run(txn: Txn) -> int:
     """Begin a new run: the writes of all older ones fail from now on."""
     txn.execute("UPDATE counters SET value = value + 1 WHERE name IN ('qm_run', 'fence')")
     return int(txn.value("SELECT value FROM counters WHERE name = 'qm_run'"))
-
-
-def told_again(notice: str, sent: str) -> UrlNotice:
-    """The notice that an error was kept with."""
-    return UrlNotice._make([*json.loads(notice), sent])

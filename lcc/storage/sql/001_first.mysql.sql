@@ -58,7 +58,8 @@ CREATE TABLE IF NOT EXISTS urlerrs (
     urlkey BINARY(20) NOT NULL DEFAULT '',      -- of the URL; empty: not known
     connseq BIGINT NOT NULL DEFAULT 0,          -- order number of the set that told it
     generation BIGINT NOT NULL DEFAULT 0,       -- of the queue row that failed; content that came later has a greater one
-    notice MEDIUMTEXT,                          -- all that was told, a JSON list; NULL: not known
+    notice MEDIUMTEXT,                          -- all that was told, JSON (lcc.storage.database.stored_notices);
+                                                -- NULL: not known
     PRIMARY KEY (pid, number)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 

@@ -58,7 +58,8 @@ CREATE TABLE urlerrs (
     urlkey BLOB NOT NULL DEFAULT x'',           -- of the URL; empty: not known
     connseq INTEGER NOT NULL DEFAULT 0,         -- order number of the set that told it
     generation INTEGER NOT NULL DEFAULT 0,      -- of the queue row that failed; content that came later has a greater one
-    notice TEXT,                                -- all that was told, a JSON list; NULL: not known
+    notice TEXT,                                -- all that was told, JSON (lcc.storage.database.stored_notices);
+                                                -- NULL: not known
     PRIMARY KEY (pid, number)
 ) WITHOUT ROWID;
 

@@ -1,0 +1,2 @@
+-- urlerrs.notice becomes a JSON object.  There is no statement that does it on all databases:
+-- lcc.storage.database.conversions has the function of this name.
