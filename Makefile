@@ -123,7 +123,7 @@ check: venv
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) scripts/check_news.py
-	$(PY) scripts/check_outside.py
+	$(PY) scripts/check_environment.py
 	$(SPHINX)
 
 # A reference that leads nowhere is a warning, and a warning is an error.

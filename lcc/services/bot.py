@@ -11,7 +11,7 @@ from lcc.roles.bot.engine import Robot
 from lcc.roles.bot.listening import ListeningRobot, TypistFactory
 from lcc.roles.bot.metrics import BotFigures
 from lcc.services.common import RoleOptions, RoleService
-from lcc.services.environment import Outside, real_outside
+from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.watching import watched
 from lcc.storage.disk.content_folder import AttemptFolder
@@ -40,22 +40,22 @@ class _Fetching(Service):
         return self._robot.close()
 
 
-def build(config: Config, outside: Outside) -> RoleService:
+def build(config: Config, environment: Environment) -> RoleService:
     """The robot's services; they start in this order."""
-    settings, reactor = config.bot, outside.reactor
-    attempts = AttemptFolder(config.under_home(settings.content), outside.disk)
-    fetchers = outside.fetchers(reactor, settings)
+    settings, reactor = config.bot, environment.reactor
+    attempts = AttemptFolder(config.under_home(settings.content), environment.disk)
+    fetchers = environment.fetchers(reactor, settings)
     robot = Robot(
         settings.name,
         settings.concurrency,
         reactor,
         fetchers,
         attempts.sink,
-        outside.token(),
+        environment.token(),
         str(attempts.path),
         attempts.owner,
     )
-    policy = RetryPolicy(outside.chance.random)
+    policy = RetryPolicy(environment.chance.random)
     services = RoleService("bot", BotCommands(robot), BotFigures(robot))
     for service in (
         _Fetching(robot),
@@ -66,11 +66,11 @@ def build(config: Config, outside: Outside) -> RoleService:
     return services
 
 
-def build_listening(config: Config, outside: Outside) -> MultiService:
+def build_listening(config: Config, environment: Environment) -> MultiService:
     """The listening robot's services."""
-    settings, reactor = config.bot, outside.reactor
-    files = NamedFolder(config.under_home(settings.listen_files), outside.disk)
-    robot = ListeningRobot(reactor, outside.fetchers(reactor, settings), files.sink)
+    settings, reactor = config.bot, environment.reactor
+    files = NamedFolder(config.under_home(settings.listen_files), environment.disk)
+    robot = ListeningRobot(reactor, environment.fetchers(reactor, settings), files.sink)
     port = PortService(reactor, endpoint(config, "bot.listen"), TypistFactory(robot))
     services = MultiService()
     for service in (_Fetching(robot), port):
@@ -78,10 +78,10 @@ def build_listening(config: Config, outside: Outside) -> MultiService:
     return services
 
 
-def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+def makeService(options: Options, environment: Environment | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    config, outside = options.config, outside or real_outside()
+    config, environment = options.config, environment or real_environment()
     if options["listen"]:
-        return build_listening(config, outside)
-    role = build(config, outside)
-    return watched(role, config, outside, "bot.metrics", role)
+        return build_listening(config, environment)
+    role = build(config, environment)
+    return watched(role, config, environment, "bot.metrics", role)

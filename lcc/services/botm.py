@@ -16,7 +16,7 @@ from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.metrics import BotmFigures, RelayFigures
 from lcc.roles.botm.relay import Relay
 from lcc.services.common import RoleOptions, RoleService
-from lcc.services.environment import Outside, real_outside
+from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.watching import watched
 from lcc.storage.disk.content_folder import ContentFolder
@@ -78,12 +78,12 @@ class _Serving(Service):
         return self._http.close()
 
 
-def build(config: Config, outside: Outside) -> RoleService:
+def build(config: Config, environment: Environment) -> RoleService:
     """The BOT-M's services; they start in this order."""
     settings = attrs.evolve(config.botm, content_url=content_address(config))
-    reactor = outside.reactor
-    run = outside.token()
-    policy = RetryPolicy(outside.chance.random)
+    reactor = environment.reactor
+    run = environment.token()
+    policy = RetryPolicy(environment.chance.random)
     http = HttpClient(reactor, settings.content_connections_max, settings.content_idle_timeout)
     stall_seconds = settings.content_idle_timeout
     port: IProtocolFactory
@@ -99,13 +99,13 @@ def build(config: Config, outside: Outside) -> RoleService:
     else:
 
         def open_counter(path: Path) -> DurableCounter:
-            return DurableCounter(path, settings.names_block, outside.disk)
+            return DurableCounter(path, settings.names_block, environment.disk)
 
         content = ContentFolder(
-            config.under_home(settings.content), open_counter, outside.disk, settings.content_reserve
+            config.under_home(settings.content), open_counter, environment.disk, settings.content_reserve
         )
-        sync = ContentSync(content.path, outside.boot_id(), outside.disk)
-        engine = BotMaster(settings, reactor, content, sync, outside.in_thread, run)
+        sync = ContentSync(content.path, environment.boot_id(), environment.disk)
+        engine = BotMaster(settings, reactor, content, sync, environment.in_thread, run)
         owned, desk, figures = _Content(content, sync, engine), BotmCommands(engine), BotmFigures(engine, content)
         port, link = engine.robot_factory(), engine.link_factory(policy.good_hello)
         content_port = ContentPort(content, engine, lambda _: "", http, reactor, stall_seconds)
@@ -115,12 +115,12 @@ def build(config: Config, outside: Outside) -> RoleService:
         settings.content_connections_max,
         stall_seconds,
         settings.content_connections_per_address,
-        outside.now,
+        environment.now,
     )
     limited = LimitedFactory(port, settings.robots_max, settings.serves, settings.robots_per_address)
     services = RoleService("botm", desk, figures)
     for service in (
-        outside.lock(config.home / "botm.lock"),
+        environment.lock(config.home / "botm.lock"),
         owned,
         PortService(reactor, endpoint(config, "botm.listen"), limited, "botm.listen"),
         link_service(reactor, endpoint(config, "botm.parent" if settings.parent else "botm.connect"), link, policy),
@@ -135,8 +135,8 @@ def build(config: Config, outside: Outside) -> RoleService:
     return services
 
 
-def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+def makeService(options: Options, environment: Environment | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    outside = outside or real_outside()
-    role = build(options.config, outside)
-    return watched(role, options.config, outside, "botm.metrics", role)
+    environment = environment or real_environment()
+    role = build(options.config, environment)
+    return watched(role, options.config, environment, "botm.metrics", role)

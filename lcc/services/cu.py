@@ -17,7 +17,7 @@ from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.site import build_site
 from lcc.roles.cu.xml.port import XmlUsers
 from lcc.services.common import HomeService, RoleOptions, RoleService
-from lcc.services.environment import Outside, real_outside
+from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.watching import watched
 from lcc.storage.database.database import DatabaseService
@@ -62,10 +62,12 @@ class WorkshopService(Service):
         return self._workshop.stop()
 
 
-def build(config: Config, outside: Outside) -> RoleService:
+def build(config: Config, environment: Environment) -> RoleService:
     """The services of the content user API; they start in this order and stop in the reverse one."""
-    settings, reactor = config.cu, outside.reactor
-    database = outside.database(config.database.url, config.home, reactor, config.database, random=outside.chance)
+    settings, reactor = config.cu, environment.reactor
+    database = environment.database(
+        config.database.url, config.home, reactor, config.database, random=environment.chance
+    )
     # Each connection asks one question at a time; the rest is room for those whose askers have gone.
     questions = Questions(database, QUESTIONS_PER_CONNECTION * settings.connections_max)
     watcher = ChangeWatcher(questions, reactor)
@@ -79,13 +81,13 @@ def build(config: Config, outside: Outside) -> RoleService:
         config.under_home(settings.temporary),
         certificates,
     )
-    workshop = Workshop(reactor, where, settings.packages_max, outside.now, settings.packages_per_user)
+    workshop = Workshop(reactor, where, settings.packages_max, environment.now, settings.packages_per_user)
     engine = CuEngine(questions, watcher, workshop)
     figures = CuFigures(engine, database.counts, DatabaseProbe(database.interact, reactor))
     services = RoleService("cu", CuCommands(engine), figures)
     for service in (
-        HomeService(config.home, outside.disk),
-        HomeService(where.temporary, outside.disk),
+        HomeService(config.home, environment.disk),
+        HomeService(where.temporary, environment.disk),
         DatabaseService(database),
         _AtStop(content.close),
         _AtStop(watcher.stop),
@@ -94,7 +96,7 @@ def build(config: Config, outside: Outside) -> RoleService:
         service.setServiceParent(services)
     if settings.listen:
         without = _without_token(config, settings.listen)
-        site = build_site(questions, watcher, content, workshop, settings, without, reactor, outside.now)
+        site = build_site(questions, watcher, content, workshop, settings, without, reactor, environment.now)
         PortService(reactor, endpoint(config, "cu.listen"), site, "cu.listen").setServiceParent(services)
     if settings.listen_xml:
         users = XmlUsers(questions, watcher, content, settings, _without_token(config, settings.listen_xml), reactor)
@@ -112,8 +114,8 @@ def _without_token(config: Config, port: str) -> str:
     return config.cu.without_token or ("content" if unix_socket_path(config.endpoint(port)) else "nothing")
 
 
-def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+def makeService(options: Options, environment: Environment | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    outside = outside or real_outside()
-    role = build(options.config, outside)
-    return watched(role, options.config, outside, "cu.metrics", role)
+    environment = environment or real_environment()
+    role = build(options.config, environment)
+    return watched(role, options.config, environment, "cu.metrics", role)

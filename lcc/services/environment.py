@@ -1,7 +1,7 @@
-"""What the roles take from outside of them: the reactor, clocks, chance, the disk, the database.
+"""What roles are given: the reactor, clocks, randomness, the disk, the database.
 
-No role reaches for these itself.  So the same services, put together by the same functions, run under ``twistd`` and
-in a simulation of many machines on one clock.
+No role reaches for these itself.  So the same services, built by the same functions, run under ``twistd`` and in a
+simulation of many machines on one clock.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Outside:
-    """The world around one process.
+class Environment:
+    """The environment of one process.
 
     :ivar reactor: connects, listens, calls later, has threads.  Its ``seconds()`` are no time of day: they count from
         some moment on, and are never set.  All timers, leases, and lengths of time are measured on it.
@@ -48,7 +48,7 @@ class Outside:
     :ivar lock: makes the service that holds this lock file.
     :ivar boot_id: names this boot of the machine (:func:`lcc.storage.disk.content_sync.boot_id`).
     :ivar fetchers: URL scheme -> fetcher, for this reactor and configuration.
-    :ivar supervisor: who has started this process and wants to hear how it is; None: nobody.
+    :ivar supervisor: has started this process and wants its status; None: nobody does.
     """
 
     reactor: Any
@@ -74,7 +74,7 @@ def _database(*arguments: Any, **more: Any) -> Database:
     return Database(*arguments, **more)
 
 
-def real_outside(reactor: Any = None) -> Outside:
+def real_environment(reactor: Any = None) -> Environment:
     """The machine that this process runs on.
 
     :param reactor: None: the process's own, imported only now.
@@ -86,7 +86,7 @@ def real_outside(reactor: Any = None) -> Outside:
         end_at_second_signal(reactor)
         # Whatever this process makes is for its user alone.  twistd's --umask, which comes later, wins.
         os.umask(0o077)
-    return Outside(
+    return Environment(
         reactor=reactor,
         now=time.time,
         chance=random.Random(),

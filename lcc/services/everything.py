@@ -11,7 +11,7 @@ from twisted.application.service import MultiService
 from lcc.config import Config
 from lcc.services import bot, botm, cu, qm, rs, uns, web
 from lcc.services.common import HomeService, RoleOptions, RoleService
-from lcc.services.environment import Outside, real_outside
+from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.watching import watched
 
@@ -22,29 +22,29 @@ class Options(RoleOptions):
     summary = "All roles of an LCC in one process."
 
 
-def build(config: Config, outside: Outside) -> MultiService:
+def build(config: Config, environment: Environment) -> MultiService:
     """The services of all roles.
 
     They may start in any order; in this one nobody has to try twice.  They stop in the reverse order, so that nothing
     new comes in while the others finish.
     """
-    everything, _ = _build(config, outside)
+    everything, _ = _build(config, environment)
     return everything
 
 
-def _build(config: Config, outside: Outside) -> tuple[MultiService, list[RoleService]]:
+def _build(config: Config, environment: Environment) -> tuple[MultiService, list[RoleService]]:
     everything = MultiService()
-    HomeService(config.home, outside.disk).setServiceParent(everything)
+    HomeService(config.home, environment.disk).setServiceParent(everything)
     chosen = (qm, botm, bot, cu, uns, *((rs,) if config.rs.listen else ()), *((web,) if config.web.listen else ()))
-    roles = [role.build(config, outside) for role in chosen]
+    roles = [role.build(config, environment) for role in chosen]
     for services in roles:
         services.setServiceParent(everything)
-    add_console(everything, config, outside.reactor, config.manhole.listen, *roles)
+    add_console(everything, config, environment.reactor, config.manhole.listen, *roles)
     return everything, roles
 
 
-def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+def makeService(options: Options, environment: Environment | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    config, outside = options.config, outside or real_outside()
-    everything, roles = _build(config, outside)
-    return watched(everything, config, outside, "metrics.listen", *roles)
+    config, environment = options.config, environment or real_environment()
+    everything, roles = _build(config, environment)
+    return watched(everything, config, environment, "metrics.listen", *roles)

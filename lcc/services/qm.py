@@ -14,7 +14,7 @@ from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.metrics import QmMetrics
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
 from lcc.services.common import HomeService, RoleOptions, RoleService
-from lcc.services.environment import Outside, real_outside
+from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.watching import watched
 from lcc.storage.database.database import DatabaseService
@@ -48,19 +48,19 @@ class _Engine(Service):
         self.engine.stop()
 
 
-def build(config: Config, outside: Outside) -> RoleService:
+def build(config: Config, environment: Environment) -> RoleService:
     """The queue manager's services; they start in this order and stop in the reverse one."""
     settings = config.qm
-    reactor, chance = outside.reactor, outside.chance
-    database = outside.database(config.database.url, config.home, reactor, config.database, random=chance)
+    reactor, chance = environment.reactor, environment.chance
+    database = environment.database(config.database.url, config.home, reactor, config.database, random=chance)
     timeslots = TimeSlots(config.slots, config.slot_seconds, config.timezone)
     store = QueueStore(database, QueueRules.configured(settings, timeslots), settings)
-    engine = QmEngine(store, settings, reactor, outside.now, chance.random, reactor.stop, timeslots)
+    engine = QmEngine(store, settings, reactor, environment.now, chance.random, reactor.stop, timeslots)
     watch = config.metrics
 
     def look() -> Deferred[Survey]:
         return database.interact(
-            survey, int(outside.now()), watch.providers_shown, LAG_SECONDS, timeslots.closed_spans
+            survey, int(environment.now()), watch.providers_shown, LAG_SECONDS, timeslots.closed_spans
         )
 
     surveyor, probe = Surveyor(look, reactor, watch.survey_interval), DatabaseProbe(database.interact, reactor)
@@ -75,8 +75,8 @@ def build(config: Config, outside: Outside) -> RoleService:
 
     port = PortService(reactor, endpoint(config, "qm.listen"), limited(True, "UNSes and BOT-Ms"), "qm.listen")
     for service in (
-        HomeService(config.home, outside.disk),
-        outside.lock(config.home / "qm.lock"),
+        HomeService(config.home, environment.disk),
+        environment.lock(config.home / "qm.lock"),
         DatabaseService(database),
         _Engine(engine),
         port,
@@ -92,8 +92,8 @@ def build(config: Config, outside: Outside) -> RoleService:
     return services
 
 
-def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+def makeService(options: Options, environment: Environment | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    outside = outside or real_outside()
-    role = build(options.config, outside)
-    return watched(role, options.config, outside, "qm.metrics", role)
+    environment = environment or real_environment()
+    role = build(options.config, environment)
+    return watched(role, options.config, environment, "qm.metrics", role)

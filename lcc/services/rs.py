@@ -14,7 +14,7 @@ from lcc.roles.rs.console import RsCommands
 from lcc.roles.rs.metrics import RsFigures
 from lcc.roles.rs.web.site import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
-from lcc.services.environment import Outside, real_outside
+from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.watching import watched
 from lcc.storage.database.database import DatabaseService
@@ -45,32 +45,36 @@ class _Registering(Service):
         return self._assembly.close()
 
 
-def build(config: Config, outside: Outside) -> RoleService:
+def build(config: Config, environment: Environment) -> RoleService:
     """The services of the registration server; they start in this order and stop in the reverse one.
 
     :raises ConfigError: it is not said where to listen.
     """
-    settings, reactor = config.rs, outside.reactor
+    settings, reactor = config.rs, environment.reactor
     if not settings.listen:
         raise ConfigError(["rs.listen: there is no endpoint to listen on, such as tcp:9500:interface=127.0.0.1"])
-    database = outside.database(config.database.url, config.home, reactor, config.database, random=outside.chance)
+    database = environment.database(
+        config.database.url, config.home, reactor, config.database, random=environment.chance
+    )
     means = Means(
         reactor,
-        outside.now,
-        outside.token,
-        lambda path: outside.disk.read(config.under_home(path)).decode(),
-        outside.in_thread,
-        outside.fetchers,
+        environment.now,
+        environment.token,
+        lambda path: environment.disk.read(config.under_home(path)).decode(),
+        environment.in_thread,
+        environment.fetchers,
     )
     assembly = Assembly(config, database, means)
     zones = tuple(sorted(available_timezones()))
-    site = build_site(assembly.registrar, settings, outside.token, zones, settings.url.startswith("https:"), reactor)
+    site = build_site(
+        assembly.registrar, settings, environment.token, zones, settings.url.startswith("https:"), reactor
+    )
     registrar = assembly.registrar
     figures = RsFigures(registrar, database.counts, DatabaseProbe(database.interact, reactor))
     services = RoleService("rs", RsCommands(registrar), figures)
     for service in (
-        HomeService(config.home, outside.disk),
-        outside.lock(config.home / "rs.lock"),
+        HomeService(config.home, environment.disk),
+        environment.lock(config.home / "rs.lock"),
         DatabaseService(database),
         _Registering(assembly),
         PortService(reactor, endpoint(config, "rs.listen"), site, "rs.listen"),
@@ -80,8 +84,8 @@ def build(config: Config, outside: Outside) -> RoleService:
     return services
 
 
-def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+def makeService(options: Options, environment: Environment | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    outside = outside or real_outside()
-    role = build(options.config, outside)
-    return watched(role, options.config, outside, "rs.metrics", role)
+    environment = environment or real_environment()
+    role = build(options.config, environment)
+    return watched(role, options.config, environment, "rs.metrics", role)

@@ -10,7 +10,7 @@ from lcc.roles.uns.console import UnsCommands
 from lcc.roles.uns.engine import Uns
 from lcc.roles.uns.metrics import UnsFigures
 from lcc.services.common import HomeService, RoleOptions, RoleService
-from lcc.services.environment import Outside, real_outside
+from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.watching import watched
 from lcc.storage.database.database import DatabaseService
@@ -47,17 +47,19 @@ class _Engine(Service):
         return self._sessions.stop()
 
 
-def build(config: Config, outside: Outside) -> RoleService:
+def build(config: Config, environment: Environment) -> RoleService:
     """The UNS's services; they start in this order and stop in the reverse one."""
     settings = config.uns
-    reactor = outside.reactor
-    database = outside.database(config.database.url, config.home, reactor, config.database, random=outside.chance)
-    sessions = open_session_store(config, reactor, outside.chance, outside.database)
+    reactor = environment.reactor
+    database = environment.database(
+        config.database.url, config.home, reactor, config.database, random=environment.chance
+    )
+    sessions = open_session_store(config, reactor, environment.chance, environment.database)
     folder = config.under_home(settings.spool)
     spool = Spool(
-        folder, settings.name, settings.spool_max_bytes, outside.token, outside.disk, settings.spool_reserve
+        folder, settings.name, settings.spool_max_bytes, environment.token, environment.disk, settings.spool_reserve
     )
-    policy = RetryPolicy(outside.chance.random)
+    policy = RetryPolicy(environment.chance.random)
     uns = Uns(
         settings,
         config.mimetypes,
@@ -65,8 +67,8 @@ def build(config: Config, outside: Outside) -> RoleService:
         ProviderReader(database),
         sessions,
         reactor,
-        lambda: int(outside.now()),
-        outside.in_thread,
+        lambda: int(environment.now()),
+        environment.in_thread,
         policy.good_hello,
         config.slots,
     )
@@ -79,8 +81,8 @@ def build(config: Config, outside: Outside) -> RoleService:
 
     services = RoleService("uns", UnsCommands(uns), UnsFigures(uns, database.counts, probe), drain)
     for service in (
-        HomeService(config.home, outside.disk),
-        outside.lock(config.home / "uns.lock"),
+        HomeService(config.home, environment.disk),
+        environment.lock(config.home / "uns.lock"),
         DatabaseService(database),
         _Engine(uns, sessions),
         link_service(reactor, endpoint(config, "uns.connect"), uns.forwarder, policy),
@@ -91,8 +93,8 @@ def build(config: Config, outside: Outside) -> RoleService:
     return services
 
 
-def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+def makeService(options: Options, environment: Environment | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    outside = outside or real_outside()
-    role = build(options.config, outside)
-    return watched(role, options.config, outside, "uns.metrics", role)
+    environment = environment or real_environment()
+    role = build(options.config, environment)
+    return watched(role, options.config, environment, "uns.metrics", role)

@@ -15,7 +15,7 @@ from lcc.config import Config, is_local_endpoint, unix_socket_path
 from lcc.metrics.supervisor import Supervisor
 from lcc.metrics.watched import Process, Watched
 from lcc.services.common import RoleService
-from lcc.services.environment import Outside
+from lcc.services.environment import Environment
 from lcc.transport.links import PortService
 from lcc.transport.wires import endpoint, wire_of
 
@@ -27,7 +27,7 @@ SHARE_OF_WATCHDOG = 3.0
 
 
 def watched(
-    services: MultiService, config: Config, outside: Outside, setting: str, *roles: RoleService
+    services: MultiService, config: Config, environment: Environment, setting: str, *roles: RoleService
 ) -> MultiService:
     """Let a process tell of itself.
 
@@ -37,18 +37,18 @@ def watched(
     :returns: the same services.
     """
     text = wire_of(config, setting).text(config)
-    supervisor = outside.supervisor
+    supervisor = environment.supervisor
     if text or supervisor is not None:
-        process = Process([Watched(role.name, role.figures, _ports_of(role)) for role in roles], outside.reactor)
-        watching = WatchService(process, supervisor, outside.reactor)
+        process = Process([Watched(role.name, role.figures, _ports_of(role)) for role in roles], environment.reactor)
+        watching = WatchService(process, supervisor, environment.reactor)
         watching.setServiceParent(services)
         if text:
             # Late: what it imports is worth nothing to a process without metrics.
             from lcc.metrics.site import build_site
 
             near = is_local_endpoint(text) and not unix_socket_path(text)
-            site = build_site(process, config.metrics, near, outside.reactor, outside.now)
-            PortService(outside.reactor, endpoint(config, setting), site, setting).setServiceParent(watching)
+            site = build_site(process, config.metrics, near, environment.reactor, environment.now)
+            PortService(environment.reactor, endpoint(config, setting), site, setting).setServiceParent(watching)
     return services
 
 

@@ -18,7 +18,7 @@ from lcc.roles.web.metrics import WebFigures
 from lcc.roles.web.pages.site import build_site
 from lcc.roles.web.processes import TIMEOUT_SECONDS, Processes
 from lcc.services.common import HomeService, RoleOptions, RoleService
-from lcc.services.environment import Outside, real_outside
+from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.watching import watched
 from lcc.storage.database.database import DatabaseService
@@ -57,12 +57,12 @@ class _Watching(Service):
         return self._monitor.stop()
 
 
-def build(config: Config, outside: Outside) -> RoleService:
+def build(config: Config, environment: Environment) -> RoleService:
     """The services of the web monitor; they start in this order and stop in the reverse one.
 
     :raises ConfigError: it is not said where to listen, or passwords would leave this machine as they are.
     """
-    settings, reactor = config.web, outside.reactor
+    settings, reactor = config.web, environment.reactor
     listen = config.endpoint(settings.listen)
     if not listen:
         raise ConfigError(["web.listen: there is no endpoint to listen on, such as tcp:9600:interface=127.0.0.1"])
@@ -77,35 +77,41 @@ def build(config: Config, outside: Outside) -> RoleService:
     patience = attrs.evolve(
         config.database, retries=RETRIES, query_timeout=settings.query_timeout + STATEMENT_SECONDS
     )
-    database = outside.database(
+    database = environment.database(
         config.database.url,
         config.home,
         reactor,
         patience,
-        random=outside.chance,
+        random=environment.chance,
         read_seconds=settings.query_timeout,
     )
     monitor = Monitor(
         config,
         database,
         reactor,
-        outside.now,
-        lambda: database_disk(config, outside.disk),
+        environment.now,
+        lambda: database_disk(config, environment.disk),
         lambda *parts: Memory(
-            config.under_home(settings.samples) if settings.samples else None, outside.disk, outside.in_thread, *parts
+            config.under_home(settings.samples) if settings.samples else None,
+            environment.disk,
+            environment.in_thread,
+            *parts,
         ),
-        _processes(config, outside),
-        outside.token,
-        outside.in_thread,
+        _processes(config, environment),
+        environment.token,
+        environment.in_thread,
     )
     secure = encrypted or settings.url.startswith("https:")
     services = RoleService("web", WebCommands(monitor), WebFigures(monitor))
     for service in (
-        HomeService(config.home, outside.disk),
+        HomeService(config.home, environment.disk),
         DatabaseService(database),
         _Watching(monitor),
         PortService(
-            reactor, endpoint(config, "web.listen"), build_site(monitor, outside.token, secure, reactor), "web.listen"
+            reactor,
+            endpoint(config, "web.listen"),
+            build_site(monitor, environment.token, secure, reactor),
+            "web.listen",
         ),
     ):
         service.setServiceParent(services)
@@ -113,7 +119,7 @@ def build(config: Config, outside: Outside) -> RoleService:
     return services
 
 
-def _processes(config: Config, outside: Outside) -> Processes:
+def _processes(config: Config, environment: Environment) -> Processes:
     """
     :raises ConfigError: an address is none, or would be asked over a network without TLS.
     """
@@ -131,14 +137,14 @@ def _processes(config: Config, outside: Outside) -> Processes:
         raise ConfigError(faults)
     tls = None
     if any(address.startswith("https:") for address in addresses):
-        credentials = Credentials(certificate_files(config, "metrics"), outside.now)
+        credentials = Credentials(certificate_files(config, "metrics"), environment.now)
         tls = ClientTls(credentials, frozenset(["metrics"]))
-    http = HttpClient(outside.reactor, max(1, len(addresses)), TIMEOUT_SECONDS, tls=tls)
-    return Processes(addresses, http, outside.now)
+    http = HttpClient(environment.reactor, max(1, len(addresses)), TIMEOUT_SECONDS, tls=tls)
+    return Processes(addresses, http, environment.now)
 
 
-def makeService(options: Options, outside: Outside | None = None) -> MultiService:
+def makeService(options: Options, environment: Environment | None = None) -> MultiService:
     """For ``twistd``, and for a simulation."""
-    outside = outside or real_outside()
-    role = build(options.config, outside)
-    return watched(role, options.config, outside, "web.metrics", role)
+    environment = environment or real_environment()
+    role = build(options.config, environment)
+    return watched(role, options.config, environment, "web.metrics", role)

@@ -29,7 +29,7 @@ from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import UP, Checked, Intact, MachineHello, Ready, Settled, Verify, addressed
 from lcc.services import botm
-from lcc.services.environment import real_outside
+from lcc.services.environment import real_environment
 from lcc.storage.disk.content_paths import content_path
 from lcc.transport.links import PortService
 from tests.conftest import LoggedErrors
@@ -103,7 +103,7 @@ class Host:
     def start(self, name: str, text: str = "") -> Config:
         connect = "" if "parent" in text else f'connect = "unix:{self.folder}/qm.sock"\n'
         config = self.config(name, connect + text)
-        service = self.running[name] = botm.build(config, real_outside(self.reactor))
+        service = self.running[name] = botm.build(config, real_environment(self.reactor))
         service.setName(name)  # several of one role in one process
         service.setServiceParent(self.services)
         return config

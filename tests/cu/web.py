@@ -18,7 +18,7 @@ from twisted.protocols.policies import WrappingFactory
 from lcc.config import parse_config
 from lcc.roles.botm.content_port import ContentPort, content_factory
 from lcc.services import cu
-from lcc.services.environment import real_outside
+from lcc.services.environment import real_environment
 from lcc.storage.disk.content_folder import AttemptFolder, ContentFolder
 from lcc.storage.disk.durable import DurableCounter
 from lcc.transport.http_client import HttpClient
@@ -146,7 +146,7 @@ class Api:
             {more}
         """
         self.config = parse_config(text, backend.home)
-        self.services = cu.build(self.config, real_outside(reactor))
+        self.services = cu.build(self.config, real_environment(reactor))
         self.services.startService()
         self.port = next(
             service.bound_port.getHost().port for service in self.services if isinstance(service, PortService)

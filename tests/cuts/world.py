@@ -32,7 +32,7 @@ from lcc.model import CachedUrl, Fetched, FetchOrder, Provider
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.provider.client import Submission, Unreachable, submit
 from lcc.services import bot, botm, cu, qm, uns
-from lcc.services.environment import real_outside
+from lcc.services.environment import real_environment
 from lcc.storage.database.migrations import CONNECTIONS, MAIN
 from lcc.storage.database.transactions import Txn
 from lcc.storage.disk.content_folder import content_path
@@ -240,8 +240,8 @@ class World:
 
     def _services(self, roles: Iterable[Any]) -> MultiService:
         runs = count()
-        outside = self._outside = attrs.evolve(
-            real_outside(self.net),
+        environment = self._environment = attrs.evolve(
+            real_environment(self.net),
             now=lambda: NOW + self.net.seconds(),
             chance=self.random,
             token=lambda: f"{next(runs):016x}",
@@ -254,14 +254,14 @@ class World:
         services = MultiService()
         config, central = self._config(_CONFIG), self._config(_CENTRAL)
         central.home.mkdir()
-        for service in (*(role.build(config, outside) for role in roles), botm.build(central, outside)):
+        for service in (*(role.build(config, environment) for role in roles), botm.build(central, environment)):
             _as_process(service).setServiceParent(services)
         return services
 
     def add_robot(self) -> None:
         """Start another robot."""
         self.robots += 1
-        _as_process(bot.build(self._config(_CONFIG), self._outside)).setServiceParent(self.services)
+        _as_process(bot.build(self._config(_CONFIG), self._environment)).setServiceParent(self.services)
         self.net.settle()
 
     def _config(self, text: str) -> Config:

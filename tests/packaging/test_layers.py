@@ -136,7 +136,7 @@ def test_no_module_touches_the_global_reactor_when_imported() -> None:
 
 
 def test_only_an_entry_point_imports_the_global_reactor() -> None:
-    """What else a simulation must control: ``scripts/check_outside.py``."""
+    """What else a simulation must control: ``scripts/check_environment.py``."""
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module == "twisted.internet":

@@ -24,7 +24,7 @@ from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Set, write_notice
 from lcc.protocols.work import DOWN, Done, Fetch, Ready, RecordedUpto
 from lcc.roles.peer import Peer
 from lcc.services import qm
-from lcc.services.environment import real_outside
+from lcc.services.environment import real_environment
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.views import cache
@@ -162,7 +162,7 @@ async def test_stopped_in_the_middle_and_started_again(backend: Backend) -> None
             lambda: cached(PROVIDERS * PAGES // 3),
             lambda: cached(PROVIDERS * PAGES) and sender.answered == PROVIDERS,
         ):
-            service = qm.build(config, real_outside(reactor))
+            service = qm.build(config, real_environment(reactor))
             service.startService()
             try:
                 await until(reached)
@@ -177,7 +177,7 @@ async def test_stopped_in_the_middle_and_started_again(backend: Backend) -> None
 @pytest_twisted.ensureDeferred
 async def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     config = configure(Backend("sqlite", "sqlite:lcc.db", tmp_path))
-    first, second = qm.build(config, real_outside(reactor)), qm.build(config, real_outside(reactor))
+    first, second = qm.build(config, real_environment(reactor)), qm.build(config, real_environment(reactor))
     first.startService()
     try:
         with pytest.raises(Busy):
@@ -194,4 +194,4 @@ def test_options_read_the_configuration(tmp_path: Path) -> None:
     options = qm.Options()
     options.parseOptions(["--config", str(path)])
     assert options.config.qm.lease == 77.0
-    assert len(list(qm.makeService(options, real_outside(reactor)))) == 6
+    assert len(list(qm.makeService(options, real_environment(reactor)))) == 6

@@ -261,7 +261,7 @@ def test_an_endpoint_for_all_the_world_is_refused_or_warned_of(tmp_path: Path) -
     from lcc.config import parse_config
     from lcc.errors import ConfigError
     from lcc.services.bot import build_listening
-    from lcc.services.environment import real_outside
+    from lcc.services.environment import real_environment
 
     heard: list[str] = []
 
@@ -279,13 +279,13 @@ def test_an_endpoint_for_all_the_world_is_refused_or_warned_of(tmp_path: Path) -
             "tcp:1:interface=1.2.3.4",
         ):
             text = f'[bot]\nlisten = "{endpoint}"\n[tls]\ninsecure = true\n'
-            build_listening(parse_config(text, tmp_path), real_outside(MemoryReactorClock()))
+            build_listening(parse_config(text, tmp_path), real_environment(MemoryReactorClock()))
     finally:
         globalLogPublisher.removeObserver(observe)
     assert heard == ["tcp:1", "tcp:1:interface=1.2.3.4"]
     with pytest.raises(ConfigError, match=r"bot\.listen = 'tcp:1': .* must be tls:"):
-        build_listening(parse_config('[bot]\nlisten = "tcp:1"\n', tmp_path), real_outside(MemoryReactorClock()))
-    build_listening(parse_config("", tmp_path), real_outside(MemoryReactorClock()))
+        build_listening(parse_config('[bot]\nlisten = "tcp:1"\n', tmp_path), real_environment(MemoryReactorClock()))
+    build_listening(parse_config("", tmp_path), real_environment(MemoryReactorClock()))
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "1970-01-01T00:00:00Z"), (None, ""), (10**15, "")])

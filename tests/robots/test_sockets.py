@@ -23,7 +23,7 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.work import UP, Capacity, Done, Fetch, Ready, RecordedUpto
 from lcc.services import bot, botm
 from lcc.services.common import RoleOptions
-from lcc.services.environment import real_outside
+from lcc.services.environment import real_environment
 from lcc.storage.disk.content_paths import content_path
 from lcc.transport.links import PortService
 
@@ -163,14 +163,14 @@ def test_fetching_with_two_robots_of_which_one_leaves(tmp_path: Path) -> Any:
     queue = FakeQueue(reactor, f"http://127.0.0.1:{port.getHost().port}")
     config = configuration(tmp_path)
     qm_port = PortService(reactor, f"unix:{tmp_path}/qm-botm.sock:mode=600:lockfile=0", queue)
-    master = botm.build(config, real_outside(reactor))
-    robots = [bot.build(config, real_outside(reactor)), bot.build(config, real_outside(reactor))]
+    master = botm.build(config, real_environment(reactor))
+    robots = [bot.build(config, real_environment(reactor)), bot.build(config, real_environment(reactor))]
     for service in (robots[0], master, qm_port, robots[1]):  # any order: they find each other
         service.startService()
     try:
         yield until(reactor, queue, lambda: queue.capacity == 6)
         with pytest.raises(Busy):
-            next(iter(botm.build(config, real_outside(reactor)))).startService()
+            next(iter(botm.build(config, real_environment(reactor)))).startService()
         pages = [f"{number}.html" for number in range(PAGES)]
         for pid in range(1, PROVIDERS + 1):
             queue.order(pid, [*pages[:3], "moved", "gone", *pages[3:]])
@@ -184,7 +184,7 @@ def test_fetching_with_two_robots_of_which_one_leaves(tmp_path: Path) -> Any:
         # The BOT-M starts again: everything finds together, and no name is used twice.
         yield master.stopService()
         queue.peer = None
-        master = botm.build(config, real_outside(reactor))
+        master = botm.build(config, real_environment(reactor))
         master.startService()
         queue.results.clear()
         queue.order(1, pages)
@@ -225,6 +225,6 @@ def test_services_are_made_without_touching_anything(tmp_path: Path) -> None:
     for module in (botm, bot):
         options: RoleOptions = module.Options()
         options.config = configuration(tmp_path)
-        service = module.makeService(options, real_outside(MemoryReactorClock()))
+        service = module.makeService(options, real_environment(MemoryReactorClock()))
         assert not service.running
     assert list(tmp_path.iterdir()) == []

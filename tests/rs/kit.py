@@ -24,7 +24,7 @@ from twisted.internet.defer import Deferred
 from lcc.config import parse_config
 from lcc.roles.rs.web.openapi import document
 from lcc.services import rs
-from lcc.services.environment import real_outside
+from lcc.services.environment import real_environment
 from lcc.transport.links import PortService
 from tests.conftest import Backend
 from tests.cu.web import in_thread
@@ -135,7 +135,7 @@ class Office:
         """
         self.config = parse_config(text, backend.home)
         self.home: Path = backend.home
-        self.services = rs.build(self.config, real_outside(reactor))
+        self.services = rs.build(self.config, real_environment(reactor))
         self.services.startService()
 
     @property

@@ -12,7 +12,7 @@ from twisted.internet import reactor
 from lcc.config import parse_config
 from lcc.errors import Busy, ConfigError
 from lcc.services import everything, rs
-from lcc.services.environment import real_outside
+from lcc.services.environment import real_environment
 from tests.conftest import Backend, LoggedErrors
 
 from .kit import Office, WebSite
@@ -29,8 +29,8 @@ def names(services: Any) -> set[str]:
 def test_it_is_off_unless_it_is_said_where_to_listen(backend: Backend) -> None:
     config = parse_config('home = "."', backend.home)
     with pytest.raises(ConfigError, match=r"rs\.listen"):
-        rs.build(config, real_outside(reactor))
-    roles = [everything.build(each, real_outside(reactor)) for each in (config, with_listen(backend))]
+        rs.build(config, real_environment(reactor))
+    roles = [everything.build(each, real_environment(reactor)) for each in (config, with_listen(backend))]
     assert [len(list(each)) for each in roles] == [len(list(roles[0])), len(list(roles[0])) + 1]
 
 
@@ -41,7 +41,7 @@ def with_listen(backend: Backend) -> Any:
 @pytest_twisted.ensureDeferred
 async def test_a_second_one_in_a_home_is_refused(open_office: Callable[..., Office], backend: Backend) -> None:
     open_office()
-    second = rs.build(with_listen(backend), real_outside(reactor))
+    second = rs.build(with_listen(backend), real_environment(reactor))
     with pytest.raises(Busy):
         second.startService()
     await second.stopService()

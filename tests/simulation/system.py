@@ -18,7 +18,7 @@ from lcc.model import Fetched, FetchOrder, Provider
 from lcc.protocols.cp_uns import CpMessage, SetBegin
 from lcc.roles.uns import session as uns_session
 from lcc.services import bot, botm, cu, qm, uns
-from lcc.services.environment import Outside
+from lcc.services.environment import Environment
 from lcc.storage.providers.providers import add_provider
 from lcc.testing.simulated.database import DatabaseServer, SimulatedDatabase
 from lcc.testing.simulated.network import Network
@@ -189,7 +189,7 @@ class System:
         share = self.mass_deletion_share
         text = COMMON.format(name=name, mass_deletion_share=share, **self._batches, **(values | settings))
         config = parse_config(text, Path("/"))
-        self._process(name, address, lambda process: make(module, config, process.outside))
+        self._process(name, address, lambda process: make(module, config, process.environment))
 
     def _process(self, name: str, address: str, build: Callable[[Process], Any]) -> None:
         machine = self.machines.get(address)
@@ -200,7 +200,7 @@ class System:
         def start() -> Process:
             cell: list[Process] = []
             process = Process(
-                machine, name, lambda outside: build(cell[0]), self._database, self._fetchers, self._ended
+                machine, name, lambda environment: build(cell[0]), self._database, self._fetchers, self._ended
             )
             cell.append(process)
             process.start()
@@ -300,13 +300,13 @@ class System:
         uns_session.Session._begin = self._begin_of_a_set  # type: ignore[method-assign]
 
 
-def make(module: ModuleType, config: Config, outside: Outside) -> MultiService:
+def make(module: ModuleType, config: Config, environment: Environment) -> MultiService:
     """As ``twistd`` does it."""
     options = module.Options()
     options.config = config
     if "listen" not in options:
         options["listen"] = False
-    service: MultiService = module.makeService(options, outside)
+    service: MultiService = module.makeService(options, environment)
     return service
 
 

@@ -76,9 +76,9 @@ def main(reactor):
 react(main)
 """
 _ROLE = """
-from lcc.services.environment import real_outside
+from lcc.services.environment import real_environment
 from lcc.commands.boottime import boot_seconds
-print(real_outside().reactor.seconds is boot_seconds)
+print(real_environment().reactor.seconds is boot_seconds)
 """
 
 

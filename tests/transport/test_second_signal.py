@@ -14,14 +14,14 @@ from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred
 from twisted.logger import globalLogBeginner, textFileLogObserver
 from lcc.services.common import RoleService
-from lcc.services.environment import real_outside
+from lcc.services.environment import real_environment
 
 def drain():
     os.write(1, b"draining\\n")
     return Deferred()  # somebody does not read his last answer
 
 globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)])
-reactor = real_outside().reactor
+reactor = real_environment().reactor
 role = RoleService("uns", None, None, drain)
 reactor.addSystemEventTrigger("before", "shutdown", role.stopService)
 reactor.callWhenRunning(role.startService)

@@ -24,7 +24,7 @@ from lcc.errors import Busy
 from lcc.model import Provider
 from lcc.protocols.cp_uns_client import init
 from lcc.services import uns
-from lcc.services.environment import real_outside
+from lcc.services.environment import real_environment
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.providers.providers import add_provider
 from lcc.transport.links import PortService
@@ -84,7 +84,7 @@ async def test_over_real_sockets_and_files(tmp_path: Path) -> None:
     hello, spool = init(pid, PASSWORD), config.home / "spool"
 
     manager, before = _QmFactory(), _sockets()
-    service = uns.build(config, real_outside(reactor))
+    service = uns.build(config, real_environment(reactor))
     service.startService()
     try:
         (listening,) = [child for child in service if isinstance(child, PortService)]
@@ -117,7 +117,7 @@ async def test_over_real_sockets_and_files(tmp_path: Path) -> None:
         await _until(lambda: not list(spool.glob("*.set")))
         assert [notice.curl for notice in manager.peers[-1].sets[-1].notices] == [ROOT + "last"]
 
-        again = uns.build(attrs.evolve(config), real_outside(reactor))
+        again = uns.build(attrs.evolve(config), real_environment(reactor))
         with pytest.raises(Busy):
             again.startService()
         await listener.stopListening()
@@ -170,7 +170,7 @@ async def test_every_connection_hears_the_end_over_real_sockets(tmp_path: Path) 
     database.close()
     hello, begun = init(pid, PASSWORD), f'<lococa:set urlprefix="{ROOT}"><url c="a" m="text/html"/>'
     manager, before = _QmFactory(lambda begin: None), _sockets()
-    service = uns.build(config, real_outside(reactor))
+    service = uns.build(config, real_environment(reactor))
     service.startService()
     listener = await UNIXServerEndpoint(reactor, str(config.home / "qm.sock")).listen(manager)
     try:

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from lcc.config import parse_config
 from lcc.roles.web.engine import Monitor
 from lcc.services import web
-from lcc.services.environment import real_outside
+from lcc.services.environment import real_environment
 from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.web_users import WebUser, set_web_user
 from lcc.storage.queue.saved_state import save_state
@@ -104,8 +104,8 @@ class Watch:
         self.database = DirectDatabase(backend.url, backend.home)
         self.queue = Queue(self.database)
         self.config = parse_config(text, backend.home)
-        self.outside = real_outside(reactor)
-        self.services = web.build(self.config, self.outside)
+        self.environment = real_environment(reactor)
+        self.services = web.build(self.config, self.environment)
         self.state = json.loads(json.dumps(STATE))
         self.clock = 100.0
 
@@ -132,7 +132,7 @@ class Watch:
     def says(self, seconds: float = 5.0, ago: float = 0.0, **changes: Any) -> None:
         """The queue manager says something, some seconds after what it said before."""
         self.clock += seconds
-        self.state |= {"time": int(self.outside.now() - ago), "clock": self.clock, **changes}
+        self.state |= {"time": int(self.environment.now() - ago), "clock": self.clock, **changes}
         self.database.now(save_state, 1, json.dumps(self.state))
 
     async def look(self) -> None:

@@ -222,11 +222,11 @@ def test_where_passwords_would_travel_as_they_are(backend: Backend, tmp_path: An
 
     from lcc.config import parse_config
     from lcc.services import everything, web
-    from lcc.services.environment import real_outside
+    from lcc.services.environment import real_environment
 
     def build(listen: str, more: str = "") -> Any:
         return web.build(
-            parse_config(f'home = "."\n[web]\nlisten = "{listen}"\n{more}', tmp_path), real_outside(reactor)
+            parse_config(f'home = "."\n[web]\nlisten = "{listen}"\n{more}', tmp_path), real_environment(reactor)
         )
 
     with pytest.raises(ConfigError, match=r"web\.listen.*passwords"):
@@ -236,7 +236,7 @@ def test_where_passwords_would_travel_as_they_are(backend: Backend, tmp_path: An
     with pytest.raises(ConfigError, match=r"web\.listen: there is no endpoint"):
         build("")
     roles = [
-        len(list(everything.build(parse_config(text, tmp_path), real_outside(reactor))))
+        len(list(everything.build(parse_config(text, tmp_path), real_environment(reactor))))
         for text in ('home = "."', 'home = "."\n[web]\nlisten = "unix:web.sock"')
     ]
     assert roles[1] == roles[0] + 1

@@ -22,7 +22,7 @@ from lcc.roles.web.members import GRACE_SECONDS, MACHINE, ROBOT, ROBOT_SECONDS, 
 from lcc.roles.web.processes import Fault, Standing
 from lcc.roles.web.verdict import Known, Level, Trouble, judge
 from lcc.services import web
-from lcc.services.environment import real_outside
+from lcc.services.environment import real_environment
 from tests.conftest import Backend
 from tests.cu.web import in_thread
 
@@ -276,7 +276,7 @@ async def test_processes_are_asked(open_watch: Callable[..., Watch]) -> None:
 def test_where_processes_are_asked(backend: Backend) -> None:
     def build(watch: str, more: str = "") -> Any:
         text = f'home = "."\n[web]\nlisten = "unix:web.sock"\nwatch = ["{watch}"]\n{more}'
-        return web.build(parse_config(text, backend.home), real_outside(reactor))
+        return web.build(parse_config(text, backend.home), real_environment(reactor))
 
     for fault in ("tcp:127.0.0.1:1", "127.0.0.1:80", "", "http://10.0.0.1:9112", "http://127.evil.example:1"):
         with pytest.raises(ConfigError, match=r"web\.watch"):

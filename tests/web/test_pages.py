@@ -186,7 +186,7 @@ async def test_a_provider(watch: Watch) -> None:
     pid = watch.database.now(add_provider, hostile)
     queue.send(1, notice("a"), notice("b"), now=LONG_AGO)
     fail_one(watch, "broken", 404, CANARY)
-    now = int(watch.outside.now())
+    now = int(watch.environment.now())
     watch.database.now(write_delays, [Delay(pid, now + 500.0, "site-error", 1302, 3, since_time=20.5)])
     browser = await watch.visitor()
     reply = await browser.get(f"/provider/{pid}")

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from lcc.config import BotConfig
 from lcc.errors import Busy
 from lcc.interfaces import IFetcher
-from lcc.services.environment import Outside
+from lcc.services.environment import Environment
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.network import Network
 from lcc.testing.simulated.reactor import SimulatedReactor
@@ -82,8 +82,8 @@ class Process:
     """One process, from its start to its end.
 
     :param name: of what runs; the same name may run again later on its machine.
-    :param make: gives its service, from its outside (a role's ``makeService``).
-    :param database: as :attr:`lcc.services.environment.Outside.database`, but for its first parameter, this process.
+    :param make: gives its service, from its environment (a role's ``makeService``).
+    :param database: as :attr:`lcc.services.environment.Environment.database`, with the process in front.
     :param ended: called when it has ended by itself (it stopped its reactor, or could not start).
     """
 
@@ -93,7 +93,7 @@ class Process:
         self,
         machine: Machine,
         name: str,
-        make: Callable[[Outside], Any],
+        make: Callable[[Environment], Any],
         database: Callable[..., Any],
         fetchers: Callable[[Any, BotConfig], dict[str, IFetcher]],
         ended: Callable[[Process], None],
@@ -111,7 +111,7 @@ class Process:
         self.reactor = SimulatedReactor(self)
         chance = timeline.random(f"{machine.address} {name} {timeline.now}")
         self.chance = chance
-        self.outside = Outside(
+        self.environment = Environment(
             reactor=self.reactor,
             now=lambda: timeline.now + machine.clock_ahead,
             chance=chance,
@@ -132,7 +132,7 @@ class Process:
 
     def _start(self) -> None:
         try:
-            self.service = self._make(self.outside)
+            self.service = self._make(self.environment)
             self.service.privilegedStartService()
             self.service.startService()
             self.reactor.begin()

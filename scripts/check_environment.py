@@ -22,7 +22,7 @@ CLOCK, CHANCE, FILES, THREADS = (
     "a clock",
     "chance",
     "files (lcc.storage.disk.file_system.Disk)",
-    "threads (Outside.in_thread)",
+    "threads (Environment.in_thread)",
 )
 REACTOR = "the reactor"
 FORBIDDEN = {
@@ -93,9 +93,12 @@ ALLOWED = {
     "lcc/storage/database/retry.py": ("time.monotonic", "how often the log tells of the real database"),
     "lcc/storage/database/migrations.py": ("*.iterdir *.read_text", "reads what comes with the program"),
     "lcc/storage/providers/passwords.py": ("secrets.*", "salts: what is stored differs, what is decided does not"),
-    "lcc/storage/disk/content_sync.py": ("*.read_text", "asks the kernel for the boot's id; Outside.boot_id is it"),
+    "lcc/storage/disk/content_sync.py": (
+        "*.read_text",
+        "asks the kernel for the boot's id; Environment.boot_id is it",
+    ),
     "lcc/storage/views/content_check.py": ("os.listdir *.is_dir *.read_text", "for lcc-admin fsck, not for a role"),
-    "lcc/transport/links.py": ("*.unlink *.mkdir", "sockets and the real lock (Outside.lock)"),
+    "lcc/transport/links.py": ("*.unlink *.mkdir", "sockets and the real lock (Environment.lock)"),
     "lcc/transport/certificates.py": ("*.read_bytes time.time", "keys and certificates; TLS is not simulated"),
     "lcc/fetchers/names.py": ("threading.Thread", "asks the system's resolver; the reactor's own in a simulation"),
     "lcc/fetchers/tls.py": ("*.read_bytes", "certificates; TLS is not simulated"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.check_outside import ALLOWED, faults, reaches
+from scripts.check_environment import ALLOWED, faults, reaches
 
 
 @pytest.mark.parametrize(
