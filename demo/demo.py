@@ -28,7 +28,8 @@ from typing import Any
 
 from lcc.config import load_config
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.views.cache import changes, current_change
+from lcc.storage.database.status import last_change
+from lcc.storage.views.cache import changes
 
 HERE = Path(__file__).resolve().parent
 TOOLS = Path(sys.executable).parent
@@ -184,7 +185,7 @@ class Demo:
             page.unlink()
         say("Only these five travel:")
         with self.database() as database:
-            before = database.interact(current_change)
+            before = database.interact(last_change)
             self.publish()
             self.wait_for("the five changes", lambda: len(database.interact(changes, before, 10)) >= 5)
         say("What a content user sees who asks with the token:")
@@ -200,7 +201,7 @@ class Demo:
         say(indent(message))
         with self.database() as database, socket.create_connection(("127.0.0.1", self.uns_port)) as connection:
             connection.settimeout(30)
-            before = database.interact(current_change)
+            before = database.interact(last_change)
             connection.sendall(
                 f'<l:init xmlns:l="http://www.lococa.org/1.0"><provider id="{self.pid}" passwd="{self.password}"/>'
                 "</l:init>".encode()

@@ -32,22 +32,13 @@ from lcc.commands.failing import Failed
 from lcc.commands.progress import is_watched, progress
 from lcc.config import Config
 from lcc.model import ContentRow
+from lcc.storage.database.content_rows import rows_of_files
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.disk.content_paths import content_path
+from lcc.storage.disk.content_scan import Leaf, attempts, leaves, names_upto
 from lcc.storage.disk.content_sync import SYNCED
 from lcc.storage.disk.content_verify import fault_of
-from lcc.storage.views.content_check import (
-    Leaf,
-    attempts,
-    count_rows,
-    known_of,
-    leaves,
-    names_of_urls,
-    names_upto,
-    order_again,
-    page_of_rows,
-    rows_of_files,
-)
+from lcc.storage.views.content_check import count_rows, known_of, names_of_urls, order_again, page_of_rows
 
 PAGE_ROWS = 1000
 ORDER_FILES = 500

@@ -10,7 +10,7 @@ from lcc.admin.configuration import read_sample
 from lcc.admin.context import Admin, pass_admin
 from lcc.commands.failing import Failed
 from lcc.config import DEFAULT_FILE
-from lcc.storage.views.cache import database_epoch
+from lcc.storage.database.status import database_epoch
 
 
 @click.command("init")

@@ -36,6 +36,17 @@ ALLOWED: dict[str, frozenset[str]] = {
 }
 """Room -> the rooms that it may import."""
 
+STORAGE = {
+    # disk: what makes the folder of a SQLite file durable.
+    "database": frozenset({"database", "disk"}),
+    "disk": frozenset({"disk"}),
+    "providers": frozenset({"database", "providers"}),
+    "queue": frozenset({"database", "providers", "queue"}),
+    "views": frozenset({"database", "providers", "views"}),
+    "sql": frozenset(),
+}
+"""Room of the storage -> the rooms of the storage that it may import."""
+
 SHARED_BY_ROLES = frozenset({"lcc.roles", "lcc.roles.background", "lcc.roles.pausing", "lcc.roles.peer"})
 
 FILES = sorted((ROOT / "lcc").rglob("*.py"))
@@ -75,6 +86,17 @@ def test_imports_point_one_way(path: Path) -> None:
             own = ".".join(name.split(".")[:3])
             shared = imported in SHARED_BY_ROLES
             assert shared or imported == own or imported.startswith(own + "."), f"{name} must not import {imported}"
+
+
+@pytest.mark.parametrize("room", sorted(STORAGE))
+def test_rooms_of_the_storage_import_one_way(room: str) -> None:
+    assert {path.name for path in (ROOT / "lcc" / "storage").iterdir() if path.is_dir()} - {"__pycache__"} == set(
+        STORAGE
+    )
+    for path in (ROOT / "lcc" / "storage" / room).rglob("*.py"):
+        for imported in imports(path):
+            if imported.startswith("lcc.storage."):
+                assert imported.split(".")[2] in STORAGE[room], f"{path} must not import {imported}"
 
 
 def test_plugins_import_nothing_of_ours() -> None:

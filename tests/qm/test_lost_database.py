@@ -15,8 +15,8 @@ from lcc.protocols.work import DOWN, Mark, Names, Ready, RecordedUpto
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import pages as answer_pages
 from lcc.roles.cu.tokens import StartAgain
+from lcc.storage.database.status import database_epoch
 from lcc.storage.queue.repair import JUMP, progress
-from lcc.storage.views.cache import database_epoch
 from lcc.testing.inline_database import InlineDatabase
 
 from .kit import FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages

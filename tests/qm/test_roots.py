@@ -7,7 +7,8 @@ import pytest
 
 from lcc.errors import code
 from lcc.model import UrlNotice
-from lcc.storage.providers.providers import ROOTS_TAKEN, change_provider, get_provider, provider_status
+from lcc.storage.database.order_rows import ROOTS_TAKEN
+from lcc.storage.providers.providers import change_provider, get_provider, provider_status
 
 from .kit import FakeBotm, FakeUns, World, pages
 

@@ -6,7 +6,7 @@ import pytest
 
 from lcc.protocols.work import Checked
 from lcc.roles.qm.orders import verifier
-from lcc.storage.queue.lost_content import content_rows
+from lcc.storage.database.content_rows import content_rows
 from tests.conftest import LoggedErrors
 
 from .kit import FakeBotm, FakeUns, World, pages

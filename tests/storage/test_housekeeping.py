@@ -12,6 +12,7 @@ from lcc.model import CachedUrl
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import begin, read_page
 from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token
+from lcc.storage.database import status
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.queue import housekeeping
 from lcc.storage.views import cache
@@ -130,9 +131,9 @@ def test_ages_can_be_switched_off(database: Any) -> None:
 def test_old_tombstones_are_forgotten_and_old_tokens_start_again(queue: Queue) -> None:
     now = queue.database.now
     fetched_at(queue, NOW, *"abcdefgh")
-    early = token_at(queue, now(cache.current_change))
+    early = token_at(queue, now(status.last_change))
     queue.send(2, *[notice(name, delete=True) for name in "abcde"], now=NOW + DAY)
-    late = token_at(queue, now(cache.current_change))
+    late = token_at(queue, now(status.last_change))
     queue.send(3, *[notice(name, "1") for name in "fgh"], now=NOW + 100 * DAY)
     queue.keep_house(NOW + 180 * DAY)
     assert now(cache.forgotten_upto) == 0 and len(asked(queue, early)) == 5

@@ -7,14 +7,8 @@ import pytest
 
 from lcc.errors import StoreUnavailable, code
 from lcc.model import UrlNotice
-from lcc.storage.providers.providers import (
-    DELETE_OUTSIDE,
-    ROOTS_TAKEN,
-    change_provider,
-    get_provider,
-    order_deletion_outside,
-    provider_status,
-)
+from lcc.storage.database.order_rows import DELETE_OUTSIDE, ROOTS_TAKEN
+from lcc.storage.providers.providers import change_provider, get_provider, order_deletion_outside, provider_status
 from lcc.storage.queue import admin_orders
 
 from .kit import Queue, notice, result_of

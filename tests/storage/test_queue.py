@@ -8,6 +8,7 @@ import pytest
 
 from lcc.errors import Busy, code
 from lcc.model import Cursor, SetAnswer
+from lcc.storage.database import status
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
 from lcc.storage.views import cache
 
@@ -81,12 +82,12 @@ def test_the_same_url_twice_in_a_set(queue: Queue) -> None:
 def test_an_unchanged_url_is_only_confirmed(queue: Queue) -> None:
     queue.send(1, notice("a", "1"), notice("b"))
     queue.fetch_all(now=20)
-    change = queue.database.now(cache.current_change)
+    change = queue.database.now(status.last_change)
     absorbed = queue.send(2, notice("a", "1"), now=30)
     assert absorbed.queued == {} and not queue.rows()
     found = queue.database.now(cache.url, queue.key("a"))
     assert found is not None and (found.confirmed_time, found.fetched_time) == (30, 20)
-    assert queue.database.now(cache.current_change) == change
+    assert queue.database.now(status.last_change) == change
     # One that is missing counts as changed.
     queue.send(3, notice("a", "1", mtime=None))
     assert len(queue.rows()) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lcc.errors import code
+from lcc.storage.database import status
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.views import cache
 
@@ -44,10 +45,10 @@ def test_a_result_that_comes_twice_is_recorded_once(queue: Queue) -> None:
     row, other = queue.rows()
     results = [queue.fetched(row), queue.failed(other, 404)]
     queue.record(*results)
-    change = queue.database.now(cache.current_change)
+    change = queue.database.now(status.last_change)
     recorded = queue.record(*results)
     assert not recorded.deletes and not recorded.again
-    assert queue.database.now(cache.current_change) == change
+    assert queue.database.now(status.last_change) == change
     assert queue.stats("errseq") == 1
     queue.check_books()
 

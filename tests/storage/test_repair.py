@@ -6,9 +6,9 @@ import pytest
 
 from lcc.errors import Busy
 from lcc.model import MachineState, UnsStanding
+from lcc.storage.database.status import database_epoch
 from lcc.storage.providers.sessions import absorbed_numbers
 from lcc.storage.queue.repair import JUMP, PAGE_PROVIDERS
-from lcc.storage.views.cache import database_epoch
 
 from .kit import Queue, notice, result_of
 

@@ -17,8 +17,8 @@ from lcc.config import Config, DatabaseConfig, QmConfig, UnsConfig
 from lcc.errors import StoreUnavailable
 from lcc.model import FullSetKey, SetStart
 from lcc.storage.providers.providers import change_provider, get_provider
+from lcc.storage.providers.sessions import ORDER_JUMP as JUMP
 from lcc.storage.providers.sessions import SessionStore, kept_numbers, open_session_store
-from lcc.storage.queue.repair import ORDER_JUMP as JUMP
 
 from .kit import DirectDatabase, Queue, notice
 

@@ -15,9 +15,9 @@ from lcc.config import DatabaseConfig
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import begin, read_page
 from lcc.storage.database.database import BlockingDatabase, Database
+from lcc.storage.database.status import last_change
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import provider_status
-from lcc.storage.views.cache import current_change
 from lcc.storage.views.overview import overview
 from lcc.storage.views.selected import Selection
 
@@ -80,10 +80,10 @@ async def test_the_second_question_sees_what_the_first_one_saw(queue: Queue, rea
         return first, txn.value(_VALUE)
 
     for _ in range(3):
-        before = queue.database.now(current_change)
+        before = queue.database.now(last_change)
         assert await reading(twice) == (before, before)
         # And the next one sees what was committed meanwhile.
-        assert await reading(current_change) == before + 1
+        assert await reading(last_change) == before + 1
 
 
 @pytest_twisted.ensureDeferred
@@ -138,7 +138,7 @@ async def test_what_is_summed_up_is_of_one_moment(queue: Queue, reading: Reading
 @pytest_twisted.ensureDeferred
 async def test_no_snapshot_is_left_open(queue: Queue, reading: Reading) -> None:
     """One that stays open keeps the server from purging what is gone."""
-    await reading(current_change)
+    await reading(last_change)
     await reading(lambda txn: None)
     with pytest.raises(KeyError):
         await reading(_raise)
@@ -168,7 +168,7 @@ def test_who_writes_after_it_sees_what_others_have_written(queue: Queue, backend
         queue.database.now(Txn.execute, _ADD)
         return first, txn.value(_VALUE)
 
-    single.interact(current_change)
+    single.interact(last_change)
     first, second = single.write(twice)
     assert second == first + 1
     single.close()
@@ -192,7 +192,7 @@ async def test_a_snapshot_costs_one_round_trip_more(queue: Queue, backend: Any) 
             trip(connection, command, sql)
 
         connection._execute_command = count
-        return current_change(txn)
+        return last_change(txn)
 
     try:
         await pool.select(watched)

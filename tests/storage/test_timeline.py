@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lcc.storage.views.cache import database_epoch
-from lcc.storage.views.timeline import current_timeline, known_upto
+from lcc.storage.database.status import database_epoch
+from lcc.storage.database.timeline import current_timeline, known_upto
 
 from .kit import Queue, notice, result_of
 

@@ -17,9 +17,9 @@ from lcc.model import Provider
 from lcc.roles.web.pages import providers as pages
 from lcc.storage.database.database import Database
 from lcc.storage.database.order_rows import is_open
+from lcc.storage.database.rows import DELAY_COLUMNS
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import _write
-from lcc.storage.queue.time_slots import DELAY_COLUMNS
 from lcc.storage.views import failures as failures_of
 from lcc.storage.views import provider_pages
 from lcc.storage.views.inspect import kept_errors

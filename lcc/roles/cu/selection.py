@@ -15,10 +15,10 @@ import attrs
 from lcc.model import CachedUrl
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.tokens import BEGINNING, Token, check_token, parse_token
+from lcc.storage.database.status import forgotten_upto, last_change
+from lcc.storage.database.timeline import current_timeline, known_upto
 from lcc.storage.database.transactions import Txn
-from lcc.storage.views.cache import current_change, forgotten_upto
 from lcc.storage.views.selected import page_by_change, page_by_key
-from lcc.storage.views.timeline import current_timeline, known_upto
 
 Interact = Callable[..., Any]
 """``interact(function, *args)`` runs ``function(txn, *args)`` and gives its result."""
@@ -62,7 +62,7 @@ def begin(txn: Txn, query: Query) -> Place:
     """
     if query.since is None:
         return Place(query, query.limit)
-    current, digest = current_change(txn), query.selection.digest
+    current, digest = last_change(txn), query.selection.digest
     if query.since in BEGINNING:
         token = Token(current_timeline(txn), 0, begun=current, selection=digest)
     else:

@@ -9,7 +9,7 @@ from twisted.python.failure import Failure
 
 from lcc.errors import StoreUnavailable
 from lcc.roles.cu.answers import Reads
-from lcc.storage.views.cache import current_change
+from lcc.storage.database.status import last_change
 
 _log = Logger()
 
@@ -63,7 +63,7 @@ class ChangeWatcher:
     def _ask(self) -> None:
         self._next = None
         self._asking = True
-        self._database.select(current_change).addCallbacks(self._heard, self._not_heard).addBoth(self._asked)
+        self._database.select(last_change).addCallbacks(self._heard, self._not_heard).addBoth(self._asked)
 
     def _heard(self, change: int) -> None:
         for result, (after, _) in list(self._waiting.items()):

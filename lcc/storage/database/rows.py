@@ -14,6 +14,8 @@ CACHED, DELETED = 1, 0
 TOLD = 1
 """``lccurl.source``: the provider named it."""
 
+DELAY_COLUMNS = ("pid", "until_time", "reason", "code", "failures", "owed_time", "rate", "since_time", "saved_time")
+
 QUEUE_COLUMNS = (
     *("urlkey", "pid", "psetid", "slot", "seq", "operation", "generation", "connseq"),
     *("attempts", "unreached", "seen"),

@@ -1,7 +1,8 @@
-"""How much is queued, and how far the database has come: asked again and again, so each is one cheap statement."""
+"""Single values that describe the database as a whole; each costs one cheap statement, because they are polled."""
 
 from __future__ import annotations
 
+from lcc.model import FETCH_NOW, retry_time
 from lcc.storage.database.transactions import Txn
 
 
@@ -12,5 +13,22 @@ def queue_size(txn: Txn) -> int:
 
 
 def last_change(txn: Txn) -> int:
-    """See :meth:`lcc.interfaces.IQueueRepair.last_change`."""
+    """The number of the cache's last change."""
     return int(txn.value("SELECT value FROM counters WHERE name = 'change'", (), 0))
+
+
+def database_epoch(txn: Txn) -> str:
+    """Names this database; another one after it was made anew."""
+    return str(txn.value("SELECT value FROM meta WHERE name = 'epoch'", (), ""))
+
+
+def forgotten_upto(txn: Txn) -> int:
+    """Deletions up to this number of a change may be no longer known: their tombstones were old, and are gone."""
+    return int(txn.value("SELECT value FROM counters WHERE name = 'forgotten'", (), 0))
+
+
+def next_retry(txn: Txn) -> int | None:
+    """When the first of all of them is due; None: nothing waits."""
+    sql = f"SELECT slot FROM qpsdb {txn.by_index('qpsdb_slot')} WHERE slot < ? ORDER BY slot DESC LIMIT 1"
+    slot = txn.value(sql, [FETCH_NOW])
+    return None if slot is None else retry_time(slot)

@@ -16,16 +16,12 @@ from zope.interface import implementer
 from lcc.interfaces import IProviderReader
 from lcc.model import Provider, ProviderStatus, StoredError
 from lcc.storage.database.database import Database
+from lcc.storage.database.locked_counter import locked_counter
+from lcc.storage.database.order_rows import CHANGED, DELETE_OUTSIDE, REMOVED, ROOTS_TAKEN, add_order
 from lcc.storage.database.transactions import Txn
 
 PID_MAX = 2**31 - 1
 
-CHANGED = "provider-changed"
-REMOVED = "provider-removed"
-ROOTS_TAKEN = "roots-taken"
-"""Roots were taken away from it: nothing that is queued outside of those that are left is fetched any more."""
-DELETE_OUTSIDE = "delete-outside"
-"""What is cached outside of its roots goes."""
 
 _COLUMNS = (
     "pid",
@@ -161,11 +157,11 @@ def change_provider(txn: Txn, provider: Provider, *, delete_outside: bool = Fals
         raise NoSuchProvider(f"there is no provider {provider.pid}")
     former = dict.fromkeys([*before.former_roots, *before.roots])
     _write(txn, attrs.evolve(provider, former_roots=tuple(root for root in former if root not in provider.roots)))
-    _order(txn, CHANGED, provider.pid)
+    add_order(txn, CHANGED, provider.pid)
     if set(before.roots) - set(provider.roots):
-        _order(txn, ROOTS_TAKEN, provider.pid)
+        add_order(txn, ROOTS_TAKEN, provider.pid)
         if delete_outside:
-            _order(txn, DELETE_OUTSIDE, provider.pid)
+            add_order(txn, DELETE_OUTSIDE, provider.pid)
 
 
 def order_deletion_outside(txn: Txn, pid: int) -> None:
@@ -175,7 +171,7 @@ def order_deletion_outside(txn: Txn, pid: int) -> None:
     """
     if registered_provider(txn, pid) is None:
         raise NoSuchProvider(f"there is no provider {pid}")
-    _order(txn, DELETE_OUTSIDE, pid)
+    add_order(txn, DELETE_OUTSIDE, pid)
 
 
 def order_removal(txn: Txn, pid: int) -> None:
@@ -186,7 +182,7 @@ def order_removal(txn: Txn, pid: int) -> None:
     if get_provider(txn, pid) is None:
         raise NoSuchProvider(f"there is no provider {pid}")
     txn.execute("UPDATE pidb SET removed = 1 WHERE pid = ?", [pid])
-    _order(txn, REMOVED, pid)
+    add_order(txn, REMOVED, pid)
 
 
 _STATUS = (
@@ -275,15 +271,3 @@ def _write(txn: Txn, provider: Provider) -> None:
         txn.execute(f"DELETE FROM {table} WHERE pid = ?", [provider.pid])
         rows = [(provider.pid, position, root) for position, root in enumerate(roots)]
         txn.insert(table, ["pid", "position", "root"], rows)
-
-
-def locked_counter(txn: Txn, name: str) -> int:
-    """A counter of lcc-admin and the registration server in ``meta``, locked until the transaction ends."""
-    txn.upsert("meta", ["name", "value"], [(name, "0")], ["name"], ["name"])
-    return int(txn.value(f"SELECT value FROM meta WHERE name = ?{txn.for_update}", [name], "0"))
-
-
-def _order(txn: Txn, kind: str, pid: int) -> None:
-    number = locked_counter(txn, "order") + 1
-    txn.execute("UPDATE meta SET value = ? WHERE name = 'order'", [str(number)])
-    txn.insert("orders", ["id", "kind", "pid"], [(number, kind, pid)])

@@ -40,9 +40,11 @@ from lcc.storage.database.database import Database
 from lcc.storage.database.dialects import SqliteDialect
 from lcc.storage.database.migrations import CONNECTIONS
 from lcc.storage.database.transactions import Question, Txn
-from lcc.storage.queue.repair import ORDER_JUMP
 
 CONNECTIONS_FILE = "lcc-connections.db"
+ORDER_JUMP = 1 << 32
+"""How far order numbers jump: what UNSes have spooled may be of later ones than the database knows, and is older than
+what comes from now on.  Two thousand million of these fit into a counter."""
 
 _COUNTER = ("pid", "lastconnseq", "sessions", "countedseq")
 _NEW_ROW = ("pid", "lastconnseq", "lastconnip", "lastconntime")

@@ -6,8 +6,6 @@ on there; an order goes with its last part.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import attrs
 
 from lcc.config import QmConfig
@@ -16,15 +14,19 @@ from lcc.storage.database.cancelled import forget_cancelled
 from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.order_rows import (
     ALLOW_DELETIONS,
+    CHANGED,
+    DELETE_OUTSIDE,
     DROP_DELETIONS,
     FETCH_AGAIN,
     REBUILD,
+    REMOVED,
     RETRY,
+    ROOTS_TAKEN,
     WANT_FULL_SET,
+    AdminOrder,
 )
 from lcc.storage.database.rows import CACHE_COLUMNS, CACHED, empty_cache_row
 from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.providers import CHANGED, DELETE_OUTSIDE, REMOVED, ROOTS_TAKEN
 from lcc.storage.queue.admin_retry import retry_page
 from lcc.storage.queue.batch import PendingNotifications
 from lcc.storage.queue.consistency import CHECKS
@@ -41,28 +43,6 @@ PAGE_PROVIDERS = 1000
 
 _QUEUE, _CONTENT = b"q", b"c"
 """What a provider that is removed loses first, and then."""
-
-
-class AdminOrder(NamedTuple):
-    """A row of ``orders``.
-
-    :ivar pid: 0: all providers.
-    :ivar code: 0: all errors.
-    :ivar progress: empty: it was not begun.
-    """
-
-    id: int
-    kind: str
-    pid: int
-    code: int
-    text: str
-    progress: bytes
-
-
-def next_order(txn: Txn) -> AdminOrder | None:
-    """The oldest order; None: there is none."""
-    row = txn.one("SELECT id, kind, pid, code, text, progress FROM orders ORDER BY id LIMIT 1")
-    return None if row is None else AdminOrder(*row)
 
 
 def carry_out(

@@ -15,9 +15,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from lcc.interfaces import IQueueRules
-from lcc.model import ContentRow, KeyedNotice, SetHeader, UrlNotice
+from lcc.model import KeyedNotice, SetHeader, UrlNotice
 from lcc.storage.database.rows import CACHED, FETCH
-from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.batch import Batch, PendingNotifications, SetPart, registered_providers
 from lcc.storage.queue.row_cache import RowCache
 from lcc.storage.queue.set_positions import SetRows
@@ -25,28 +24,6 @@ from lcc.storage.queue.write_transaction import WriteTransaction
 
 PAGE_FILES = 500
 """Files looked at in one transaction."""
-
-
-def content_rows(txn: Txn, machine: int, after: int, upto: int, limit: int) -> list[ContentRow]:
-    """The rows of the cache with content on this machine, by file.
-
-    :param after: files behind this one.
-    :param upto: only files before this one.
-    """
-    sql = (
-        f"SELECT fetched_fileid, urlkey, len, md5 FROM lccurl {txn.by_index('lccurl_file')}"
-        " WHERE fetched_machineid = ? AND fetched_fileid > ? AND fetched_fileid < ? ORDER BY fetched_fileid LIMIT ?"
-    )
-    return [
-        ContentRow(file, bytes(key), length or 0, md5)
-        for file, key, length, md5 in txn.query(sql, [machine, after, upto, limit])
-    ]
-
-
-def note_damaged(txn: Txn, machine: int, files: Sequence[int]) -> None:
-    """Name files for an order :data:`lcc.storage.database.order_rows.FETCH_AGAIN` (written by ``lcc-admin``)."""
-    rows = [(machine, file) for file in files]
-    txn.upsert("damaged", ("machine", "file"), rows, ("machine", "file"), ("file",))
 
 
 def fetch_damaged(

@@ -3,7 +3,7 @@ whose spool was, is noticed; and what is done then.
 
 Witnesses stand outside the database: a UNS knows the highest number of a set that was ever answered, a BOT-M the last
 change (timeline and number) that it was told of.  A database that knows less than they do has lost something, also
-one that has come as far again on another timeline (:mod:`lcc.storage.views.timeline`).
+one that has come as far again on another timeline (:mod:`lcc.storage.database.timeline`).
 
 After a loss the database gets a new epoch, which makes all cursors of content users say "start again", its counters
 jump ahead by :data:`JUMP`, so that no number of the time that was lost comes again, and every provider is asked for a
@@ -19,17 +19,16 @@ from twisted.internet.defer import Deferred
 
 from lcc.model import MachineState, UnsStanding
 from lcc.storage.database.database import Database
-from lcc.storage.database.status import last_change, queue_size
+from lcc.storage.database.status import database_epoch, last_change, queue_size
+from lcc.storage.database.timeline import current_timeline, epoch_of, forget_timelines, known_upto
 from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.sessions import ORDER_JUMP
 from lcc.storage.queue.write_transaction import WriteTransaction
-from lcc.storage.views.cache import database_epoch
-from lcc.storage.views.timeline import current_timeline, epoch_of, forget_timelines, known_upto
 
 JUMP = 1 << 32
 """How far the counters jump; thousands of times fit into what follows from them (generations)."""
-ORDER_JUMP = 1 << 32
-"""How far order numbers jump: what UNSes have spooled may be of later ones than the database knows, and is older than
-what comes from now on.  Two thousand million of these fit into a counter."""
+
+
 PAGE_PROVIDERS = 1000
 CACHE_CRASH = "cache-crash"
 

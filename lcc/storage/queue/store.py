@@ -40,14 +40,18 @@ from lcc.model import (
     SlotPage,
     Waiting,
 )
+from lcc.storage.database.content_rows import content_rows
 from lcc.storage.database.database import Database
+from lcc.storage.database.order_rows import next_order
+from lcc.storage.database.status import database_epoch
+from lcc.storage.database.timeline import continue_timeline
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import get_provider
 from lcc.storage.queue.absorb import absorb_pieces
-from lcc.storage.queue.admin_orders import carry_out, next_order
+from lcc.storage.queue.admin_orders import carry_out
 from lcc.storage.queue.batch import PendingNotifications
 from lcc.storage.queue.housekeeping import do_next_page
-from lcc.storage.queue.lost_content import content_rows, fetch_again
+from lcc.storage.queue.lost_content import fetch_again
 from lcc.storage.queue.read_ahead import delete_orders, providers_with_work, read_ahead
 from lcc.storage.queue.record import Requeued, record_results
 from lcc.storage.queue.repair import RepairStore
@@ -56,8 +60,6 @@ from lcc.storage.queue.sweep import complete_full_set
 from lcc.storage.queue.time_slots import Opened, delays, open_slot, save_delays, save_slots_opened, slots_opened
 from lcc.storage.queue.waiting_retries import open_retries
 from lcc.storage.queue.write_transaction import WriteTransaction, claim_run
-from lcc.storage.views.cache import database_epoch
-from lcc.storage.views.timeline import continue_timeline
 
 T = TypeVar("T")
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import attrs
 
 from lcc.model import FETCH_NOW, Delay, SlotPage
+from lcc.storage.database.rows import DELAY_COLUMNS
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _SETS_AT_ONCE = 200
 _COLUMNS = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
-DELAY_COLUMNS = ("pid", "until_time", "reason", "code", "failures", "owed_time", "rate", "since_time", "saved_time")
 
 
 def move_rows(txn: Txn, psetid: int, source: int, target: int, rows: Sequence[tuple[bytes, int]]) -> None:

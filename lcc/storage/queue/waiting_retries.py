@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lcc.model import FETCH_NOW, RETRY_SLOT_SECONDS, RetryPage, retry_slot, retry_time
+from lcc.model import FETCH_NOW, RETRY_SLOT_SECONDS, RetryPage, retry_slot
+from lcc.storage.database.status import next_retry
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.batch import PendingNotifications
 from lcc.storage.queue.set_rows import SET_COLUMNS
@@ -63,13 +64,6 @@ def _next_page(txn: Txn, now: int, latest: float) -> int | None:
     """When there is more to be opened: now, if a row waits for longer than any may."""
     sql = f"SELECT 1 FROM qpsdb {txn.by_index('qpsdb_slot')} WHERE slot < ? LIMIT 1"
     return now if txn.one(sql, [retry_slot(latest)]) else next_retry(txn)
-
-
-def next_retry(txn: Txn) -> int | None:
-    """When the first of all of them is due; None: nothing waits."""
-    sql = f"SELECT slot FROM qpsdb {txn.by_index('qpsdb_slot')} WHERE slot < ? ORDER BY slot DESC LIMIT 1"
-    slot = txn.value(sql, [FETCH_NOW])
-    return None if slot is None else retry_time(slot)
 
 
 def _rows(txn: Txn, pid: int, slot: int, psetid: int, limit: int) -> list[tuple[bytes, int]]:

@@ -34,21 +34,6 @@ class QueueSet:
     time: int
 
 
-def database_epoch(txn: Txn) -> str:
-    """Names this database; another one after it was made anew."""
-    return str(txn.value("SELECT value FROM meta WHERE name = 'epoch'", (), ""))
-
-
-def current_change(txn: Txn) -> int:
-    """The number of the last change."""
-    return int(txn.value("SELECT value FROM counters WHERE name = 'change'", (), 0))
-
-
-def forgotten_upto(txn: Txn) -> int:
-    """Deletions up to this number of a change may be no longer known: their tombstones were old, and are gone."""
-    return int(txn.value("SELECT value FROM counters WHERE name = 'forgotten'", (), 0))
-
-
 def _range(pid: int | None, after_key: bytes | None) -> tuple[bytes, bytes]:
     low, high = (b"", _LAST_KEY) if pid is None else provider_range(pid)
     return (low if after_key is None else max(low, after_key)), high

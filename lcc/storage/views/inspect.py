@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from lcc.model import FETCH_NOW, CachedUrl, Delay, QueueRow, StoredError
 from lcc.storage.database.key_ranges import provider_range, views_range
-from lcc.storage.database.rows import SELECT_QUEUE, SELECT_USER, cached_url, queue_row
+from lcc.storage.database.rows import DELAY_COLUMNS, SELECT_QUEUE, SELECT_USER, cached_url, queue_row
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.time_slots import DELAY_COLUMNS
 from lcc.storage.views.cache import QueueSet
 from lcc.storage.views.failures import STANDS, WITH_CONTENT
 

@@ -11,9 +11,8 @@ import attrs
 
 from lcc.model import FETCH_NOW
 from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED
+from lcc.storage.database.status import database_epoch, last_change, next_retry
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.waiting_retries import next_retry
-from lcc.storage.views.cache import current_change, database_epoch
 from lcc.storage.views.failures import STANDS, WITH_CONTENT
 from lcc.storage.views.inspect import Count, count_rows
 
@@ -110,7 +109,7 @@ def overview(txn: Txn, top: int, limit: int) -> Overview:
     return Overview(
         epoch=database_epoch(txn),
         run=int(txn.value("SELECT value FROM counters WHERE name = 'qm_run'", (), 0)),
-        change=current_change(txn),
+        change=last_change(txn),
         providers=int(providers),
         removing=int(removing),
         files=int(files),

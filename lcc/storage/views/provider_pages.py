@@ -9,9 +9,9 @@ import attrs
 
 from lcc.model import Delay
 from lcc.storage.database.key_ranges import provider_range
+from lcc.storage.database.rows import DELAY_COLUMNS
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import PID_MAX
-from lcc.storage.queue.time_slots import DELAY_COLUMNS
 
 _LISTED = (
     *("p.pid", "p.priority", "p.timeofday", "p.timezone", "p.bandwidth", "p.removed", "p.contact"),

@@ -12,8 +12,8 @@ that is lost, if the database does not know that timeline, or went on to another
 
 from __future__ import annotations
 
+from lcc.storage.database.status import last_change
 from lcc.storage.database.transactions import Txn
-from lcc.storage.views.cache import current_change
 
 _CURRENT = "timeline"
 _UPTO = "timeline_upto."
@@ -38,7 +38,7 @@ def known_upto(txn: Txn, timeline: str) -> int | None:
         return None
     name = timeline[len(epoch) + 1 :]
     if name == current:
-        return current_change(txn)
+        return last_change(txn)
     upto = txn.value("SELECT value FROM meta WHERE name = ?", [_UPTO + name])
     return None if upto is None else int(upto)
 
