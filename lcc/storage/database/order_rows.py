@@ -1,4 +1,4 @@
-"""Rows of ``orders``: what ``lcc-admin``, the registration server and the web monitor order from the queue manager."""
+"""Rows of ``orders``: what lcc-admin, the registration server and the web monitor want of the queue manager."""
 
 from __future__ import annotations
 
