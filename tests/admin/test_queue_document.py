@@ -16,9 +16,9 @@ from lcc.errors import ERRORS, GONE_STATUSES, RETRYABLE_STATUSES, Remedy, entry_
 DOC = Path(__file__).parents[2] / "doc"
 TEXT = (DOC / "queue.md").read_text(encoding="utf-8")
 REMEDIES = {
-    Remedy.HOLD_PROVIDER: "the provider waits",
-    Remedy.RETRY: "tried again",
-    Remedy.WAIT: "not tried",
+    Remedy.HOLD_PROVIDER: "provider delayed",
+    Remedy.RETRY: "retried",
+    Remedy.WAIT: "postponed",
     Remedy.KEEP: "final, content kept",
     Remedy.DELETE: "final, content deleted",
 }
