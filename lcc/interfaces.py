@@ -55,17 +55,17 @@ from lcc.model.metrics import Condition, Reading
 # What goes on.
 
 
-class IRoleFigures(Interface):
+class IRoleMetrics(Interface):
     """What a role tells of itself: to Prometheus, to the operator's supervisor, to whoever looks
-    (``RoleService.figures``).  Both only read, at once, in the reactor's thread, and take no longer with a hundred
+    (``RoleService.metrics``).  Both only read, at once, in the reactor's thread, and take no longer with a hundred
     thousand providers than with ten."""
 
     background: Sequence[Any] = Attribute(
-        "What has to be looked at beforehand: objects with start() and stop(), called where the figures are wanted."
+        "What has to be looked at beforehand: objects with start() and stop(), called where the metrics are wanted."
     )
 
-    def figures() -> Iterable[Reading]:
-        """What its figures show now."""
+    def readings() -> Iterable[Reading]:
+        """What its metrics show now."""
 
     def conditions() -> Iterable[Condition]:
         """What must hold so that it can do its work, the fulfilled ones, too."""

@@ -97,7 +97,7 @@ ALLOWED = {
         "*.read_text",
         "asks the kernel for the boot's id; Environment.boot_id is it",
     ),
-    "lcc/storage/views/content_check.py": ("os.listdir *.is_dir *.read_text", "for lcc-admin fsck, not for a role"),
+    "lcc/storage/disk/content_scan.py": ("os.listdir *.is_dir *.read_text", "for lcc-admin fsck, not for a role"),
     "lcc/transport/links.py": ("*.unlink *.mkdir", "sockets and the real lock (Environment.lock)"),
     "lcc/transport/certificates.py": ("*.read_bytes time.time", "keys and certificates; TLS is not simulated"),
     "lcc/fetchers/names.py": ("threading.Thread", "asks the system's resolver; the reactor's own in a simulation"),

@@ -26,7 +26,7 @@ class WebConfig:
         "X-Forwarded-For",
     )
     sample_interval: float = setting(
-        5.0, "the figures are read so often, and pages that are open follow", unit="seconds", minimum=1, maximum=300
+        5.0, "polling interval; open pages follow", unit="seconds", minimum=1, maximum=300
     )
     overview_interval: float = setting(
         10.0,

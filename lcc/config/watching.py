@@ -9,7 +9,7 @@ from lcc.config.setting import setting
 
 @attrs.frozen
 class MetricsConfig:
-    """Figures for Prometheus, and whether a process is well, over HTTP."""
+    """Metrics for Prometheus and health of a process, over HTTP."""
 
     listen: str = setting(
         "", "endpoint of the metrics of twistd lcc, with all roles in it; empty: none; each role's own: metrics"
@@ -22,7 +22,7 @@ class MetricsConfig:
     )
     survey_interval: float = setting(
         15.0,
-        "between two looks of the queue manager at the whole queue, for these figures",
+        "between two surveys of the whole queue by the queue manager, for these metrics",
         unit="seconds",
         minimum=1,
     )

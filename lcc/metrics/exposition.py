@@ -1,4 +1,4 @@
-"""Figures as Prometheus reads them: its text format, or OpenMetrics where it asks for that.
+"""Metrics as Prometheus reads them: its text format, or OpenMetrics where it asks for that.
 
 The registry is one of our own, and empty but for this process; prometheus_client's global one is not used.
 """
@@ -15,54 +15,54 @@ from prometheus_client.core import (
     GaugeMetricFamily,
     HistogramMetricFamily,
     InfoMetricFamily,
-    Metric,
 )
+from prometheus_client.core import Metric as MetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from lcc.model.metrics import Buckets, Figure, Kind, Reading
+from lcc.model.metrics import Buckets, Kind, Metric, Reading
 
 
-class FiguresCollector(Collector):
-    """Asks for the figures at each scrape.
+class ReadingsCollector(Collector):
+    """Asks for readings at each scrape.
 
-    :param figures: gives them; a figure may come more than once.
+    :param readings: gives them; a metric may come more than once.
     """
 
-    def __init__(self, figures: Callable[[], Iterable[Reading]]) -> None:
-        self._figures = figures
+    def __init__(self, readings: Callable[[], Iterable[Reading]]) -> None:
+        self._readings = readings
 
-    def describe(self) -> Iterable[Metric]:
+    def describe(self) -> Iterable[MetricFamily]:
         """Nothing: nobody else is in the registry."""
         return ()
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[MetricFamily]:
         """As prometheus_client has it."""
-        families: dict[Figure, Metric] = {}
-        for reading in self._figures():
-            family = families.get(reading.figure)
+        families: dict[Metric, MetricFamily] = {}
+        for reading in self._readings():
+            family = families.get(reading.metric)
             if family is None:
-                family = families[reading.figure] = _family(reading.figure)
+                family = families[reading.metric] = _family(reading.metric)
             for labels, value in reading.series:
-                _add(family, reading.figure, labels, value)
+                _add(family, reading.metric, labels, value)
         yield from families.values()
 
 
-def _family(figure: Figure) -> Metric:
-    labels = list(figure.labels)
-    if figure.kind is Kind.COUNTER:
-        return CounterMetricFamily(figure.name, figure.meaning, labels=labels)
-    if figure.kind is Kind.INFO:
-        return InfoMetricFamily(figure.name, figure.meaning, labels=[])
-    if figure.kind is Kind.HISTOGRAM:
-        return HistogramMetricFamily(figure.name, figure.meaning, labels=labels)
-    if figure.kind is Kind.GAUGE_HISTOGRAM:
-        return GaugeHistogramMetricFamily(figure.name, figure.meaning, labels=labels)
-    return GaugeMetricFamily(figure.name, figure.meaning, labels=labels)
+def _family(metric: Metric) -> MetricFamily:
+    labels = list(metric.labels)
+    if metric.kind is Kind.COUNTER:
+        return CounterMetricFamily(metric.name, metric.meaning, labels=labels)
+    if metric.kind is Kind.INFO:
+        return InfoMetricFamily(metric.name, metric.meaning, labels=[])
+    if metric.kind is Kind.HISTOGRAM:
+        return HistogramMetricFamily(metric.name, metric.meaning, labels=labels)
+    if metric.kind is Kind.GAUGE_HISTOGRAM:
+        return GaugeHistogramMetricFamily(metric.name, metric.meaning, labels=labels)
+    return GaugeMetricFamily(metric.name, metric.meaning, labels=labels)
 
 
-def _add(family: Metric, figure: Figure, labels: tuple[str, ...], value: float | Buckets) -> None:
+def _add(family: MetricFamily, metric: Metric, labels: tuple[str, ...], value: float | Buckets) -> None:
     # What no UTF-8 can carry (half a surrogate pair) must not cost the whole scrape.
     values = [label.encode("utf-8", "replace").decode("utf-8") for label in labels]
     if isinstance(value, Buckets):
@@ -71,7 +71,7 @@ def _add(family: Metric, figure: Figure, labels: tuple[str, ...], value: float |
         buckets = [(floatToGoString(bound), float(count)) for bound, count in zip(bounds, value.upto, strict=True)]
         family.add_metric(values, buckets, value.total)
     elif isinstance(family, InfoMetricFamily):
-        family.add_metric([], dict(zip(figure.labels, values, strict=True)))
+        family.add_metric([], dict(zip(metric.labels, values, strict=True)))
     else:
         assert isinstance(family, CounterMetricFamily | GaugeMetricFamily)
         family.add_metric(values, float(value))
@@ -80,12 +80,12 @@ def _add(family: Metric, figure: Figure, labels: tuple[str, ...], value: float |
 class Exposition:
     """What is answered to a scrape.
 
-    :param figures: as of :class:`FiguresCollector`.
+    :param readings: as of :class:`ReadingsCollector`.
     """
 
-    def __init__(self, figures: Callable[[], Iterable[Reading]]) -> None:
+    def __init__(self, readings: Callable[[], Iterable[Reading]]) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(FiguresCollector(figures))
+        self._registry.register(ReadingsCollector(readings))
         ProcessCollector(registry=self._registry)
 
     def text(self, accept: str) -> tuple[str, bytes]:

@@ -1,4 +1,4 @@
-"""How late the reactor comes: the one figure that tells of everything that blocks it."""
+"""Reactor lag: the one metric that shows whatever blocks the reactor."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The metrics port: figures and health over HTTP.
+"""The metrics port: metrics and health over HTTP.
 
 ``/metrics``
-    All figures, for Prometheus.
+    All metrics, for Prometheus.
 ``/healthz``
     200: the process is well; 503: a new one is better.  Liveness: who restarts processes asks this.
 ``/readyz``
@@ -45,7 +45,7 @@ class MetricsPort(Resource):
         super().__init__()
         self._process = process
         self._near = near
-        self._exposition = Exposition(process.figures)
+        self._exposition = Exposition(process.readings)
         self._pages: dict[bytes, Callable[[Request], None]] = {
             b"/metrics": self._metrics,
             b"/healthz": lambda request: self._health(request, alive_only=True),
@@ -64,8 +64,8 @@ class MetricsPort(Resource):
             try:
                 page(request)
             except Exception:
-                _log.failure("The figures cannot be told")
-                reply_json(request, 500, {"error": "the figures cannot be told; the log says why"}, HEADERS)
+                _log.failure("Cannot give the metrics")
+                reply_json(request, 500, {"error": "cannot give the metrics; see the log"}, HEADERS)
         return NOT_DONE_YET
 
     def _metrics(self, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""The roles of one process, and all that can be asked of them: figures, and whether they can do their work."""
+"""The roles of one process with their metrics and conditions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import attrs
 from twisted.internet.interfaces import IReactorTime
 
-from lcc.interfaces import IRoleFigures
+from lcc.interfaces import IRoleMetrics
 from lcc.metrics.pulse import Pulse
-from lcc.model.metrics import Condition, Figure, Kind, Reading, counter, gauge, histogram
+from lcc.model.metrics import Condition, Kind, Metric, Reading, counter, gauge, histogram
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 
-BUILD = Figure(Kind.INFO, "lcc_build", "Versions of what runs", ("version", "python", "twisted"))
+BUILD = Metric(Kind.INFO, "lcc_build", "Versions of what runs", ("version", "python", "twisted"))
 READY = gauge("lcc_ready", "1: the role can do its work (/readyz)", "role")
 CONDITION = gauge(
     "lcc_condition_met", "1: the condition holds (/readyz tells what to do if not)", "role", "condition"
@@ -38,7 +38,7 @@ class Watched:
     """
 
     name: str
-    figures: IRoleFigures
+    metrics: IRoleMetrics
     ports: Sequence[PortService]
 
 
@@ -53,7 +53,7 @@ class Process:
         clock: IReactorTime = reactor
         self.pulse = Pulse(clock)
         self._reactor = reactor
-        self._background = [part for role in roles for part in role.figures.background]
+        self._background = [part for role in roles for part in role.metrics.background]
 
     def start(self) -> None:
         """Begin what is looked at in the background."""
@@ -67,10 +67,10 @@ class Process:
 
     def conditions(self) -> Mapping[str, Sequence[Condition]]:
         """Of each role."""
-        return {role.name: [*role.figures.conditions(), *_ports_open(role)] for role in self.roles}
+        return {role.name: [*role.metrics.conditions(), *_ports_open(role)] for role in self.roles}
 
-    def figures(self) -> Iterator[Reading]:
-        """Of all roles, and of the process.  A figure may come more than once, with other series each time."""
+    def readings(self) -> Iterator[Reading]:
+        """Of all roles, and of the process.  A metric may come more than once, with other series each time."""
         conditions = self.conditions()
         yield BUILD.by({(version("lcc"), python_version(), version("Twisted")): 1})
         yield READY.by({role: all(each.holds for each in found) for role, found in conditions.items()})
@@ -78,8 +78,8 @@ class Process:
         yield REACTOR_LAG(self.pulse.lags.shown())
         yield REACTOR_CALLS(len(self._reactor.getDelayedCalls()))
         for role in self.roles:
-            yield from role.figures.figures()
-        yield from _port_figures([port for role in self.roles for port in role.ports])
+            yield from role.metrics.readings()
+        yield from _port_metrics([port for role in self.roles for port in role.ports])
 
 
 def _ports_open(role: Watched) -> Iterator[Condition]:
@@ -91,7 +91,7 @@ def _ports_open(role: Watched) -> Iterator[Condition]:
     )
 
 
-def _port_figures(ports: Sequence[PortService]) -> Iterator[Reading]:
+def _port_metrics(ports: Sequence[PortService]) -> Iterator[Reading]:
     yield PORT_OPEN.by((port.setting, port.is_open) for port in ports)
     # Late: twisted.web is 2 MB that a robot without metrics has no use for.
 

@@ -1,8 +1,7 @@
-"""What a role tells of itself in figures, and whether it can do its work.
+"""Metrics and conditions of a role.
 
-A :class:`Figure` is declared once, with its name, its meaning and its labels; a :class:`Reading` is what it shows
-at one moment.  Roles give readings when they are asked (:class:`lcc.interfaces.IRoleFigures`): nothing is counted for
-them that was not counted anyway, but for a few plain numbers.
+A :class:`Metric` is declared once, with its name, its meaning and its labels; a :class:`Reading` is what it shows
+at one moment.  Roles give readings when asked (:class:`lcc.interfaces.IRoleMetrics`).
 
 Names are those of Prometheus: base units, a counter's without ``_total`` (its series have it).
 """
@@ -21,7 +20,7 @@ _K = TypeVar("_K")
 
 
 class Kind(Enum):
-    """How a figure behaves."""
+    """How a metric behaves."""
 
     COUNTER = "counter"
     """Only grows; begins at 0 with the process."""
@@ -73,7 +72,7 @@ class Buckets:
 
 
 @attrs.frozen
-class Figure:
+class Metric:
     """
     :ivar name: with its unit at the end.
     :ivar meaning: one line, for people.
@@ -106,12 +105,12 @@ class Figure:
 
 @attrs.frozen
 class Reading:
-    """What a figure shows now.
+    """What a metric shows now.
 
     :ivar series: values of the labels, in their order -> what it shows.
     """
 
-    figure: Figure
+    metric: Metric
     series: tuple[tuple[tuple[str, ...], float | Buckets], ...]
 
 
@@ -136,16 +135,16 @@ class Condition:
         return not self.fault
 
 
-def counter(name: str, meaning: str, *labels: str) -> Figure:
+def counter(name: str, meaning: str, *labels: str) -> Metric:
     """Declare a counter."""
-    return Figure(Kind.COUNTER, name, meaning, labels)
+    return Metric(Kind.COUNTER, name, meaning, labels)
 
 
-def gauge(name: str, meaning: str, *labels: str) -> Figure:
+def gauge(name: str, meaning: str, *labels: str) -> Metric:
     """Declare a gauge."""
-    return Figure(Kind.GAUGE, name, meaning, labels)
+    return Metric(Kind.GAUGE, name, meaning, labels)
 
 
-def histogram(name: str, meaning: str, *labels: str) -> Figure:
+def histogram(name: str, meaning: str, *labels: str) -> Metric:
     """Declare a histogram."""
-    return Figure(Kind.HISTOGRAM, name, meaning, labels)
+    return Metric(Kind.HISTOGRAM, name, meaning, labels)

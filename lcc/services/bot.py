@@ -9,7 +9,7 @@ from lcc.config import Config
 from lcc.roles.bot.console import BotCommands
 from lcc.roles.bot.engine import Robot
 from lcc.roles.bot.listening import ListeningRobot, TypistFactory
-from lcc.roles.bot.metrics import BotFigures
+from lcc.roles.bot.metrics import BotMetrics
 from lcc.services.common import RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
@@ -56,7 +56,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         attempts.owner,
     )
     policy = RetryPolicy(environment.chance.random)
-    services = RoleService("bot", BotCommands(robot), BotFigures(robot))
+    services = RoleService("bot", BotCommands(robot), BotMetrics(robot))
     for service in (
         _Fetching(robot),
         link_service(reactor, endpoint(config, "bot.connect"), robot.link_factory(policy.good_hello), policy),

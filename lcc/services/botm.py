@@ -13,7 +13,7 @@ from lcc.config import Config, content_address
 from lcc.roles.botm.console import BotmCommands, RelayCommands
 from lcc.roles.botm.content_port import ContentPort, content_factory
 from lcc.roles.botm.engine import BotMaster
-from lcc.roles.botm.metrics import BotmFigures, RelayFigures
+from lcc.roles.botm.metrics import BotmMetrics, RelayMetrics
 from lcc.roles.botm.relay import Relay
 from lcc.services.common import RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
@@ -90,10 +90,10 @@ def build(config: Config, environment: Environment) -> RoleService:
     link: IProtocolFactory
     owned: Service
     desk: BotmCommands | RelayCommands
-    figures: BotmFigures | RelayFigures
+    metrics: BotmMetrics | RelayMetrics
     if settings.serves == "botms":
         relay = Relay(settings, reactor, run, frozenset(["botm" if settings.parent else "qm"]))
-        owned, desk, figures = _Relaying(relay), RelayCommands(relay), RelayFigures(relay)
+        owned, desk, metrics = _Relaying(relay), RelayCommands(relay), RelayMetrics(relay)
         port, link = relay.branch_factory(), relay.link_factory(policy.good_hello)
         content_port = ContentPort(None, None, relay.content_of, http, reactor, stall_seconds)
     else:
@@ -106,7 +106,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         )
         sync = ContentSync(content.path, environment.boot_id(), environment.disk)
         engine = BotMaster(settings, reactor, content, sync, environment.in_thread, run)
-        owned, desk, figures = _Content(content, sync, engine), BotmCommands(engine), BotmFigures(engine, content)
+        owned, desk, metrics = _Content(content, sync, engine), BotmCommands(engine), BotmMetrics(engine, content)
         port, link = engine.robot_factory(), engine.link_factory(policy.good_hello)
         content_port = ContentPort(content, engine, lambda _: "", http, reactor, stall_seconds)
     factory = content_factory(
@@ -118,7 +118,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment.now,
     )
     limited = LimitedFactory(port, settings.robots_max, settings.serves, settings.robots_per_address)
-    services = RoleService("botm", desk, figures)
+    services = RoleService("botm", desk, metrics)
     for service in (
         environment.lock(config.home / "botm.lock"),
         owned,

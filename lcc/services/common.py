@@ -19,7 +19,7 @@ from twisted.python import usage
 
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError
-from lcc.interfaces import IRoleFigures
+from lcc.interfaces import IRoleMetrics
 from lcc.services import jsonlog
 from lcc.services.startfaults import tell_start_faults
 from lcc.storage.disk.durable import make_folder_durably
@@ -121,7 +121,7 @@ class RoleService(MultiService):
 
     :ivar name: of the role.
     :ivar desk: what it shows and takes at the console (:mod:`lcc.console.commands`).
-    :ivar figures: what it tells of itself (:mod:`lcc.metrics`).
+    :ivar metrics: what it tells of itself (:mod:`lcc.metrics`).
     :param drain: called when the role is to stop, before any of its services does: brings to an end what others wait
         for, in bounded time.
     """
@@ -129,12 +129,12 @@ class RoleService(MultiService):
     name: str
 
     def __init__(
-        self, name: str, desk: Any, figures: IRoleFigures, drain: Callable[[], Deferred[Any]] | None = None
+        self, name: str, desk: Any, metrics: IRoleMetrics, drain: Callable[[], Deferred[Any]] | None = None
     ) -> None:
         super().__init__()
         self.setName(name)
         self.desk = desk
-        self.figures = figures
+        self.metrics = metrics
         self._drain = drain
 
     def startService(self) -> None:

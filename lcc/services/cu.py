@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from lcc.client.content import ContentClient
 from lcc.config import Config, unix_socket_path
 from lcc.roles.cu.console import CuCommands, CuEngine
-from lcc.roles.cu.metrics import CuFigures
+from lcc.roles.cu.metrics import CuMetrics
 from lcc.roles.cu.packages.production import Where, Workshop
 from lcc.roles.cu.questions import Questions
 from lcc.roles.cu.watcher import ChangeWatcher
@@ -83,8 +83,8 @@ def build(config: Config, environment: Environment) -> RoleService:
     )
     workshop = Workshop(reactor, where, settings.packages_max, environment.now, settings.packages_per_user)
     engine = CuEngine(questions, watcher, workshop)
-    figures = CuFigures(engine, database.counts, DatabaseProbe(database.interact, reactor))
-    services = RoleService("cu", CuCommands(engine), figures)
+    metrics = CuMetrics(engine, database.counts, DatabaseProbe(database.interact, reactor))
+    services = RoleService("cu", CuCommands(engine), metrics)
     for service in (
         HomeService(config.home, environment.disk),
         HomeService(where.temporary, environment.disk),

@@ -64,9 +64,9 @@ def build(config: Config, environment: Environment) -> RoleService:
         )
 
     surveyor, probe = Surveyor(look, reactor, watch.survey_interval), DatabaseProbe(database.interact, reactor)
-    figures = QmMetrics(engine, database.counts, surveyor, probe)
+    metrics = QmMetrics(engine, database.counts, surveyor, probe)
     services = RoleService(
-        "qm", QmCommands(engine), figures, lambda: Deferred.fromCoroutine(engine.say_that_it_stops())
+        "qm", QmCommands(engine), metrics, lambda: Deferred.fromCoroutine(engine.say_that_it_stops())
     )
 
     def limited(for_uns: bool, what: str) -> LimitedFactory:

@@ -11,7 +11,7 @@ from lcc.config import Config
 from lcc.errors import ConfigError
 from lcc.roles.rs.assembly import Assembly, Means
 from lcc.roles.rs.console import RsCommands
-from lcc.roles.rs.metrics import RsFigures
+from lcc.roles.rs.metrics import RsMetrics
 from lcc.roles.rs.web.site import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
@@ -70,8 +70,8 @@ def build(config: Config, environment: Environment) -> RoleService:
         assembly.registrar, settings, environment.token, zones, settings.url.startswith("https:"), reactor
     )
     registrar = assembly.registrar
-    figures = RsFigures(registrar, database.counts, DatabaseProbe(database.interact, reactor))
-    services = RoleService("rs", RsCommands(registrar), figures)
+    metrics = RsMetrics(registrar, database.counts, DatabaseProbe(database.interact, reactor))
+    services = RoleService("rs", RsCommands(registrar), metrics)
     for service in (
         HomeService(config.home, environment.disk),
         environment.lock(config.home / "rs.lock"),

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from lcc.config import Config
 from lcc.roles.uns.console import UnsCommands
 from lcc.roles.uns.engine import Uns
-from lcc.roles.uns.metrics import UnsFigures
+from lcc.roles.uns.metrics import UnsMetrics
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
@@ -79,7 +79,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         """Providers are answered while the queue manager, the database and the lock of the spool are still there."""
         return port.close_port().addCallback(lambda _: uns.stop())
 
-    services = RoleService("uns", UnsCommands(uns), UnsFigures(uns, database.counts, probe), drain)
+    services = RoleService("uns", UnsCommands(uns), UnsMetrics(uns, database.counts, probe), drain)
     for service in (
         HomeService(config.home, environment.disk),
         environment.lock(config.home / "uns.lock"),

@@ -39,7 +39,7 @@ def watched(
     text = wire_of(config, setting).text(config)
     supervisor = environment.supervisor
     if text or supervisor is not None:
-        process = Process([Watched(role.name, role.figures, _ports_of(role)) for role in roles], environment.reactor)
+        process = Process([Watched(role.name, role.metrics, _ports_of(role)) for role in roles], environment.reactor)
         watching = WatchService(process, supervisor, environment.reactor)
         watching.setServiceParent(services)
         if text:

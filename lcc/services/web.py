@@ -14,7 +14,7 @@ from lcc.insight.disks import database_disk
 from lcc.roles.web.console import WebCommands
 from lcc.roles.web.engine import Monitor
 from lcc.roles.web.memory import Memory
-from lcc.roles.web.metrics import WebFigures
+from lcc.roles.web.metrics import WebMetrics
 from lcc.roles.web.pages.site import build_site
 from lcc.roles.web.processes import TIMEOUT_SECONDS, Processes
 from lcc.services.common import HomeService, RoleOptions, RoleService
@@ -43,7 +43,7 @@ class Options(RoleOptions):
 
 
 class _Watching(Service):
-    """Starts and stops the looks at the figures."""
+    """Starts and stops polling."""
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
@@ -102,7 +102,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment.in_thread,
     )
     secure = encrypted or settings.url.startswith("https:")
-    services = RoleService("web", WebCommands(monitor), WebFigures(monitor))
+    services = RoleService("web", WebCommands(monitor), WebMetrics(monitor))
     for service in (
         HomeService(config.home, environment.disk),
         DatabaseService(database),

@@ -158,7 +158,7 @@ class PortService(MultiService):
     :param endpoint: an endpoint string; a stale ``unix:`` socket is removed first (the role holds its lock).  A
         socket is for this user alone, unless the string says another mode.  A ``systemd:`` one was opened by systemd,
         and cannot be opened twice: while it is closed, whoever connects waits.
-    :param setting: table and key of ``lcc.toml`` that name the endpoint: the port's name in figures; empty: none.
+    :param setting: table and key of ``lcc.toml`` that name the endpoint: the port's name in metrics; empty: none.
     """
 
     def __init__(self, reactor: Any, endpoint: str, factory: IProtocolFactory, setting: str = "") -> None:

@@ -19,7 +19,7 @@ from zope.interface import implementer
 
 from lcc.config import parse_config
 from lcc.domain.wording import Lines
-from lcc.interfaces import IRoleFigures
+from lcc.interfaces import IRoleMetrics
 from lcc.services.common import RoleService
 from lcc.services.manhole import ManholeService
 
@@ -66,13 +66,13 @@ class OnlyEst:
         return [("state", "well")]
 
 
-@implementer(IRoleFigures)
-class NoFigures:
+@implementer(IRoleMetrics)
+class NoMetrics:
     """Nothing to tell."""
 
     background = ()
 
-    def figures(self) -> tuple[()]:
+    def readings(self) -> tuple[()]:
         return ()
 
     def conditions(self) -> tuple[()]:
@@ -139,7 +139,7 @@ def running(home: Path, settings: str = "", *, port: int = 0, names: tuple[str, 
         keys.write_text("# operators\n\n" + make_key(home / "key"))
         keys.chmod(0o600)
     desk = FakeDesk()
-    roles = tuple(RoleService(name, desk if name == "qm" else OnlyEst(), NoFigures()) for name in names)
+    roles = tuple(RoleService(name, desk if name == "qm" else OnlyEst(), NoMetrics()) for name in names)
     process = MultiService()
     for role in roles:
         role.setServiceParent(process)

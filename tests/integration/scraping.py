@@ -52,7 +52,7 @@ def health(where: Path | int, path: str) -> tuple[int, dict[str, dict[str, Any]]
 
 
 class Scrape:
-    """All figures of one process.
+    """All metrics of one process.
 
     :ivar families: by name.
     """

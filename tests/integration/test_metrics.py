@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lcc.model.metrics import Figure
+from lcc.model.metrics import Metric
 from tests.metrics.declared import PROCESS, declared
 
 from .scraping import OPENMETRICS, Scrape, ask, health
@@ -88,13 +88,13 @@ def start(system: System, supervisors: dict[str, Supervisor], *roles: str) -> No
         system.start(role)
 
 
-def figures_of(role: str) -> list[Figure]:
+def metrics_of(role: str) -> list[Metric]:
     """Those that a role's process must tell."""
-    module = "lcc.roles.cu.metrics" if role == "cu" else f"lcc.roles.{role}.figures"
+    module = "lcc.roles.cu.metrics" if role == "cu" else f"lcc.roles.{role}.metrics"
     found = declared()
     return [
         *found["lcc.metrics.watched"],
-        *[figure for figure in found[module] if figure.name != "lcc_botm_central_machines"],
+        *[metric for metric in found[module] if metric.name != "lcc_botm_central_machines"],
         *(found["lcc.storage.database.metrics"] if role in ("uns", "qm", "cu") else ()),
     ]
 
@@ -183,7 +183,7 @@ def assert_complete(system: System) -> None:
             scrape = Scrape(place(system, role), accept)
             told = {name.removesuffix("_total") for name in scrape.families}
             told = {name.removesuffix("_info") for name in told if not name.endswith(("_gcount", "_gsum"))}
-            expected = {figure.name for figure in figures_of(role)}
+            expected = {metric.name for metric in metrics_of(role)}
             assert told == expected | {name.removesuffix("_total") for name in PROCESS}, role
             assert scrape.lines < 600
         now, started = time.time(), scrape.value("process_start_time_seconds")

@@ -1,11 +1,11 @@
-"""All figures that are declared anywhere."""
+"""All metrics that are declared anywhere."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
 
-from lcc.model.metrics import Figure
+from lcc.model.metrics import Metric
 
 ROOT = Path(__file__).parents[2]
 PROCESS = {
@@ -19,27 +19,27 @@ PROCESS = {
 """What prometheus_client tells of a process, and what that means."""
 
 
-def declared() -> dict[str, list[Figure]]:
-    """File -> its figures, in their order."""
-    found: dict[str, list[Figure]] = {}
+def declared() -> dict[str, list[Metric]]:
+    """File -> its metrics, in their order."""
+    found: dict[str, list[Metric]] = {}
     for path in sorted((ROOT / "lcc").rglob("*.py")):
         if path.stem not in ("metrics", "watched", "counts") or "model" in path.parts:
             continue
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         module = import_module(name)
-        figures = [value for value in vars(module).values() if isinstance(value, Figure)]
-        if figures:
-            found[name] = figures
+        metrics = [value for value in vars(module).values() if isinstance(value, Metric)]
+        if metrics:
+            found[name] = metrics
     return found
 
 
-def all_figures() -> list[Figure]:
+def all_metrics() -> list[Metric]:
     """All of them."""
-    return [figure for figures in declared().values() for figure in figures]
+    return [metric for metrics in declared().values() for metric in metrics]
 
 
-def row(figure: Figure) -> str:
+def row(metric: Metric) -> str:
     """Its row in doc/metrics.md."""
-    kind = {"info": "gauge", "gaugehistogram": "gauge histogram"}.get(figure.kind.value, figure.kind.value)
-    labels = ", ".join(figure.labels)
-    return f"| `{figure.series_name}` | {kind} | {labels} | {figure.meaning} |"
+    kind = {"info": "gauge", "gaugehistogram": "gauge histogram"}.get(metric.kind.value, metric.kind.value)
+    labels = ", ".join(metric.labels)
+    return f"| `{metric.series_name}` | {kind} | {labels} | {metric.meaning} |"

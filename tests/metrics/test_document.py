@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from lcc.model.metrics import Figure, Kind
+from lcc.model.metrics import Kind, Metric
 
-from .declared import PROCESS, ROOT, all_figures, row
+from .declared import PROCESS, ROOT, all_metrics, row
 
 TEXT = (ROOT / "doc" / "metrics.md").read_text(encoding="utf-8")
 DASHBOARD = json.loads((ROOT / "etc" / "grafana-lcc.json").read_text(encoding="utf-8"))
@@ -28,22 +28,22 @@ _OTHER_UNITS = re.compile(r"_(ms|milliseconds|minutes|hours|days|kb|kib|mb|mib|p
 
 
 def test_names_are_those_of_prometheus() -> None:
-    figures = all_figures()
-    assert len(figures) > 100
-    assert len({figure.name for figure in figures}) == len(figures)
-    for figure in figures:
-        assert re.fullmatch(r"lcc_[a-z][a-z_]*[a-z]", figure.name), figure
-        assert not _OTHER_UNITS.search(figure.name), f"{figure.name}: units are seconds and bytes"
-        assert not figure.name.endswith(("_total", "_count", "_sum", "_bucket", "_info")), figure
-        assert figure.meaning and "|" not in figure.meaning and "\n" not in figure.meaning
+    metrics = all_metrics()
+    assert len(metrics) > 100
+    assert len({metric.name for metric in metrics}) == len(metrics)
+    for metric in metrics:
+        assert re.fullmatch(r"lcc_[a-z][a-z_]*[a-z]", metric.name), metric
+        assert not _OTHER_UNITS.search(metric.name), f"{metric.name}: units are seconds and bytes"
+        assert not metric.name.endswith(("_total", "_count", "_sum", "_bucket", "_info")), metric
+        assert metric.meaning and "|" not in metric.meaning and "\n" not in metric.meaning
         for unit in UNITS:
-            if f"_{unit}" in figure.name:
-                assert figure.name.endswith((f"_{unit}", f"_{unit}_max")) or figure.kind is Kind.COUNTER, figure
+            if f"_{unit}" in metric.name:
+                assert metric.name.endswith((f"_{unit}", f"_{unit}_max")) or metric.kind is Kind.COUNTER, metric
 
 
-def test_the_document_tells_of_each_figure() -> None:
+def test_the_document_tells_of_each_metric() -> None:
     rows = [line for line in TEXT.splitlines() if line.startswith(("| `lcc_", "| `process_"))]
-    expected = [row(figure) for figure in all_figures()]
+    expected = [row(metric) for metric in all_metrics()]
     expected += [f"| `{name}` | {kind} |  | {meaning} |" for name, (kind, meaning) in PROCESS.items()]
     assert sorted(rows) == sorted(expected)
 
@@ -51,15 +51,15 @@ def test_the_document_tells_of_each_figure() -> None:
 def series() -> dict[str, tuple[str, ...]]:
     """All names that a query may use -> their labels."""
     found: dict[str, tuple[str, ...]] = dict.fromkeys([*PROCESS, "up"], ())
-    for figure in all_figures():
-        found |= dict.fromkeys(_series_of(figure), figure.labels)
+    for metric in all_metrics():
+        found |= dict.fromkeys(_series_of(metric), metric.labels)
     return found
 
 
-def _series_of(figure: Figure) -> list[str]:
-    if figure.kind in (Kind.HISTOGRAM, Kind.GAUGE_HISTOGRAM):
-        return [f"{figure.name}_{ending}" for ending in ("bucket", "count", "sum", "gcount", "gsum")]
-    return [figure.series_name]
+def _series_of(metric: Metric) -> list[str]:
+    if metric.kind in (Kind.HISTOGRAM, Kind.GAUGE_HISTOGRAM):
+        return [f"{metric.name}_{ending}" for ending in ("bucket", "count", "sum", "gcount", "gsum")]
+    return [metric.series_name]
 
 
 _NAME = re.compile(r"\b(?:lcc|process)_[a-z_]+|\bup\b")
@@ -110,7 +110,7 @@ def test_the_dashboard_shows_what_there_is() -> None:
     for _, legend in (
         (panel["title"], t["legendFormat"]) for panel in DASHBOARD["panels"] for t in panel.get("targets", ())
     ):
-        labels = {label for figure in all_figures() for label in figure.labels} | _FROM_PROMETHEUS
+        labels = {label for metric in all_metrics() for label in metric.labels} | _FROM_PROMETHEUS
         assert set(re.findall(r"\{\{(\w+)\}\}", legend)) <= labels, legend
     # Nothing lies over anything else.
     taken: set[tuple[int, int]] = set()

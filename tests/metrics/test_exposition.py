@@ -12,13 +12,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from lcc.metrics.exposition import Exposition
-from lcc.model.metrics import Buckets, Figure, Histogram, Kind, Reading, counter, gauge, histogram
+from lcc.model.metrics import Buckets, Histogram, Kind, Metric, Reading, counter, gauge, histogram
 
 THINGS = counter("lcc_test_things", "Things", "who")
 SIZE = gauge("lcc_test_size_bytes", 'With a "quote", a \\ and\na line')
 SECONDS = histogram("lcc_test_seconds", "How long", "result")
-BUILD = Figure(Kind.INFO, "lcc_test_build", "What it is", ("version",))
-NOW = Figure(Kind.GAUGE_HISTOGRAM, "lcc_test_now_seconds", "As it is now")
+BUILD = Metric(Kind.INFO, "lcc_test_build", "What it is", ("version",))
+NOW = Metric(Kind.GAUGE_HISTOGRAM, "lcc_test_now_seconds", "As it is now")
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_written_as_utf_8_does_not_cost_the_scrape() -> None:
     }
 
 
-def test_a_figure_without_series_is_named_all_the_same() -> None:
+def test_a_metric_without_series_is_named_all_the_same() -> None:
     assert scraped(THINGS.by(()))["lcc_test_things"] == {}
 
 

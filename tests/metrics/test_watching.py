@@ -12,7 +12,7 @@ import pytest
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
-from lcc.interfaces import IRoleFigures
+from lcc.interfaces import IRoleMetrics
 from lcc.metrics.supervisor import Supervisor
 from lcc.metrics.watched import Process, Watched
 from lcc.model.metrics import Condition, Reading
@@ -20,7 +20,7 @@ from lcc.services.watching import WatchService
 from tests.conftest import LoggedErrors
 
 
-@implementer(IRoleFigures)
+@implementer(IRoleMetrics)
 @attrs.define
 class Role:
     """One whose conditions the test sets."""
@@ -30,7 +30,7 @@ class Role:
     fails: bool = False
     background: tuple[()] = ()
 
-    def figures(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[Reading]:
         yield from ()
 
     def conditions(self) -> Iterator[Condition]:

@@ -1,4 +1,4 @@
-"""What a robot tells of itself in figures, and whether it can do its work."""
+"""Metrics of a robot, and whether it can do its work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from lcc.interfaces import IRoleFigures
+from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge, histogram
 from lcc.roles.bot.engine import Robot
 
@@ -26,8 +26,8 @@ CONTENT_BYTES = counter("lcc_bot_content_bytes", "Content that fetches have stor
 ABANDONED = counter("lcc_bot_fetches_abandoned", "Fetches that did not end when they were told to")
 
 
-@implementer(IRoleFigures)
-class BotFigures:
+@implementer(IRoleMetrics)
+class BotMetrics:
     """Reads them out of the engine."""
 
     background: Sequence[Any] = ()
@@ -35,8 +35,8 @@ class BotFigures:
     def __init__(self, engine: Robot) -> None:
         self._engine = engine
 
-    def figures(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+    def readings(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         robot = self._engine
         running, waiting = robot.jobs
         yield RUNNING(len(running))
@@ -50,7 +50,7 @@ class BotFigures:
         yield ABANDONED(robot.counters.abandoned)
 
     def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         robot = self._engine
         yield Condition(
             "botm",

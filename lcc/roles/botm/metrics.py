@@ -1,4 +1,4 @@
-"""What a BOT-M tells of itself in figures, and whether it can do its work: that of a machine, and a central one."""
+"""Metrics of a BOT-M, and whether it can do its work: of one with a machine, and of a central one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from lcc.interfaces import IRoleFigures
+from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.relay import Relay
@@ -47,8 +47,8 @@ def _upper(connected: bool) -> Condition:
     )
 
 
-@implementer(IRoleFigures)
-class BotmFigures:
+@implementer(IRoleMetrics)
+class BotmMetrics:
     """Reads them out of the engine of a machine's BOT-M."""
 
     background: Sequence[Any] = ()
@@ -57,8 +57,8 @@ class BotmFigures:
         self._engine = engine
         self._content = content
 
-    def figures(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+    def readings(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         botm = self._engine
         orders, robots = botm.orders, botm.robots
         out = sum(1 for order in orders if order.out)
@@ -85,7 +85,7 @@ class BotmFigures:
         yield SUSPECT(upto - first)
 
     def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         botm = self._engine
         yield _upper(botm.connected)
         yield Condition(
@@ -107,8 +107,8 @@ class BotmFigures:
         )
 
 
-@implementer(IRoleFigures)
-class RelayFigures:
+@implementer(IRoleMetrics)
+class RelayMetrics:
     """Reads them out of the engine of a central BOT-M."""
 
     background: Sequence[Any] = ()
@@ -116,13 +116,13 @@ class RelayFigures:
     def __init__(self, engine: Relay) -> None:
         self._engine = engine
 
-    def figures(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+    def readings(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         yield CONNECTED(self._engine.connected)
         yield CENTRAL_MACHINES(len(self._engine.machines))
 
     def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         yield _upper(self._engine.connected)
 
 

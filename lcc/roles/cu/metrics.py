@@ -1,4 +1,4 @@
-"""What the content user API tells of itself in figures, and whether it can do its work."""
+"""Metrics of the content user API, and whether it can do its work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from lcc.interfaces import IRoleFigures
+from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, gauge
 from lcc.roles.cu.console import CuEngine
 from lcc.storage.database.metrics import DatabaseCounts
@@ -18,8 +18,8 @@ WAITING = gauge("lcc_cu_users_waiting", "Content users that wait for the next ch
 PACKAGES = gauge("lcc_cu_packages_running", "Packages (tar, WARC) that are being made")
 
 
-@implementer(IRoleFigures)
-class CuFigures:
+@implementer(IRoleMetrics)
+class CuMetrics:
     """Reads them out of the engine.
 
     :param database: what is counted of its database.
@@ -31,14 +31,14 @@ class CuFigures:
         self._probe = probe
         self.background: Sequence[Any] = (probe,)
 
-    def figures(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+    def readings(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         engine = self._engine
         yield QUESTIONS(engine.questions.waiting)
         yield WAITING(engine.watcher.waiting)
         yield PACKAGES(engine.workshop.count)
-        yield from self._database.figures("cu")
+        yield from self._database.readings("cu")
 
     def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         yield self._probe.condition()

@@ -1,4 +1,4 @@
-"""What the queue manager tells of itself in figures, and whether it can do its work."""
+"""Metrics of the queue manager, and whether it can do its work."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 from zope.interface import implementer
 
-from lcc.interfaces import IRoleFigures
-from lcc.model.metrics import Buckets, Condition, Figure, Kind, Reading, counter, gauge
+from lcc.interfaces import IRoleMetrics
+from lcc.model.metrics import Buckets, Condition, Kind, Metric, Reading, counter, gauge
 from lcc.model.survey import Queued
 from lcc.roles.qm.engine import TICK_SECONDS, QmEngine
 from lcc.roles.qm.schedule.delays import BANDWIDTH, HOURS, SITE_ERROR
@@ -66,7 +66,7 @@ PAUSED = gauge("lcc_qm_paused", "1: an operator has it give out no orders")
 ASKED_AGAIN = counter("lcc_qm_database_asked_again", "Questions to a database that was away, asked again")
 TICK_AGE = gauge("lcc_qm_tick_age_seconds", "Since what it does every second was done last")
 
-SURVEY_TIME = gauge("lcc_qm_survey_timestamp_seconds", "When the figures below were read from the database; 0: never")
+SURVEY_TIME = gauge("lcc_qm_survey_timestamp_seconds", "When the metrics below were read from the database; 0: never")
 WAITING = gauge(
     "lcc_qm_waiting_urls",
     "URLs to be fetched by priority and state: now, later (hours are closed), retrying (after an error)",
@@ -75,7 +75,7 @@ WAITING = gauge(
 OLDEST = gauge(
     "lcc_qm_oldest_seconds", "Since the first set was taken in of which something may be fetched now; 0: none"
 )
-LAGS = Figure(
+LAGS = Metric(
     Kind.GAUGE_HISTOGRAM,
     "lcc_qm_provider_lag_seconds",
     "Providers with something to fetch now, by how long the first of it has waited",
@@ -94,7 +94,7 @@ ERRORS = gauge("lcc_qm_errors", "Errors of fetches that providers were not told 
 WANTED = gauge("lcc_qm_full_sets_wanted", "Providers that are asked for a full set")
 
 
-@implementer(IRoleFigures)
+@implementer(IRoleMetrics)
 class QmMetrics:
     """Reads them out of the engine; those that need a look at the whole queue were read in the background.
 
@@ -109,16 +109,16 @@ class QmMetrics:
         self._probe = probe
         self.background: Sequence[Any] = (surveyor, probe)
 
-    def figures(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+    def readings(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         yield from self._queue()
         yield from self._results()
         yield from self._machines()
         yield from self._survey()
-        yield from self._database.figures("qm")
+        yield from self._database.readings("qm")
 
     def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         engine = self._engine
         # It may be full, and answer all the same.
         asked, trouble = self._probe.condition(), engine.patience.trouble or engine.state_saver.trouble
@@ -216,8 +216,8 @@ class QmMetrics:
                 ERRORS,
                 WANTED,
             )
-            for figure in nothing:
-                yield figure.by(())
+            for metric in nothing:
+                yield metric.by(())
             yield LAGS(Buckets(LAG_SECONDS, (0,) * (len(LAG_SECONDS) + 1), 0))
             return
         by_priority = {priority: Queued(priority, 0, 0, 0) for priority in range(PRIORITIES)}

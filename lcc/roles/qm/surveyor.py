@@ -62,7 +62,7 @@ class Surveyor:
     def _failed(self, failure: Failure) -> None:
         # Of a database that is away others tell; old figures say by their time that they are old.
         if not failure.check(StoreUnavailable, CancelledError):
-            _log.failure("The queue cannot be looked at for its figures", failure=failure)
+            _log.failure("Cannot survey the queue", failure=failure)
 
     def _ended(self, _: object, begun: float) -> None:
         self._looking = None

@@ -1,4 +1,4 @@
-"""What a registration server tells of itself in figures, and whether it can do its work."""
+"""Metrics of a registration server, and whether it can do its work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from lcc.interfaces import IRoleFigures
+from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge
 from lcc.roles.rs.registrar import Registrar
 from lcc.storage.database.metrics import DatabaseCounts
@@ -18,8 +18,8 @@ PROOFS = gauge("lcc_rs_proofs_running", "Sites that are being looked at for a se
 PAUSED = gauge("lcc_rs_paused", "1: an operator has it take no registrations")
 
 
-@implementer(IRoleFigures)
-class RsFigures:
+@implementer(IRoleMetrics)
+class RsMetrics:
     """Reads them out of the engine.
 
     :param database: what is counted of its database.
@@ -31,8 +31,8 @@ class RsFigures:
         self._probe = probe
         self.background: Sequence[Any] = (probe,)
 
-    def figures(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+    def readings(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         counters = self._engine.counters
         yield REGISTRATIONS.by(
             {
@@ -44,10 +44,10 @@ class RsFigures:
         )
         yield PROOFS(self._engine.prover.running)
         yield PAUSED(self._engine.paused_since is not None)
-        yield from self._database.figures("rs")
+        yield from self._database.readings("rs")
 
     def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         yield self._probe.condition()
         yield Condition(
             "not-paused",

@@ -1,4 +1,4 @@
-"""What a UNS tells of itself in figures, and whether it can do its work."""
+"""Metrics of a UNS, and whether it can do its work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from lcc.interfaces import IRoleFigures
+from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge
 from lcc.roles.uns.engine import Uns
 from lcc.storage.database.metrics import DatabaseCounts
@@ -37,8 +37,8 @@ SPOOL_DAMAGED = counter("lcc_uns_spool_damaged_files", "Files of the spool that 
 PAUSED = gauge("lcc_uns_paused", "1: an operator has it take no sets")
 
 
-@implementer(IRoleFigures)
-class UnsFigures:
+@implementer(IRoleMetrics)
+class UnsMetrics:
     """Reads them out of the engine.
 
     :param database: what is counted of its database.
@@ -51,8 +51,8 @@ class UnsFigures:
         self._probe = probe
         self.background: Sequence[Any] = (probe,)
 
-    def figures(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+    def readings(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         uns = self._engine
         counters, spool, forwarder = uns.counters, uns.spool, uns.forwarder
         yield CONNECTIONS(counters.connections_now)
@@ -80,10 +80,10 @@ class UnsFigures:
         yield SPOOL_OLDEST(0 if oldest is None else max(0, uns.now() - oldest.entry.header.time))
         yield SPOOL_DAMAGED(spool.damaged_count)
         yield PAUSED(uns.paused_since is not None)
-        yield from self._database.figures("uns")
+        yield from self._database.readings("uns")
 
     def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleFigures` says.  A queue manager that is away is none: sets are answered from
+        """As :class:`lcc.interfaces.IRoleMetrics` says.  A queue manager that is away is none: sets are answered from
         the spool."""
         uns = self._engine
         yield self._probe.condition()

@@ -1,4 +1,4 @@
-"""What the web monitor tells of itself in figures, and whether it can do its work."""
+"""Metrics of the web monitor, and whether it can do its work."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Any
 
 from zope.interface import implementer
 
-from lcc.interfaces import IRoleFigures
+from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge
 from lcc.roles.web.engine import Monitor
 from lcc.roles.web.verdict import Level
 
-LOOKS = counter("lcc_web_looks", "Looks at the figures: done, failed", "result")
+LOOKS = counter("lcc_web_looks", "Polls of the LCC: done, failed", "result")
 SESSIONS = gauge("lcc_web_sessions", "Who is logged in")
 FOLLOWERS = gauge("lcc_web_pages_following", "Pages that follow by themselves")
 TROUBLES = gauge("lcc_web_troubles", "What is wrong: note (worth knowing), warning, bad", "level")
 
 
-@implementer(IRoleFigures)
-class WebFigures:
+@implementer(IRoleMetrics)
+class WebMetrics:
     """Reads them out of the engine."""
 
     def __init__(self, engine: Monitor) -> None:
         self._engine = engine
         self.background: Sequence[Any] = ()
 
-    def figures(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+    def readings(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         engine = self._engine
         yield LOOKS.by({"done": engine.counters.looks, "failed": engine.counters.looks_failed})
         yield SESSIONS(engine.accounts.count)
         yield FOLLOWERS(len(engine.followers))
         levels = [trouble.level for trouble in engine.troubles]
         yield TROUBLES.by({level.name.lower(): levels.count(level) for level in Level})
-        yield from engine.database.counts.figures("web")
+        yield from engine.database.counts.readings("web")
 
     def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleFigures` says."""
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
         trouble = self._engine.database_trouble
         yield Condition(
             "database",

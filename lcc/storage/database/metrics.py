@@ -1,4 +1,4 @@
-"""What a database tells of itself in figures."""
+"""Metrics of a database."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DatabaseCounts:
         """A transaction has ended, well or not; called in the reactor's thread."""
         self._seconds[write].add(seconds)
 
-    def figures(self, role: str) -> Iterator[Reading]:
+    def readings(self, role: str) -> Iterator[Reading]:
         """
         :param role: whose database it is.
         """

@@ -28,7 +28,7 @@ WORST = 20
 
 
 def told(world: World) -> QmMetrics:
-    """Its figures, after a look at the whole queue."""
+    """Its metrics, after a look at the whole queue."""
 
     def look() -> Deferred[Survey]:
         return world.database.interact(survey, NOW + int(world.clock.seconds()), WORST, LAG_SECONDS)
@@ -58,15 +58,15 @@ def probes_stopped(world: World) -> Iterator[None]:
         _asking.pop().stop()
 
 
-def series(figures: QmMetrics) -> dict[tuple[str, ...], float | Buckets]:
-    """Figure and values of labels -> what it shows."""
+def series(metrics: QmMetrics) -> dict[tuple[str, ...], float | Buckets]:
+    """Metric and values of labels -> what it shows."""
     return {
-        (reading.figure.name, *labels): value for reading in figures.figures() for labels, value in reading.series
+        (reading.metric.name, *labels): value for reading in metrics.readings() for labels, value in reading.series
     }
 
 
-def failing(figures: QmMetrics) -> list[Condition]:
-    return [each for each in figures.conditions() if not each.holds]
+def failing(metrics: QmMetrics) -> list[Condition]:
+    return [each for each in metrics.conditions() if not each.holds]
 
 
 def test_what_goes_on_is_told(world: World) -> None:
@@ -103,7 +103,7 @@ def test_a_scrape_does_not_grow_with_the_providers(world: World) -> None:
             world.database.now(lambda txn, start=start: txn.insert("qpsdb", columns, rows[start : start + 1000]))
         world.start()
         process = Process([Watched("qm", told(world), ())], world.clock)
-        return Exposition(process.figures).text("")[1].count(b"\nlcc_qm")
+        return Exposition(process.readings).text("")[1].count(b"\nlcc_qm")
 
     few, many = filled(100), filled(5_000)
     assert few == many
@@ -120,28 +120,28 @@ def test_a_scrape_does_not_grow_with_the_providers(world: World) -> None:
 def test_why_it_cannot_do_its_work(
     world: World, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
 ) -> None:
-    figures = told(world)
-    assert not failing(figures)
+    metrics = told(world)
+    assert not failing(metrics)
     world.engine.pause()
-    (condition,) = failing(figures)
+    (condition,) = failing(metrics)
     assert condition.name == "not-paused" and not condition.alive and "resume()" in condition.remedy
     world.engine.resume()
     world.database.unavailable = True
     world.start()
-    figures = told(world)
-    assert [each.name for each in failing(figures)] == ["database", "claimed"]
+    metrics = told(world)
+    assert [each.name for each in failing(metrics)] == ["database", "claimed"]
     world.database.unavailable = False
     world.advance(10)
-    assert not failing(figures)
+    assert not failing(metrics)
 
     def fail(_now: float) -> Any:
         raise RuntimeError("planted")
 
     monkeypatch.setattr(world.engine, "_tick_once", fail)
     world.advance(STUCK_SECONDS - 5)
-    assert not failing(figures)
+    assert not failing(metrics)
     world.advance(10)
-    (condition,) = failing(figures)
+    (condition,) = failing(metrics)
     assert condition.name == "ticking" and condition.alive
     assert logged_errors.flush("planted")
 
@@ -154,22 +154,22 @@ def test_a_database_that_hangs_is_told(world: World) -> None:
         return world.database.interact(function) if answers else Deferred()
 
     surveyor = Surveyor(lambda: Deferred(), world.clock, 15.0)
-    figures = QmMetrics(world.engine, DatabaseCounts(), surveyor, asked(ask, world))
-    assert not failing(figures)
+    metrics = QmMetrics(world.engine, DatabaseCounts(), surveyor, asked(ask, world))
+    assert not failing(metrics)
     answers = False
     world.advance(PROBE_SECONDS + LATE_SECONDS + 2)
-    (condition,) = failing(figures)
+    (condition,) = failing(metrics)
     assert condition.name == "database" and "has not answered" in condition.fault and not condition.alive
 
 
 def test_a_database_that_only_can_be_read_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk: nothing is to be written but its own state, and that is not taken."""
-    figures = told(world)
+    metrics = told(world)
     save, full = world.engine.store.save_state, StoreUnavailable("the disk is full")
     monkeypatch.setattr(world.engine.store, "save_state", lambda _: fail(full))
     world.advance(10)
-    (condition,) = failing(figures)
+    (condition,) = failing(metrics)
     assert condition.name == "database" and "the disk is full" in condition.fault and not condition.alive
     monkeypatch.setattr(world.engine.store, "save_state", save)
     world.advance(10)
-    assert not failing(figures)
+    assert not failing(metrics)
