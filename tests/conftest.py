@@ -12,8 +12,8 @@ from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
 from lcc.testing.galera import PORTS, PrivateGalera, galera_library
 from lcc.testing.mariadb import MariaDbMissing, PrivateMariaDb
-from tests.long import LONG
-from tests.ports import free_port
+from tests.support.ports import free_port
+from tests.support.switches import LONG
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -24,7 +24,7 @@ from lcc.commands.failing import Failed
 from lcc.commands.watching import clean
 from lcc.domain.advice import ADVICE, advice
 from lcc.errors import ERRORS, LccError
-from tests.integration.narrow import NarrowTerminal
+from tests.support.processes.terminal import NarrowTerminal
 
 from .conftest import Lcc
 

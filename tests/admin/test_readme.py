@@ -18,7 +18,7 @@ import pytest
 
 from lcc.config import Config, parse_config
 from lcc.export.cli import main as export
-from tests.documents.blocks import PAGES, blocks_of
+from tests.support.documents import PAGES, blocks_of
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent

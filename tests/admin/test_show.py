@@ -12,9 +12,9 @@ import attrs
 import pytest_twisted
 
 from tests.conftest import Backend
-from tests.cu.kit import Cache
 from tests.cu.web import ContentHost, in_thread
 from tests.storage.kit import DirectDatabase
+from tests.support.cache import Cache
 
 from .conftest import Lcc
 

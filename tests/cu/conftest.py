@@ -9,8 +9,8 @@ import pytest_twisted
 
 from tests.conftest import Backend
 from tests.storage.kit import DirectDatabase
+from tests.support.cache import Cache
 
-from .kit import Cache
 from .web import Api, ContentHost
 
 

@@ -17,10 +17,10 @@ from lcc.client.addresses import AddressError
 from lcc.client.blocking import CacheError, CutOff, Gone, Refused, StartAgain
 from lcc.client.cache import CacheClient
 from lcc.storage.views import selected
-from tests.certificates import Authority
 from tests.conftest import Backend
+from tests.support.cache import Cache
+from tests.support.certificates import Authority
 
-from .kit import Cache
 from .test_web import add_user
 from .web import Api, ContentHost, in_thread
 

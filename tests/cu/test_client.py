@@ -16,8 +16,8 @@ from lcc.client.blocking import CacheError, CutOff, Gone, Refused, StartAgain
 from lcc.client.cache import CacheClient
 from lcc.storage.views import selected
 from tests.conftest import Backend
+from tests.support.cache import Cache
 
-from .kit import Cache
 from .test_web import add_user
 from .web import Api, ContentHost
 

@@ -33,7 +33,7 @@ from lcc.services.environment import real_environment
 from lcc.storage.disk.content_paths import content_path
 from lcc.transport.links import PortService
 from tests.conftest import LoggedErrors
-from tests.robots.wire import FakePeer
+from tests.support.roles.robots import FakePeer
 
 BIG_BYTES = 20_000_000
 

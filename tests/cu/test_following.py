@@ -14,8 +14,7 @@ from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import pages
 from lcc.storage.views import selected
 from lcc.storage.views.selected import Selection, Times
-
-from .kit import Cache
+from tests.support.cache import Cache
 
 SHARED = settings(
     deadline=None,

@@ -8,9 +8,9 @@ from openapi_spec_validator import validate
 
 from lcc.roles.cu.query import FIELDS
 from tests.conftest import Backend
+from tests.support.cache import Cache
 
 from .described import described
-from .kit import Cache
 from .web import Api
 
 SAMPLES = {

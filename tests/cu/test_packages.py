@@ -12,9 +12,9 @@ from lcc.roles.cu.packages import bodies
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.views import selected
 from tests.conftest import Backend
+from tests.support.cache import NOW, Cache
+from tests.support.packages import A, Unpacked, put
 
-from .kit import NOW, Cache
-from .packages import A, Unpacked, put
 from .test_web import add_user
 from .web import Api, ContentHost
 

@@ -19,9 +19,9 @@ from lcc.roles.cu.packages import bodies
 from lcc.storage.disk.content_paths import content_path
 from lcc.transport import http_streaming
 from tests.conftest import Backend
+from tests.support.cache import Cache
+from tests.support.packages import A, Unpacked, put
 
-from .kit import Cache
-from .packages import A, Unpacked, put
 from .test_web import add_user
 from .web import Api, ContentHost, in_thread, until
 

@@ -14,9 +14,9 @@ import pytest_twisted
 from warcio.archiveiterator import ArchiveIterator
 
 from lcc.roles.cu.packages import warc
+from tests.support.cache import Cache
+from tests.support.packages import A, put
 
-from .kit import Cache
-from .packages import A, put
 from .web import Api, ContentHost
 
 LARGE = bytes(range(256)) * 20_000

@@ -12,8 +12,8 @@ import pytest_twisted
 
 from lcc.domain.keys import url_key
 from tests.conftest import Backend
+from tests.support.cache import Cache
 
-from .kit import Cache
 from .test_web import add_user
 from .web import Api, ContentHost, in_thread
 

@@ -12,8 +12,7 @@ from lcc.roles.cu.selection import begin, pages, read_page
 from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.storage.views import selected
 from lcc.storage.views.selected import Selection
-
-from .kit import NOW, Cache
+from tests.support.cache import NOW, Cache
 
 A, B, C = "http://a.example.org/", "http://a.example.org/b/", "http://c.example.org/%2F"
 

@@ -23,10 +23,10 @@ from lcc.storage.providers.passwords import generate_password, hash_password
 from lcc.storage.views import selected
 from tests.conftest import Backend, LoggedErrors
 from tests.storage.kit import DirectDatabase
+from tests.support.cache import Cache
+from tests.support.roles.xml_users import SCHEMA
 
-from .kit import Cache
 from .web import Api, in_thread
-from .xml_world import SCHEMA
 
 A = "http://a.example.org/"
 

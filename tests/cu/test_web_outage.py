@@ -13,8 +13,8 @@ from twisted.internet.task import deferLater
 
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.conftest import Backend
+from tests.support.cache import Cache
 
-from .kit import Cache
 from .web import Api
 
 

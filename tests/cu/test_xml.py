@@ -17,9 +17,8 @@ from lcc.roles.cu.xml import contents
 from lcc.storage.providers.content_users import ContentUser, add_content_user, remove_content_user
 from lcc.storage.providers.passwords import generate_password, hash_password
 from lcc.storage.views import selected
-from tests.protocols.segments import segmentations
-
-from .xml_world import World, documents, query, understand
+from tests.support.roles.xml_users import World, documents, query, understand
+from tests.support.segments import segmentations
 
 A = "http://a.example.org/"
 

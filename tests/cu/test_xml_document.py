@@ -18,10 +18,10 @@ from lcc.protocols.cu import QUERY_LIMITS
 from lcc.roles.cu.query import VALUES_MAX
 from lcc.roles.cu.xml.asked import OTHERS
 from tests.conftest import Backend
+from tests.support.cache import Cache
+from tests.support.roles.xml_users import DOC, SCHEMA, World, understand
 
-from .kit import Cache
 from .web import Api, ContentHost, in_thread
-from .xml_world import DOC, SCHEMA, World, understand
 
 PAGE = (DOC / "content-users.md").read_text(encoding="utf-8")
 TEXT = PAGE[PAGE.index("## Over an XML socket") : PAGE.index("## Following the changes")]

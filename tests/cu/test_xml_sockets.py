@@ -14,13 +14,13 @@ import pytest_twisted
 from twisted.internet.defer import gatherResults
 
 from lcc.transport.links import PortService
-from tests.certificates import Authority
 from tests.conftest import Backend
+from tests.support.cache import Cache
+from tests.support.certificates import Authority
+from tests.support.roles.xml_users import documents, query, understand
 
-from .kit import Cache
 from .test_web import add_user
 from .web import Api, ContentHost, in_thread, until
-from .xml_world import documents, query, understand
 
 A = "http://a.example.org/"
 TCP = 'listen_xml = "tcp:0:interface=127.0.0.1"\nwithout_token = "content"\n'

@@ -20,7 +20,7 @@ from lcc.roles.uns.forwarder import Forwarder
 from lcc.roles.uns.session import Session
 from lcc.roles.uns.upstream import QmPeer
 from lcc.transport.http_client import HttpFailed
-from tests.long import LONG
+from tests.support.switches import LONG
 
 from .net import Cut
 from .whole import cut_all

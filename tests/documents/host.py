@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .blocks import ROOT
+from tests.support.documents import ROOT
 
 ADDRESS = "93.184.215.14"
 HOSTS = ("www.example.org", "lcc.example.org", "cache.example.org", "register.example.org", "site", "example.com")

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from .blocks import COMMANDS, Block, blocks_of, world_of
+from tests.support.documents import COMMANDS, Block, blocks_of, world_of
+
 from .comparing import alike
 from .shell import PATIENCE_SECONDS, Shell, commands
 from .terminal import PROMPT, Terminal

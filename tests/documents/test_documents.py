@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.documents import COMMANDS, PAGES, ROOT, blocks_of, fences_of, world_of
+
 from .__main__ import command
-from .blocks import COMMANDS, PAGES, ROOT, blocks_of, fences_of, world_of
 from .comparing import alike
 from .host import namespaces, why_not
 from .player import steps

@@ -12,9 +12,9 @@ import pytest
 
 from lcc.admin.programs import PROGRAMS, ROLES, commands_of, program
 from lcc.commands.examples import EXAMPLES
+from tests.support.documents import ROOT
 
 from .__main__ import command
-from .blocks import ROOT
 from .host import why_not
 from .worlds import BIN
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .blocks import ROOT
+from tests.support.documents import ROOT
 
 PAGE = (ROOT / "doc" / "messages.md").read_text(encoding="utf-8")
 _ELSEWHERE = frozenset(

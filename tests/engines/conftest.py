@@ -8,8 +8,8 @@ import pytest
 
 from tests.conftest import Backend
 from tests.cu.conftest import api, cache, cu_settings, host
-from tests.cu.kit import Cache
 from tests.cu.web import ContentHost
+from tests.support.cache import Cache
 
 from .kit import Pages
 

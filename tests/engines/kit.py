@@ -8,10 +8,10 @@ from typing import Any
 
 import attrs
 
-from tests.cu.kit import Cache
 from tests.cu.web import Api, ContentHost
-from tests.integration.engines import Engine
-from tests.integration.system import BIN, PATIENCE_SECONDS
+from tests.support.cache import Cache
+from tests.support.processes.engines import Engine
+from tests.support.processes.system import BIN, PATIENCE_SECONDS
 
 HTML, TEXT, IMAGE = "text/html", "text/plain", "image/png"
 EVERY = "zabadalone"

@@ -16,8 +16,8 @@ import pytest_twisted
 
 from lcc.domain.keys import url_key
 from tests.cu.web import Api, in_thread
-from tests.integration.engines import ENGINES, Engine, Omega, SwishE
-from tests.integration.system import BIN, wait_for
+from tests.support.processes.engines import ENGINES, Engine, Omega, SwishE
+from tests.support.processes.system import BIN, wait_for
 
 from .kit import HTML, IMAGE, TEXT, Pages, check, command, run
 

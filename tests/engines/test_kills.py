@@ -13,7 +13,7 @@ import pytest
 import pytest_twisted
 
 from tests.cu.web import Api, in_thread
-from tests.integration.engines import ENGINES, Engine
+from tests.support.processes.engines import ENGINES, Engine
 
 from .kit import HTML, TEXT, Pages, check, command, run
 

@@ -18,11 +18,11 @@ import pytest_twisted
 from lcc.export import cdxj
 from lcc.roles.cu.packages.packing import Packing
 from tests.conftest import Backend, LoggedErrors
-from tests.cu.kit import Cache
-from tests.cu.packages import A, Unpacked, put
 from tests.cu.test_web import add_user
 from tests.cu.web import Api, ContentHost, in_thread
-from tests.ports import free_port, listens
+from tests.support.cache import Cache
+from tests.support.packages import A, Unpacked, put
+from tests.support.ports import free_port, listens
 
 from .kit import export
 

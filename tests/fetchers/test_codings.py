@@ -10,7 +10,6 @@ from itertools import pairwise
 
 import brotli
 import pytest
-from fetching import Sink
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from lcc.fetchers.codings import (
     make_decoder,
     zstd,
 )
+from tests.support.roles.fetchers import Sink
 
 MANY = 1 << 40
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from fetching import CLOSE, HANG, RESET, SMALL, MemoryWeb, Outcome
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from lcc.errors import entry_for
 from lcc.roles.bot.redirects import Redirects
 from tests.hostile.answers import BAD, GOOD, Case
 from tests.hostile.endless import ENDLESS
+from tests.support.roles.fetchers import CLOSE, HANG, RESET, SMALL, MemoryWeb, Outcome
 
 CUTS_MAX = 200
 """Long answers are cut at as many places as this."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 import pytest
-from fetching import SMALL, MemoryWeb, Sink, reply, stay
 from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectError, NoRouteError, TimeoutError
 from twisted.internet.error import ConnectionRefusedError as Refused
@@ -18,6 +17,7 @@ from lcc.fetchers.http import HttpFetcher
 from lcc.fetchers.registry import build_fetchers
 from lcc.interfaces import IFetcher
 from lcc.model import FetchOrder
+from tests.support.roles.fetchers import SMALL, MemoryWeb, Sink, reply, stay
 
 
 def test_the_request_is_complete_and_one_write() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import pytest_twisted
-from fetching import Outcome, Sink, collect, stay
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet import reactor as global_reactor
@@ -20,6 +19,7 @@ from lcc.config import BotConfig
 from lcc.errors import FetchError
 from lcc.fetchers.file import FileFetcher, file_path, refusal
 from lcc.model import FetchOrder
+from tests.support.roles.fetchers import Outcome, Sink, collect, stay
 
 reactor: Any = global_reactor
 

@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 import pytest
 import pytest_twisted
-from fetching import Outcome, Sink, collect, stay
 from twisted.internet import reactor as global_reactor
 from twisted.internet.task import deferLater
 
@@ -19,7 +18,8 @@ from lcc.errors import CODES
 from lcc.fetchers.dial import Dialer
 from lcc.fetchers.ftp import FtpFetcher
 from lcc.model import FetchOrder, FetchStep
-from tests.vsftpd import PrivateVsftpd
+from tests.support.roles.fetchers import Outcome, Sink, collect, stay
+from tests.support.servers.vsftpd import PrivateVsftpd
 
 reactor: Any = global_reactor
 PATIENT = BotConfig(connect_timeout=30.0, idle_timeout=30.0, deadline=90.0, keepalive=30.0, contact="bot@lcc.example")

@@ -7,8 +7,6 @@ from typing import Any
 import attrs
 import pytest
 import pytest_twisted
-from fetching import Outcome, Sink, collect, stay
-from ftp_server import ScriptedFtp
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet import reactor as global_reactor
@@ -19,6 +17,9 @@ from lcc.errors import FetchError
 from lcc.fetchers.ftp import FtpFetcher
 from lcc.fetchers.ftp_words import data_port, ftp_name, modified_seconds, refusal, size_bytes
 from lcc.model import FetchOrder
+from tests.support.roles.fetchers import Outcome, Sink, collect, stay
+
+from .ftp_server import ScriptedFtp
 
 reactor: Any = global_reactor
 REAL = BotConfig(connect_timeout=30.0, idle_timeout=20.0, deadline=60.0, header_bytes_max=4096, body_bytes_max=1000)

@@ -8,7 +8,6 @@ from typing import Any
 
 import attrs
 import pytest_twisted
-from fetching import SMALL, Outcome, ScriptedServer, Sink, collect, reply, stay
 from twisted.internet import reactor as global_reactor
 from twisted.internet.defer import Deferred, gatherResults
 
@@ -16,6 +15,7 @@ from lcc.fetchers.http import HttpFetcher
 from lcc.fetchers.names import SystemNames
 from lcc.fetchers.resolver import CachingResolver
 from lcc.model import FetchOrder
+from tests.support.roles.fetchers import SMALL, Outcome, ScriptedServer, Sink, collect, reply, stay
 
 reactor: Any = global_reactor
 REAL = attrs.evolve(SMALL, connect_timeout=30.0, deadline=60.0, idle_timeout=20.0)

@@ -6,13 +6,13 @@ from typing import Any
 
 import attrs
 import pytest
-from fetching import SMALL, MemoryWeb, reply
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import IHostnameResolver
 from zope.interface import implementer
 
 from lcc.roles.bot.redirects import Redirects
 from tests.hostile.places import NO_ANSWER, PLACES, PUBLIC, Place
+from tests.support.roles.fetchers import SMALL, MemoryWeb, reply
 
 NOT_REMEMBERED = attrs.evolve(SMALL, dns_cache=0.0, keepalive=0.0, connect_timeout=1.0)
 

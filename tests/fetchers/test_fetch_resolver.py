@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fetching import SMALL, MemoryWeb, reply
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectionRefusedError
@@ -17,6 +16,7 @@ from zope.interface import implementer
 from lcc.errors import FetchError
 from lcc.fetchers import resolver as module
 from lcc.fetchers.resolver import ADDRESSES_MAX, CachingResolver
+from tests.support.roles.fetchers import SMALL, MemoryWeb, reply
 
 
 @implementer(IHostnameResolver)

@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 import pytest
 import pytest_twisted
-from fetching import CLOSE, HANG, RESET, SMALL, Outcome, ScriptedServer, Sink, collect, reply
 from twisted.internet import reactor as global_reactor
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, gatherResults
 from twisted.internet.task import deferLater
@@ -17,6 +16,7 @@ from lcc.fetchers.http import HttpFetcher
 from lcc.model import FetchOrder
 from lcc.roles.bot.redirects import Redirects
 from tests.hostile.answers import BAD, GOOD, Case
+from tests.support.roles.fetchers import CLOSE, HANG, RESET, SMALL, Outcome, ScriptedServer, Sink, collect, reply
 
 reactor: Any = global_reactor
 # Long enough for a busy machine where the case is not about time; the idle time of those that hang stays short.

@@ -11,7 +11,6 @@ import attrs
 import pytest
 import pytest_twisted
 from cryptography import x509
-from fetching import CLOSE, CUT, HANG, SMALL, Outcome, ScriptedServer, Sink, collect, reply, stay
 from OpenSSL import SSL
 from twisted.internet import reactor as global_reactor
 from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
@@ -21,7 +20,8 @@ from lcc.config import BotConfig
 from lcc.fetchers.http import HttpFetcher
 from lcc.fetchers.tls import TlsClient
 from lcc.model import FetchOrder, FetchStep
-from tests import certificates
+from tests.support import certificates
+from tests.support.roles.fetchers import CLOSE, CUT, HANG, SMALL, Outcome, ScriptedServer, Sink, collect, reply, stay
 
 reactor: Any = global_reactor
 REAL = attrs.evolve(SMALL, connect_timeout=30.0, deadline=60.0, idle_timeout=20.0, keepalive=20.0)

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from twisted.internet.task import Clock
 
-from tests.fuzz.line import Line
 from tests.fuzz.mutation import TOKENS
+from tests.support.line import Line
 
 HOSTILE = "192.0.2.66"
 """Where the hostile peers are."""

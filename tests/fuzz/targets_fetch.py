@@ -15,11 +15,11 @@ from lcc.config import BotConfig
 from lcc.fetchers.ftp import FtpFetcher
 from lcc.fetchers.http import HttpFetcher
 from lcc.model import FetchOrder
-from tests.fetchers.fetching import Outcome, Sink, collect, stay
-from tests.fuzz.line import Line
 from tests.fuzz.target import Target, check
 from tests.fuzz.targets_users import HTTP_TOKENS
 from tests.hostile.answers import BAD, GOOD
+from tests.support.line import Line
+from tests.support.roles.fetchers import Outcome, Sink, collect, stay
 
 SETTINGS = BotConfig(
     connect_timeout=2.0,

@@ -9,9 +9,9 @@ from typing import Any
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import Damage, EndSet, Set, write_notice
 from lcc.protocols.work import Capacity, Checked, Deleted, Done, Gone, MachineHello, Ready, Running, addressed
-from tests.fuzz.line import Line
 from tests.fuzz.target import Target, check
-from tests.qm.kit import NOW, FakeBotm, FakeUns, World, page, pages
+from tests.support.line import Line
+from tests.support.roles.qm import NOW, FakeBotm, FakeUns, World, page, pages
 
 
 class _Qm(Target):

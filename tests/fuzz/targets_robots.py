@@ -35,11 +35,11 @@ from lcc.roles.bot.listening import ListeningRobot, TypistFactory
 from lcc.roles.botm.engine import ENDING_SECONDS
 from lcc.roles.botm.relay import Relay
 from lcc.storage.disk.content_folder import ATTEMPTS, AttemptFolder, attempt_path
-from tests.fuzz.line import Line
 from tests.fuzz.target import Target, check
-from tests.robots.bench import Bench
 from tests.robots.test_relay import Upper, machine_botm
-from tests.robots.wire import READY, ScriptedFetcher, World, done, fake_botm, fetch_order
+from tests.support.line import Line
+from tests.support.roles.botm import Bench
+from tests.support.roles.robots import READY, ScriptedFetcher, World, done, fake_botm, fetch_order
 
 _ORDERS = [fetch_order(number, attempt="") for number in range(1, 4)]
 

@@ -19,10 +19,10 @@ from lcc.roles.cu.web.site import build_site
 from lcc.storage.disk.content_folder import AttemptFolder, ContentFolder
 from lcc.storage.disk.durable import DurableCounter
 from lcc.transport.http_client import HttpClient, HttpFailed
-from tests.cu.xml_world import World, query
-from tests.fuzz.line import Line
 from tests.fuzz.mutation import TOKENS
 from tests.fuzz.target import HOSTILE, Target, check
+from tests.support.line import Line
+from tests.support.roles.xml_users import World, query
 
 _PAGE = b"<p>" + b"x" * 20_000 + b"</p>"
 

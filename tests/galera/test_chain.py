@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lcc.testing.galera import PASSWORD, USER, PrivateGalera
-from tests.documents.blocks import ROOT, Block, blocks_of
-from tests.integration.system import ROLES, OriginServer, Site, System, wait_for
+from tests.support.documents import ROOT, Block, blocks_of
+from tests.support.processes.system import ROLES, OriginServer, Site, System, wait_for
 
 pytestmark = pytest.mark.long
 

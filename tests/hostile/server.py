@@ -25,8 +25,8 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from tests.certificates import Authority
-from tests.ports import free_port
+from tests.support.certificates import Authority
+from tests.support.ports import free_port
 
 from .answers import BAD, CLOSE, CUT, GOOD, HANG, OK, RESET, Case, reply
 from .endless import BOMBS, ENDLESS

@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from lcc.protocols.cp_uns_client import init, set_begin, url_element
 from lcc.protocols.hello import Hello
-from tests.certificates import Authority
-from tests.integration.system import OriginServer, System, free_port, wait_for
+from tests.support.certificates import Authority
+from tests.support.processes.system import OriginServer, System, free_port, wait_for
 
 REPOSITORY = Path(__file__).parents[2]
 ROLES = ("qm", "uns", "botm", "bot", "cu", "rs")

@@ -6,7 +6,7 @@ import socket
 import time
 from types import TracebackType
 
-from .system import PATIENCE_SECONDS, Site, System
+from tests.support.processes.system import PATIENCE_SECONDS, Site, System
 
 
 class RawProvider:

@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 
 from lcc.testing.mariadb import PrivateMariaDb
+from tests.support.certificates import Authority
+from tests.support.processes.system import BIN, OriginServer, System, free_port, wait_for
 
-from ..certificates import Authority
 from .scraping import ask
-from .system import BIN, OriginServer, System, free_port, wait_for
 
 SITE_CUSTOMIZE = """
 from twisted.internet.defer import setDebugging

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .system import ROLES, OriginServer, System, wait_for
+from tests.support.processes.system import ROLES, OriginServer, System, wait_for
 
 LayOut = Callable[[str, int], Path]
 CLOCK = """

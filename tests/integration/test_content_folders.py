@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .system import OriginServer, wait_for
-from .tree import Tree
+from tests.support.processes.system import OriginServer, wait_for
+from tests.support.processes.tree import Tree
 
 PAGES = 30
 

@@ -27,11 +27,11 @@ from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.disk.content_folder import content_path
 from lcc.storage.views import cache
-from tests.cuts.cutter import Cutter
-from tests.long import LONG
+from tests.support.processes.cutter import Cutter
+from tests.support.processes.system import PATIENCE_SECONDS, ROLES, OriginServer, Site, System, files_of, wait_for
+from tests.support.switches import LONG
 
 from .databases import SQLITE_ALWAYS
-from .system import PATIENCE_SECONDS, ROLES, OriginServer, Site, System, files_of, wait_for
 
 PAGES = 200
 ROUNDS = 200 if LONG else 6

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes.system import OriginServer, wait_for
+from tests.support.processes.tree import Tree
+
 from .databases import SQLITE_ALWAYS
-from .system import OriginServer, wait_for
-from .tree import Tree
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes.system import ROLES, System, files_of, wait_for
+
 from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS
-from .system import ROLES, System, files_of, wait_for
 
 LayOut = Callable[[str, int], Path]
 

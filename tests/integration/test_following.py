@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
-from tests.long import LONG
+from tests.support.processes.followers import Follower
+from tests.support.processes.system import ROLES, Site, System, wait_for
+from tests.support.switches import LONG
 
 from .databases import SQLITE_ALWAYS
-from .followers import Follower
-from .system import ROLES, Site, System, wait_for
 
 LayOut = Callable[[str, int], Path]
 ROUNDS = 6 if LONG else 3

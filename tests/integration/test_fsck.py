@@ -18,10 +18,10 @@ import pytest
 from lcc.config import load_config
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
-from tests.long import LONG
+from tests.support.processes.system import BIN, ROLES, OriginServer, Site, System, wait_for
+from tests.support.switches import LONG
 
 from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS
-from .system import BIN, ROLES, OriginServer, Site, System, wait_for
 
 LayOut = Callable[[str, int], Path]
 SITES = 4

@@ -14,10 +14,10 @@ from lcc.config import load_config
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
+from tests.support.processes.system import ROLES, OriginServer, System, wait_for
 
 from .raw_provider import RawProvider
 from .small_disk import SmallDisk
-from .system import ROLES, OriginServer, System, wait_for
 
 MIB = 1 << 20
 REJECTED = 3

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes.system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, wait_for
+
 from .databases import SQLITE_ALWAYS
-from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, wait_for
 
 PAGES = tuple(f"{folder}/{number}.html" for folder in ("in", "out") for number in range(5))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.support.processes.system import ROLES, System, wait_for
+
 from .databases import by_turns
-from .system import ROLES, System, wait_for
 
 LayOut = Callable[[str, int], Path]
 SITES = 8

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from lcc.testing.mariadb import PrivateMariaDb
+from tests.support.processes.system import BIN, Site, System, wait_for
 
 from .databases import MARIADB_ALWAYS
-from .system import BIN, Site, System, wait_for
 
 NO_LONGER_KNOWN = 3
 ROLES = ("uns", "qm", "botm", "bot")

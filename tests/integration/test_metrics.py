@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from lcc.model.metrics import Metric
-from tests.metrics.declared import PROCESS, declared
+from tests.support.declared_metrics import PROCESS, declared
+from tests.support.processes.system import BIN, OriginServer, System, wait_for
 
 from .scraping import OPENMETRICS, Scrape, ask, health
-from .system import BIN, OriginServer, System, wait_for
 
 ROLES = ("uns", "qm", "botm", "bot", "cu")
 ROBOT = 'a"b\\c} 1'

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.support.processes.system import Site, System, wait_for
+
 from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS
-from .system import Site, System, wait_for
 
 REJECTED = 3
 

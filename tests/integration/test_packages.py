@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cu.packages import Unpacked
-from tests.ports import free_port
+from tests.support.packages import Unpacked
+from tests.support.ports import free_port
+from tests.support.processes.system import BIN, PATIENCE_SECONDS, OriginServer, Site, files_of, wait_for
+from tests.support.processes.tree import Tree
 
 from .databases import SQLITE_ALWAYS
-from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, files_of, wait_for
-from .tree import Tree
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .system import BIN, OriginServer, System, wait_for
+from tests.support.processes.system import BIN, OriginServer, System, wait_for
 
 NOBODY = 65534
 DROP = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs"]

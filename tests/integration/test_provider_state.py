@@ -11,9 +11,9 @@ from urllib.parse import quote
 import attrs
 
 from lcc.provider.statefile import read_entries, told_digest
+from tests.support.processes.system import BIN, PATIENCE_SECONDS, Site, System, wait_for
 
 from .databases import SQLITE_ALWAYS
-from .system import BIN, PATIENCE_SECONDS, Site, System, wait_for
 
 PAGES = ("~a.html", "é.html", *(f"p{number}.html" for number in range(10)))
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.ports import free_port
 from tests.rs.kit import Visitor
+from tests.support.ports import free_port
+from tests.support.processes.system import BIN, PATIENCE_SECONDS, ROLES, Site, System, wait_for
 
 from .databases import by_turns
-from .system import BIN, PATIENCE_SECONDS, ROLES, Site, System, wait_for
 
 LayOut = Callable[[str, int], Path]
 FILE = re.compile(r"lcc-[0-9a-f]{16}\.txt")

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.third_party import answer_for, finger_server, write_plugin
-from tests.vsftpd import PrivateVsftpd
-
-from .system import BIN, OriginServer, System, wait_for
+from tests.support.processes.system import BIN, OriginServer, System, wait_for
+from tests.support.servers.finger import answer_for, finger_server, write_plugin
+from tests.support.servers.vsftpd import PrivateVsftpd
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from .engines import ENGINES, Engine
-from .system import BIN, PATIENCE_SECONDS, Site, System, wait_for
+from tests.support.processes.engines import ENGINES, Engine
+from tests.support.processes.system import BIN, PATIENCE_SECONDS, Site, System, wait_for
 
 LayOut = Callable[[str, int], Path]
 

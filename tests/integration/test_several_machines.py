@@ -20,9 +20,8 @@ from pathlib import Path
 import pytest
 
 from lcc.storage.disk.content_paths import content_path
-from tests.ports import free_port, listens
-
-from .system import BIN, OriginServer, wait_for
+from tests.support.ports import free_port, listens
+from tests.support.processes.system import BIN, OriginServer, wait_for
 
 TEXT = (Path(__file__).parents[2] / "doc" / "operating.md").read_text(encoding="utf-8")
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.long import LONG
+from tests.support.processes.links import Links
+from tests.support.processes.system import OriginServer, wait_for
+from tests.support.processes.tree import Tree
+from tests.support.switches import LONG
 
-from .links import Links
 from .raw_provider import RawProvider
-from .system import OriginServer, wait_for
-from .tree import Tree
 
 SITES, PAGES = 30, 4
 RESET_SECONDS = 0.7

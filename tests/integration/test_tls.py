@@ -14,9 +14,17 @@ import pytest
 from lxml import etree
 
 from lcc.client.blocking import Cache
-from tests.cu.packages import Unpacked
-
-from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, files_of, free_port, wait_for
+from tests.support.packages import Unpacked
+from tests.support.processes.system import (
+    BIN,
+    PATIENCE_SECONDS,
+    OriginServer,
+    Site,
+    System,
+    files_of,
+    free_port,
+    wait_for,
+)
 
 HOST = "127.0.0.1"
 WIRES = ("uns", "qm", "qm_botm", "botm", "content", "cu", "cu_xml")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from .narrow import NarrowTerminal
-from .system import BIN, OriginServer, System, wait_for
+from tests.support.processes.system import BIN, OriginServer, System, wait_for
+from tests.support.processes.terminal import NarrowTerminal
 
 FIRST_BYTES, ALL_BYTES = 1000, 20_000
 PAGES = 3

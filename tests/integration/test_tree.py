@@ -14,10 +14,9 @@ from random import Random
 
 import pytest
 
-from tests.long import LONG
-
-from .system import OriginServer, Site, wait_for
-from .tree import Tree
+from tests.support.processes.system import OriginServer, Site, wait_for
+from tests.support.processes.tree import Tree
+from tests.support.switches import LONG
 
 PAGES = int(os.environ.get("LCC_TREE_PAGES", "240" if LONG else "120"))
 SITES = max(12, PAGES // 500)

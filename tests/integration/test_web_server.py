@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.certificates import Authority
-from tests.ports import listens
+from tests.support.certificates import Authority
+from tests.support.ports import listens
+from tests.support.processes.system import BIN, Site, System, wait_for
+from tests.support.servers.nginx import Nginx, Secure
 
 from .databases import SQLITE_ALWAYS, by_turns
-from .nginx import Nginx, Secure
-from .system import BIN, Site, System, wait_for
 from .test_end_to_end import changes_since
 
 LayOut = Callable[[str, int], Path]

@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from lcc.model.metrics import Kind, Metric
-
-from .declared import PROCESS, ROOT, all_metrics, row
+from tests.support.declared_metrics import PROCESS, ROOT, all_metrics, row
 
 TEXT = (ROOT / "doc" / "metrics.md").read_text(encoding="utf-8")
 DASHBOARD = json.loads((ROOT / "etc" / "grafana-lcc.json").read_text(encoding="utf-8"))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.third_party import answer_for, finger_server, write_plugin
+from tests.support.servers.finger import answer_for, finger_server, write_plugin
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ("lcc", "lcc-uns", "lcc-qm", "lcc-botm", "lcc-bot", "lcc-cu", "lcc-rs", "lcc-web")

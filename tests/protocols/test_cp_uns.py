@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
-from segments import segmentations
 
 from lcc.errors import SetError, StreamError
 from lcc.model import Provider, ProviderStatus, Session, StoredError
@@ -31,6 +30,7 @@ from lcc.protocols.cp_uns import (
     write_fault,
 )
 from lcc.protocols.xmlfeed import NAMESPACE, XmlFeed
+from tests.support.segments import segmentations
 
 SCHEMA = etree.RelaxNG(etree.parse(Path(__file__).parents[2] / "doc" / "cp-uns.rng"))
 PREFIXES = ["lococa", "p", ""]

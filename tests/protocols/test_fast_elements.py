@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from segments import segmentations
 
 from lcc.errors import StreamError
 from lcc.protocols.fast_elements import FastAttribute, Spelling
 from lcc.protocols.xmlfeed import End, Event, FastElements, FeedLimits, Start, XmlFeed
+from tests.support.segments import segmentations
 
 WORD = "(?:[a-z]|&amp;){0,8}"
 SPELLINGS = (

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from test_cp_uns import assert_valid, read_client, read_server
-
 from lcc.domain.elements import _TEXTS, _URLS, TEXT_CHARS, ElementChecker, ElementError
 from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.urls import URL_CHARS, Roots
@@ -24,6 +22,8 @@ from lcc.protocols.cp_uns import (
     UrlFault,
     write_fault,
 )
+
+from .test_cp_uns import assert_valid, read_client, read_server
 
 TEXT = (Path(__file__).parents[2] / "doc" / "protocol.md").read_text(encoding="utf-8")
 JOINED = re.sub("\n {4,}", " ", TEXT)

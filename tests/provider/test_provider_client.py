@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 import pytest
-from scripted_uns import welcome
 from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.protocol import Factory
@@ -20,6 +19,7 @@ from lcc.interfaces import IConversation
 from lcc.protocols.cp_uns import InitAccepted, write_fault
 from lcc.protocols.cp_uns_server import init_rejected, set_accepted, set_rejected, set_result_open
 from lcc.provider.client import ProviderConversation, Request, Submission, Unreachable, provider_stream, uns_endpoint
+from tests.support.servers.uns import welcome
 
 FAULT = write_fault(1204, "http://site/b", [("c", "b")], "outside")
 URLS = [{"c": "a", "m": "text/html"}, {"c": "b", "m": "text/html"}]

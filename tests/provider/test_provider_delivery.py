@@ -10,12 +10,13 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from model_lcc import ROOT, ModelLcc, publish
 
 from lcc.protocols.cp_uns import InitAccepted, UrlFault
 from lcc.provider import delivery as delivery_module
 from lcc.provider.client import Submission
 from lcc.provider.statefile import UNSURE, StateFile
+
+from .model_lcc import ROOT, ModelLcc, publish
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

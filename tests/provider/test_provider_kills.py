@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from model_lcc import ROOT, ModelLcc, publish
-from test_provider_delivery import greeting
-from test_provider_spellings import live, write_version_1
 
 from lcc.provider.statefile import StateFile
+
+from .model_lcc import ROOT, ModelLcc, publish
+from .test_provider_delivery import greeting
+from .test_provider_spellings import live, write_version_1
 
 
 class Killed(BaseException):

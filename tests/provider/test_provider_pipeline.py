@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest_twisted
-from scripted_uns import Script, listening
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.utils import getProcessOutputAndValue
+
+from tests.support.servers.uns import Script, listening
 
 BIN = Path(sys.executable).parent
 SECRET = "pw-5f0c"

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from model_lcc import ROOT, ModelLcc, publish
 
 from lcc.domain.urls import normalise, recoded, resolve
 from lcc.provider.delivery import OtherPrefix
 from lcc.provider.names import Names
 from lcc.provider.site_diff import MassDelete, compare
 from lcc.provider.statefile import StateFile, StateWriter, told_digest
+
+from .model_lcc import ROOT, ModelLcc, publish
 
 quick = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import pytest_twisted
-from scripted_uns import Script, listening
 from twisted.internet import reactor
 from twisted.internet.defer import ensureDeferred
 
@@ -20,6 +19,7 @@ from lcc.provider.spool import Spool, spool_stream
 from lcc.provider.statefile import DELETIONS_RELEASED, StateEntry, StateFile, StateWriter
 from lcc.provider.stream_format import Header, StreamFault, StreamWriter
 from lcc.provider.submitter import Orders, Submitter
+from tests.support.servers.uns import Script, listening
 
 
 def spooled(count: int, *, statefile: Path | None = None, full: bool = False, extra: str = "x") -> Spool:

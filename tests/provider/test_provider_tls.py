@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import pytest_twisted
 from click.testing import CliRunner
-from scripted_uns import Script, ScriptedUns
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.protocol import Factory
@@ -18,7 +17,8 @@ from lcc.provider.client import uns_endpoint
 from lcc.provider.lcccp import command
 from lcc.provider.submitter import Orders, Submitter
 from lcc.transport.tls_endpoints import TlsClientEndpoint
-from tests.transport.tls_kit import EXPIRED, HOST, PUBLIC, RIGHT, End, Pki, reactor
+from tests.support.servers.uns import Script, ScriptedUns
+from tests.support.tls import EXPIRED, HOST, PUBLIC, RIGHT, End, Pki, reactor
 
 
 @pytest.fixture(scope="module")

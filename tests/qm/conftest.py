@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from twisted.logger import globalLogPublisher
 
-from .kit import MakeWorld, World
+from tests.support.roles.qm import MakeWorld, World
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from lcc.storage.database.order_rows import RETRY, add_order
 from lcc.storage.queue.repair import machines
 from lcc.storage.queue.saved_state import saved_state
 from lcc.storage.queue.store import QueueStore
-
-from .kit import FakeBotm, FakeUns, MakeWorld, World, page, pages
+from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, page, pages
 
 DNS, UNAVAILABLE = code("dns-failed"), 503
 STEPS = [-86400.0, -3600.0, 3600.0, 86400.0]

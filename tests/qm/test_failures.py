@@ -11,8 +11,7 @@ from lcc.protocols.work import Deleted, Running
 from lcc.roles.qm.orders.recorder import GATHER_SECONDS_MAX, GATHER_TIMES
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal
 from tests.conftest import LoggedErrors
-
-from .kit import FakeBotm, FakeUns, MakeWorld, World, page, pages
+from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, page, pages
 
 
 @pytest.fixture(params=[0, 1, 2])

@@ -16,8 +16,7 @@ from lcc.protocols.work import Ready
 from lcc.roles.qm.maintenance.state import describe
 from lcc.storage.queue.repair import machines
 from lcc.storage.queue.store import QueueStore
-
-from .kit import NOW, FakeBotm, FakeUns, MakeWorld, World, pages
+from tests.support.roles.qm import NOW, FakeBotm, FakeUns, MakeWorld, World, pages
 
 LEASE = 100.0
 

@@ -12,8 +12,7 @@ from twisted.internet.defer import fail
 from lcc.errors import StoreUnavailable, code
 from lcc.protocols.work import Fetch
 from lcc.storage.providers.providers import change_provider, get_provider
-
-from .kit import NOW, FakeBotm, FakeUns, MakeWorld, World, page, pages
+from tests.support.roles.qm import NOW, FakeBotm, FakeUns, MakeWorld, World, page, pages
 
 HOUR = 3600.0
 

@@ -18,8 +18,7 @@ from lcc.roles.cu.tokens import StartAgain
 from lcc.storage.database.status import database_epoch
 from lcc.storage.queue.repair import JUMP, progress
 from lcc.testing.inline_database import InlineDatabase
-
-from .kit import FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
+from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
 
 
 @pytest.fixture(params=[0, 1, 2])

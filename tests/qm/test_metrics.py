@@ -21,8 +21,7 @@ from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import LATE_SECONDS, PROBE_SECONDS, DatabaseProbe
 from lcc.storage.views.survey import survey
 from tests.conftest import LoggedErrors
-
-from .kit import NOW, FakeBotm, FakeUns, World, pages
+from tests.support.roles.qm import NOW, FakeBotm, FakeUns, World, pages
 
 WORST = 20
 

@@ -9,8 +9,7 @@ from lcc.insight.qm_state import Live, read_live
 from lcc.protocols.work import Capacity
 from lcc.roles.qm.maintenance.state import SAVE_SECONDS, TROUBLE_CHARS
 from lcc.storage.queue.saved_state import saved_state
-
-from .kit import NOW, FakeBotm, FakeUns, World, pages
+from tests.support.roles.qm import NOW, FakeBotm, FakeUns, World, pages
 
 NO_ROOM = code("no-room")
 

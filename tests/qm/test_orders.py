@@ -6,8 +6,7 @@ import pytest
 
 from lcc.errors import code
 from lcc.model import FETCH_NOW
-
-from .kit import FakeBotm, FakeUns, MakeWorld, World, page, pages
+from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, page, pages
 
 DNS = code("dns-failed")
 

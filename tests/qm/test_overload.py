@@ -10,8 +10,7 @@ from twisted.internet.defer import Deferred, succeed
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import EndSet, Set, write_notice
 from lcc.protocols.work import DOWN
-
-from .kit import NOW, FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
+from tests.support.roles.qm import NOW, FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
 
 CHECK = 4.0
 """Longer than the queue is measured anew, in seconds."""

@@ -8,8 +8,7 @@ from lcc.protocols.work import Capacity
 from lcc.roles.qm.console import QmCommands
 from lcc.roles.qm.maintenance.state import SAVE_SECONDS
 from lcc.storage.queue.saved_state import saved_state
-
-from .kit import NOW, FakeBotm, FakeUns, World, pages
+from tests.support.roles.qm import NOW, FakeBotm, FakeUns, World, pages
 
 
 def state(world: World) -> dict[str, object]:

@@ -24,9 +24,8 @@ from lcc.model import Provider
 from lcc.protocols.work import Fetch
 from lcc.roles.botm.engine import LEASE_SHARE
 from lcc.storage.providers.providers import change_provider, get_provider
-from tests.long import LONG
-
-from .kit import FakeBotm, FakeUns, World, page
+from tests.support.roles.qm import FakeBotm, FakeUns, World, page
+from tests.support.switches import LONG
 
 HOURS_OVER = code("hours-over")
 DAY = ("", "", "2", "1-3", "3", "22-3", "0-2,3")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from lcc.errors import code
 from lcc.protocols.work import Fetch
 from lcc.storage.database.order_rows import RETRY, add_order
-
-from .kit import FakeBotm, FakeUns, MakeWorld, World, pages
+from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, pages
 
 DNS = code("dns-failed")
 

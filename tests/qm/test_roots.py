@@ -9,8 +9,7 @@ from lcc.errors import code
 from lcc.model import UrlNotice
 from lcc.storage.database.order_rows import ROOTS_TAKEN
 from lcc.storage.providers.providers import change_provider, get_provider, provider_status
-
-from .kit import FakeBotm, FakeUns, World, pages
+from tests.support.roles.qm import FakeBotm, FakeUns, World, pages
 
 NARROW = "http://site.example/1"
 """What begins with it are pages 1 and 10 to 19."""

@@ -30,8 +30,7 @@ from lcc.storage.providers.providers import add_provider
 from lcc.storage.views import cache
 from lcc.transport.links import RetryPolicy, link_service
 from tests.conftest import Backend
-
-from .kit import NOW, page
+from tests.support.roles.qm import NOW, page
 
 reactor: Any = global_reactor
 PROVIDERS, PAGES = 5, 60

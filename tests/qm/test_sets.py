@@ -8,8 +8,7 @@ from lcc.errors import code
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import FROM_QM
 from tests.conftest import LoggedErrors
-
-from .kit import FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
+from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
 
 BAD_SET = code("bad-set")
 

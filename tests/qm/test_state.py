@@ -14,9 +14,8 @@ from lcc.protocols.work import ROBOTS_TOLD, Robot, Robots
 from lcc.roles.qm.maintenance.state import MACHINES_SHOWN, ORDERS_SHOWN, SAVE_SECONDS
 from lcc.storage.queue.saved_state import saved_state
 from tests.conftest import LoggedErrors
+from tests.support.roles.qm import NOW, FakeBotm, FakeUns, World, page, pages
 from tests.web.kit import STATE
-
-from .kit import NOW, FakeBotm, FakeUns, World, page, pages
 
 
 def live(world: World) -> Live:

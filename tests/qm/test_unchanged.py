@@ -9,8 +9,7 @@ import attrs
 from lcc.errors import CODES
 from lcc.protocols.work import Fetch
 from tests.conftest import LoggedErrors
-
-from .kit import FakeBotm, FakeUns, World, page
+from tests.support.roles.qm import FakeBotm, FakeUns, World, page
 
 SAID: dict[str, Any] = {"etag": '"e"', "modified": 100, "revalidate": True}
 

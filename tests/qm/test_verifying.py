@@ -8,8 +8,7 @@ from lcc.protocols.work import Checked
 from lcc.roles.qm.orders import verifier
 from lcc.storage.database.content_rows import content_rows
 from tests.conftest import LoggedErrors
-
-from .kit import FakeBotm, FakeUns, World, pages
+from tests.support.roles.qm import FakeBotm, FakeUns, World, pages
 
 
 @pytest.fixture

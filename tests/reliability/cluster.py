@@ -18,8 +18,8 @@ from lcc.storage.providers.passwords import generate_password, hash_password
 from lcc.storage.providers.providers import add_provider
 from lcc.testing.galera import PrivateGalera
 from lcc.testing.mariadb import PrivateMariaDb
-from tests.integration.tree import Tree
-from tests.ports import free_port
+from tests.support.ports import free_port
+from tests.support.processes.tree import Tree
 
 LEASE_SECONDS = 12
 SLOT_SECONDS = 10

@@ -21,10 +21,10 @@ from lcc.errors import StoreUnavailable
 from lcc.storage.disk.content_paths import content_path
 from lcc.testing.galera import PORTS, PrivateGalera
 from lcc.testing.mariadb import PrivateMariaDb
-from tests.integration.followers import Follower
-from tests.integration.links import Links
-from tests.integration.system import wait_for
-from tests.ports import free_port
+from tests.support.ports import free_port
+from tests.support.processes.followers import Follower
+from tests.support.processes.links import Links
+from tests.support.processes.system import wait_for
 
 from .cluster import Cluster, Registered
 from .evidence import Evidence, Row, gather, waiting
@@ -70,7 +70,7 @@ class Plan:
     :ivar special: some providers have hours, bandwidth or quotas.
     :ivar still_share: of the faults, those that let a process stand still.
     :ivar slow_central: the queue manager is far from the central BOT-M, whose BOT-Ms lose their connections to it
-        again and again (:mod:`tests.integration.links`).
+        again and again (:mod:`tests.support.processes.links`).
     :ivar damage: in the end some content files are lost or damaged.
     """
 

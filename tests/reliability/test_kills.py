@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.conftest import need_galera
-from tests.long import LONG
+from tests.support.switches import LONG
 
 from .run import Plan, run
 

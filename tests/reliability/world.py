@@ -29,7 +29,7 @@ from twisted.web.server import Request, Site
 
 from lcc.protocols.cp_uns import InitAccepted, UrlFault
 from lcc.provider.client import Unreachable, submit, uns_endpoint
-from tests.integration.origin import WatchfulOrigin
+from tests.support.processes.origin import WatchfulOrigin
 
 from .cutting import CutEndpoint
 from .journal import (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .bench import Bench
+from tests.support.roles.botm import Bench
 
 
 @pytest.fixture

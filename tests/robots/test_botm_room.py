@@ -12,9 +12,8 @@ from lcc.errors import CODES
 from lcc.protocols.work import Capacity, Done, Fetch
 from lcc.roles.botm.stores import LOOK_SECONDS
 from lcc.storage.disk.file_system import Disk, Space
-
-from .bench import Bench, ids
-from .wire import done, fetch_order
+from tests.support.roles.botm import Bench, ids
+from tests.support.roles.robots import done, fetch_order
 
 NO_ROOM, STORE_FAILED = CODES["no-room"], CODES["store-failed"]
 

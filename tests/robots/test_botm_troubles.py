@@ -18,9 +18,8 @@ from lcc.roles.botm.stores import PAUSE_FIRST_SECONDS
 from lcc.roles.peer import IDLE_SECONDS
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.file_system import Disk
-
-from .bench import Bench, ids
-from .wire import done, fetch_order
+from tests.support.roles.botm import Bench, ids
+from tests.support.roles.robots import done, fetch_order
 
 
 def test_garbage_drops_only_that_robot_and_its_orders_wait_for_it(bench: Bench) -> None:

@@ -13,9 +13,8 @@ from lcc.roles.botm.console import BotmCommands
 from lcc.roles.botm.robots import FOLDER_CHARS
 from lcc.storage.disk.content_folder import OWNER, AttemptFolder
 from lcc.storage.disk.file_system import Disk
-
-from .bench import Bench, ids
-from .wire import fetch_order
+from tests.support.roles.botm import Bench, ids
+from tests.support.roles.robots import fetch_order
 
 
 def robot_of(folder: Path, bench: Bench) -> Robot:

@@ -24,9 +24,8 @@ from lcc.roles.botm.relay import Relay
 from lcc.storage.disk.content_folder import ATTEMPTS, AttemptFolder, ContentFolder, content_path
 from lcc.storage.disk.content_sync import ContentSync
 from lcc.storage.disk.durable import DurableCounter
-
-from .bench import SyncedDisk, at_once
-from .wire import FakePeer, Running, ScriptedFetcher, Wire, World, fake_qm, fetch_order
+from tests.support.roles.botm import SyncedDisk, at_once
+from tests.support.roles.robots import FakePeer, Running, ScriptedFetcher, Wire, World, fake_qm, fetch_order
 
 MACHINE = 3
 PROVIDERS = 4

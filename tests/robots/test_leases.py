@@ -17,10 +17,10 @@ from lcc.roles.bot.engine import Robot
 from lcc.roles.botm.engine import LEASE_SHARE, ROBOT_MARGIN_SECONDS
 from lcc.roles.botm.relay import Relay
 from lcc.storage.disk.content_folder import AttemptFolder
+from tests.support.roles.botm import Bench
+from tests.support.roles.robots import FakePeer, ScriptedFetcher, Wire, fake_qm, fetch_order
 
-from .bench import Bench
 from .test_interleavings import QueuePeer
-from .wire import FakePeer, ScriptedFetcher, Wire, fake_qm, fetch_order
 
 LEASE_SECONDS = 60
 MACHINE = 7

@@ -7,8 +7,7 @@ from pathlib import Path
 from lcc.protocols.work import Mark
 from lcc.storage.disk.content_folder import ContentFolder
 from lcc.storage.disk.durable import DurableCounter
-
-from .bench import Bench
+from tests.support.roles.botm import Bench
 
 
 def open_folder(path: Path) -> ContentFolder:

@@ -14,10 +14,10 @@ from lcc.protocols.work import Delete, Fetch
 from lcc.roles.bot.metrics import BotMetrics
 from lcc.roles.botm.metrics import STUCK_SECONDS, BotmMetrics
 from lcc.storage.disk.file_system import Disk, Space
+from tests.support.roles.botm import Bench
+from tests.support.roles.robots import done, fetch_order
 
-from .bench import Bench
 from .test_bot import Bench as RobotBench
-from .wire import done, fetch_order
 
 
 def shown(metrics: IRoleMetrics) -> dict[tuple[str, ...], float | Buckets]:

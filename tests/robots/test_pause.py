@@ -9,10 +9,10 @@ import pytest
 from lcc.protocols.work import Capacity, Done, Fetch, Ready
 from lcc.roles.bot.console import BotCommands
 from lcc.roles.botm.console import BotmCommands
+from tests.support.roles.botm import Bench
+from tests.support.roles.robots import fetch_order
 
 from . import test_bot
-from .bench import Bench
-from .wire import fetch_order
 
 
 def test_a_botm_takes_no_new_orders(bench: Bench) -> None:

@@ -33,9 +33,8 @@ from lcc.protocols.xmlfeed import Start
 from lcc.roles.botm.downstream import MESSAGE_CHARS_MAX, UNREAD_BYTES_MAX
 from lcc.roles.botm.relay import HOPS_MAX, Relay
 from lcc.roles.peer import IDLE_SECONDS, Peer
-
-from ..protocols.segments import segmentations
-from .wire import FakePeer, Wire, World, done, fetch_order
+from tests.support.roles.robots import FakePeer, Wire, World, done, fetch_order
+from tests.support.segments import segmentations
 
 BOTM_ROLE = frozenset(["botm"])
 

@@ -8,9 +8,8 @@ from lcc.protocols.hello import INTERNAL_LIMITS
 from lcc.protocols.work import ROBOT_CHARS, ROBOTS_TOLD, Capacity, Fetch, Robot, Robots, addressed
 from lcc.roles.botm.downstream import MESSAGE_CHARS_MAX
 from lcc.roles.botm.roster import TELL_SECONDS
-
-from .bench import Bench
-from .wire import FakePeer, fetch_order
+from tests.support.roles.botm import Bench
+from tests.support.roles.robots import FakePeer, fetch_order
 
 
 def told(qm: FakePeer) -> list[list[Robot]]:

@@ -26,8 +26,7 @@ from lcc.services.common import RoleOptions
 from lcc.services.environment import real_environment
 from lcc.storage.disk.content_paths import content_path
 from lcc.transport.links import PortService
-
-from .wire import FakePeer
+from tests.support.roles.robots import FakePeer
 
 PROVIDERS = 8
 PAGES = 6

@@ -13,9 +13,8 @@ from lcc.roles.botm.syncer import ASKED_MAX
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.content_sync import ContentSync
 from tests.conftest import LoggedErrors
-
-from .bench import Bench
-from .wire import done, fetch_order
+from tests.support.roles.botm import Bench
+from tests.support.roles.robots import done, fetch_order
 
 
 @pytest.fixture

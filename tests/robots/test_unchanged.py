@@ -9,10 +9,10 @@ import pytest
 from lcc.errors import CODES
 from lcc.protocols.work import Done, Fetch
 from lcc.storage.disk.content_paths import attempt_path
+from tests.support.roles.botm import Bench
+from tests.support.roles.robots import done, fetch_order
 
-from .bench import Bench
 from .test_bot import Bench as RobotBench
-from .wire import done, fetch_order
 
 STORED: dict[str, Any] = {"stored": "3.99", "etag": '"e"', "modified": 100, "stored_bytes": 7}
 

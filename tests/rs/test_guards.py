@@ -13,7 +13,7 @@ import pytest_twisted
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import capturedLogs, formatEvent
 
-from tests.certificates import Authority
+from tests.support.certificates import Authority
 
 from .kit import Browser, Office, Reply, WebSite
 

@@ -13,7 +13,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from tests.conftest import Backend
 from tests.cu.web import until
-from tests.transport.mail_server import MailServer, Taken
+from tests.support.servers.mail import MailServer, Taken
 
 from .kit import Office, WebSite
 from .test_api import place, register

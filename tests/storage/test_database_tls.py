@@ -15,8 +15,8 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.dialects import dialect_for
 from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
-from tests.certificates import Authority
-from tests.ports import free_port
+from tests.support.certificates import Authority
+from tests.support.ports import free_port
 
 
 @attrs.frozen

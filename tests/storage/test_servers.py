@@ -19,7 +19,7 @@ from lcc.errors import StoreUnavailable
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 
 @pytest.fixture(scope="module")

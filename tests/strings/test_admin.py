@@ -22,7 +22,7 @@ from lcc.errors import ConfigError, UrlError
 from lcc.storage.providers.providers import provider_status
 from tests.admin.conftest import Lcc
 from tests.conftest import Backend
-from tests.long import LONG
+from tests.support.switches import LONG
 
 from .hostile import TEXTS, UNSPEAKABLE
 

@@ -25,7 +25,7 @@ from lcc.protocols.xmltext import escape
 from tests.admin.conftest import Lcc
 from tests.conftest import Backend
 from tests.cuts.world import ROOT, World
-from tests.long import LONG
+from tests.support.switches import LONG
 
 from .hostile import TEXTS, texts
 

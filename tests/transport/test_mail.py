@@ -11,14 +11,14 @@ from typing import Any
 import attrs
 import pytest
 import pytest_twisted
-from mail_server import MailServer
 from twisted.internet import reactor
 
 from lcc.config import MailConfig
 from lcc.transport.mail import Mail, PostOffice, compose
 from lcc.transport.smtp import MailFailed
-from tests.certificates import Authority
 from tests.conftest import LoggedErrors
+from tests.support.certificates import Authority
+from tests.support.servers.mail import MailServer
 
 MAIL = Mail("you@example.org", "A subject", "Dear you,\n.\n..dots\nümlaut " + "x" * 2000 + "\n")
 PASSWORD = "s3cret-canary"

@@ -33,20 +33,7 @@ from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.tls_endpoints import TlsFailed
 from tests.conftest import LoggedErrors
-from tests.transport.tls_kit import (
-    DAY,
-    EXPIRED,
-    HOST,
-    PUBLIC,
-    RIGHT,
-    VALIDITY,
-    WRONG_CA,
-    End,
-    Pki,
-    meet,
-    reactor,
-    string,
-)
+from tests.support.tls import DAY, EXPIRED, HOST, PUBLIC, RIGHT, VALIDITY, WRONG_CA, End, Pki, meet, reactor, string
 
 
 @pytest.fixture(scope="module")

@@ -14,19 +14,7 @@ from lcc.config import TlsConfig
 from lcc.transport.certificates import ROLES, load
 from lcc.transport.tls import Refused, _Verifier
 from lcc.transport.wires import CENTRAL, WIRES, Wire, endpoint
-from tests.transport.tls_kit import (
-    EARLY,
-    EXPIRED,
-    HOST,
-    KINDS,
-    NONE,
-    REVOKED,
-    RIGHT,
-    WRONG_CA,
-    Pki,
-    meet,
-    string,
-)
+from tests.support.tls import EARLY, EXPIRED, HOST, KINDS, NONE, REVOKED, RIGHT, WRONG_CA, Pki, meet, string
 
 PORTS = [
     *(wire for wire in WIRES.values() if wire.listens and wire.peers is not None and wire.role != "metrics"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from twisted.logger import globalLogPublisher
 
-from .kit import World
+from tests.support.roles.uns import World
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import pytest
 from lcc.protocols.cp_uns_client import init
 from lcc.protocols.uns_qm import Set
 from lcc.storage.providers.passwords import hash_password
-
-from .kit import PASSWORD, ROOT, Cp, World, absorbed, codes, partial, url
+from tests.support.roles.uns import PASSWORD, ROOT, Cp, World, absorbed, codes, partial, url
 
 Worlds = Callable[..., World]
 BEGIN = f'<lococa:set urlprefix="{ROOT}">'

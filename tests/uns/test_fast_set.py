@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from lcc.roles.uns import fast_set
 from lcc.roles.uns.session import Session
-
-from .kit import ROOT, World, codes
+from tests.support.roles.uns import ROOT, World, codes
 
 MD5 = "0123456789abcdef" * 2
 VALUES = {

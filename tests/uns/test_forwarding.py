@@ -16,8 +16,7 @@ from lcc.errors import code
 from lcc.protocols.uns_qm import Absorbed, Set
 from lcc.storage.disk.set_file import CHARGED_BYTES_MIN
 from tests.conftest import LoggedErrors
-
-from .kit import ROOT, MemoryTransport, RecordingDisk, World, absorbed, codes, partial
+from tests.support.roles.uns import ROOT, MemoryTransport, RecordingDisk, World, absorbed, codes, partial
 
 Worlds = Callable[..., World]
 

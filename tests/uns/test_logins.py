@@ -14,8 +14,7 @@ from twisted.logger import capturedLogs, formatEvent
 from lcc.errors import StoreUnavailable
 from lcc.protocols.cp_uns_client import init
 from lcc.storage.providers.passwords import hash_password
-
-from .kit import PASSWORD, ROOT, World, codes, partial, url
+from tests.support.roles.uns import PASSWORD, ROOT, World, codes, partial, url
 
 CONVERSATION = (
     '<?xml version="1.0"?>\n'

@@ -12,8 +12,7 @@ import pytest
 from lcc.domain import throttle
 from lcc.domain.throttle import LoginThrottle
 from lcc.protocols.cp_uns_client import init
-
-from .kit import PASSWORD, ROOT, World, url
+from tests.support.roles.uns import PASSWORD, ROOT, World, url
 
 MANY = 200
 

@@ -9,8 +9,7 @@ import pytest
 
 from lcc.protocols.cp_uns_client import init
 from lcc.protocols.uns_qm import Absorbed
-
-from .kit import PASSWORD, ROOT, STATUS, Cp, World, codes, partial, url
+from tests.support.roles.uns import PASSWORD, ROOT, STATUS, Cp, World, codes, partial, url
 
 BEGIN = f'<lococa:set urlprefix="{ROOT}">'
 FULL = f'<lococa:set set="full" urlprefix="{ROOT}">'

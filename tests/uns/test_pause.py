@@ -8,8 +8,7 @@ import pytest
 
 from lcc.protocols.uns_qm import Paused
 from lcc.roles.uns.console import UnsCommands
-
-from .kit import FakeQm, World, codes, partial
+from tests.support.roles.uns import FakeQm, World, codes, partial
 
 
 class Listening(FakeQm):

@@ -14,8 +14,7 @@ from twisted.internet.task import Clock
 
 from lcc.protocols.uns_qm import Absorbed, Damage, NewEpoch, Noted, Set
 from lcc.storage.disk.damage_list import DamageList
-
-from .kit import ROOT, FakeQm, World, absorbed
+from tests.support.roles.uns import ROOT, FakeQm, World, absorbed
 
 Worlds = Callable[..., World]
 

@@ -11,8 +11,7 @@ from lcc.errors import code
 from lcc.storage.disk.file_system import Space
 from lcc.storage.disk.spool import spool_room
 from tests.conftest import LoggedErrors
-
-from .kit import RecordingDisk, World, codes, partial
+from tests.support.roles.uns import RecordingDisk, World, codes, partial
 
 Worlds = Callable[..., World]
 

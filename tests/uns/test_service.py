@@ -28,8 +28,7 @@ from lcc.services.environment import real_environment
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.providers.providers import add_provider
 from lcc.transport.links import PortService
-
-from .kit import HASH, PASSWORD, ROOT, FakeQm, absorbed, codes, partial
+from tests.support.roles.uns import HASH, PASSWORD, ROOT, FakeQm, absorbed, codes, partial
 
 
 class _Cp(Protocol):

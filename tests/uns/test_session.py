@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from lcc.protocols.cp_uns_client import init
 from lcc.protocols.uns_qm import Absorbed, Set
-
-from .kit import PASSWORD, ROOT, STATUS, Cp, World, absorbed, codes, partial, url
+from tests.support.roles.uns import PASSWORD, ROOT, STATUS, Cp, World, absorbed, codes, partial, url
 
 CONVERSATION = (
     '<?xml version="1.0"?>\n'

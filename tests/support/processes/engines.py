@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .system import BIN, PATIENCE_SECONDS
 
-DOCUMENT = (Path(__file__).parents[2] / "doc" / "search-engines.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[3] / "doc" / "search-engines.md").read_text(encoding="utf-8")
 
 
 def listing(name: str) -> str:

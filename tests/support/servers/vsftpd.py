@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from .ports import free_port, listens
+from tests.support.ports import free_port, listens
 
 _NOBODY = 65534
 _PATH = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin"

@@ -27,10 +27,9 @@ from lcc.storage.disk.content_folder import AttemptFolder, ContentFolder
 from lcc.storage.disk.durable import DurableCounter
 from lcc.testing.inline_database import InlineDatabase
 from tests.storage.kit import DirectDatabase
+from tests.support.cache import Cache
 
-from .kit import Cache
-
-DOC = Path(__file__).parents[2] / "doc"
+DOC = Path(__file__).parents[3] / "doc"
 SCHEMA = etree.RelaxNG(etree.parse(str(DOC / "cu.rng")))
 _DOCUMENT = re.compile(rb"<((?:\w+:)?(?:answer|rejected)) xmlns.*?</\1>\n", re.DOTALL)
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lcc.storage.disk.content_paths import content_path
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 from .links import Link
 from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, files_of
@@ -31,7 +31,7 @@ class Tree(System):
     :param settings: more lines of every process's configuration, see :class:`System`; ``central`` for those of the
         central BOT-M.
     :param slow_central: the queue manager is far from the central BOT-M, whose BOT-Ms lose their connections to it
-        again and again, while :attr:`links` are there (:class:`tests.integration.links.Links`).
+        again and again, while :attr:`links` are there (:class:`tests.support.processes.links.Links`).
     :param reset_seconds: between two resets, on average.
     :ivar configs: name of a process -> its configuration.
     :ivar robot_names: of all robots.

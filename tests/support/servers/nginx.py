@@ -10,9 +10,8 @@ from typing import Any
 
 import attrs
 
-from tests.ports import free_port, listens
-
-from .system import OriginServer, wait_for
+from tests.support.ports import free_port, listens
+from tests.support.processes.system import OriginServer, wait_for
 
 CONFIGURATION = """
 daemon off; worker_processes 1; {user} pid {folder}/nginx.pid; error_log {folder}/error.log;

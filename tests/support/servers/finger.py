@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-DOCUMENT = Path(__file__).parents[1] / "doc" / "fetchers.md"
+DOCUMENT = Path(__file__).parents[3] / "doc" / "fetchers.md"
 
 _SERVER = """
 from twisted.internet import reactor

@@ -18,7 +18,7 @@ import attrs
 from click.testing import CliRunner
 
 from lcc.admin.cli import main
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 BIN = Path(sys.executable).parent
 ROLES = ("uns", "qm", "botm", "bot")

@@ -15,7 +15,7 @@ from lcc.storage.disk.content_sync import ContentSync
 from lcc.storage.disk.durable import DurableCounter
 from lcc.storage.disk.file_system import Disk
 
-from .wire import READY, FakePeer, Wire, World, done, fake_bot, fake_qm
+from .robots import READY, FakePeer, Wire, World, done, fake_bot, fake_qm
 
 
 def at_once(function: Any, *args: Any) -> Deferred[Any]:

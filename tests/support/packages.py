@@ -10,9 +10,9 @@ from hashlib import md5
 from typing import Any
 
 from lcc.domain.keys import url_key
+from tests.cu.web import ContentHost
 
-from .kit import Cache
-from .web import ContentHost
+from .cache import Cache
 
 A = "http://a.example.org/"
 
