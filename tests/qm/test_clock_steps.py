@@ -209,6 +209,27 @@ def test_that_a_machine_has_nothing_is_noted_as_soon_as_it_can_be(make_world: Ma
     assert not any(state.lease_until for state in world.database.now(machines))
 
 
+@both_ways
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_deleted_file_stays_for_its_grace(make_world: MakeWorld, step: float, restart: bool) -> None:
+    """So that who reads it can finish."""
+    world = make_world(delete_grace=300)
+    uns, pid = FakeUns(world), world.provider()
+    uns.send_set(1, pid, pages(1))
+    FakeBotm(world).finish_all()
+    uns.send_set(2, pid, [page(1, delete=True)])
+    world.advance(12)
+    botm = set_clock(world, step, restart)
+    if restart and step > 0:
+        world.advance(20)  # it cannot be told from a queue manager that was away for so long
+        assert botm.deletes
+    else:
+        world.advance(285)
+        assert not botm.deletes, "too early"
+        world.advance(30)
+        assert botm.deletes, "too late"
+
+
 # Hours; it is 22:13.
 
 

@@ -123,7 +123,7 @@ class QmEngine:
         self.dispatcher = Dispatcher(
             self.scheduler, self.recorder, settings.overload, settings.lease, wall_clock, settings.bandwidth_bytes
         )
-        self.deleter = Deleter(self, store, self.patience, settings.delete_window)
+        self.deleter = Deleter(self, store, self.patience, settings.delete_window, settings.delete_grace)
         self.verifier = Verifier(self, store, self.patience)
         self.reader = Reader(self, store, self.patience, self.scheduler)
         self.housekeeper = Housekeeper(self, store)
@@ -164,7 +164,8 @@ class QmEngine:
             claim = await self.patience.ask("claiming the database", lambda: self.store.claim(self.now()))
             waiting = await self.patience.ask("loading the queue", self.store.providers_with_work)
             await self.upkeep.starting(claim)
-            await self.timekeeper.starting(claim.saved_time)
+            if await self.timekeeper.starting(claim.saved_time):
+                self.deleter.stepped()
         except Busy as error:
             self.fatal(error)
             return
@@ -192,6 +193,7 @@ class QmEngine:
         self.timekeeper.stepped(step)
         if self.paused_since is not None:
             self.paused_since += round(step)
+        self.deleter.stepped()
         self.upkeep.intake.stepped(step)
         self.state_saver.soon()  # so that whoever comes next knows what the clock showed
 

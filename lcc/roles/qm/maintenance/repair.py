@@ -208,7 +208,8 @@ class Repair:
         self.losses += 1
         _log.critical(
             "The database has gone back in time: {why}. It was lost or put back from a backup. All providers are "
-            "asked for full sets, and content users have to start again",
+            "asked for full sets, and content users have to start again. Files that were removed since are missing, "
+            "until lcc-admin fsck --quick --repair is run on each machine with content",
             why=why,
         )
         await self._want_all(order_lost=True)

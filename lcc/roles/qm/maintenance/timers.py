@@ -172,10 +172,11 @@ class Timekeeper:
         self._alarm_time = 0.0
         self._lookups: set[Deferred[None]] = set()
 
-    async def starting(self, last_time: float) -> None:
+    async def starting(self, last_time: float) -> float:
         """Load what was saved.
 
         :param last_time: what the wall clock showed when the queue manager before this one saved its state.
+        :returns: by how many seconds it was set back since, at least; 0: it was not.
         """
         saved = await self._patience.ask("loading delays", self._store.delays)
         delays, now = self._scheduler.delays, self._wall_clock()
@@ -189,6 +190,7 @@ class Timekeeper:
             set_back = 0.0
         delays.load(saved, self._period_seconds, now, set_back)
         delays.limits_changed(SITE, self._site_rate or None, now)
+        return set_back
 
     def tick(self) -> None:
         """A second has passed."""

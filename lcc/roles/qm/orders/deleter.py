@@ -3,7 +3,8 @@
 The delete orders are rows of ``fsmdb``, so they survive everything.  For each BOT-M that is connected this pages
 through its rows, keeps at most a window of them outstanding, and takes the answered ones out in batches.  A file
 stays for a while after it was deleted (``delete_grace``), so that readers can finish.  What is for a BOT-M that is
-away simply stays in the table until it connects.
+away simply stays in the table until it connects.  When an order is due stands there as a time of the wall clock: once
+that was set, no file is removed for ``delete_grace``; all that were deleted before have stayed for so long then.
 
 An order that is not answered (the file could not be removed) stays in the table, too, and is sent again later.  So
 that such orders do not fill the window, they leave it when there was no answer for a while.
@@ -70,14 +71,19 @@ class Deleter:
     """Delete orders of all machines.
 
     :param window: orders outstanding at a BOT-M.
+    :param grace_seconds: for how long a file stays after it was deleted.
     """
 
-    def __init__(self, engine: Deleting, store: IQueueStore, patience: Patience, window: int) -> None:
+    def __init__(
+        self, engine: Deleting, store: IQueueStore, patience: Patience, window: int, grace_seconds: float
+    ) -> None:
         self.files_deleted = 0
         self._engine = engine
         self._store = store
         self._patience = patience
         self._window = window
+        self._grace = grace_seconds
+        self._held_until = 0.0
         self._clients: dict[Line, _Client] = {}
         self._enabled = False
 
@@ -107,6 +113,10 @@ class Deleter:
         for client in self._clients.values():
             client.woken = client.again = True
             self._start(client)
+
+    def stepped(self) -> None:
+        """The wall clock was set."""
+        self._held_until = self._patience.clock.seconds() + self._grace
 
     def check_stuck(self, now: float) -> None:
         """Called now and then: go on where nothing is answered."""
@@ -150,6 +160,8 @@ class Deleter:
     def _has_work(self, client: _Client) -> bool:
         if client.answered:
             return True
+        if self._patience.clock.seconds() < self._held_until:
+            return False  # check_stuck() looks again
         outstanding = len(client.outstanding)
         return (client.woken and outstanding <= self._window // 2) or (client.again and not outstanding)
 
