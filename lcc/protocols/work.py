@@ -22,13 +22,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 import attrs
 
 from lcc.errors import StreamError
+from lcc.model import FetchOrder, FetchResult
 from lcc.numbers import parse_number
-from lcc.protocols.flat import ID_MAX, NUMBER_MAX, Flat, Vocabulary
+from lcc.protocols.flat import ID_MAX, NUMBER_MAX, Flat, FrequentFlat, Vocabulary
 from lcc.protocols.hello import Hello
 from lcc.protocols.xmltext import quoted
 
@@ -54,8 +56,8 @@ class Robot(NamedTuple):
 _ROBOT = (str, int, int, bool)
 
 
-@attrs.frozen(slots=False)  # half of the time to make one
-class Fetch(Flat):
+@attrs.frozen(slots=False)
+class Fetch(FrequentFlat):
     """A work order.
 
     :ivar id: names the order for as long as anybody remembers it; unique over all queue managers' runs.
@@ -89,6 +91,20 @@ class Fetch(Flat):
     etag: str = ""
     modified: int | None = None
     stored_bytes: int | None = attrs.field(default=None, metadata={"wire": "stored_size"})
+
+    def order(self) -> FetchOrder:
+        """What a fetcher is asked for."""
+        return FetchOrder(
+            self.pid,
+            self.url,
+            self.mimetype,
+            self.private,
+            self.insecure,
+            bool(self.stored),
+            self.etag,
+            self.modified,
+            self.stored_bytes,
+        )
 
 
 @attrs.frozen
@@ -233,8 +249,8 @@ class Robots(Flat):
         return tuple(Robot(each.name[:ROBOT_CHARS], *each[1:]) for each in found)
 
 
-@attrs.frozen(slots=False)  # half of the time to make one
-class Done(Flat):
+@attrs.frozen(slots=False)
+class Done(FrequentFlat):
     """The end of a fetch; the fields are those of :class:`lcc.model.FetchResult`.
 
     :ivar number: BOT-M upwards: counts the results of this BOT-M's run; 0 from a BOT.
@@ -263,6 +279,24 @@ class Done(Flat):
     file: int | None = None
     revalidate: bool = False
     unchanged: str = ""
+
+    def result(self, key: bytes, machine: int) -> FetchResult:
+        """What the store records.
+
+        :param key: the URL's key, which :attr:`key` is the hexadecimal form of.
+        :param machine: that has fetched it.
+        :raises StreamError: it tells neither content nor an error.
+        """
+        if not (self.code or self.unchanged or self.file):
+            raise StreamError("syntax", "neither content nor an error")
+        values = [*_result_values(self)]
+        values[_KEY] = key
+        values[_MACHINE] = None if self.file is None else machine
+        return FetchResult._make(values)
+
+
+_result_values = attrgetter(*FetchResult._fields)
+_KEY, _MACHINE = map(FetchResult._fields.index, ("key", "machine"))
 
 
 @attrs.frozen

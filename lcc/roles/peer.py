@@ -6,11 +6,13 @@ not say hello in time, says one that is not expected, or is silent too long is d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.protocol import Factory
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -174,3 +176,19 @@ class Peer:
     def _no_hello(self) -> None:
         _log.warn("No hello within {seconds} seconds; dropping the connection", seconds=HELLO_SECONDS)
         self.stream.abort()
+
+
+class PeerFactory(Factory):
+    """Makes a :class:`Peer` for each connection.
+
+    :param make: gives the peer; None: the connection is refused.
+    """
+
+    noisy = False
+
+    def __init__(self, make: Callable[[], Peer | None]) -> None:
+        self._make = make
+
+    def buildProtocol(self, address: object) -> XmlStream | None:
+        peer = self._make()
+        return None if peer is None else peer.build_stream()

@@ -94,7 +94,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     if settings.serves == "botms":
         relay = Relay(settings, reactor, run, frozenset(["botm" if settings.parent else "qm"]))
         owned, desk, metrics = _Relaying(relay), RelayCommands(relay), RelayMetrics(relay)
-        port, link = relay.branch_factory(), relay.link_factory(policy.good_hello)
+        port, link = relay.downstream_factory(), relay.upstream_factory(policy.good_hello)
         content_port = ContentPort(None, None, relay.content_of, http, reactor, stall_seconds)
     else:
 
@@ -107,7 +107,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         sync = ContentSync(content.path, environment.boot_id(), environment.disk)
         engine = BotMaster(settings, reactor, content, sync, environment.in_thread, run)
         owned, desk, metrics = _Content(content, sync, engine), BotmCommands(engine), BotmMetrics(engine, content)
-        port, link = engine.robot_factory(), engine.link_factory(policy.good_hello)
+        port, link = engine.downstream_factory(), engine.upstream_factory(policy.good_hello)
         content_port = ContentPort(content, engine, lambda _: "", http, reactor, stall_seconds)
     factory = content_factory(
         content_port,

@@ -11,14 +11,12 @@ from twisted.python.failure import Failure
 
 from lcc.client.cache import _Lines
 from lcc.roles.bot.engine import Robot
-from lcc.roles.bot.upstream import BotLink
 from lcc.roles.botm.engine import BotMaster
-from lcc.roles.botm.results import Results
-from lcc.roles.botm.upstream import UpLink
 from lcc.roles.peer import Peer
 from lcc.roles.uns.forwarder import Forwarder
 from lcc.roles.uns.session import Session
 from lcc.roles.uns.upstream import QmPeer
+from lcc.roles.upstream import Upstream
 from lcc.transport.http_client import HttpFailed
 from tests.support.switches import LONG
 
@@ -28,7 +26,7 @@ from .whole import cut_all
 CUTS = 24 if LONG else 10
 stream_closed = Session.stream_closed
 peer_lost = Forwarder.peer_lost
-uplink_lost = BotMaster.uplink_lost
+upstream_lost = BotMaster.upstream_lost
 next_line = _Lines.next
 
 
@@ -46,12 +44,12 @@ def forget_what_is_not_answered(self: Forwarder, peer: QmPeer) -> None:
     peer_lost(self, peer)
 
 
-def forget_results(self: BotMaster, link: UpLink) -> None:
-    self._results = Results()
-    uplink_lost(self, link)
+def forget_results(self: BotMaster, link: Upstream) -> None:
+    self._results.__init__()  # type: ignore[misc]  # as in a new process
+    upstream_lost(self, link)
 
 
-def go_on_fetching(self: Robot, link: BotLink) -> None:
+def go_on_fetching(self: Robot, link: Upstream) -> None:
     self._link = None
 
 
@@ -69,8 +67,8 @@ async def take_a_cut_for_the_end(self: _Lines) -> bytes | None:
 PLANTED = [
     ("full set", "uns", Session, "stream_closed", take_the_set_all_the_same),
     ("chain", "qm", Forwarder, "peer_lost", forget_what_is_not_answered),
-    ("chain", "central", BotMaster, "uplink_lost", forget_results),
-    ("chain", "botm", Robot, "link_lost", go_on_fetching),
+    ("chain", "central", BotMaster, "upstream_lost", forget_results),
+    ("chain", "botm", Robot, "upstream_lost", go_on_fetching),
     ("chain", "botm", Peer, "peer_finished", wait_for_more),
     ("users over HTTP", "cu", _Lines, "next", take_a_cut_for_the_end),
 ]

@@ -32,7 +32,7 @@ from lcc.protocols.work import (
 )
 from lcc.roles.bot.engine import Robot
 from lcc.roles.bot.listening import ListeningRobot, TypistFactory
-from lcc.roles.botm.engine import ENDING_SECONDS
+from lcc.roles.botm.dispatcher import ENDING_SECONDS
 from lcc.roles.botm.relay import Relay
 from lcc.storage.disk.content_folder import ATTEMPTS, AttemptFolder, attempt_path
 from tests.fuzz.target import Target, check
@@ -165,7 +165,7 @@ class ResultsAtBotm(_BotMaster):
         return [text.encode() for text in texts]
 
     def build(self) -> Any:
-        return self.bench.engine.robot_factory().buildProtocol(None)
+        return self.bench.engine.downstream_factory().buildProtocol(None)
 
     def talk(self, random: Random, line: Line, pieces: Any) -> None:
         """There are orders, and what the peer says is mostly said of one that it has."""
@@ -221,7 +221,7 @@ class OrdersAtBot(_World):
         self.fetcher = ScriptedFetcher()
         fetchers = {"http": self.fetcher, "https": self.fetcher}
         self.robot = Robot("bot", 4, self.clock, fetchers, AttemptFolder(home).sink, "b1")
-        self.factory = self.robot.link_factory(int)
+        self.factory = self.robot.upstream_factory(int)
 
     def build(self) -> Any:
         return self.factory.buildProtocol(None)
@@ -260,10 +260,10 @@ class _Central(_World):
         """An order goes down, a result up."""
         self._runs += 1
         top = Upper(self.clock)
-        above = self.world.connect(self.relay.link_factory(int).buildProtocol(None), top.build_stream())
+        above = self.world.connect(self.relay.upstream_factory(int).buildProtocol(None), top.build_stream())
         self.settle()
         botm = machine_botm(self.clock, 3, f"honest{self._runs}")
-        branch = self.relay.branch_factory().buildProtocol(None)
+        branch = self.relay.downstream_factory().buildProtocol(None)
         assert branch is not None
         below = self.world.connect(botm.build_stream(), branch)
         self.settle()
@@ -296,12 +296,12 @@ class OrdersAtCentral(_Central):
         return _from_above("qm")
 
     def build(self) -> Any:
-        return self.relay.link_factory(int).buildProtocol(None)
+        return self.relay.upstream_factory(int).buildProtocol(None)
 
     def talk(self, random: Random, line: Line, pieces: Any) -> None:
         """A machine is behind it."""
         line.say(pieces[:1])
-        branch = self.relay.branch_factory().buildProtocol(None)
+        branch = self.relay.downstream_factory().buildProtocol(None)
         if branch is None:  # not before the hello from above
             line.say(pieces[1:])
             return
@@ -337,12 +337,12 @@ class ResultsAtCentral(_Central):
         return [text.encode() for text in texts]
 
     def build(self) -> Any:
-        return self.relay.branch_factory().buildProtocol(None)
+        return self.relay.downstream_factory().buildProtocol(None)
 
     def play(self, random: Random, pieces: Any) -> Line | None:
         """There is somebody above."""
         self._top = Upper(self.clock)
-        above = self.world.connect(self.relay.link_factory(int).buildProtocol(None), self._top.build_stream())
+        above = self.world.connect(self.relay.upstream_factory(int).buildProtocol(None), self._top.build_stream())
         self.settle()
         line = super().play(random, pieces)
         for end in above.ends:

@@ -47,7 +47,9 @@ STORAGE = {
 }
 """Room of the storage -> the rooms of the storage that it may import."""
 
-SHARED_BY_ROLES = frozenset({"lcc.roles", "lcc.roles.background", "lcc.roles.pausing", "lcc.roles.peer"})
+SHARED_BY_ROLES = frozenset(
+    {"lcc.roles", "lcc.roles.background", "lcc.roles.pausing", "lcc.roles.peer", "lcc.roles.upstream"}
+)
 
 FILES = sorted((ROOT / "lcc").rglob("*.py"))
 

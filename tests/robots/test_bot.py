@@ -30,7 +30,7 @@ class Bench(World):
         sinks = AttemptFolder(path, disk or Disk()).sink
         self.robot = Robot("bot", concurrency, self.clock, fetchers, sinks, "b1")
         self.hellos = 0
-        self.factory = self.robot.link_factory(self._good_hello)
+        self.factory = self.robot.upstream_factory(self._good_hello)
         self.botm, self.wire = self.connect_botm()
 
     def _good_hello(self) -> None:

@@ -85,7 +85,7 @@ def test_the_capacity_is_told_when_it_changes(bench: Bench) -> None:
 def test_a_robot_without_a_ready_gets_nothing(bench: Bench) -> None:
     qm, _ = bench.qm()
     peer = fake_bot(bench.clock)
-    stream = bench.engine.robot_factory().buildProtocol(None)
+    stream = bench.engine.downstream_factory().buildProtocol(None)
     assert stream is not None
     bench.connect(peer.build_stream(), stream)
     bench.say(qm, fetch_order(1))

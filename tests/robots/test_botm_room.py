@@ -10,7 +10,7 @@ import pytest
 
 from lcc.errors import CODES
 from lcc.protocols.work import Capacity, Done, Fetch
-from lcc.roles.botm.stores import LOOK_SECONDS
+from lcc.roles.botm.disk_health import LOOK_SECONDS
 from lcc.storage.disk.file_system import Disk, Space
 from tests.support.roles.botm import Bench, ids
 from tests.support.roles.robots import done, fetch_order

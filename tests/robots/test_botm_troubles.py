@@ -14,7 +14,7 @@ from lcc.protocols.work import (
     Fetch,
     Running,
 )
-from lcc.roles.botm.stores import PAUSE_FIRST_SECONDS
+from lcc.roles.botm.disk_health import PAUSE_FIRST_SECONDS
 from lcc.roles.peer import IDLE_SECONDS
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.file_system import Disk
@@ -136,7 +136,7 @@ def test_deletes(bench: Bench, logged_errors: Any) -> None:
     bench.say(qm, Delete(2, 7, file), Delete(3, 7, file), Delete(4, 7, 123456))
     assert bench.files() == []
     assert [deleted.id for deleted in qm.of(Deleted)] == [2, 3, 4]
-    assert len(logged_errors.flush("came to machine 7")) == 1
+    assert len(logged_errors.flush("this is machine 7")) == 1
 
 
 class BrokenDisk(Disk):
@@ -180,7 +180,7 @@ def test_a_failing_disk_stops_the_work_for_a_while(tmp_path: Path, logged_errors
     bench.finish(bot, bot.of(Fetch)[2])
     assert qm.of(Done)[-1].code == 0
     assert len(logged_errors.flush("Content cannot be stored")) == 2
-    assert len(logged_errors.flush("cannot be removed")) == 1
+    assert len(logged_errors.flush("Cannot remove content file")) == 1
 
 
 def test_a_result_without_its_file_is_no_success(bench: Bench, logged_errors: Any) -> None:
@@ -207,7 +207,7 @@ def test_no_name_can_be_reserved(tmp_path: Path, logged_errors: Any) -> None:
     bench.content.reserve = real  # type: ignore[method-assign]
     bench.pass_time(PAUSE_FIRST_SECONDS)
     assert ids(bot) == ["q1-1", "q1-2"]
-    assert logged_errors.flush("no file name can be reserved")
+    assert logged_errors.flush("cannot reserve a file name")
 
 
 def test_too_many_orders_end_the_connection(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_too_many_robots(tmp_path: Path) -> None:
     bench = Bench(tmp_path, robots_max=2)
     _, wire = bench.bot(1, "b1")
     bench.bot(1, "b2")
-    factory = bench.engine.robot_factory()
+    factory = bench.engine.downstream_factory()
     assert factory.buildProtocol(None) is None
     wire.kill(wire.client)
     bench.settle()

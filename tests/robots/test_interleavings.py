@@ -39,7 +39,7 @@ class Machine:
     def __init__(self, robot: Robot, fetcher: ScriptedFetcher) -> None:
         self.robot = robot
         self.fetcher = fetcher
-        self.factory = robot.link_factory(lambda: None)
+        self.factory = robot.upstream_factory(lambda: None)
         self.wire: Wire | None = None
 
 
@@ -118,7 +118,7 @@ class Walk(World):
         self.engine = BotMaster(
             BotmConfig(machine=MACHINE, parent="x" if hops else ""), self.clock, self.content, sync, at_once, "m1"
         )
-        self.link_factory = self.engine.link_factory(lambda: None)
+        self.link_factory = self.engine.upstream_factory(lambda: None)
         self.queue = Queue()
         self.qm: QueuePeer | None = None
         self.machines: list[Machine] = []
@@ -198,7 +198,7 @@ class Walk(World):
     def connect_robots(self, number: int) -> None:
         for machine in self.machines:
             if machine.wire is None or machine.wire.client.closed:
-                stream = self.engine.robot_factory().buildProtocol(None)
+                stream = self.engine.downstream_factory().buildProtocol(None)
                 assert stream is not None
                 machine.wire = self.connect(machine.factory.buildProtocol(None), stream)
 
@@ -251,9 +251,9 @@ class Walk(World):
                     self.qm = None
             if self.links[index] is not None:
                 continue
-            factory = self.link_factory if index == self.hops else self.relays[index].link_factory(int)
+            factory = self.link_factory if index == self.hops else self.relays[index].upstream_factory(int)
             if index:
-                above = self.relays[index - 1].branch_factory().buildProtocol(None)
+                above = self.relays[index - 1].downstream_factory().buildProtocol(None)
                 if above is None:
                     return  # it is not connected itself
             else:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from lcc.config import BotmConfig
 from lcc.protocols.work import Fetch
 from lcc.roles.bot.engine import Robot
-from lcc.roles.botm.engine import LEASE_SHARE, ROBOT_MARGIN_SECONDS
+from lcc.roles.botm.dispatcher import ROBOT_MARGIN_SECONDS
+from lcc.roles.botm.engine import LEASE_SHARE
 from lcc.roles.botm.relay import Relay
 from lcc.storage.disk.content_folder import AttemptFolder
 from tests.support.roles.botm import Bench
@@ -46,12 +47,14 @@ class Chain(Bench):
             qm = fake_qm(self.clock)
             self.top = QueuePeer(self.clock, qm.hello, "botm", qm.vocabulary)
             self.top.shared, self.top.machine = True, MACHINE
-            self.links[:1] = [self.connect(self.relay.link_factory(int).buildProtocol(None), self.top.build_stream())]
+            self.links[:1] = [
+                self.connect(self.relay.upstream_factory(int).buildProtocol(None), self.top.build_stream())
+            ]
             self.settle()
         for index, (lower, upper) in enumerate(
             (
-                (self.factory, self.relay.branch_factory()),
-                (self.robot.link_factory(int), self.engine.robot_factory()),
+                (self.factory, self.relay.downstream_factory()),
+                (self.robot.upstream_factory(int), self.engine.downstream_factory()),
             ),
             1,
         ):

@@ -30,8 +30,8 @@ from lcc.protocols.work import (
     addressee,
 )
 from lcc.protocols.xmlfeed import Start
-from lcc.roles.botm.downstream import MESSAGE_CHARS_MAX, UNREAD_BYTES_MAX
-from lcc.roles.botm.relay import HOPS_MAX, Relay
+from lcc.roles.botm.relay import HOPS_MAX, MESSAGE_CHARS_MAX, Relay
+from lcc.roles.botm.relay_downstream import UNREAD_BYTES_MAX
 from lcc.roles.peer import IDLE_SECONDS, Peer
 from tests.support.roles.robots import FakePeer, Wire, World, done, fetch_order
 from tests.support.segments import segmentations
@@ -86,16 +86,15 @@ class Tree(World):
         for number, relay in enumerate(self.relays[first:], first):
             if not number:
                 self.top = Upper(self.clock)
-            above = (
-                self.relays[number - 1].branch_factory().buildProtocol(None) if number else self.top.build_stream()
-            )
+            upper = self.relays[number - 1].downstream_factory().buildProtocol(None) if number else None
+            above = upper if number else self.top.build_stream()
             assert above is not None
-            self.links[number:] = [self.connect(relay.link_factory(int).buildProtocol(None), above)]
+            self.links[number:] = [self.connect(relay.upstream_factory(int).buildProtocol(None), above)]
             self.settle()
 
     def join(self, peer: Peer, relay: int = -1) -> Wire:
         """A BOT-M connects to a central one."""
-        stream = self.relays[relay].branch_factory().buildProtocol(None)
+        stream = self.relays[relay].downstream_factory().buildProtocol(None)
         assert stream is not None
         wire = self.connect(peer.build_stream(), stream)
         self.settle()
@@ -169,7 +168,7 @@ def test_a_lost_upper_end_makes_all_machines_say_everything_anew(lost: int) -> N
     tree.settle()
     assert one.lost and two.lost is (lost == 0)
     assert not tree.relays[1].connected and not tree.relays[1].machines
-    assert tree.relays[1].branch_factory().buildProtocol(None) is None  # turned away until the upper end is back
+    assert tree.relays[1].downstream_factory().buildProtocol(None) is None  # turned away until the upper end is back
     tree.connect_up(lost)
     again, _ = tree.machine(1)
     tree.say(again, Ready())
@@ -179,7 +178,7 @@ def test_a_lost_upper_end_makes_all_machines_say_everything_anew(lost: int) -> N
 def test_a_central_one_that_is_its_own_parent_never_gets_a_connection() -> None:
     clock = Clock()
     relay = Relay(BotmConfig(serves="botms"), clock, "run", BOTM_ROLE)
-    assert relay.branch_factory().buildProtocol(None) is None
+    assert relay.downstream_factory().buildProtocol(None) is None
 
 
 def test_a_machine_that_connects_again_replaces_its_old_connection() -> None:
@@ -231,7 +230,7 @@ def test_an_order_for_an_earlier_connection_does_not_come_to_the_new_one(passed:
     wire.kill(wire.client)
     while wire.close_ends():
         pass
-    stream = tree.relays[-1].branch_factory().buildProtocol(None)
+    stream = tree.relays[-1].downstream_factory().buildProtocol(None)
     assert stream is not None
     new = machine_botm(tree.clock, 1, session="r1.2")
     wire = tree.connect(new.build_stream(), stream)
@@ -364,7 +363,7 @@ def test_too_many() -> None:
     tree = Tree(robots_max=2)
     tree.machine(1)
     _, wire = tree.machine(2)
-    assert tree.relays[0].branch_factory().buildProtocol(None) is None
+    assert tree.relays[0].downstream_factory().buildProtocol(None) is None
     wire.kill(wire.client)
     tree.settle()
     tree.machine(3)
@@ -490,7 +489,7 @@ def test_every_cut_of_the_bytes_gives_the_same() -> None:
     cuts = list(segmentations(from_below))
     for number, pieces in enumerate(cuts):
         tree = Tree()
-        stream = tree.relays[0].branch_factory().buildProtocol(None)
+        stream = tree.relays[0].downstream_factory().buildProtocol(None)
         assert stream is not None
         peer = machine_botm(tree.clock, 1)
         tree.connect(peer.build_stream(), stream).client.out.clear()  # the test speaks for it

@@ -6,7 +6,7 @@ import pytest
 
 from lcc.protocols.hello import INTERNAL_LIMITS
 from lcc.protocols.work import ROBOT_CHARS, ROBOTS_TOLD, Capacity, Fetch, Robot, Robots, addressed
-from lcc.roles.botm.downstream import MESSAGE_CHARS_MAX
+from lcc.roles.botm.relay import MESSAGE_CHARS_MAX
 from lcc.roles.botm.roster import TELL_SECONDS
 from tests.support.roles.botm import Bench
 from tests.support.roles.robots import FakePeer, fetch_order

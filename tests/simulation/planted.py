@@ -319,7 +319,7 @@ BUGS = [
     Bug(
         "dead-robot-at-once",
         "P6: a lost robot's fetches go to others at once",
-        "lcc/roles/botm/engine.py",
+        "lcc/roles/botm/dispatcher.py",
         "        if robot.left and orders:\n            self._release_soon(orders)\n        elif orders:\n"
         "            self._held_back.setdefault(robot.run, []).extend(orders)\n",
         "        if orders:\n            self._release(orders)\n",

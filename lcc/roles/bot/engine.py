@@ -38,16 +38,19 @@ from twisted.logger import Logger
 
 from lcc.errors import FetchError, StreamError
 from lcc.interfaces import IAttemptFile, IFetcher
+from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import Capacity, Fetch
+from lcc.protocols.work import Capacity, Fetch, Ping, Ready
 from lcc.roles.bot.closing import close_all
 from lcc.roles.bot.counters import FetchCounters
 from lcc.roles.bot.job import Job
 from lcc.roles.bot.redirects import Redirects
-from lcc.roles.bot.upstream import BotLink, BotLinkFactory
+from lcc.roles.peer import PeerFactory
+from lcc.roles.upstream import Upstream
 
 _log = Logger()
 
+FROM_BOTM = Vocabulary(Fetch, Ping, often=[Fetch])
 SWEEP_SECONDS = 1.0
 STILL_SECONDS = 3.0
 """What is later than this shows that this process, or what is before it, stood still."""
@@ -87,7 +90,7 @@ class Robot:
         self._sinks = sinks
         self._redirects = Redirects()
         self.counters = FetchCounters()
-        self._link: BotLink | None = None
+        self._link: Upstream | None = None
         self._running: dict[int, Job] = {}
         self._waiting: deque[Job] = deque()
         self.paused = False
@@ -99,9 +102,10 @@ class Robot:
 
     # What the service needs.
 
-    def link_factory(self, good_hello: Callable[[], None]) -> BotLinkFactory:
+    def upstream_factory(self, good_hello: Callable[[], None]) -> PeerFactory:
         """For the connection to the BOT-M."""
-        return BotLinkFactory(self, self._clock, good_hello)
+        botm = frozenset(["botm"])
+        return PeerFactory(lambda: Upstream(self, self._clock, self.hello(), botm, FROM_BOTM, good_hello))
 
     def end_fetches(self) -> None:
         """End all fetches at once; nothing is reported of them."""
@@ -172,18 +176,27 @@ class Robot:
         """What this robot says of itself now, on a new connection: the BOT-M has opened its folder before that."""
         return attrs.evolve(self._hello, owner=self._owner())
 
-    def link_ready(self, link: BotLink) -> None:
+    def upstream_ready(self, link: Upstream) -> None:
         """The BOT-M is there."""
+        link.say(Ready())
         self._link = link
         if self.paused:
             link.say(self._capacity())
         _log.info("Connected to {peer}", peer=link.describe())
 
-    def order(self, link: BotLink, fetch: Fetch) -> None:
-        """Carry out an order.
+    def upstream_messages(self, link: Upstream, messages: list[Flat]) -> None:
+        """Carry out these orders.
 
         :raises StreamError: far too many at once.
         """
+        for message in messages:
+            if type(message) is Fetch:
+                self._order(link, message)
+
+    def upstream_resumed(self, link: Upstream) -> None:
+        """Nothing waits for that: what is sent up is bounded by the orders that are here."""
+
+    def _order(self, link: Upstream, fetch: Fetch) -> None:
         if link is not self._link:
             return
         running = self._running.get(fetch.pid)
@@ -196,7 +209,7 @@ class Robot:
             self._hold()
         self._start()
 
-    def link_lost(self, link: BotLink) -> None:
+    def upstream_lost(self, link: Upstream) -> None:
         """The BOT-M is gone."""
         if link is not self._link:
             return

@@ -13,11 +13,11 @@ from twisted.python.failure import Failure
 from lcc.domain.mimetypes import is_expected
 from lcc.errors import FetchError
 from lcc.interfaces import IAttemptFile, IFetcher
-from lcc.model import Fetched, FetchOrder
+from lcc.model import Fetched
 from lcc.protocols.work import Fetch
 from lcc.roles.bot import answers
 from lcc.roles.bot.redirects import Follow
-from lcc.roles.bot.upstream import BotLink
+from lcc.roles.upstream import Upstream
 
 _log = Logger()
 
@@ -48,7 +48,7 @@ class Job:
         "wire_bytes",
     )
 
-    def __init__(self, fetch: Fetch, link: BotLink, clock: IReactorTime) -> None:
+    def __init__(self, fetch: Fetch, link: Upstream, clock: IReactorTime) -> None:
         self.fetch = fetch
         self.link = link
         self._clock = clock
@@ -101,18 +101,7 @@ class Job:
             if fetcher is None:
                 raise FetchError("scheme-unsupported", fetch.url.partition(":")[0][:40])
             sink = self._sink = sinks(fetch.attempt)
-            order = FetchOrder(
-                fetch.pid,
-                fetch.url,
-                fetch.mimetype,
-                fetch.private,
-                fetch.insecure,
-                bool(fetch.stored),
-                fetch.etag,
-                fetch.modified,
-                fetch.stored_bytes,
-            )
-            fetching: object = fetcher.fetch(order, sink, rule(fetch.roots))
+            fetching: object = fetcher.fetch(fetch.order(), sink, rule(fetch.roots))
             if not isinstance(fetching, Deferred):
                 raise TypeError(f"the fetcher for {fetcher.schemes[0]} gives no Deferred but {fetching!r:.100}")
             self._fetching = fetching

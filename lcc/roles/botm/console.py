@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lcc.domain.wording import Lines, duration, more, number
 from lcc.roles.botm.engine import BotMaster
-from lcc.roles.botm.orders import Order
+from lcc.roles.botm.orders import HeldOrder
 from lcc.roles.botm.relay import Relay
 from lcc.roles.pausing import PausingCommands
 
@@ -58,7 +58,7 @@ class BotmCommands(PausingCommands[BotMaster]):
         lines: Lines = [("order", self._order(order)) for order in orders]
         return lines or [("provider", f"no order for {pid} is here")]
 
-    def _order(self, order: Order) -> str:
+    def _order(self, order: HeldOrder) -> str:
         robot = order.robot
         where = f"at robot {robot.name}" if robot is not None else "held back" if order.out else "waits for a robot"
         left = duration(order.lease_end - self.engine.clock_seconds())

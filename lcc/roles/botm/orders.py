@@ -10,7 +10,7 @@ from typing import Any
 from lcc.protocols.work import Fetch
 
 
-class Order:
+class HeldOrder:
     """A work order and where it is.
 
     :ivar lease_end: clock time when it is given up.
@@ -58,10 +58,10 @@ class OrderBook:
     """
 
     def __init__(self) -> None:
-        self._held: dict[str, Order] = {}
-        self._queue: deque[Order] = deque()
-        self._out: dict[int, Order] = {}
-        self._behind: dict[int, deque[Order]] = {}
+        self._held: dict[str, HeldOrder] = {}
+        self._queue: deque[HeldOrder] = deque()
+        self._out: dict[int, HeldOrder] = {}
+        self._behind: dict[int, deque[HeldOrder]] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -69,15 +69,15 @@ class OrderBook:
     def __contains__(self, order_id: str) -> bool:
         return order_id in self._held
 
-    def __iter__(self) -> Iterator[Order]:
+    def __iter__(self) -> Iterator[HeldOrder]:
         return iter(list(self._held.values()))
 
-    def add(self, order: Order) -> None:
+    def add(self, order: HeldOrder) -> None:
         """Take in a new order, behind all others."""
         self._held[order.fetch.id] = order
         self._queue.append(order)
 
-    def take(self) -> Order | None:
+    def take(self) -> HeldOrder | None:
         """The next order that may be handed out now; it is out from now on.  None: there is none."""
         queue, out = self._queue, self._out
         while queue:
@@ -93,14 +93,14 @@ class OrderBook:
             return order
         return None
 
-    def put_back(self, orders: Iterable[Order]) -> None:
+    def put_back(self, orders: Iterable[HeldOrder]) -> None:
         """These orders, that were out, wait again, in front of all others and in this order."""
         for order in reversed(list(orders)):
             if not order.dropped:
                 self._come_in(order)
                 self._queue.appendleft(order)
 
-    def drop(self, order: Order) -> None:
+    def drop(self, order: HeldOrder) -> None:
         """The order has ended: it is not held any longer."""
         if order.dropped:
             return
@@ -109,7 +109,7 @@ class OrderBook:
         if order.out:
             self._come_in(order)
 
-    def _come_in(self, order: Order) -> None:
+    def _come_in(self, order: HeldOrder) -> None:
         pid = order.fetch.pid
         order.out = False
         order.robot = None

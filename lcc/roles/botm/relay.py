@@ -40,7 +40,7 @@ Leases
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import attrs
@@ -49,11 +49,14 @@ from twisted.logger import Logger
 
 from lcc.config import BotmConfig
 from lcc.errors import StreamError
-from lcc.protocols.flat import Flat
+from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import Hello, is_earlier, session_name
 from lcc.protocols.work import Drop, Fetch, Gone, MachineHello, addressed
-from lcc.roles.botm.downstream import BranchFactory, BranchPeer
-from lcc.roles.botm.relay_upstream import TrunkFactory, TrunkLink
+from lcc.roles.botm.downstream import DownstreamFactory
+from lcc.roles.botm.relay_downstream import RelayDownstream
+from lcc.roles.botm.relay_upstream import RelayUpstream
+from lcc.roles.peer import PeerFactory
+from lcc.roles.upstream import Upstream
 
 _log = Logger()
 
@@ -61,16 +64,18 @@ MACHINES_MAX = 10_000
 """Behind one central BOT-M, also over others."""
 HOPS_MAX = 16
 """Central BOT-Ms between a machine and the queue manager."""
+MESSAGE_CHARS_MAX = 100_000
+"""A message that is longer when it is written anew could be too long for the feed of the upper end."""
 
 
 class Route(NamedTuple):
     """The way to a machine.
 
-    :ivar branch: the connection that it is behind.
+    :ivar peer: the connection that it is behind.
     :ivar machine: what it said of itself, with the names of the BOT-Ms on the way below this one.
     """
 
-    branch: BranchPeer
+    peer: RelayDownstream
     machine: MachineHello
 
 
@@ -86,19 +91,22 @@ class Relay:
         self._clock = clock
         self._upper = upper
         self._hello = Hello(role="botm", name=settings.name, run=run)
-        self._factory = BranchFactory(self, clock, self._hello, settings.robots_max)
+        self._factory = DownstreamFactory(self._new_peer, settings.robots_max, "BOT-Ms")
         self._routes: dict[int, Route] = {}
-        self._link: TrunkLink | None = None
-        self._paused = False
+        self._link: Upstream | None = None
+        self._reading_paused = False
+        self._refusal_logged = False
         self._sessions = 0
 
     # What the service needs.
 
-    def link_factory(self, good_hello: Callable[[], None]) -> TrunkFactory:
+    def upstream_factory(self, good_hello: Callable[[], None]) -> PeerFactory:
         """For the connection upwards."""
-        return TrunkFactory(self, self._clock, self._hello, self._upper, good_hello)
+        return PeerFactory(
+            lambda: RelayUpstream(self, self._clock, self._hello, self._upper, Vocabulary(), good_hello)
+        )
 
-    def branch_factory(self) -> BranchFactory:
+    def downstream_factory(self) -> DownstreamFactory:
         """For the port where BOT-Ms connect."""
         return self._factory
 
@@ -123,14 +131,35 @@ class Relay:
 
     # The upper end.
 
-    def trunk_ready(self, link: TrunkLink) -> None:
+    def upstream_ready(self, link: Upstream) -> None:
         """The upper end is there: BOT-Ms may come."""
         self._link = link
-        self._paused = False
+        self._reading_paused = False
         _log.info("Connected to {peer}", peer=link.describe())
 
-    def trunk_message(self, link: TrunkLink, machine: int, session: str, message: Flat) -> None:
-        """The upper end says this to a machine, on this of its connections."""
+    def upstream_messages(self, link: Upstream, messages: Iterable[tuple[int, str, Flat]]) -> None:
+        """The upper end says this to machines."""
+        for machine, session, message in messages:
+            self._pass_down(link, machine, session, message)
+
+    def upstream_resumed(self, link: Upstream) -> None:
+        """The upper end reads again."""
+        if link is self._link and self._reading_paused:
+            self._reading_paused = False
+            for peer in self._factory.peers:
+                if peer.peer_hello is not None:
+                    peer.stream.resume_reading()
+
+    def upstream_lost(self, link: Upstream) -> None:
+        """The upper end is gone: the BOT-Ms have to say everything again."""
+        if link is not self._link:
+            return
+        self._link = None
+        _log.info("Lost {peer}; {count} machines must reconnect", peer=link.describe(), count=len(self._routes))
+        self._routes.clear()
+        self._factory.drop_all()
+
+    def _pass_down(self, link: Upstream, machine: int, session: str, message: Flat) -> None:
         route = self._routes.get(machine)
         if link is not self._link or route is None:
             return  # it is gone: what it did not get it says when it connects again
@@ -140,48 +169,59 @@ class Relay:
                     "Dropping order {id} for an earlier connection of machine {number}", id=message.id, number=machine
                 )
             return  # the same
-        branch = route.branch
-        if type(message) is Drop and branch.machine:
-            branch.drop("the queue manager wants it")
+        peer = route.peer
+        if type(message) is Drop and peer.machine:
+            peer.drop("the queue manager asks for it")
         elif type(message) is Fetch:
-            branch.tell(addressed(self._with_time_left(link, branch, message), machine, session))
+            peer.tell(addressed(self._with_time_left(link, peer, message), machine, session))
         else:
-            branch.tell(addressed(message, machine, session))
+            peer.tell(addressed(message, machine, session))
 
-    def trunk_resumed(self, link: TrunkLink) -> None:
-        """The upper end reads again."""
-        if link is self._link and self._paused:
-            self._paused = False
-            for branch in self._factory.peers:
-                if branch.peer_hello is not None:
-                    branch.stream.resume_reading()
-
-    def trunk_lost(self, link: TrunkLink) -> None:
-        """The upper end is gone: the BOT-Ms have to say everything again."""
-        if link is not self._link:
-            return
-        self._link = None
-        _log.info(
-            "Lost {peer}; {count} machines have to connect again", peer=link.describe(), count=len(self._routes)
-        )
-        self._routes.clear()
-        self._factory.drop_all()
-
-    def _with_time_left(self, link: TrunkLink, branch: BranchPeer, fetch: Fetch) -> Fetch:
+    def _with_time_left(self, link: Upstream, peer: RelayDownstream, fetch: Fetch) -> Fetch:
         passed = self._clock.seconds() - link.sent_seconds(fetch.sent_ms)
         lease = max(0, int(fetch.lease_seconds - passed))
         start = None if fetch.start_seconds is None else max(0, int(fetch.start_seconds - passed))
-        return attrs.evolve(fetch, lease_seconds=lease, start_seconds=start, sent_ms=branch.peer_clock_ms())
+        return fetch.replaced(lease_seconds=lease, start_seconds=start, sent_ms=peer.peer_clock_ms())
 
     # The BOT-Ms.
 
-    def new_session(self) -> str:
-        """Names a connection of a BOT-M of an older version, which does not do so itself."""
+    def downstream_messages(self, peer: RelayDownstream, messages: Iterable[tuple[int, Flat]]) -> None:
+        """BOT-Ms say this; if too much of it waits to be sent up, read no more."""
+        try:
+            for number, message in messages:
+                if type(message) is MachineHello:
+                    self._arrived(peer, message)
+                elif type(message) is Gone:
+                    self._departed(peer, number)
+                else:
+                    self._pass_up(peer, number, message)
+        finally:
+            if self._link is not None and not self._link.stream.writable:
+                self._reading_paused = True
+                for each in self._factory.peers:
+                    if each.peer_hello is not None:
+                        each.stream.pause_reading()
+
+    def downstream_lost(self, peer: RelayDownstream) -> None:
+        """The connection is gone, and with it all machines behind it."""
+        self._factory.discard(peer)
+        for number in [number for number, route in self._routes.items() if route.peer is peer]:
+            self._departed(peer, number)
+
+    def _new_peer(self) -> RelayDownstream | None:
+        if self._link is None:
+            if not self._refusal_logged:
+                self._refusal_logged = True
+                _log.info("Refusing BOT-Ms until the upper end is connected; they retry")
+            return None
+        self._refusal_logged = False
+        return RelayDownstream(self, self._clock, self._hello, self._new_session)
+
+    def _new_session(self) -> str:
         self._sessions += 1
         return session_name(self._hello.run, self._sessions)
 
-    def arrived(self, branch: BranchPeer, machine: MachineHello) -> None:
-        """A machine is there."""
+    def _arrived(self, peer: RelayDownstream, machine: MachineHello) -> None:
         number = machine.machine
         if self._link is None:
             return
@@ -192,67 +232,54 @@ class Relay:
             _log.warn(
                 "Machine {number} is there twice: behind {one}, and now behind {other}, which is turned away",
                 number=number,
-                one=route.branch.describe(),
-                other=branch.describe(),
+                one=route.peer.describe(),
+                other=peer.describe(),
             )
-            self._turn_away(branch, machine)
+            self._turn_away(peer, machine)
             return
         if route is not None and is_earlier(machine.session, route.machine.session):
             _log.info(
                 "Machine {number} has connected again meanwhile: {peer} is late",
                 number=number,
-                peer=branch.describe(),
+                peer=peer.describe(),
             )
-            self._turn_away(branch, machine)
+            self._turn_away(peer, machine)
             return
         if route is None and len(self._routes) >= MACHINES_MAX:
             _log.error("More than {limit} machines: turning away {number}", limit=MACHINES_MAX, number=number)
-            self._turn_away(branch, machine)
+            self._turn_away(peer, machine)
             return
         if route is not None:
             _log.info("Machine {number} has connected again", number=number)
             self._leave(number)
-            if route.branch is not branch:
+            if route.peer is not peer:
                 self._turn_away(*route)
-        self._routes[number] = Route(branch, machine)
+        self._routes[number] = Route(peer, machine)
         self._link.say(attrs.evolve(machine, via=f"{self._name} {machine.via}".rstrip()))
-        _log.info("Machine {number} has connected: {peer}", number=number, peer=branch.describe())
+        _log.info("Machine {number} has connected: {peer}", number=number, peer=peer.describe())
 
-    def departed(self, branch: BranchPeer, number: int) -> None:
-        """A machine is gone."""
+    def _departed(self, peer: RelayDownstream, number: int) -> None:
         route = self._routes.get(number)
-        if route is not None and route.branch is branch:
+        if route is not None and route.peer is peer:
             self._leave(number)
-            _log.info("Machine {number} is gone: {peer}", number=number, peer=branch.describe())
+            _log.info("Machine {number} is gone: {peer}", number=number, peer=peer.describe())
 
-    def said(self, branch: BranchPeer, number: int, text: str) -> None:
-        """A machine says this."""
+    def _pass_up(self, peer: RelayDownstream, number: int, message: Flat) -> None:
+        text = addressed(message, number)
+        if len(text) > MESSAGE_CHARS_MAX:
+            raise StreamError("limit", f"<{message.TAG}> of {len(text)} characters")
         route = self._routes.get(number)
-        if self._link is not None and route is not None and route.branch is branch:
+        if self._link is not None and route is not None and route.peer is peer:
             self._link.stream.send(text)
-
-    def branch_settled(self, branch: BranchPeer) -> None:
-        """A batch of messages went up: if too many wait there, read no more."""
-        if self._link is not None and not self._link.stream.writable:
-            self._paused = True
-            for each in self._factory.peers:
-                if each.peer_hello is not None:
-                    each.stream.pause_reading()
-
-    def branch_lost(self, branch: BranchPeer) -> None:
-        """A connection is gone."""
-        self._factory.discard(branch)
-        for number in [number for number, route in self._routes.items() if route.branch is branch]:
-            self.departed(branch, number)
 
     def _leave(self, number: int) -> None:
         del self._routes[number]
         if self._link is not None:
             self._link.say(Gone(number))
 
-    def _turn_away(self, branch: BranchPeer, machine: MachineHello) -> None:
+    def _turn_away(self, peer: RelayDownstream, machine: MachineHello) -> None:
         number = machine.machine
-        if branch.machine:
-            branch.drop(f"machine {number} is there twice")
+        if peer.machine:
+            peer.drop(f"machine {number} is there twice")
         else:
-            branch.stream.send(addressed(Drop(number), number, machine.session))
+            peer.stream.send(addressed(Drop(number), number, machine.session))

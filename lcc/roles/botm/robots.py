@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
 
-from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionAborted
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.errors import StreamError
-from lcc.protocols.flat import Flat, Vocabulary
+from lcc.protocols.flat import Vocabulary
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import ROBOT_CHARS, Capacity, Done, Ping, Ready
-from lcc.roles.botm.orders import Order
-from lcc.roles.peer import Peer
-from lcc.transport.stream import XmlStream
+from lcc.roles.botm.downstream import Downstream, UpperEnd
+from lcc.roles.botm.orders import HeldOrder
 
 _log = Logger()
 
@@ -34,28 +30,10 @@ AFFINITY_MAX = 20_000
 """Providers of which the last robot is remembered."""
 
 
-class Master(Protocol):
-    """What a robot's connection needs of the engine."""
-
-    def robot_ready(self, robot: RobotPeer) -> None:
-        """The robot takes orders from now on."""
-
-    def robot_changed(self, robot: RobotPeer) -> None:
-        """Its capacity has changed."""
-
-    def robot_done(self, robot: RobotPeer, order: Order, done: Done) -> None:
-        """It has ended this order."""
-
-    def robots_settled(self) -> None:
-        """A batch of a robot's messages was worked off."""
-
-    def robot_lost(self, robot: RobotPeer) -> None:
-        """Its connection is gone."""
-
-
-class RobotPeer(Peer):
+class RobotPeer(Downstream):
     """The connection to one robot.
 
+    :param changed: called when it takes no more orders all of a sudden.
     :ivar capacity: fetches at once; 0 before it is ready.
     :ivar is_ready: it has said that it takes orders.
     :ivar paused: an operator has it take none: its capacity is 0.
@@ -64,14 +42,13 @@ class RobotPeer(Peer):
         connection that this end dropped: the robot may hang, and its fetches with it.
     """
 
-    def __init__(self, master: Master, clock: IReactorTime, hello: Hello, gone: Callable[[RobotPeer], None]) -> None:
-        super().__init__(clock, hello, frozenset(["bot"]), FROM_ROBOT)
-        self.master = master
-        self._gone = gone
+    def __init__(self, engine: UpperEnd, clock: IReactorTime, hello: Hello, changed: Callable[[], None]) -> None:
+        super().__init__(engine, clock, hello, "bot", FROM_ROBOT)
+        self._changed = changed
         self.capacity = 0
         self.is_ready = False
         self.paused = False
-        self.orders: dict[str, Order] = {}
+        self.orders: dict[str, HeldOrder] = {}
         self.left = False
 
     @property
@@ -104,34 +81,49 @@ class RobotPeer(Peer):
     def drop(self, why: str) -> None:
         """End the connection; the robot ends all its fetches when it notices."""
         _log.warn("Dropping {peer}: {why}", peer=self.describe(), why=why)
-        self._take_no_more()
+        self.take_no_more()
         self.stream.abort()
 
-    def messages_received(self, messages: list[Flat]) -> Deferred[None] | None:
-        try:
-            for message in messages:
-                if type(message) is Done:
-                    order = self.orders.pop(message.id, None)
-                    if order is None:
-                        raise StreamError("unknown-message", f"a result of order {message.id[:80]!r} that it has not")
-                    self.master.robot_done(self, order, message)
-                elif type(message) is Capacity:
-                    self._set_capacity(message.fetches, bool(message.paused))
-                    self.master.robot_changed(self)
-                elif not self.is_ready:
-                    assert self.peer_hello is not None
-                    self.is_ready = True
-                    self._set_capacity(self.peer_hello.capacity)
-                    self.master.robot_ready(self)
-        except StreamError:
-            self._take_no_more()
-            raise
-        finally:
-            self.master.robots_settled()
-        return None
+    def begin(self) -> None:
+        """It has said that it takes orders.
+
+        :raises StreamError: it says an impossible capacity.
+        """
+        assert self.peer_hello is not None
+        self.is_ready = True
+        self.set_capacity(self.peer_hello.capacity)
+
+    def take_back(self, order_id: str) -> HeldOrder:
+        """The order that it has ended.
+
+        :raises StreamError: it does not have this one.
+        """
+        order = self.orders.pop(order_id, None)
+        if order is None:
+            raise StreamError("unknown-message", f"a result of order {order_id[:80]!r}, which it does not have")
+        return order
+
+    def take_no_more(self) -> None:
+        """It gets no more orders: its connection is about to end."""
+        if self.capacity:
+            self.capacity = 0
+            self._changed()
+
+    def set_capacity(self, fetches: int, paused: bool = False) -> None:
+        """It says that it takes so many orders.
+
+        :raises StreamError: that is impossible.
+        """
+        self.paused = paused
+        if paused:
+            self.capacity = 0
+            return
+        if not 1 <= fetches <= CAPACITY_MAX:
+            raise StreamError("limit", f"a capacity of {fetches}; 1 to {CAPACITY_MAX} are possible")
+        self.capacity = fetches
 
     def stream_failed(self, error: StreamError) -> None:
-        self._take_no_more()
+        self.take_no_more()
         super().stream_failed(error)
 
     def peer_finished(self) -> None:
@@ -141,51 +133,7 @@ class RobotPeer(Peer):
     def peer_lost(self, reason: Failure) -> None:
         self.left = self.left or reason.check(ConnectionAborted) is None
         self.capacity = 0
-        self._gone(self)
-        self.master.robot_lost(self)
-
-    def _take_no_more(self) -> None:
-        if self.capacity:
-            self.capacity = 0
-            self.master.robot_changed(self)
-
-    def _set_capacity(self, fetches: int, paused: bool = False) -> None:
-        self.paused = paused
-        if paused:
-            self.capacity = 0
-            return
-        if not 1 <= fetches <= CAPACITY_MAX:
-            raise StreamError("limit", f"a capacity of {fetches}; 1 to {CAPACITY_MAX} are possible")
-        self.capacity = fetches
-
-
-class RobotFactory(Factory):
-    """Makes a :class:`RobotPeer` for each connection, up to a number of them.
-
-    :param hello: what this end says of itself.
-    """
-
-    noisy = False
-
-    def __init__(self, master: Master, clock: IReactorTime, hello: Hello, robots_max: int) -> None:
-        self._master = master
-        self._clock = clock
-        self._hello = hello
-        self._robots_max = robots_max
-        self._peers: set[RobotPeer] = set()
-
-    def buildProtocol(self, address: object) -> XmlStream | None:
-        if len(self._peers) >= self._robots_max:
-            _log.warn("More than {limit} robots: refusing one more", limit=self._robots_max)
-            return None
-        peer = RobotPeer(self._master, self._clock, self._hello, self._peers.discard)
-        self._peers.add(peer)
-        return peer.build_stream()
-
-    def drop_all(self) -> None:
-        """End all connections."""
-        for peer in list(self._peers):
-            peer.stream.abort()
+        super().peer_lost(reason)
 
 
 class Pool:

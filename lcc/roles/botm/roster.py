@@ -9,7 +9,7 @@ from twisted.internet.task import LoopingCall
 
 from lcc.protocols.work import ROBOT_CHARS, Robot, Robots
 from lcc.roles.botm.robots import RobotPeer
-from lcc.roles.botm.upstream import UpLink
+from lcc.roles.upstream import Upstream
 
 TELL_SECONDS = 5.0
 NOBODY = Robots.telling([])
@@ -23,11 +23,11 @@ class Roster:
     def __init__(self, clock: IReactorTime, robots: Callable[[], Iterable[RobotPeer]]) -> None:
         self._robots = robots
         self._told = NOBODY
-        self._link: UpLink | None = None
+        self._link: Upstream | None = None
         self._loop = LoopingCall(self.tell)
         self._loop.clock = clock
 
-    def connected(self, link: UpLink) -> None:
+    def connected(self, link: Upstream) -> None:
         """The upper end is there, and knows of none."""
         self._link, self._told = link, NOBODY
         if not self._loop.running:

@@ -48,7 +48,7 @@ class Bench(World):
         self.sync = ContentSync(path, "boot1", self.disk)
         self.sync.open(self.content.names_upto)
         self.engine = BotMaster(self.settings, self.clock, self.content, self.sync, at_once, "m1")
-        self.factory = self.engine.link_factory(self._good_hello)
+        self.factory = self.engine.upstream_factory(self._good_hello)
 
     def _good_hello(self) -> None:
         self.hellos += 1
@@ -61,7 +61,7 @@ class Bench(World):
 
     def bot(self, capacity: int = 4, run: str = "b1", folder: str = "", owner: str = "") -> tuple[FakePeer, Wire]:
         peer = fake_bot(self.clock, capacity, run, folder, owner)
-        stream = self.engine.robot_factory().buildProtocol(None)
+        stream = self.engine.downstream_factory().buildProtocol(None)
         assert stream is not None
         wire = self.connect(peer.build_stream(), stream)
         peer.say(READY)

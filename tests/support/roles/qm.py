@@ -261,8 +261,8 @@ class CentralBotm:
         upper = frozenset(["qm" if above is None else "botm"])
         self.relay = Relay(BotmConfig(name=name, serves="botms"), world.clock, name, upper)
         self.transports = StringTransport(), StringTransport()
-        port = world.engine.factory(False) if above is None else above.relay.branch_factory()
-        self.streams: tuple[Any, Any] = self.relay.link_factory(int).buildProtocol(None), port.buildProtocol(None)
+        port = world.engine.factory(False) if above is None else above.relay.downstream_factory()
+        self.streams: tuple[Any, Any] = self.relay.upstream_factory(int).buildProtocol(None), port.buildProtocol(None)
         self.closed = False
         for stream, transport in reversed(list(zip(self.streams, self.transports, strict=True))):
             stream.makeConnection(transport)
@@ -341,7 +341,7 @@ class World:
             for _ in range(self.hops):
                 self.centrals.append(CentralBotm(self, self.centrals[-1] if self.centrals else None))
                 self.settle()
-        return self.centrals[-1].relay.branch_factory().buildProtocol(None)
+        return self.centrals[-1].relay.downstream_factory().buildProtocol(None)
 
     def wall_clock(self) -> float:
         return self.begin + self.clock.seconds() + self.ahead

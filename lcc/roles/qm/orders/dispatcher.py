@@ -172,7 +172,7 @@ class Dispatcher:
             return
         result: FetchResult | None = None
         try:
-            result = _result(message, machine)
+            result = message.result(read_key(message.key, message.pid), machine.number)
             if order is not None and (result.key, result.generation) != (order.key, order.generation):
                 raise StreamError("syntax", f"order {order.id} was for another URL")
         except StreamError as error:
@@ -343,30 +343,3 @@ class Dispatcher:
         if order is not None:
             order.machine.orders.pop(order_id, None)
         return order
-
-
-def _result(message: Done, machine: Machine) -> FetchResult:
-    if not (message.code or message.unchanged or message.file):
-        raise StreamError("syntax", "neither content nor an error")
-    return FetchResult(
-        message.pid,
-        read_key(message.key, message.pid),
-        message.generation,
-        message.code,
-        message.status,
-        message.detail,
-        message.url,
-        message.size_bytes,
-        message.md5,
-        message.mimetype,
-        message.charset,
-        message.modified,
-        message.etag,
-        message.headers,
-        message.wire_bytes,
-        message.elapsed_ms,
-        machine.number if message.file is not None else None,
-        message.file,
-        message.revalidate,
-        message.unchanged,
-    )

@@ -26,7 +26,7 @@ PAUSE_FIRST_SECONDS = 5.0
 PAUSE_MAX_SECONDS = 60.0
 
 
-class Stores:
+class DiskHealth:
     """Looks at the content folder's disk.
 
     :param changed: called when :attr:`ok` or :attr:`no_room` has changed.

@@ -1,0 +1,301 @@
+"""Hands orders to robots, and takes back what came of them: which order goes where, and what a lost robot means.
+
+Leases, hours and failures of robots are as :mod:`lcc.roles.botm.engine` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from lcc.config import BotmConfig
+from lcc.errors import CODES, StreamError
+from lcc.interfaces import IContentFolder
+from lcc.protocols.flat import Flat
+from lcc.protocols.hello import Hello
+from lcc.protocols.work import Capacity, Done
+from lcc.roles.botm.counters import Counters
+from lcc.roles.botm.disk_health import DiskHealth
+from lcc.roles.botm.downstream import DownstreamFactory
+from lcc.roles.botm.orders import HeldOrder, OrderBook
+from lcc.roles.botm.results import Results
+from lcc.roles.botm.robots import Pool, RobotPeer
+from lcc.roles.botm.roster import Roster
+
+_log = Logger()
+
+ROBOT_MARGIN_SECONDS = 2
+"""A robot must have ended this long before the order's time is over."""
+SWEEP_SECONDS = 1.0
+ENDING_SECONDS = 0.5
+"""A process that dies closes its connections one by one: that to here may be closed before those to sites."""
+_STORE_FAILED = CODES["store-failed"]
+_NO_ROOM = CODES["no-room"]
+_HOURS_OVER = CODES["hours-over"]
+_ROBOT_ERROR = CODES["robot-error"]
+
+
+class Dispatcher:
+    """The robots' side of a BOT-M.
+
+    :param hello: what this end says of itself to robots.
+    :param results: numbers and keeps the results.
+    :param report: sends the text of a result up.
+    :param capacity_changed: called when the robots can do more, or less, at once.
+    :ivar orders: those that are held.
+    :ivar pool: the robots.
+    :ivar roster: tells the upper end of them.
+    """
+
+    def __init__(
+        self,
+        settings: BotmConfig,
+        clock: IReactorTime,
+        content: IContentFolder,
+        hello: Hello,
+        disk: DiskHealth,
+        counters: Counters,
+        results: Results,
+        report: Callable[[str], None],
+        capacity_changed: Callable[[], None],
+    ) -> None:
+        self._clock = clock
+        self._content = content
+        self._machine = settings.machine
+        self._disk = disk
+        self._counters = counters
+        self._results = results
+        self._report = report
+        self._capacity_changed = capacity_changed
+        self.orders = OrderBook()
+        self.pool = Pool()
+        self.roster = Roster(clock, lambda: self.pool.robots)
+        self.factory = DownstreamFactory(
+            lambda: RobotPeer(self, clock, hello, capacity_changed), settings.robots_max, "robots"
+        )
+        self._held_back: dict[str, list[HeldOrder]] = {}
+        self._ending: set[IDelayedCall] = set()
+        self._sweep_call: IDelayedCall | None = None
+
+    def stop(self) -> None:
+        """End all timers and the robots' connections."""
+        self.roster.disconnected()
+        for call in (self._sweep_call, *self._ending):
+            if call is not None and call.active():
+                call.cancel()
+        self.factory.drop_all()
+
+    def add(self, order: HeldOrder) -> None:
+        """Take in a new order; it goes to a robot with the next :meth:`hand_out`."""
+        self._counters.orders_taken += 1
+        self.orders.add(order)
+        if self._sweep_call is None:
+            self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
+
+    def hand_out(self) -> None:
+        """Give the robots what they have room for; without room on the disk, send back what is not out."""
+        if self._disk.no_room:
+            for held in self.orders:
+                if not held.out:
+                    self._send_back(held, _NO_ROOM)
+            return
+        free = self.pool.free if len(self.orders) else 0
+        while free > 0 and self._disk.ok:
+            order = self.orders.take()
+            if order is None:
+                return
+            free -= self._give(order)
+
+    # The robots.
+
+    def downstream_messages(self, robot: RobotPeer, messages: list[Flat]) -> None:
+        """A robot says this; it has room again afterwards."""
+        try:
+            for message in messages:
+                if type(message) is Done:
+                    self._ended(robot.take_back(message.id), message)
+                elif type(message) is Capacity:
+                    robot.set_capacity(message.fetches, bool(message.paused))
+                    self._capacity_changed()
+                elif not robot.is_ready:
+                    robot.begin()
+                    self._robot_ready(robot)
+        except StreamError:
+            robot.take_no_more()
+            raise
+        finally:
+            self.hand_out()
+
+    def downstream_lost(self, robot: RobotPeer) -> None:
+        """A robot is gone; what it had goes to others."""
+        self.factory.discard(robot)
+        self.pool.remove(robot)
+        self._counters.robots_lost += 1
+        orders = list(robot.orders.values())
+        robot.orders.clear()
+        for order in orders:
+            order.robot = None
+        if orders:
+            _log.warn(
+                "Lost {peer} with {count} fetches, {then}",
+                peer=robot.describe(),
+                count=len(orders),
+                then="which go to others" if robot.left else "held until it reconnects or their time is over",
+            )
+        if robot.left and orders:
+            self._release_soon(orders)
+        elif orders:
+            self._held_back.setdefault(robot.run, []).extend(orders)
+        self._capacity_changed()
+        self.roster.tell()
+        self.hand_out()
+
+    def _robot_ready(self, robot: RobotPeer) -> None:
+        run = robot.run
+        if run:
+            # The robot has ended all its fetches when it lost its connection, also if this end has not noticed yet.
+            earlier = self.pool.of_run(run)
+            if earlier is not None:
+                earlier.left = True
+                earlier.drop("it has connected again")
+            self._release(self._held_back.pop(run, []))
+        refused = robot.other_folder(str(self._content.path), self._content.owner)
+        if refused:
+            self.pool.refuse(robot, refused)
+            _log.warn(
+                "{peer} gets no orders: {why}. Set [bot] content to that of the BOT-M, and restart the robot",
+                peer=robot.describe(),
+                why=refused,
+            )
+            self._capacity_changed()
+            return
+        self.pool.add(robot)
+        _log.info("{peer} is ready for {count} fetches", peer=robot.describe(), count=robot.capacity)
+        self._capacity_changed()
+        self.roster.tell()
+
+    def _ended(self, order: HeldOrder, done: Done) -> None:
+        """A robot has ended an order: what the queue manager is told of it."""
+        fetch, attempt, code, detail = order.fetch, order.attempt, done.code, done.detail
+        file = None
+        unchanged = done.unchanged if code == 0 else ""
+        if unchanged != "" and unchanged != fetch.stored:
+            code, detail, unchanged = _ROBOT_ERROR, "not modified, though the order was not conditional", ""
+        if code == 0 and not unchanged:
+            try:
+                self._content.accept(attempt, order.file)
+                file = order.file
+                self._disk.stored()
+                self._counters.files_stored += 1
+                self._counters.files_stored_bytes += done.size_bytes
+            except OSError as error:
+                code, detail = _STORE_FAILED, f"{attempt}: {error}"
+        if file is None:
+            self._content.discard(attempt)
+            if code == _STORE_FAILED and self._disk.failed(detail):
+                code = _NO_ROOM
+        self.orders.drop(order)
+        ok = file is not None
+        self._report(
+            self._results.add(
+                done.replaced(
+                    number=self._results.next_number,
+                    pid=fetch.pid,
+                    key=fetch.key,
+                    generation=fetch.generation,
+                    code=code,
+                    detail=detail,
+                    size_bytes=done.size_bytes if ok else 0,
+                    md5=done.md5 if ok else "",
+                    machine=self._machine if ok else None,
+                    file=file,
+                    revalidate=done.revalidate and ok,
+                    unchanged=unchanged,
+                )
+            )
+        )
+
+    # Orders.
+
+    def _give(self, order: HeldOrder) -> bool:
+        fetch = order.fetch
+        now = self._clock.seconds()
+        lease = int(order.lease_end - now) - ROBOT_MARGIN_SECONDS
+        if lease < 1:
+            self._expire(order)
+            return False
+        start = None if order.start_by == inf else int(order.start_by - now)
+        if start is not None and start < 1:
+            self._send_back(order, _HOURS_OVER)
+            return False
+        if not order.file:
+            try:
+                order.file = self._content.reserve()
+            except OSError as error:
+                self.orders.put_back([order])
+                self._disk.failed(f"cannot reserve a file name: {error}")
+                return False
+        order.attempts += 1
+        order.attempt = self._content.attempt(order.file, order.attempts)
+        robot = self.pool.choose(fetch.pid)
+        order.robot = robot
+        order.given_at = now
+        robot.orders[fetch.id] = order
+        robot.say(
+            fetch.replaced(
+                lease_seconds=lease, attempt=order.attempt, start_seconds=start, sent_ms=robot.peer_clock_ms()
+            )
+        )
+        return True
+
+    def _sweep(self) -> None:
+        self._sweep_call = None
+        now = self._clock.seconds()
+        late: set[RobotPeer] = set()
+        for order in self.orders:
+            if now >= order.lease_end:
+                if order.robot is None:
+                    self._expire(order)
+                elif order.robot not in late:
+                    late.add(order.robot)
+                    order.robot.drop("it has not ended a fetch in time")
+            elif now >= order.start_by and not order.out:
+                self._send_back(order, _HOURS_OVER)
+        for run in [run for run, orders in self._held_back.items() if all(order.dropped for order in orders)]:
+            del self._held_back[run]
+        if len(self.orders):
+            self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
+        self.hand_out()
+
+    def _release_soon(self, orders: list[HeldOrder]) -> None:
+        def release() -> None:
+            self._ending.discard(call)
+            self._release(orders)
+            self.hand_out()
+
+        call = self._clock.callLater(ENDING_SECONDS, release)
+        self._ending.add(call)
+
+    def _release(self, orders: list[HeldOrder]) -> None:
+        for order in orders:
+            if order.attempt:
+                self._content.discard(order.attempt)
+        self.orders.put_back(orders)
+
+    def _send_back(self, order: HeldOrder, code: int) -> None:
+        """It is too late for it, or there is no room; it was not begun (or not by a robot that is still there)."""
+        self._counters.orders_sent_back += 1
+        self.orders.drop(order)
+        fetch = order.fetch
+        done = Done(self._results.next_number, fetch.id, fetch.pid, fetch.key, fetch.generation, code=code)
+        self._report(self._results.add(done))
+
+    def _expire(self, order: HeldOrder) -> None:
+        self._counters.orders_expired += 1
+        _log.info("Dropping order {id}: its time is over", id=order.fetch.id)
+        if order.attempt:
+            self._content.discard(order.attempt)
+        self.orders.drop(order)
