@@ -124,9 +124,9 @@ BUGS = [
         "names-reused",
         "hole 6: the name of a file is given to another one after a restart",
         "lcc/services/botm.py",
-        "return DurableCounter(path, settings.names_block, outside.disk)",
-        "DurableCounter(path, settings.names_block, outside.disk)\n"
-        "            return DurableCounter(path.with_name('none' + outside.token()), 1, outside.disk)",
+        "return DurableCounter(path, settings.names_block, environment.disk)",
+        "DurableCounter(path, settings.names_block, environment.disk)\n"
+        "            return DurableCounter(path.with_name('none' + environment.token()), 1, outside.disk)",
     ),
     Bug(
         "length-off-by-one",
