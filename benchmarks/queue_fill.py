@@ -11,14 +11,13 @@ from lcc.config import DatabaseConfig
 from lcc.domain.keys import url_key
 from lcc.model import FETCH_NOW, UrlNotice
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.database.rows import FETCH, QUEUE_COLUMNS, notice_values
+from lcc.storage.database.rows import FETCH, QUEUE, SETS, notice_values
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.housekeeping import FULL_SETS_SECONDS, JOBS
-from lcc.storage.queue.set_rows import SET_COLUMNS
 
 PIDS_AT_ONCE = 500
 ROOT = "http://s{pid}.example/"
-_ZEROS = QUEUE_COLUMNS.index("curl") - QUEUE_COLUMNS.index("connseq") - 1
+_ZEROS = QUEUE.columns.index("curl") - QUEUE.columns.index("connseq") - 1
 """Columns that count what has not happened yet."""
 
 
@@ -54,13 +53,13 @@ def _fill_some(txn: Txn, sets: dict[int, int], each: int, root: str) -> None:
     txn.insert("proots", ("pid", "position", "root"), [(pid, 0, root.format(pid=pid)) for pid in sets])
     txn.insert("pstats", ("pid", "nurlproc"), [(pid, each) for pid in sets])
     rows = [(psetid, FETCH_NOW, pid, 0, 1, 0, 1, each, each, 1) for pid, psetid in sets.items()]
-    txn.insert("qpsdb", SET_COLUMNS, rows)
+    SETS.insert(txn, rows)
     for pid, psetid in sets.items():
-        txn.insert("qdb", QUEUE_COLUMNS, sorted(queue_row(root, pid, psetid, seq) for seq in range(1, each + 1)))
+        QUEUE.insert(txn, sorted(queue_row(root, pid, psetid, seq) for seq in range(1, each + 1)))
 
 
 def queue_row(root: str, pid: int, psetid: int, seq: int) -> tuple[Any, ...]:
-    """A row of the queue, in the order of ``QUEUE_COLUMNS``."""
+    """A row of the queue, in the order of :data:`QUEUE`."""
     curl = f"{root.format(pid=pid)}docs/part{seq % 10}/page{seq}.html"
     notice = UrlNotice(curl, mimetype="text/html", sent=f'["c","page{seq}.html"]')
     place = (url_key(pid, curl, "text/html"), pid, psetid, FETCH_NOW, seq, FETCH)

@@ -30,7 +30,7 @@ from lcc.domain.keys import url_key
 from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
 from lcc.model import KeyedNotice, SetHeader, SetPiece, UrlNotice
-from lcc.storage.database.rows import QUEUE_COLUMNS
+from lcc.storage.database.rows import QUEUE
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.store import QueueStore
 from lcc.testing.inline_database import InlineDatabase
@@ -45,7 +45,7 @@ def insert(database: InlineDatabase, rows: int, batch: int) -> float:
     """Seconds that the storage takes."""
 
     def put(txn: Txn, some: list[tuple[object, ...]]) -> None:
-        txn.insert("qdb", QUEUE_COLUMNS, some)
+        QUEUE.insert(txn, some)
 
     batches = [
         sorted(queue_row(ROOT, PID, 1, seq) for seq in range(first, min(first + batch, rows + 1)))

@@ -7,7 +7,7 @@ number, what comes later wins.  A queue row keeps the place of its first operati
 
 from __future__ import annotations
 
-from lcc.model import Action, CachedState, QueuedState, UrlNotice
+from lcc.model import Action, CachedState, QueuedState, UrlNotice, description_of
 
 _NOTHING_TOLD = ("", None, None)
 
@@ -30,7 +30,7 @@ def is_elsewhere(notice: UrlNotice, cached: CachedState) -> bool:
 
 def is_described_anew(notice: UrlNotice, cached: CachedState) -> bool:
     """Whether anything is told of the content, besides itself and its fetch URL, that was not told before."""
-    return (notice.burl, notice.subtype, notice.hours) != (cached.burl, cached.subtype, cached.hours)
+    return description_of(notice) != cached.description
 
 
 def decide(

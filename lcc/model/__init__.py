@@ -40,10 +40,21 @@ from lcc.model.queue import (
     Waiting,
     content_token,
 )
-from lcc.model.sets import KEY_BYTES, KeyedNotice, SetAnswer, SetHeader, SetPiece, UnsStanding, UrlNotice
+from lcc.model.sets import (
+    DESCRIPTION,
+    KEY_BYTES,
+    KeyedNotice,
+    SetAnswer,
+    SetHeader,
+    SetPiece,
+    UnsStanding,
+    UrlNotice,
+    description_of,
+)
 from lcc.model.times import FETCH_NOW, RETRY_SLOT_SECONDS, retry_slot, retry_time
 
 __all__ = [
+    "DESCRIPTION",
     "FETCH_NOW",
     "KEY_BYTES",
     "RETRY_SLOT_SECONDS",
@@ -91,6 +102,7 @@ __all__ = [
     "Waiting",
     "Wishes",
     "content_token",
+    "description_of",
     "retry_slot",
     "retry_time",
 ]

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import attrs
 
+from lcc.model.sets import DESCRIPTION
+
 
 @attrs.frozen
 class CachedUrl:
@@ -57,7 +59,8 @@ class CachedState(NamedTuple):
     :ivar cached: there is content; False: a tombstone.
     :ivar told_md5, told_length, told_mtime: as the provider told last.
     :ivar md5, length, mtime: of the content.
-    :ivar furl, burl, subtype, hours: as told last.
+    :ivar furl: as told last.
+    :ivar description: as told last (:data:`lcc.model.DESCRIPTION`).
     """
 
     cached: bool
@@ -69,14 +72,12 @@ class CachedState(NamedTuple):
     length: int | None
     mtime: int | None
     furl: str = ""
-    burl: str = ""
-    subtype: str = ""
-    hours: str = ""
+    description: tuple[str, ...] = ("",) * len(DESCRIPTION)
 
     @property
-    def shown(self) -> tuple[str, str]:
-        """What content users see of it that a notice may change without a fetch: browse URL and subtype."""
-        return self.burl, self.subtype
+    def shown(self) -> tuple[str, ...]:
+        """What content users see of the description."""
+        return self.description[1:]
 
 
 class Action(Enum):

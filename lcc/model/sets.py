@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from operator import itemgetter
 from typing import NamedTuple
 
 import attrs
@@ -46,6 +48,14 @@ class UrlNotice(NamedTuple):
     def lies_within(self, prefixes: tuple[str, ...]) -> bool:
         """Whether the conceptual and the fetch URL each begin with one of these."""
         return self.curl.startswith(prefixes) and (not self.furl or self.furl.startswith(prefixes))
+
+
+DESCRIPTION = ("hours", "burl", "subtype")
+"""Fields of a notice that describe content without naming it: they may change while the content is unchanged.  All
+but the first one are shown to content users."""
+
+description_of: Callable[[UrlNotice], tuple[str, ...]] = itemgetter(*map(UrlNotice._fields.index, DESCRIPTION))
+"""The values of these fields."""
 
 
 @attrs.frozen

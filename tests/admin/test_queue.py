@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lcc.admin import queue
-from lcc.storage.database.rows import QUEUE_COLUMNS
+from lcc.storage.database.rows import QUEUE
 from lcc.storage.database.transactions import Txn
 
 from .conftest import Lcc
@@ -26,7 +26,7 @@ def fill(txn: Txn) -> None:
             }
             place = {"pid": pid, "psetid": psetid, "slot": -1, "seq": seq, "len": None, "mtime": None}
             numbers = dict.fromkeys(("generation", "connseq", "attempts", "unreached", "seen", "ifabsent"), 0)
-            row = {**dict.fromkeys(QUEUE_COLUMNS, ""), **numbers, **place, **own}
+            row = {**dict.fromkeys(QUEUE.columns, ""), **numbers, **place, **own}
             txn.insert("qdb", list(row), [tuple(row.values())])
 
 

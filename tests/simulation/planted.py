@@ -212,8 +212,8 @@ BUGS = [
         "description-not-a-change",
         "hole 9: another browse URL or subtype of unchanged content keeps the old number",
         "lcc/storage/queue/row_cache.py",
-        '(*_DESCRIBED_UPDATED, "change_number")',
-        "_DESCRIBED_UPDATED",
+        'CACHE.upsert(txn, described, (*DESCRIPTION, "change_number"))',
+        "CACHE.upsert(txn, described, DESCRIPTION)",
     ),
     Bug(
         "hours-are-a-change",
@@ -233,7 +233,7 @@ BUGS = [
         "unchanged-grows-old",
         "hole 10: what is told again, unchanged, is as old as before",
         "lcc/storage/queue/row_cache.py",
-        '                changes += ", confirmed_time = ?"\n                values.append(self.now)\n',
+        '                changes += ", confirmed_time = ?"\n                values.append(self.write.now)\n',
         "                pass\n",
     ),
     Bug(

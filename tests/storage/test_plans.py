@@ -15,7 +15,6 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.queue import admin_retry, consistency, housekeeping, record, time_slots, waiting_retries
 from lcc.storage.queue import read_ahead as queue_read
-from lcc.storage.queue.batch import PendingNotifications
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 from .kit import Queue, notice
@@ -196,7 +195,7 @@ def test_chores(big: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
 
             def page(txn: Explaining, at: bytes = progress, job: Any = job, pages: Any = pages) -> None:
                 write = _write(big, txn)
-                pages.append(job.page(write, at, NOON, PendingNotifications()))
+                pages.append(job.page(write, at))
 
             check(big, page, rare=("SELECT SUM(nurlproc) FROM pstats",))  # once a day, a row for each provider
             progress = pages[0]
@@ -209,7 +208,7 @@ def test_retry(big: Queue) -> None:
             check(
                 big,
                 lambda txn, pid=pid, progress=progress: admin_retry.retry_page(  # type: ignore[misc]
-                    _write(big, txn), big.rules, pid, 0, progress, NOON, PendingNotifications()
+                    _write(big, txn), big.rules, pid, 0, progress
                 ),
                 small=("pidb",),
             )

@@ -497,3 +497,10 @@ def test_changes_are_complete_and_in_order(queue: Queue) -> None:
     assert [(row.curl[-1], row.state) for page in pages for row in page] == [
         *[("a", "cached"), ("d", "cached"), ("b", "deleted"), ("c", "cached")]
     ]
+
+
+def test_an_empty_full_set_tells_the_priority_of_what_it_leaves(queue: Queue) -> None:
+    """What it deletes is read again, at the provider's priority, though it has no row itself."""
+    queue.send(1, notice("page"))
+    absorbed = queue.send(2, full=True, deletions=True)
+    assert list(absorbed.queued) == [queue.pid] and absorbed.priorities == {queue.pid: 1}

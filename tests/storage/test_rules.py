@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lcc.domain.absorb import decide, is_unchanged
 from lcc.domain.keys import pid_of, url_key
 from lcc.domain.rules import QueueRules
-from lcc.model import Action, CachedState, Outcome, QueuedState, UrlNotice
+from lcc.model import Action, CachedState, Outcome, QueuedState, UrlNotice, description_of
 from lcc.storage.database.key_ranges import all_views_key, is_all_views, provider_range, views_range
 
 RULES = QueueRules(attempts_max=3)
@@ -71,7 +71,7 @@ WAITING, NOTHING = QueuedState(True, 5), QueuedState(False, 5)
         (TOLD._replace(burl="b", ifabsent=True), 5, 0, None, FETCHED, Action.KNOWN),
         (TOLD, 5, 0, None, cached(furl="v"), Action.FETCH),
         (TOLD._replace(furl="v"), 5, 0, None, cached(furl="v"), Action.CONFIRM),
-        (TOLD, 5, 0, None, cached(burl="b", hours="0-8"), Action.UPDATE),
+        (TOLD, 5, 0, None, cached(description=description_of(TOLD._replace(burl="b", hours="0-8"))), Action.UPDATE),
         (TOLD, 5, 0, None, GONE, Action.FETCH),
         (TOLD, 5, 0, WAITING, FETCHED, Action.FETCH),
         (TOLD._replace(md5=""), 5, 0, None, FETCHED, Action.FETCH),

@@ -9,7 +9,6 @@ import pytest
 
 from lcc.errors import code
 from lcc.model import FetchResult, QueueRow, Stored
-from lcc.storage.queue.batch import PendingNotifications
 from lcc.storage.queue.lost_content import fetch_again
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -207,8 +206,8 @@ def test_lost_content_is_not_asked_about(queue: Queue) -> None:
 
     def lose(txn: Any, run: int) -> None:
         write = WriteTransaction(txn, run, 30, queue.settings)
-        fetch_again(write, queue.rules, 1, [1], 30, PendingNotifications())
-        write.close()
+        fetch_again(write, queue.rules, 1, [1])
+        write.flush()
 
     queue.database.now(lose, queue.store._run)
     assert row_of(queue).stored is None

@@ -17,7 +17,7 @@ from lcc.model import Provider
 from lcc.roles.web.pages import providers as pages
 from lcc.storage.database.database import Database
 from lcc.storage.database.order_rows import is_open
-from lcc.storage.database.rows import DELAY_COLUMNS
+from lcc.storage.database.rows import DELAYS
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import _write
 from lcc.storage.views import failures as failures_of
@@ -48,7 +48,7 @@ def many(backend: Backend) -> Queue:
         txn.insert("proots", ["pid", "position", "root"], [(row[0], 0, f"http://site{row[0]}/") for row in rows])
         txn.insert("pstats", ["pid", "nurlproc"], [(row[0], row[0] % 7) for row in rows])
         delays = [(row[0], NOW + 1e9, "hours", 0, 0, 0.0, 0, 0.0) for row in rows[::10]]
-        txn.insert("pdelays", DELAY_COLUMNS, delays)
+        txn.insert("pdelays", DELAYS, delays)
 
     queue.database.now(fill)
     queue.send(1, *[notice(f"{number}") for number in range(2000)], now=NOW)

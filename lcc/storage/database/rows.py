@@ -1,11 +1,22 @@
-"""Rows of ``qdb`` and ``lccurl`` as values: which columns, in which order."""
+"""The tables of the queue and the cache: their columns, and their rows as values.
+
+An attribute of ``<url>`` is stored in columns named as its field in :class:`lcc.model.UrlNotice` (but for those in
+``_RENAMED``): in ``qdb`` as told, in ``lccurl`` as told with the content.  So a new attribute needs a line in
+:data:`CACHE`, and everything else here follows from the fields of the value types.
+
+All of this is worked out when the module is imported: a row costs one call of an ``itemgetter``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from lcc.model import CachedUrl, QueueRow, UrlNotice
+import attrs
+
+from lcc.model import CachedUrl, Delay, QueueRow, UrlNotice
+from lcc.storage.database.table import Table
 
 FETCH, NOTHING = 1, 0
 """``qdb.operation``."""
@@ -14,62 +25,144 @@ CACHED, DELETED = 1, 0
 TOLD = 1
 """``lccurl.source``: the provider named it."""
 
-DELAY_COLUMNS = ("pid", "until_time", "reason", "code", "failures", "owed_time", "rate", "since_time", "saved_time")
+_RENAMED = {"key": "urlkey", "length": "len", "change": "change_number"}
+"""Fields of value types whose columns have another name."""
 
-QUEUE_COLUMNS = (
-    *("urlkey", "pid", "psetid", "slot", "seq", "operation", "generation", "connseq"),
-    *("attempts", "unreached", "seen"),
-    *("curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime", "hours", "ifabsent", "sent"),
-)
-QUEUE_UPDATED = (
-    *("operation", "generation", "connseq", "attempts", "unreached", "seen"),
-    *("curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime", "hours", "ifabsent", "sent"),
-)
+
+def _columns(fields: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_RENAMED.get(field, field) for field in fields)
+
+
+# The queue.
+
+_NOT_STORED = ("delete", "named_only")
+"""Fields of a notice that are never queued: such a notice is carried out at once."""
+_NOTICE_FIELDS = tuple(field for field in UrlNotice._fields if field not in _NOT_STORED)
+_NOTICE_COLUMNS = _columns(_NOTICE_FIELDS)
+_PLACE = ("urlkey", "pid", "psetid", "slot", "seq")
+_WORK = ("operation", "generation", "connseq", "attempts", "unreached", "seen")
+
+QUEUE = Table("qdb", ("urlkey",), (*_PLACE, *_WORK, *_NOTICE_COLUMNS))
+QUEUE_UPDATED = QUEUE.without(_PLACE)
 """What a new notice changes in a row that is queued: everything but its place."""
-SELECT_QUEUE = f"SELECT {', '.join(QUEUE_COLUMNS)} FROM qdb"
 
-CACHE_COLUMNS = (
-    *("urlkey", "pid", "state", "change_number", "connseq", "seen", "generation", "source"),
-    *("curl", "furl", "burl", "mimetype", "subtype", "hours"),
-    *("told_md5", "told_len", "told_mtime", "md5", "len", "mtime"),
-    *(
-        "status",
-        "charset",
-        "etag",
-        "modified",
-        "revalidate",
-        "headers",
-        "fetched_time",
-        "fetched_machineid",
-        "fetched_fileid",
-        "confirmed_time",
-    ),
-)
+notice_values: Callable[[UrlNotice], tuple[Any, ...]] = itemgetter(*map(UrlNotice._fields.index, _NOTICE_FIELDS))
+"""A notice as the last columns of :data:`QUEUE`."""
 
-_USER_COLUMNS = (
-    *("urlkey", "pid", "curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime"),
-    *("fetched_time", "fetched_machineid", "fetched_fileid", "change_number", "state"),
-    *("status", "charset", "etag", "headers", "confirmed_time"),
+
+class SetRow(NamedTuple):
+    """A row of ``qpsdb``."""
+
+    psetid: int
+    slot: int
+    pid: int
+    pri: int
+    connseq: int
+    fullset: int
+    firstseq: int
+    lastseq: int
+    nurls: int
+    time: int
+
+
+SETS = Table("qpsdb", ("psetid", "slot"), SetRow._fields)
+SET_EXTENT = ("firstseq", "lastseq", "nurls")
+"""What changes in a row of ``qpsdb`` when queue rows come or go."""
+
+DELAYS = Table("pdelays", ("pid",), Delay._fields)
+
+# The cache.
+
+_EMPTY: dict[str, Any] = {
+    "urlkey": b"",
+    "pid": 0,
+    "state": DELETED,
+    "change_number": 0,
+    "connseq": 0,
+    "seen": 0,
+    "generation": 0,
+    "source": TOLD,
+    # As told with the content.
+    "curl": "",
+    "furl": "",
+    "burl": "",
+    "mimetype": "",
+    "subtype": "",
+    "hours": "",
+    # As told last, and of the content.
+    "told_md5": "",
+    "told_len": None,
+    "told_mtime": None,
+    "md5": "",
+    "len": None,
+    "mtime": None,
+    # Of the fetch.
+    "status": 0,
+    "charset": "",
+    "etag": "",
+    "modified": None,
+    "revalidate": 0,
+    "headers": "",
+    "fetched_time": None,
+    "fetched_machineid": None,
+    "fetched_fileid": None,
+    "confirmed_time": None,
+}
+"""Column -> value in a tombstone of something that was never cached."""
+
+CACHE = Table("lccurl", ("urlkey",), tuple(_EMPTY))
+
+_OF_CONTENT = ("md5", "len", "mtime")
+TOLD_OF_CONTENT = tuple(f"told_{column}" for column in _OF_CONTENT)
+"""As told last, of the content itself."""
+_TOLD_FIELDS = tuple(
+    field
+    for field, column in zip(_NOTICE_FIELDS, _NOTICE_COLUMNS, strict=True)
+    if column in _EMPTY and column not in _OF_CONTENT
 )
+TOLD_WITH_CONTENT = _columns(_TOLD_FIELDS)
+"""What a notice says besides the content itself, as :func:`told_values` gives it."""
+told_values: Callable[[UrlNotice], tuple[Any, ...]] = itemgetter(*map(UrlNotice._fields.index, _TOLD_FIELDS))
+
+TOMBSTONE_UPDATED = CACHE.without(
+    {"urlkey", "pid", "seen", "generation", "source", *TOLD_WITH_CONTENT} - {"hours"},
+)
+"""What is cleared when content is deleted: all but the names."""
+
+_USER_COLUMNS = _columns(field.name for field in attrs.fields(CachedUrl))
 _STATE = _USER_COLUMNS.index("state")
 SELECT_USER = f"SELECT {', '.join(_USER_COLUMNS)} FROM lccurl"
 
 
-def notice_values(notice: UrlNotice) -> tuple[Any, ...]:
-    """The columns from ``curl`` on."""
-    (curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, _delete, ifabsent, _named, sent) = notice
-    return (curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, int(ifabsent), sent)
+# Rows as values.
+
+
+def _maker(columns: Sequence[str], fields: Sequence[str]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Puts the values of these columns, followed by those of these fields, into the order of a notice's fields."""
+    places = {column: place for place, column in enumerate((*columns, *fields))}
+    return itemgetter(*(places[_RENAMED.get(field, field)] for field in UrlNotice._fields))
+
+
+_IFABSENT = QUEUE.columns.index("ifabsent")
+_of_queue = _maker(QUEUE.columns, ("ifabsent", *_NOT_STORED))
 
 
 def queue_row(row: Sequence[Any]) -> QueueRow:
-    """A row of :data:`SELECT_QUEUE`."""
-    (key, pid, psetid, slot, seq, operation, generation, connseq, attempts, unreached, _seen) = row[:11]
-    (curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, ifabsent, sent) = row[11:]
-    notice = UrlNotice(
-        curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, False, bool(ifabsent), False, sent
-    )
+    """A row of :data:`QUEUE`."""
+    (key, pid, psetid, slot, seq, operation, generation, connseq, attempts, unreached) = row[:10]
+    notice = UrlNotice._make(_of_queue((*row, bool(row[_IFABSENT]), False, False)))
     nothing = operation == NOTHING
     return QueueRow(key, pid, psetid, slot, seq, nothing, generation, connseq, attempts, notice, None, unreached)
+
+
+TOLD_COLUMNS = ", ".join((*TOLD_WITH_CONTENT, *TOLD_OF_CONTENT))
+"""Columns of ``lccurl`` that :func:`told_notice` reads, for a SELECT."""
+_of_cache = _maker((*TOLD_WITH_CONTENT, *_OF_CONTENT), ("ifabsent", *_NOT_STORED, "sent"))
+
+
+def told_notice(row: Sequence[Any]) -> UrlNotice:
+    """What the provider told of a URL, as far as the cache keeps it (:data:`TOLD_COLUMNS`)."""
+    return UrlNotice._make(_of_cache((*row, False, False, False, "")))
 
 
 def cached_url(row: Sequence[Any]) -> CachedUrl:
@@ -79,20 +172,5 @@ def cached_url(row: Sequence[Any]) -> CachedUrl:
 
 
 def empty_cache_row(key: bytes, pid: int) -> dict[str, Any]:
-    """Values for every column of ``lccurl``: a tombstone of something that never was in the cache."""
-    row: dict[str, Any] = dict.fromkeys(CACHE_COLUMNS, "")
-    row.update(dict.fromkeys(("told_len", "told_mtime", "len", "mtime", "modified", "confirmed_time"), None))
-    row.update(dict.fromkeys(("fetched_time", "fetched_machineid", "fetched_fileid"), None))
-    row.update(
-        urlkey=key,
-        pid=pid,
-        state=DELETED,
-        change_number=0,
-        connseq=0,
-        seen=0,
-        generation=0,
-        source=TOLD,
-        status=0,
-        revalidate=0,
-    )
-    return row
+    """Values for every column of ``lccurl``: a tombstone of something that was never cached."""
+    return _EMPTY | {"urlkey": key, "pid": pid}

@@ -17,10 +17,12 @@ from lcc.interfaces import IQueueRules
 from lcc.model import SetAnswer, SetHeader, SetPiece
 from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import Batch, PendingNotifications, SetPart, registered_in, registered_question
+from lcc.storage.queue.batch import Batch, SetPart
 from lcc.storage.queue.held_deletions import order_release
+from lcc.storage.queue.notifications import PendingNotifications
+from lcc.storage.queue.registered import registered_in, registered_question
 from lcc.storage.queue.row_cache import RowCache, row_questions
-from lcc.storage.queue.set_positions import Finished, SetPositions, SetRows, finish_set, position_questions
+from lcc.storage.queue.set_positions import Finished, SetPositions, finish_set, position_questions
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _GONE = code("provider-gone")
@@ -53,8 +55,8 @@ def absorb_pieces(
     rules: IQueueRules,
     pieces: Sequence[SetPiece],
     now: int,
-    pending: PendingNotifications,
     settings: QmConfig,
+    pending: PendingNotifications,
 ) -> tuple[list[SetAnswer], WholeSet | None]:
     """Absorb pieces; none may follow the last piece of a full set.
 
@@ -65,11 +67,11 @@ def absorb_pieces(
     keys = {notice.key for piece in pieces for notice in piece.notices}
     # What is known of all of it travels together.  Of pieces that come a second time too much is read.
     questions = (registered_question(pids), *row_questions(keys), *position_questions(headers))
-    write = WriteTransaction(txn, run, now, settings, questions, pids)
+    write = WriteTransaction(txn, run, now, settings, pending, questions, pids)
     providers, queued, cached, *places = write.answers
     registered = registered_in(providers)
-    priorities = {pid: provider.priority for pid, provider in registered.items()}
-    pending.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
+    # Also where no row is written: the end of a full set may tell of rows.
+    pending.add_priorities({pid: provider.priority for pid, provider in registered.items()})
     positions = SetPositions(txn, headers, places)
     parts: list[SetPart] = []
     answers: list[SetAnswer] = []
@@ -98,15 +100,12 @@ def absorb_pieces(
             finished.append(Finished(header))
             answers.append(SetAnswer(header.epoch, header.number, 0))
     if parts:
-        rows = RowCache(write, now)
-        rows.add(queued, cached)
-        _load_more(rows, write, parts)
-        batch = Batch(rows, write, rules, registered, now)
-        for each in parts:
-            batch.apply(each)
-        SetRows(txn, batch.places(pending), positions.new_psetids).save(priorities, now)
-        pending.touched |= rows.save()
-        batch.move(pending)
+        batch = Batch(write, rules, registered)
+        batch.rows.add(queued, cached)
+        _load_more(batch.rows, write, parts)
+        for part in parts:
+            batch.apply(part)
+        batch.commit(positions.new_psetids)
     for done_set in finished:
         finish_set(write, done_set.header, now, settings.full_set_period)
         if done_set.header.deletions:
@@ -116,9 +115,8 @@ def absorb_pieces(
         stats = write.stats(whole.header.pid)
         stats.fullconnseq = max(stats.fullconnseq, whole.header.connseq)
         stats.maxconnseq = max(stats.maxconnseq, stats.fullconnseq)  # it may be empty
-    pending.deletes |= write.deletes
     positions.save()
-    write.close()
+    write.flush()
     return answers, whole
 
 

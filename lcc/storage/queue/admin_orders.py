@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import attrs
 
-from lcc.config import QmConfig
 from lcc.interfaces import IQueueRules
 from lcc.storage.database.cancelled import forget_cancelled
 from lcc.storage.database.key_ranges import provider_range
@@ -25,16 +24,13 @@ from lcc.storage.database.order_rows import (
     WANT_FULL_SET,
     AdminOrder,
 )
-from lcc.storage.database.rows import CACHE_COLUMNS, CACHED, empty_cache_row
-from lcc.storage.database.transactions import Txn
+from lcc.storage.database.rows import CACHE, CACHED, TOMBSTONE_UPDATED, empty_cache_row
 from lcc.storage.queue.admin_retry import retry_page
-from lcc.storage.queue.batch import PendingNotifications
 from lcc.storage.queue.consistency import CHECKS
 from lcc.storage.queue.held_deletions import drop_held
 from lcc.storage.queue.lost_content import fetch_damaged
 from lcc.storage.queue.outside_roots import delete_cached_page, drop_queued_page
 from lcc.storage.queue.provider_changed import changed_page
-from lcc.storage.queue.row_cache import TOMBSTONE_UPDATED
 from lcc.storage.queue.sweep import release_page
 from lcc.storage.queue.write_transaction import Stats, WriteTransaction
 
@@ -45,17 +41,9 @@ _QUEUE, _CONTENT = b"q", b"c"
 """What a provider that is removed loses first, and then."""
 
 
-def carry_out(
-    txn: Txn,
-    run: int,
-    rules: IQueueRules,
-    order: AdminOrder,
-    now: int,
-    settings: QmConfig,
-    pending: PendingNotifications,
-) -> bool:
+def carry_out(write: WriteTransaction, rules: IQueueRules, order: AdminOrder) -> bool:
     """Carry out the next part of an order; True: it is carried out, and gone."""
-    write = WriteTransaction(txn, run, now, settings)
+    txn = write.txn
     progress = txn.value("SELECT progress FROM orders WHERE id = ?", [order.id])
     if progress is None:
         return True
@@ -63,31 +51,29 @@ def carry_out(
         return False  # the try before was committed after all
     left: bytes | None = None
     if order.kind == REMOVED:
-        left = _remove_page(write, order.pid, now, progress)
+        left = _remove_page(write, order.pid, progress)
     elif order.kind == WANT_FULL_SET:
         left = _want_page(write, order, progress)
     elif order.kind == RETRY:
-        left = retry_page(write, rules, order.pid, order.code, progress, now, pending)
+        left = retry_page(write, rules, order.pid, order.code, progress)
     elif order.kind == CHANGED:
-        left = changed_page(write, rules, order.pid, progress, now, pending, PAGE_ROWS)
+        left = changed_page(write, rules, order.pid, progress, PAGE_ROWS)
     elif order.kind == ROOTS_TAKEN:
-        left = drop_queued_page(write, rules, order.pid, progress, now, pending, PAGE_ROWS)
+        left = drop_queued_page(write, rules, order.pid, progress, PAGE_ROWS)
     elif order.kind == DELETE_OUTSIDE:
-        left = delete_cached_page(write, rules, order.pid, progress, now, PAGE_ROWS)
+        left = delete_cached_page(write, rules, order.pid, progress, PAGE_ROWS)
     elif order.kind == REBUILD:
-        left = _rebuild_page(write, progress, now, pending)
+        left = _rebuild_page(write, progress)
     elif order.kind == FETCH_AGAIN:
-        left = fetch_damaged(write, rules, now, pending)
+        left = fetch_damaged(write, rules)
     elif order.kind == ALLOW_DELETIONS:
-        left = release_page(write, order.pid, int(order.text), progress, now, pending)
+        left = release_page(write, order.pid, int(order.text), progress)
     elif order.kind == DROP_DELETIONS:
         drop_held(txn, order.pid, int(order.text))
     if left is None:
         txn.execute("DELETE FROM orders WHERE id = ?", [order.id])
     else:
         txn.execute("UPDATE orders SET progress = ? WHERE id = ?", [left, order.id])
-    pending.deletes |= write.deletes
-    write.close()
     return left is None
 
 
@@ -105,17 +91,17 @@ def _want_page(write: WriteTransaction, order: AdminOrder, progress: bytes) -> b
     return b"%d" % pids[-1] if len(pids) == PAGE_PROVIDERS else None
 
 
-def _rebuild_page(write: WriteTransaction, progress: bytes, now: int, pending: PendingNotifications) -> bytes | None:
+def _rebuild_page(write: WriteTransaction, progress: bytes) -> bytes | None:
     """The checks that are made in the background, one after the other, at once."""
     number, _, inner = progress.partition(b":")
     at = int(number or b"0")
-    left = CHECKS[at](write, inner, now, pending)
+    left = CHECKS[at](write, inner)
     if left is not None:
         return b"%d:%s" % (at, left)
     return b"%d:" % (at + 1) if at + 1 < len(CHECKS) else None
 
 
-def _remove_page(write: WriteTransaction, pid: int, now: int, progress: bytes) -> bytes | None:
+def _remove_page(write: WriteTransaction, pid: int, progress: bytes) -> bytes | None:
     """Take away the next part of a provider: its queue, its content (tombstones stay), at last itself."""
     txn = write.txn
     if txn.one("SELECT 1 FROM pidb WHERE pid = ? AND removed = 1", [pid]) is None:
@@ -139,17 +125,17 @@ def _remove_page(write: WriteTransaction, pid: int, now: int, progress: bytes) -
     for key, state, connseq, machine, file in rows:
         if state == CACHED:
             row = empty_cache_row(key, pid)
-            row.update(change_number=write.next("change"), connseq=connseq, confirmed_time=now)
+            row.update(change_number=write.next("change"), connseq=connseq, confirmed_time=write.now)
             gone.append(tuple(row.values()))
             write.delete_file(machine, file)
-    txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
+    CACHE.upsert(txn, gone, TOMBSTONE_UPDATED)
     if len(rows) == PAGE_ROWS:
         return _CONTENT + bytes(rows[-1][0])
     for table in ("qpsdb", "urlerrs", "heldsweeps", "proots", "formerroots", "pdelays", "pidb"):
         txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
     # The row stays: it says that the id was used, and how far its connections had come.
     stats = write.stats(pid)
-    kept = Stats(maxconnseq=stats.maxconnseq, fullconnseq=stats.fullconnseq, last_set_time=now)
+    kept = Stats(maxconnseq=stats.maxconnseq, fullconnseq=stats.fullconnseq, last_set_time=write.now)
     for field in attrs.fields(Stats):
         setattr(stats, field.name, getattr(kept, field.name))
     return None

@@ -14,10 +14,10 @@ from lcc.storage.database.key_ranges import all_views_key
 from lcc.storage.database.rows import CACHED
 from lcc.storage.database.stored_notices import read_notice
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import Batch, PendingNotifications, SetPart, registered_providers
+from lcc.storage.queue.batch import Batch, SetPart
 from lcc.storage.queue.held_deletions import held_sweeps
+from lcc.storage.queue.registered import registered_providers
 from lcc.storage.queue.row_cache import RowCache
-from lcc.storage.queue.set_positions import SetRows
 from lcc.storage.queue.waiting_retries import BEFORE_SLOTS, hasten_page
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -47,8 +47,6 @@ def retry_page(
     pid: int,
     code: int,
     progress: bytes,
-    now: int,
-    pending: PendingNotifications,
 ) -> bytes | None:
     """Do the next part of it.
 
@@ -61,9 +59,9 @@ def retry_page(
     numbers = [int(number) for number in rest.split()]
     if kind == _ERRORS:
         begun, after_pid, after_number = numbers
-        return _errors_page(write, rules, pid, code, (begun, after_pid, after_number), now, pending)
-    begun, slot, psetid, seq = numbers or (now, BEFORE_SLOTS, 0, 0)
-    left = hasten_page(write, pid, code, begun, (slot, psetid, seq), PAGE_ROWS, now, pending)
+        return _errors_page(write, rules, pid, code, (begun, after_pid, after_number))
+    begun, slot, psetid, seq = numbers or (write.now, BEFORE_SLOTS, 0, 0)
+    left = hasten_page(write, pid, code, begun, (slot, psetid, seq), PAGE_ROWS)
     return b"e %d %d 0" % (begun, pid) if left is None else b"w %d %d %d %d" % (begun, *left)
 
 
@@ -73,18 +71,16 @@ def _errors_page(
     pid: int,
     code: int,
     at: tuple[int, int, int],
-    now: int,
-    pending: PendingNotifications,
 ) -> bytes | None:
     begun, after_pid, after_number = at
     rows = _next_errors(write.txn, pid, after_pid, after_number)
     failed: dict[bytes, _Failed] = {}
     for owner, _number, error, time, key, connseq, generation, notice, sent in rows:
         # What has failed since this began was tried again by it.  (Later than now: the wall clock was set back.)
-        if notice is not None and not begun < time <= now and code in (0, error):
+        if notice is not None and not begun < time <= write.now and code in (0, error):
             failed[bytes(key)] = _Failed(owner, bytes(key), connseq, generation, time, read_notice(notice, sent))
     if failed:
-        _queue(write, rules, list(failed.values()), now, pending)
+        _queue(write, rules, list(failed.values()))
     return b"e %d %d %d" % (begun, *rows[-1][:2]) if len(rows) == PAGE_ROWS else None
 
 
@@ -98,18 +94,16 @@ def _next_errors(txn: Txn, pid: int, after_pid: int, after_number: int) -> list[
     return rows
 
 
-def _queue(
-    write: WriteTransaction, rules: IQueueRules, failed: list[_Failed], now: int, pending: PendingNotifications
-) -> None:
+def _queue(write: WriteTransaction, rules: IQueueRules, failed: list[_Failed]) -> None:
     txn = write.txn
     registered = registered_providers(txn, {row.pid for row in failed})
     write.load_stats(registered)
-    rows = RowCache(write, now)
+    batch = Batch(write, rules, registered)
+    rows = batch.rows
     keys = [row.key for row in failed]
     rows.load(keys, {all_views_key(key) for key in keys})
     sql = "SELECT urlkey, state, generation, confirmed_time FROM lccurl WHERE urlkey IN ({in})"
     known = {key: (state, generation, time) for key, state, generation, time in txn.query_in(sql, keys)}
-    batch = Batch(rows, write, rules, registered, now)
     held = held_sweeps(txn, registered)
     sets: dict[int, tuple[int, int]] = {}
     for row in failed:
@@ -117,15 +111,11 @@ def _queue(
             continue
         psetid, count = sets.get(row.pid) or (write.next("psetid"), 0)
         sets[row.pid] = (psetid, count + 1)
-        header = SetHeader("", "", 0, row.pid, row.connseq, full=False, errors_upto=0, answered=True, time=now)
+        header = SetHeader("", "", 0, row.pid, row.connseq, full=False, errors_upto=0, answered=True, time=write.now)
         batch.apply(SetPart(header, psetid, count, (KeyedNotice(row.key, row.notice),)))
         if row.pid in held and held[row.pid].connseq == row.connseq:
             rows.mark(row.key, held[row.pid].psetid)  # the set that is held has told it: it is not to be deleted
-    priorities = {pid: provider.priority for pid, provider in registered.items()}
-    pending.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
-    SetRows(txn, batch.places(pending)).save(priorities, now)
-    pending.touched |= rows.save()
-    batch.move(pending)
+    batch.commit()
 
 
 def _is_done(row: _Failed, rows: RowCache, known: tuple[int, int, int | None] | None) -> bool:

@@ -2,90 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
-from lcc.model import FETCH_NOW, Absorbed, Action, KeyedNotice, Quota, SetAnswer, SetHeader, UrlNotice
+from lcc.model import FETCH_NOW, Action, KeyedNotice, SetHeader, UrlNotice
 from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views
-from lcc.storage.database.transactions import Question, Txn
+from lcc.storage.queue.registered import Registered
 from lcc.storage.queue.row_cache import RowCache
-from lcc.storage.queue.set_positions import SetRows
-from lcc.storage.queue.time_slots import move_rows
+from lcc.storage.queue.set_rows import AddedRows, add_to_sets, move_rows
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _OUTSIDE = code("outside-roots")
 _OF_UPDATES = frozenset({Action.FETCH, Action.CONFIRM, Action.UPDATE, Action.KNOWN})
-
-
-@attrs.define
-class PendingNotifications:
-    """What the queue manager has to be told.
-
-    It outlives a transaction: a commit whose result got lost may have been made, and then the next try finds nothing
-    more to do.
-    """
-
-    queued: dict[int, tuple[int, int]] = attrs.field(factory=dict)
-    touched: set[bytes] = attrs.field(factory=set)
-    deletes: bool = False
-    priorities: dict[int, int] = attrs.field(factory=dict)
-
-    def add_queued(self, pid: int, psetid: int, seq: int) -> None:
-        """A provider got a row at this place."""
-        place = (psetid, seq)
-        if pid not in self.queued or place < self.queued[pid]:
-            self.queued[pid] = place
-
-    def as_absorbed(self, answers: Iterable[SetAnswer] = ()) -> Absorbed:
-        """All of it, with answers to sets."""
-        return Absorbed(tuple(answers), self.queued, frozenset(self.touched), self.deletes, self.priorities)
-
-
-@attrs.frozen
-class Registered:
-    """What is needed of a provider."""
-
-    priority: int
-    quota: Quota
-    hours: str
-    timezone: str
-    roots: tuple[str, ...]
-
-    @property
-    def has_quota(self) -> bool:
-        """Anything is limited."""
-        return self.quota != (None, None)
-
-
-_SELECT_REGISTERED = (
-    "SELECT p.pid, priority, filesmax, spacemax, timeofday, timezone, root FROM pidb p"
-    " LEFT JOIN proots r ON r.pid = p.pid WHERE removed = 0 AND p.pid IN ({in})"
-)
-
-
-def registered_question(pids: Iterable[int]) -> Question:
-    """What :func:`registered_in` needs to know of these providers."""
-    return Question(_SELECT_REGISTERED, sorted(pids))
-
-
-def registered_in(rows: Iterable[tuple[Any, ...]]) -> dict[int, Registered]:
-    """What the answer to that question says."""
-    roots: dict[tuple[Any, ...], list[str]] = {}
-    for *row, root in rows:
-        roots.setdefault(tuple(row), []).extend([] if root is None else [root])
-    return {
-        pid: Registered(priority, Quota(files, space), hours, timezone, tuple(found))
-        for (pid, priority, files, space, hours, timezone), found in roots.items()
-    }
-
-
-def registered_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Registered]:
-    """Those of these providers that are registered, and are not being removed."""
-    return registered_in(*txn.query_several([registered_question(pids)]))
 
 
 @attrs.frozen
@@ -102,32 +33,25 @@ class SetPart:
 
 
 class Batch:
-    """Decides on each notice in order, on the rows as those before have left them.
+    """Decides on each notice in order, on the rows as those before have left them; :meth:`commit` writes it all.
 
     :param registered: the providers of all notices.
+    :ivar rows: what the notices meet; it has to be read before they are applied.
     """
 
-    def __init__(
-        self,
-        rows: RowCache,
-        write: WriteTransaction,
-        rules: IQueueRules,
-        registered: Mapping[int, Registered],
-        now: int,
-    ) -> None:
-        self._rows = rows
+    def __init__(self, write: WriteTransaction, rules: IQueueRules, registered: Mapping[int, Registered]) -> None:
+        self.rows = RowCache(write)
         self._write = write
         self._rules = rules
         self._registered = registered
-        self._now = now
         self._prefixes = {pid: rules.prefixes(provider.roots) for pid, provider in registered.items()}
-        self._added: dict[tuple[int, int], SetRows.Added] = {}
+        self._added: dict[tuple[int, int], AddedRows] = {}
         self._headers: dict[int, SetHeader] = {}
         self._moves: dict[bytes, int] = {}
 
     def apply(self, part: SetPart) -> None:
         """Apply notices of one set."""
-        rows = self._rows
+        rows = self.rows
         queue, cache, action_for = rows.queue, rows.cache, self._rules.action
         header, pid, connseq, psetid = part.header, part.header.pid, part.header.connseq, part.psetid
         self._headers[psetid] = header
@@ -188,12 +112,12 @@ class Batch:
         slot = FETCH_NOW
         if notice.hours:
             provider = self._registered[header.pid]
-            slot = self._rules.slot(notice.hours, provider.hours, provider.timezone, self._now)
-        if self._rows.fetch(key, header.pid, (place[0], slot, place[1]), header.connseq, notice):
+            slot = self._rules.slot(notice.hours, provider.hours, provider.timezone, self._write.now)
+        if self.rows.fetch(key, header.pid, (place[0], slot, place[1]), header.connseq, notice):
             self._add(key, (place[0], slot, place[1]))
             return
         # It keeps its place in the order; but it need not wait for hours that it no longer has.
-        entry = self._rows.queue[key]
+        entry = self.rows.queue[key]
         psetid, old_slot, seq = entry.place
         if entry.new and slot != old_slot:
             entry.place = (psetid, slot, seq)
@@ -203,7 +127,7 @@ class Batch:
 
     def _add(self, key: bytes, place: tuple[int, int, int]) -> None:
         psetid, slot, seq = place
-        self._added.setdefault((psetid, slot), SetRows.Added(self._headers[psetid])).add(key, seq)
+        self._added.setdefault((psetid, slot), AddedRows(self._headers[psetid])).add(key, seq)
 
     def queue_again(self, part: SetPart) -> None:
         """Queue these, whatever is known of them: their content is lost."""
@@ -213,7 +137,7 @@ class Batch:
 
     def _over_quota(self, key: bytes, notice: UrlNotice, header: SetHeader, seq: int) -> int:
         """The error that there is no room for it; 0: there is."""
-        rows, stats = self._rows, self._write.stats(header.pid)
+        rows, stats = self.rows, self._write.stats(header.pid)
         files = stats.files_used + stats.files_pending
         space = stats.space_used + stats.space_pending
         cached = rows.cache.get(key)
@@ -233,7 +157,7 @@ class Batch:
         self, key: bytes, header: SetHeader, floor: int, notice: UrlNotice, seen: int | None
     ) -> None:
         """A deletion without a mime type: each view that is known, and a tombstone for those that are not."""
-        rows = self._rows
+        rows = self.rows
         for view in sorted(rows.views.get(key[:PAGE_BYTES], set()) | {key}):
             queued, cached = rows.queue.get(view), rows.cache.get(view)
             action = self._rules.action(
@@ -247,11 +171,23 @@ class Batch:
                 rows.delete(view, header.connseq, notice, header.pid)
                 rows.mark(view, seen)
 
-    # The rows that were made.
+    # Writing.
 
-    def places(self, pending: PendingNotifications) -> dict[tuple[int, int], SetRows.Added]:
+    def commit(self, new_psetids: Collection[int] = frozenset()) -> None:
+        """Write the rows, and note for the queue manager what has become of them.
+
+        :param new_psetids: sets that have no rows yet.
+        """
+        write = self._write
+        priorities = {pid: provider.priority for pid, provider in self._registered.items()}
+        write.pending.add_priorities(priorities)
+        add_to_sets(write.txn, self._made(), new_psetids, priorities, write.now)
+        write.pending.touched |= self.rows.save()
+        self._move()
+
+    def _made(self) -> dict[tuple[int, int], AddedRows]:
         """The new rows, by set and slot."""
-        queue = self._rows.queue
+        queue = self.rows.queue
         found = {}
         for (psetid, slot), place in self._added.items():
             # A row may have gone again, or have been made once more by another set of this batch.
@@ -263,18 +199,18 @@ class Batch:
             if place.keys:
                 found[psetid, slot] = place
                 if slot == FETCH_NOW:
-                    pending.add_queued(place.header.pid, psetid, place.first)
+                    self._write.pending.add_queued(place.header.pid, psetid, place.first)
         return found
 
-    def move(self, pending: PendingNotifications) -> None:
-        """Move the rows that were waiting for other hours than they have now.  Call it when all rows are written."""
+    def _move(self) -> None:
+        """Move the rows that were waiting for other hours than they have now."""
         moves: dict[tuple[int, int, int], list[tuple[bytes, int]]] = {}
         for key, slot in self._moves.items():
-            entry = self._rows.queue[key]
+            entry = self.rows.queue[key]
             psetid, old_slot, seq = entry.place
             if slot != old_slot:
                 moves.setdefault((psetid, old_slot, slot), []).append((key, seq))
                 if slot == FETCH_NOW:
-                    pending.add_queued(entry.pid, psetid, seq)
+                    self._write.pending.add_queued(entry.pid, psetid, seq)
         for (psetid, source, target), rows in sorted(moves.items()):
             move_rows(self._write.txn, psetid, source, target, rows)

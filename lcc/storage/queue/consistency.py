@@ -17,10 +17,9 @@ from twisted.logger import Logger
 
 from lcc.model import FETCH_NOW
 from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import CACHED, FETCH
+from lcc.storage.database.rows import CACHED, FETCH, SETS
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import PendingNotifications
-from lcc.storage.queue.set_rows import SET_COLUMNS, derived_set
+from lcc.storage.queue.set_rows import derived_set
 from lcc.storage.queue.waiting_retries import BEFORE_SLOTS
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -29,8 +28,8 @@ _log = Logger()
 PAGE_ROWS = 5000
 PAGE_SETS = 100
 
-Check = Callable[[WriteTransaction, bytes, int, PendingNotifications], "bytes | None"]
-"""``check(write, progress, now, pending)`` checks a page; gives where the next one begins, None: that was all."""
+Check = Callable[[WriteTransaction, bytes], "bytes | None"]
+"""``check(write, progress)`` checks a page; gives where the next one begins, None: that was all."""
 
 
 class _Counted(NamedTuple):
@@ -57,7 +56,7 @@ def believed(counted: int, stored: int, before: int) -> int:
     return stored if abs(stored - counted) <= abs(stored - before) else counted
 
 
-def check_sets(write: WriteTransaction, progress: bytes, now: int, pending: PendingNotifications) -> bytes | None:
+def check_sets(write: WriteTransaction, progress: bytes) -> bytes | None:
     """Each set that has rows in ``qdb`` has its row in ``qpsdb``."""
     txn, left = write.txn, PAGE_ROWS
     at = _Counted(*map(int, progress.split())) if progress else _Counted()
@@ -79,7 +78,7 @@ def check_sets(write: WriteTransaction, progress: bytes, now: int, pending: Pend
             break
         left -= count
         if at.rows:
-            _mend_set(write, at, now, pending)
+            _mend_set(write, at)
         at = at._replace(upto=-1)
     return b" ".join([b"%d" % number for number in at])
 
@@ -97,7 +96,7 @@ def _next_set(txn: Txn, after: _Counted) -> tuple[int, int, int] | None:
     )
 
 
-def _mend_set(write: WriteTransaction, at: _Counted, now: int, pending: PendingNotifications) -> None:
+def _mend_set(write: WriteTransaction, at: _Counted) -> None:
     txn = write.txn
     where = [at.psetid, at.slot]
     row = txn.one("SELECT firstseq, lastseq, nurls, pid FROM qpsdb WHERE psetid = ? AND slot = ?", where)
@@ -111,8 +110,8 @@ def _mend_set(write: WriteTransaction, at: _Counted, now: int, pending: PendingN
             "UPDATE qpsdb SET firstseq = ?, lastseq = ?, nurls = ? WHERE psetid = ? AND slot = ?", [*right, *where]
         )
     else:
-        derived = derived_set(txn, at.pid, at.slot, at.psetid, at.first, at.upto, at.rows, now)
-        txn.upsert("qpsdb", SET_COLUMNS, [derived], ("psetid", "slot"))
+        derived = derived_set(txn, at.pid, at.slot, at.psetid, at.first, at.upto, at.rows, write.now)
+        SETS.upsert(txn, [derived])
     _log.error(
         "Set {psetid} of provider {pid} (slot {slot}) did not agree with the queue; it is mended",
         psetid=at.psetid,
@@ -120,12 +119,10 @@ def _mend_set(write: WriteTransaction, at: _Counted, now: int, pending: PendingN
         slot=at.slot,
     )
     if at.slot == FETCH_NOW:
-        pending.add_queued(at.pid, at.psetid, at.first)
+        write.pending.add_queued(at.pid, at.psetid, at.first)
 
 
-def check_rows_of_sets(
-    write: WriteTransaction, progress: bytes, now: int, pending: PendingNotifications
-) -> bytes | None:
+def check_rows_of_sets(write: WriteTransaction, progress: bytes) -> bytes | None:
     """Each row of ``qpsdb`` has rows in ``qdb``."""
     txn = write.txn
     psetid, slot = map(int, progress.split()) if progress else (0, BEFORE_SLOTS)
@@ -147,7 +144,7 @@ def check_rows_of_sets(
 _COUNTERS = ("files_used", "space_used", "nurlproc", "files_pending", "space_pending")
 
 
-def check_counters(write: WriteTransaction, progress: bytes, now: int, pending: PendingNotifications) -> bytes | None:
+def check_counters(write: WriteTransaction, progress: bytes) -> bytes | None:
     """What is counted of each provider is what there is."""
     txn, left = write.txn, PAGE_ROWS
     if not progress:

@@ -11,10 +11,7 @@ from typing import Any, NamedTuple
 
 from lcc.config import QmConfig
 from lcc.errors import code
-from lcc.model import UrlNotice
-from lcc.storage.database.rows import CACHED, FETCH, TOLD
-from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import PendingNotifications
+from lcc.storage.database.rows import CACHED, FETCH, TOLD, TOLD_COLUMNS, told_notice
 from lcc.storage.queue.consistency import Check, check_counters, check_rows_of_sets, check_sets
 from lcc.storage.queue.held_deletions import drop_held, held_sweeps
 from lcc.storage.queue.sweep import remove_content
@@ -36,9 +33,9 @@ class _Job(NamedTuple):
     often: bool = False
 
 
-def do_next_page(txn: Txn, run: int, now: int, settings: QmConfig, pending: PendingNotifications) -> bool:
+def do_next_page(write: WriteTransaction) -> bool:
     """Do a page of the job that has been due for longest; True: there is more to do now."""
-    write = WriteTransaction(txn, run, now, settings)
+    txn, now, settings = write.txn, write.now, write.settings
     state = {
         name: (due, bytes(progress)) for name, due, progress in txn.query("SELECT name, due, progress FROM chores")
     }
@@ -52,11 +49,9 @@ def do_next_page(txn: Txn, run: int, now: int, settings: QmConfig, pending: Pend
         return False
     name = min(due)[1]
     job = JOBS[name]
-    left = job.page(write, state.get(name, (0, b""))[1], now, pending)
+    left = job.page(write, state.get(name, (0, b""))[1])
     next_time = now + _period(job, settings) if left is None else now
     txn.upsert("chores", ("name", "due", "progress"), [(name, next_time, left or b"")], ("name",))
-    pending.deletes |= write.deletes
-    write.close()
     return left is not None or len(due) > 1
 
 
@@ -65,9 +60,9 @@ def _period(job: _Job, settings: QmConfig) -> int:
     return min(period, FULL_SETS_SECONDS) if job.often else period
 
 
-def look_at_ages(write: WriteTransaction, progress: bytes, now: int, pending: PendingNotifications) -> bytes | None:
+def look_at_ages(write: WriteTransaction, progress: bytes) -> bytes | None:
     """Content that was not confirmed for long is asked for, later deleted; old tombstones are forgotten."""
-    txn, settings = write.txn, write.settings
+    txn, now, settings = write.txn, write.now, write.settings
     sql = (
         "SELECT urlkey, pid, state, source, change_number, connseq, confirmed_time, len, fetched_machineid,"
         " fetched_fileid, seen FROM lccurl WHERE urlkey > ? ORDER BY urlkey LIMIT ?"
@@ -100,41 +95,36 @@ def look_at_ages(write: WriteTransaction, progress: bytes, now: int, pending: Pe
     txn.execute_in("DELETE FROM lccurl WHERE urlkey IN ({in})", forgotten)
     write.load_stats(old | expired.keys())
     for pid, gone in sorted(expired.items()):
-        if _expire(write, pid, gone, now) and pid in lacking:
-            _want(write, pid, "expired-files", now)
+        if _expire(write, pid, gone) and pid in lacking:
+            _want(write, pid, "expired-files")
     for pid in old:
-        _want(write, pid, "old-files", now)
+        _want(write, pid, "old-files")
     return bytes(rows[-1][0]) if len(rows) == PAGE_ROWS else None
 
 
-def _expire(write: WriteTransaction, pid: int, rows: list[tuple[Any, ...]], now: int) -> bool:
+def _expire(write: WriteTransaction, pid: int, rows: list[tuple[Any, ...]]) -> bool:
     """Delete them; False: there is nothing to delete."""
     txn = write.txn
     # What the provider has told of since is not expired, however long it waits for its turn.
     sql = f"SELECT urlkey FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
     queued = {key for (key,) in txn.query_in(sql, [row[0] for row in rows])}
     gone = [row for row in rows if row[0] not in queued]
-    sql = (
-        "SELECT urlkey, connseq, curl, furl, burl, mimetype, subtype, told_md5, told_len, told_mtime FROM lccurl"
-        " WHERE urlkey IN ({in})"
-    )
+    sql = f"SELECT urlkey, connseq, {TOLD_COLUMNS} FROM lccurl WHERE urlkey IN ({{in}})"
     for key, connseq, *told in txn.query_in(sql, [row[0] for row in gone]):
-        write.error(pid, key, connseq, _EXPIRED, "", UrlNotice(*told))
-    remove_content(write, gone, pid, now)
+        write.error(pid, key, connseq, _EXPIRED, "", told_notice(told))
+    remove_content(write, gone, pid)
     return bool(gone)
 
 
-def _want(write: WriteTransaction, pid: int, reason: str, now: int) -> None:
+def _want(write: WriteTransaction, pid: int, reason: str) -> None:
     """Ask for a full set, unless one has come lately: what is old all the same cannot be fetched, and another one
     would not help."""
     stats = write.stats(pid)
-    if now - stats.last_full_time >= write.settings.age_wanted:
+    if write.now - stats.last_full_time >= write.settings.age_wanted:
         write.want_full_set(pid, reason)
 
 
-def allow_full_sets(
-    write: WriteTransaction, progress: bytes, now: int, pending: PendingNotifications
-) -> bytes | None:
+def allow_full_sets(write: WriteTransaction, progress: bytes) -> bytes | None:
     """Begin a new period for the providers whose period of unsolicited full sets is over."""
     txn = write.txn
     after = int(progress or b"0")
@@ -145,7 +135,7 @@ def allow_full_sets(
             "UPDATE pstats SET fullsets_used = 0, fullsets_since = ?"
             " WHERE pid > ? AND pid <= ? AND fullsets_used > 0 AND (fullsets_since <= ? OR fullsets_since > ?)",
             # A period that begins later than now is of a clock that was set back.
-            [now, after, pids[-1], now - write.settings.full_set_period, now],
+            [write.now, after, pids[-1], write.now - write.settings.full_set_period, write.now],
         )
     return b"%d" % pids[-1] if len(pids) == PAGE_PROVIDERS else None
 

@@ -15,20 +15,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from lcc.interfaces import IQueueRules
-from lcc.model import KeyedNotice, SetHeader, UrlNotice
-from lcc.storage.database.rows import CACHED, FETCH
-from lcc.storage.queue.batch import Batch, PendingNotifications, SetPart, registered_providers
-from lcc.storage.queue.row_cache import RowCache
-from lcc.storage.queue.set_positions import SetRows
+from lcc.model import KeyedNotice, SetHeader
+from lcc.storage.database.rows import CACHED, FETCH, TOLD_COLUMNS, told_notice
+from lcc.storage.queue.batch import Batch, SetPart
+from lcc.storage.queue.registered import registered_providers
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 PAGE_FILES = 500
 """Files looked at in one transaction."""
 
 
-def fetch_damaged(
-    write: WriteTransaction, rules: IQueueRules, now: int, pending: PendingNotifications
-) -> bytes | None:
+def fetch_damaged(write: WriteTransaction, rules: IQueueRules) -> bytes | None:
     """Have the next of the files that are named fetched again; None: those were all."""
     txn = write.txn
     rows = txn.query("SELECT machine, file FROM damaged ORDER BY machine, file LIMIT ?", [PAGE_FILES])
@@ -36,27 +33,19 @@ def fetch_damaged(
     for machine, file in rows:
         named[machine].append(file)
     for machine, files in sorted(named.items()):
-        fetch_again(write, rules, machine, files, now, pending)
+        fetch_again(write, rules, machine, files)
         txn.execute_in("DELETE FROM damaged WHERE machine = ? AND file IN ({in})", files, [machine])
     return b"%d %d" % rows[-1] if len(rows) == PAGE_FILES else None
 
 
-def fetch_again(
-    write: WriteTransaction,
-    rules: IQueueRules,
-    machine: int,
-    files: Sequence[int],
-    now: int,
-    pending: PendingNotifications,
-) -> int:
+def fetch_again(write: WriteTransaction, rules: IQueueRules, machine: int, files: Sequence[int]) -> int:
     """Have the URLs of these files fetched again; what no row refers to any longer is left alone.
 
     :returns: how many URLs.
     """
     txn = write.txn
     sql = (
-        "SELECT urlkey, pid, connseq, curl, furl, burl, mimetype, subtype, told_md5, told_len, told_mtime, hours,"
-        " fetched_fileid FROM lccurl"
+        f"SELECT urlkey, pid, connseq, {TOLD_COLUMNS}, fetched_fileid FROM lccurl"
         f" WHERE state = {CACHED} AND fetched_machineid = ? AND fetched_fileid IN ({{in}})"
     )
     found = txn.query_in(sql, files, [machine])
@@ -78,23 +67,18 @@ def fetch_again(
     sql = f"SELECT urlkey FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
     queued = {key for (key,) in txn.query_in(sql, keys)}
     txn.execute_in("UPDATE qdb SET generation = generation + 1 WHERE urlkey IN ({in})", sorted(queued))
-    pending.touched |= {bytes(key) for key in queued}
+    write.pending.touched |= {bytes(key) for key in queued}
     write.load_stats(registered)
-    rows = RowCache(write, now)
-    rows.load(keys)
-    batch = Batch(rows, write, rules, registered, now)
+    batch = Batch(write, rules, registered)
+    batch.rows.load(keys)
     sets: dict[int, tuple[int, int]] = {}
     for key, pid, connseq, *told, _file in lost:
         if key in queued:
             continue
         psetid, count = sets.get(pid) or (write.next("psetid"), 0)
         sets[pid] = (psetid, count + 1)
-        header = SetHeader("", "", 0, pid, connseq, full=False, errors_upto=0, answered=True, time=now)
-        notice = UrlNotice(*told)._replace(sent="[]")
+        header = SetHeader("", "", 0, pid, connseq, full=False, errors_upto=0, answered=True, time=write.now)
+        notice = told_notice(told)._replace(sent="[]")
         batch.queue_again(SetPart(header, psetid, count, (KeyedNotice(bytes(key), notice),)))
-    priorities = {pid: provider.priority for pid, provider in registered.items()}
-    pending.priorities.update({pid: priority for pid, priority in priorities.items() if priority})
-    SetRows(txn, batch.places(pending)).save(priorities, now)
-    pending.touched |= rows.save()
-    pending.deletes = True
+    batch.commit()
     return len(lost)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
-from lcc.model import FETCH_NOW, UrlNotice
+from lcc.model import FETCH_NOW
 from lcc.storage.database.cancelled import note_cancelled
 from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import CACHED, NOTHING, SELECT_QUEUE, queue_row
+from lcc.storage.database.rows import CACHED, NOTHING, QUEUE, TOLD_COLUMNS, queue_row, told_notice
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import PendingNotifications, registered_providers
+from lcc.storage.queue.registered import registered_providers
 from lcc.storage.queue.sweep import remove_content
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -33,8 +33,6 @@ def drop_queued_page(
     rules: IQueueRules,
     pid: int,
     progress: bytes,
-    now: int,
-    pending: PendingNotifications,
     page_rows: int,
 ) -> bytes | None:
     """The next rows of the queue that lie outside are not to be fetched any more; content stays.
@@ -47,7 +45,7 @@ def drop_queued_page(
     if prefixes is None:
         return None
     first, last = provider_range(pid)
-    rows = [queue_row(row) for row in txn.query(f"{SELECT_QUEUE} {_PAGE}", [progress or first, last, page_rows])]
+    rows = [queue_row(row) for row in txn.query(f"{QUEUE.select} {_PAGE}", [progress or first, last, page_rows])]
     outside = {row.key: row for row in rows if not row.delete and not row.notice.lies_within(prefixes)}
     sql = f"SELECT urlkey, fetched_fileid FROM lccurl WHERE state = {CACHED} AND urlkey IN ({{in}})"
     files = dict(txn.query_in(sql, outside))
@@ -60,16 +58,16 @@ def drop_queued_page(
     note_cancelled(txn, outside)
     stats.nurlproc -= len(outside)
     # What was lost and cannot be fetched again is gone.
-    _delete(write, pid, [key for key, file in files.items() if file is None], now)
+    _delete(write, pid, [key for key, file in files.items() if file is None])
     if outside:
         earliest = txn.value("SELECT MIN(psetid) FROM qpsdb WHERE pid = ? AND slot = ?", [pid, FETCH_NOW])
         if earliest is not None:
-            pending.add_queued(pid, earliest, 0)
+            write.pending.add_queued(pid, earliest, 0)
     return rows[-1].key if len(rows) == page_rows else None
 
 
 def delete_cached_page(
-    write: WriteTransaction, rules: IQueueRules, pid: int, progress: bytes, now: int, page_rows: int
+    write: WriteTransaction, rules: IQueueRules, pid: int, progress: bytes, page_rows: int
 ) -> bytes | None:
     """The next content that lies outside goes; parameters as those of :func:`drop_queued_page`."""
     txn = write.txn
@@ -77,21 +75,19 @@ def delete_cached_page(
     if prefixes is None:
         return None
     first, last = provider_range(pid)
-    sql = (
-        "SELECT urlkey, state, connseq, curl, furl, burl, mimetype, subtype, told_md5, told_len, told_mtime"
-        f" FROM lccurl {_PAGE}"
+    rows = txn.query(
+        f"SELECT urlkey, state, connseq, {TOLD_COLUMNS} FROM lccurl {_PAGE}", [progress or first, last, page_rows]
     )
-    rows = txn.query(sql, [progress or first, last, page_rows])
     gone: list[bytes] = []
     for key, state, connseq, *told in rows:
-        notice = UrlNotice(*told)
+        notice = told_notice(told)
         if state == CACHED and not notice.lies_within(prefixes):
             write.error(pid, key, connseq, _OUTSIDE, "", notice)
             gone.append(key)
-    _delete(write, pid, gone, now)
+    _delete(write, pid, gone)
     return bytes(rows[-1][0]) if len(rows) == page_rows else None
 
 
-def _delete(write: WriteTransaction, pid: int, keys: list[bytes], now: int) -> None:
+def _delete(write: WriteTransaction, pid: int, keys: list[bytes]) -> None:
     sql = "SELECT urlkey, connseq, len, fetched_machineid, fetched_fileid FROM lccurl WHERE urlkey IN ({in})"
-    remove_content(write, write.txn.query_in(sql, keys), pid, now)
+    remove_content(write, write.txn.query_in(sql, keys), pid)

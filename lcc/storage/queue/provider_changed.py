@@ -8,8 +8,8 @@ from __future__ import annotations
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import PendingNotifications, Registered, registered_providers
-from lcc.storage.queue.time_slots import move_rows
+from lcc.storage.queue.registered import Registered, registered_providers
+from lcc.storage.queue.set_rows import move_rows
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _SETS_AT_ONCE = 1000
@@ -20,8 +20,6 @@ def changed_page(
     rules: IQueueRules,
     pid: int,
     progress: bytes,
-    now: int,
-    pending: PendingNotifications,
     page_rows: int,
 ) -> bytes | None:
     """The next part of it.
@@ -48,7 +46,7 @@ def changed_page(
             " ORDER BY seq LIMIT ?",
             [pid, slot, psetid, seq, left],
         )
-        _move(txn, rules, registered, (pid, slot, psetid), rows, now, pending)
+        _move(write, rules, registered, (pid, slot, psetid), rows)
         left -= len(rows)
         if left <= 0:
             return b"%d:%d:%d" % (slot, psetid, rows[-1][1])
@@ -75,22 +73,20 @@ def _set_priority(txn: Txn, pid: int, priority: int) -> bool:
 
 
 def _move(
-    txn: Txn,
+    write: WriteTransaction,
     rules: IQueueRules,
     registered: Registered,
     where: tuple[int, int, int],
     rows: list[tuple[bytes, int, str]],
-    now: int,
-    pending: PendingNotifications,
 ) -> None:
     pid, source, psetid = where
     moves: dict[int, list[tuple[bytes, int]]] = {}
     for key, seq, hours in rows:
-        slot = rules.slot(hours, registered.hours, registered.timezone, now)
+        slot = rules.slot(hours, registered.hours, registered.timezone, write.now)
         if slot != source:
             moves.setdefault(slot, []).append((key, seq))
     for slot, moved in sorted(moves.items()):
-        move_rows(txn, psetid, source, slot, moved)
+        move_rows(write.txn, psetid, source, slot, moved)
         if slot == FETCH_NOW:
-            pending.add_queued(pid, psetid, moved[0][1])
-            pending.priorities[pid] = registered.priority
+            write.pending.add_queued(pid, psetid, moved[0][1])
+            write.pending.priorities[pid] = registered.priority

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, Ahead, Cursor, DeleteOrder, QueueRow, ReadAhead, Waiting
-from lcc.storage.database.rows import SELECT_QUEUE, queue_row
+from lcc.storage.database.rows import QUEUE, queue_row
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import get_providers
 from lcc.storage.queue.revalidation import with_stored
@@ -66,7 +66,7 @@ _BEHIND_SET = "WHERE pid = ? AND slot = ? AND psetid > ? ORDER BY psetid, seq LI
 def _rows(txn: Txn, where: str, each: Sequence[tuple[int, ...]]) -> list[QueueRow]:
     """The rows for each of these lists of parameters, in any order."""
     # Without the name of the index MariaDB may go through all of a set that is gone and not purged yet.
-    sql = f"{SELECT_QUEUE} {txn.by_index('qdb_order')} {where}"
+    sql = f"{QUEUE.select} {txn.by_index('qdb_order')} {where}"
     return [queue_row(row) for row in txn.query_each(sql, each)]
 
 

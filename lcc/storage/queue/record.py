@@ -7,7 +7,8 @@ content came last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import attrs
@@ -16,6 +17,7 @@ from lcc.config import QmConfig
 from lcc.errors import CODES, Remedy, entry_for
 from lcc.interfaces import IQueueRules
 from lcc.model import (
+    DESCRIPTION,
     FETCH_NOW,
     Delay,
     FetchResult,
@@ -25,37 +27,39 @@ from lcc.model import (
     Recorded,
     UrlNotice,
     content_token,
+    description_of,
     retry_slot,
     retry_time,
 )
 from lcc.storage.database.cancelled import forget_cancelled
 from lcc.storage.database.key_ranges import provider_of
 from lcc.storage.database.rows import (
-    CACHE_COLUMNS,
+    CACHE,
     CACHED,
     DELETED,
-    QUEUE_COLUMNS,
-    SELECT_QUEUE,
+    QUEUE,
     TOLD,
+    TOLD_WITH_CONTENT,
+    TOMBSTONE_UPDATED,
     empty_cache_row,
     queue_row,
+    told_values,
 )
 from lcc.storage.database.transactions import Question, Txn
-from lcc.storage.queue.batch import registered_providers
-from lcc.storage.queue.row_cache import TOMBSTONE_UPDATED
-from lcc.storage.queue.set_rows import QueuedSets
-from lcc.storage.queue.time_slots import move_rows, write_delays
+from lcc.storage.queue.registered import registered_providers
+from lcc.storage.queue.set_rows import QueuedSets, move_rows
+from lcc.storage.queue.time_slots import write_delays
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _CHARSET_CHARS = 255
 _BAD_TEXT_CHARS = 255
 _MISMATCH = CODES["mimetype-mismatch"]
-_SEEN = QUEUE_COLUMNS.index("seen")
-_SELECT_CACHE = f"SELECT {', '.join(CACHE_COLUMNS)} FROM lccurl"
+_SEEN = QUEUE.columns.index("seen")
 _SELECT_QUOTAS = (
     "SELECT pid, filesmax, spacemax FROM pidb WHERE pid IN ({in}) AND (filesmax IS NOT NULL OR spacemax IS NOT NULL)"
 )
-_UPDATED = tuple(column for column in CACHE_COLUMNS if column not in ("urlkey", "pid"))
+_shown_of: Callable[[dict[str, Any]], tuple[str, ...]] = itemgetter(*DESCRIPTION[1:])
+_UPDATED = CACHE.without(("urlkey", "pid"))
 
 
 @attrs.define
@@ -122,17 +126,17 @@ def record_results(
     keys = sorted({*fetched, *[key for key, _ in removed], *[row[0] for row in closed]})
     pids = sorted(set(map(provider_of, keys)))
     questions = (
-        Question(f"{SELECT_QUEUE} WHERE urlkey IN ({{in}})", keys),
-        Question(f"{_SELECT_CACHE} WHERE urlkey IN ({{in}})", fetched),
+        Question(f"{QUEUE.select} WHERE urlkey IN ({{in}})", keys),
+        Question(f"{CACHE.select} WHERE urlkey IN ({{in}})", fetched),
         Question(_SELECT_QUOTAS, pids),
     )
-    write = WriteTransaction(txn, run, now, settings, questions, pids)
+    write = WriteTransaction(txn, run, now, settings, questions=questions, pids=pids)
     found, cached, limited = write.answers
     if delays:
         write_delays(txn, delays)
     queue = {row[0]: queue_row(row) for row in found}
     seen = {row[0]: row[_SEEN] for row in found}
-    cache = {row[0]: dict(zip(CACHE_COLUMNS, row, strict=True)) for row in cached}
+    cache = {row[0]: dict(zip(CACHE.columns, row, strict=True)) for row in cached}
     quotas = {pid: Quota(files, space) for pid, files, space in limited}
     sets = QueuedSets(txn, {(row.psetid, row.slot) for row in queue.values()})
     work = _Work(txn, write, rules, now, quotas, queue, seen, cache, sets)
@@ -180,10 +184,10 @@ def record_results(
     _save(work)
     for (psetid, slot), rows in sorted(moves.items()):
         move_rows(txn, psetid, FETCH_NOW, slot, rows)
-    write.close()
+    write.flush()
     left = tuple(row for key, row in again.items() if key in work.queue)
     first = retry_time(max(waiting)) if waiting else None
-    return Recorded(left, held, requeued, write.deletes, first, write.change)
+    return Recorded(left, held, requeued, write.pending.deletes, first, write.change)
 
 
 def _tell(requeued: dict[int, tuple[int, int]], waiting: list[int], row: QueueRow) -> None:
@@ -414,7 +418,8 @@ def _confirm(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) 
 
 
 def _named_otherwise(cached: dict[str, Any], notice: UrlNotice) -> bool:
-    return (cached["furl"], cached["burl"], cached["subtype"]) != (notice.furl, notice.burl, notice.subtype)
+    named = (cached["furl"], *_shown_of(cached))
+    return named != (notice.furl, *description_of(notice)[1:])
 
 
 def _fetched(
@@ -426,13 +431,8 @@ def _fetched(
     :param changed: content users have to see it.
     """
     notice = row.notice
+    cached.update(zip(TOLD_WITH_CONTENT, told_values(notice), strict=True))
     cached.update(
-        furl=notice.furl,
-        burl=notice.burl,
-        subtype=notice.subtype,
-        curl=notice.curl,
-        mimetype=notice.mimetype,
-        hours=notice.hours,
         source=TOLD,
         generation=result.generation,
         connseq=max(row.connseq, cached["connseq"]),
@@ -450,7 +450,7 @@ def _fetched(
 def _save(work: _Work) -> None:
     txn = work.txn
     rows = [tuple(work.cache[key].values()) for key in sorted(work.changed)]
-    txn.upsert("lccurl", CACHE_COLUMNS, rows, ("urlkey",), _UPDATED)
+    CACHE.upsert(txn, rows, _UPDATED)
     txn.execute_in("DELETE FROM qdb WHERE urlkey IN ({in})", sorted(work.taken))
     forget_cancelled(txn, sorted(work.cancelled))
     for key, (row, bad) in sorted(work.moved.items()):

@@ -127,7 +127,7 @@ def want_page(txn: Txn, run: int, reason: str, order_lost: bool, after: int) -> 
         write.want_full_set(pid, reason)
         if order_lost:
             write.stats(pid).maxconnseq += ORDER_JUMP
-    write.close()
+    write.flush()
     return pids[-1] if len(pids) == PAGE_PROVIDERS else None
 
 

@@ -10,16 +10,17 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from lcc.model import CachedState, QueuedState, UrlNotice
+from lcc.model import DESCRIPTION, CachedState, QueuedState, UrlNotice, description_of
 from lcc.storage.database.cancelled import forget_cancelled, note_cancelled
 from lcc.storage.database.key_ranges import PAGE_BYTES, views_range
 from lcc.storage.database.rows import (
-    CACHE_COLUMNS,
+    CACHE,
     CACHED,
     FETCH,
     NOTHING,
-    QUEUE_COLUMNS,
+    QUEUE,
     QUEUE_UPDATED,
+    TOMBSTONE_UPDATED,
     empty_cache_row,
     notice_values,
 )
@@ -28,9 +29,10 @@ from lcc.storage.queue.write_transaction import GENERATION_SHIFT, WriteTransacti
 
 _QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, len FROM qdb"
 _CACHE = (
-    "SELECT urlkey, pid, state, connseq, told_md5, told_len, told_mtime, md5, len, mtime, furl, burl, subtype, hours,"
-    " fetched_machineid, fetched_fileid FROM lccurl"
+    "SELECT urlkey, pid, state, connseq, told_md5, told_len, told_mtime, md5, len, mtime, furl,"
+    f" {', '.join(DESCRIPTION)}, fetched_machineid, fetched_fileid FROM lccurl"
 )
+_DESCRIPTION_AT = 11
 _RANGES_AT_ONCE = 100
 
 
@@ -121,14 +123,10 @@ NOTHING_CACHED = CachedState(False, 0, "", None, None, "", None, None)
 
 
 class RowCache:
-    """The rows of one batch.
+    """The rows of one batch."""
 
-    :param now: the time of the batch.
-    """
-
-    def __init__(self, write: WriteTransaction, now: int) -> None:
+    def __init__(self, write: WriteTransaction) -> None:
         self.write = write
-        self.now = now
         self._generation = write.next("batch") << GENERATION_SHIFT
         self.queue: dict[bytes, QueueEntry] = {}
         self._revived: set[bytes] = set()
@@ -183,9 +181,10 @@ class RowCache:
             entry.length = length
 
     def _add_cache(self, row: tuple[Any, ...]) -> None:
-        key, pid, state, connseq, *content, machine, file = row
+        key, pid, state = row[:3]
         if key not in self.cache:
-            self.cache[key] = CacheEntry(key, pid, CachedState(state == CACHED, connseq, *content), machine, file)
+            known = CachedState._make((state == CACHED, *row[3:_DESCRIPTION_AT], row[_DESCRIPTION_AT:-2]))
+            self.cache[key] = CacheEntry(key, pid, known, *row[-2:])
 
     # Changing.
 
@@ -216,7 +215,7 @@ class RowCache:
         """As :meth:`confirm`, and this is how the provider describes it now."""
         self.confirm(key, connseq)
         entry = self.cache[key]
-        entry.state = entry.state._replace(burl=notice.burl, subtype=notice.subtype, hours=notice.hours)
+        entry.state = entry.state._replace(description=description_of(notice))
 
     def _pend(self, key: bytes, count: int) -> None:
         """Take the row of this key into what is pending, or out of it."""
@@ -324,8 +323,8 @@ class RowCache:
                 groups[connseq, entry.seen, entry.changed].append(key)
         forget_cancelled(txn, sorted(key for key in self._revived if self.queue[key].state.fetch))
         note_cancelled(txn, [key for key, entry in self.queue.items() if entry.changed and not entry.state.fetch])
-        txn.insert("qdb", QUEUE_COLUMNS, new)
-        txn.upsert("qdb", QUEUE_COLUMNS, renewed, ("urlkey",), QUEUE_UPDATED)
+        QUEUE.insert(txn, new)
+        QUEUE.upsert(txn, renewed, QUEUE_UPDATED)
         for (connseq, seen, changed), keys in groups.items():
             changes, values = _changes(connseq, seen)
             if changed:
@@ -347,7 +346,7 @@ class RowCache:
                 new.append(self._tombstone(entry))
             elif entry.change is not None:
                 row = empty_cache_row(key, entry.pid)
-                row.update(change_number=entry.change, connseq=connseq, confirmed_time=self.now)
+                row.update(change_number=entry.change, connseq=connseq, confirmed_time=self.write.now)
                 gone.append(tuple(row.values()))
             else:
                 groups[connseq, entry.seen, entry.confirmed].append(key)
@@ -356,51 +355,32 @@ class RowCache:
                 # What was told and taken back within the batch is no change.
                 if entry.state.shown != entry.before.shown:
                     described.append(self._described(entry, self.write.next("change")))
-                elif entry.state.hours != entry.before.hours:
+                elif entry.state.description != entry.before.description:
                     restricted.append(self._described(entry, 0))
-        txn.insert("lccurl", CACHE_COLUMNS, new)
-        txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
-        txn.upsert("lccurl", CACHE_COLUMNS, described, ("urlkey",), (*_DESCRIBED_UPDATED, "change_number"))
-        txn.upsert("lccurl", CACHE_COLUMNS, restricted, ("urlkey",), _DESCRIBED_UPDATED)
+        CACHE.insert(txn, new)
+        CACHE.upsert(txn, gone, TOMBSTONE_UPDATED)
+        CACHE.upsert(txn, described, (*DESCRIPTION, "change_number"))
+        CACHE.upsert(txn, restricted, DESCRIPTION)
         for (connseq, seen, confirmed), keys in groups.items():
             changes, values = _changes(connseq, seen)
             if confirmed:
                 changes += ", confirmed_time = ?"
-                values.append(self.now)
+                values.append(self.write.now)
             txn.execute_in(f"UPDATE lccurl SET {changes} WHERE urlkey IN ({{in}})", keys, values)
 
     def _described(self, entry: CacheEntry, change: int) -> tuple[Any, ...]:
         row = empty_cache_row(entry.key, entry.pid)
-        state = entry.state
-        row.update(burl=state.burl, subtype=state.subtype, hours=state.hours, change_number=change)
+        row.update(zip(DESCRIPTION, entry.state.description, strict=True), change_number=change)
         return tuple(row.values())
 
     def _tombstone(self, entry: CacheEntry) -> tuple[Any, ...]:
         row = empty_cache_row(entry.key, entry.pid)
         notice = entry.tombstone
         assert notice is not None
-        row.update(connseq=entry.state.connseq, curl=notice.curl, mimetype=notice.mimetype, confirmed_time=self.now)
+        row.update(
+            connseq=entry.state.connseq, curl=notice.curl, mimetype=notice.mimetype, confirmed_time=self.write.now
+        )
         return tuple(row.values())
-
-
-TOMBSTONE_UPDATED = (
-    *("state", "change_number", "connseq", "hours", "told_md5", "told_len", "told_mtime", "md5", "len", "mtime"),
-    *(
-        "status",
-        "charset",
-        "etag",
-        "modified",
-        "revalidate",
-        "headers",
-        "fetched_time",
-        "fetched_machineid",
-        "fetched_fileid",
-        "confirmed_time",
-    ),
-)
-"""What goes when content is deleted: all but the names."""
-
-_DESCRIBED_UPDATED = ("burl", "subtype", "hours")
 
 
 def _changes(connseq: int, seen: int | None) -> tuple[str, list[Any]]:

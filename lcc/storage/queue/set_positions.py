@@ -1,13 +1,13 @@
-"""Sets: how far each UNS's are applied (``setspos``), and which have rows in the queue (``qpsdb``)."""
+"""How far the sets of each UNS are applied (``setspos``), and what a complete set does to its provider."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
 
-from lcc.model import FETCH_NOW, SetHeader
+from lcc.model import SetHeader
 from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -129,60 +129,3 @@ def finish_set(write: WriteTransaction, header: SetHeader, now: int, full_set_pe
             if not 0 <= now - stats.fullsets_since < full_set_period:  # less: the wall clock was set back
                 stats.fullsets_since, stats.fullsets_used = now, 0
             stats.fullsets_used += 1
-
-
-class SetRows:
-    """Rows of ``qpsdb`` that get new queue rows.
-
-    :param added: (psetid, slot) -> what was added.
-    :param new_psetids: sets that have no rows yet.
-    """
-
-    class Added:
-        """New queue rows of one set.
-
-        :ivar keys: key -> place.
-        """
-
-        def __init__(self, header: SetHeader) -> None:
-            self.header = header
-            self.keys: dict[bytes, int] = {}
-
-        def add(self, key: bytes, seq: int) -> None:
-            """A row at this place."""
-            self.keys[key] = seq
-
-        @property
-        def first(self) -> int:
-            """The earliest place."""
-            return min(self.keys.values())
-
-        @property
-        def last(self) -> int:
-            """The latest place."""
-            return max(self.keys.values())
-
-    def __init__(
-        self, txn: Txn, added: Mapping[tuple[int, int], Added], new_psetids: Collection[int] = frozenset()
-    ) -> None:
-        self._txn = txn
-        self._added = added
-        self._new_psetids = new_psetids
-
-    def save(self, priorities: Mapping[int, int], now: int) -> None:
-        """Make the rows, or add to those that are there."""
-        psetids = sorted({psetid for psetid, _ in self._added if psetid not in self._new_psetids})
-        sql = "SELECT psetid, slot, firstseq, lastseq, nurls FROM qpsdb WHERE psetid IN ({in}) AND slot >= ?"
-        old = {(row[0], row[1]): row[2:] for row in self._txn.query_in(sql, psetids, after=[FETCH_NOW])}
-        rows = []
-        for (psetid, slot), added in sorted(self._added.items(), key=lambda item: item[0]):
-            first, last, count = old.get((psetid, slot), (added.first, added.last, 0))
-            header = added.header
-            rows.append(
-                (
-                    *(psetid, slot, header.pid, priorities[header.pid], header.connseq, int(header.full)),
-                    *(min(first, added.first), max(last, added.last), count + len(added.keys), now),
-                )
-            )
-        columns = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
-        self._txn.upsert("qpsdb", columns, rows, ("psetid", "slot"), ("firstseq", "lastseq", "nurls"))

@@ -1,13 +1,14 @@
-"""The rows of ``qpsdb`` while their queue rows go or move."""
+"""The rows of ``qpsdb``, one for each set and slot with queue rows, while queue rows come, go and move."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 from twisted.logger import Logger
 
-from lcc.model import QueueRow
+from lcc.model import FETCH_NOW, QueueRow, SetHeader
+from lcc.storage.database.rows import SET_EXTENT, SETS, SetRow
 from lcc.storage.database.transactions import Txn
 
 _log = Logger()
@@ -24,12 +25,8 @@ _NO_SEQ = 1 << 62
 _LOOKED_AT = 100
 _COUNTED = 10_000
 
-SET_COLUMNS = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
 
-
-def derived_set(
-    txn: Txn, pid: int, slot: int, psetid: int, first: int, last: int, rows: int, now: int
-) -> tuple[int, ...]:
+def derived_set(txn: Txn, pid: int, slot: int, psetid: int, first: int, last: int, rows: int, now: int) -> SetRow:
     """The row of ``qpsdb`` of a set, as far as it can be told from its rows in ``qdb`` and from the provider.
 
     When it came is not known; whether it is a full set shows in its rows, unless later full sets have named them all.
@@ -41,43 +38,39 @@ def derived_set(
     connseq = min([row[0] for row in looked], default=0)
     full = int(any(row[1] == psetid for row in looked))
     priority = txn.value("SELECT priority FROM pidb WHERE pid = ?", [pid], 0)
-    return (psetid, slot, pid, priority, connseq, full, first, last, rows, now)
-
-
-_TO_CHANGE = ("firstseq", "lastseq", "nurls")
+    return SetRow(psetid, slot, pid, priority, connseq, full, first, last, rows, now)
 
 
 @attrs.define
 class _Set:
-    """As in ``qpsdb``, and what has become of it.
+    """A set and slot of which rows go.
 
-    :ivar known: the columns that stay.
+    :ivar row: as it was read.
+    :ivar removed_upto: the last place of those that are gone.
     """
 
-    known: tuple[int, ...]
+    row: SetRow
     firstseq: int
     lastseq: int
     nurls: int
-    time: int
     removed_upto: int = 0
     changed: bool = False
 
     @classmethod
-    def of(cls, values: Sequence[int]) -> _Set:
+    def of(cls, values: Iterable[int]) -> _Set:
         """A row of ``qpsdb``."""
-        firstseq, lastseq, nurls, time = values[6:]
-        return cls(tuple(values[:6]), firstseq, lastseq, nurls, time)
+        row = SetRow._make(values)
+        return cls(row, row.firstseq, row.lastseq, row.nurls)
 
     @property
-    def values(self) -> tuple[int, ...]:
-        """The row."""
-        return (*self.known, self.firstseq, self.lastseq, self.nurls, self.time)
+    def values(self) -> SetRow:
+        """The row as it is now."""
+        return self.row._replace(firstseq=self.firstseq, lastseq=self.lastseq, nurls=self.nurls)
 
     @property
     def place(self) -> tuple[int, int, int]:
         """``(pid, slot, psetid)``."""
-        psetid, slot, pid = self.known[:3]
-        return (pid, slot, psetid)
+        return self.row.pid, self.row.slot, self.row.psetid
 
 
 class QueuedSets:
@@ -91,7 +84,7 @@ class QueuedSets:
         wanted = set(sets)
         self._sets: dict[tuple[int, int], _Set] = {}
         for slot in sorted({slot for _, slot in wanted}):
-            sql = f"SELECT {', '.join(SET_COLUMNS)} FROM qpsdb WHERE slot = ? AND psetid IN ({{in}})"
+            sql = f"{SETS.select} WHERE slot = ? AND psetid IN ({{in}})"
             psetids = sorted(psetid for psetid, other in wanted if other == slot)
             self._sets.update({(row[0], slot): _Set.of(row) for row in txn.query_in(sql, psetids, [slot])})
 
@@ -122,10 +115,9 @@ class QueuedSets:
         """The row of a set for another slot."""
         found = self._sets.get((psetid, slot))
         if found is None:
-            sql = f"SELECT {', '.join(SET_COLUMNS)} FROM qpsdb WHERE psetid = ? AND slot = ?"
+            sql = f"{SETS.select} WHERE psetid = ? AND slot = ?"
             row = self._txn.one(sql, [psetid, slot])
-            known = (psetid, slot, *like.known[2:])
-            found = _Set(known, _NO_SEQ, 0, 0, like.time) if row is None else _Set.of(row)
+            found = _Set(like.row._replace(slot=slot), _NO_SEQ, 0, 0) if row is None else _Set.of(row)
             self._sets[psetid, slot] = found
         return found
 
@@ -142,7 +134,7 @@ class QueuedSets:
             sql = "SELECT MAX(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ?"
             last = self._txn.value(sql, [row.pid, row.slot, row.psetid])
             made = derived_set(self._txn, row.pid, row.slot, row.psetid, first, last, count, 0)
-            self._txn.upsert("qpsdb", SET_COLUMNS, [made], ("psetid", "slot"))
+            SETS.upsert(self._txn, [made])
             found = self._sets[row.psetid, row.slot] = _Set.of(made)
         return found
 
@@ -154,7 +146,7 @@ class QueuedSets:
         late = [found for found in left if found.removed_upto - found.firstseq >= _FIRST_BEHIND]
         for place, first in self._first_places(late).items():
             self._sets[place].firstseq = first
-        txn.upsert("qpsdb", SET_COLUMNS, [found.values for found in left], ("psetid", "slot"), _TO_CHANGE)
+        SETS.upsert(txn, [found.values for found in left], SET_EXTENT)
         empty = [found for found in changed if found.nurls <= 0]
         wrong = self._first_places(empty)  # should the count be wrong, the rows are not forgotten
         gone: dict[int, list[int]] = {}
@@ -168,6 +160,85 @@ class QueuedSets:
         """The first row of each of these sets: (psetid, slot) -> place."""
         # MIN goes straight to the place; where there is a LIMIT, MariaDB looks at all that is gone from the set.
         sql = "SELECT ?, ?, MIN(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq >= ?"
-        each = [(*found.known[:2], *found.place, found.firstseq) for found in sets]
+        each = [(found.row.psetid, found.row.slot, *found.place, found.firstseq) for found in sets]
         rows = self._txn.query_each(sql, each)
         return {(psetid, slot): seq for psetid, slot, seq in rows if seq is not None}
+
+
+class AddedRows:
+    """New queue rows of one set and slot.
+
+    :ivar keys: key -> place.
+    """
+
+    def __init__(self, header: SetHeader) -> None:
+        self.header = header
+        self.keys: dict[bytes, int] = {}
+
+    def add(self, key: bytes, seq: int) -> None:
+        """A row at this place."""
+        self.keys[key] = seq
+
+    @property
+    def first(self) -> int:
+        """The earliest place."""
+        return min(self.keys.values())
+
+    @property
+    def last(self) -> int:
+        """The latest place."""
+        return max(self.keys.values())
+
+
+def add_to_sets(
+    txn: Txn,
+    added: Mapping[tuple[int, int], AddedRows],
+    new_psetids: Collection[int],
+    priorities: Mapping[int, int],
+    now: int,
+) -> None:
+    """Make the rows of sets that got new queue rows, or add to those that are there.
+
+    :param added: (psetid, slot) -> what was added.
+    :param new_psetids: sets that have no rows yet.
+    """
+    psetids = sorted({psetid for psetid, _ in added if psetid not in new_psetids})
+    sql = "SELECT psetid, slot, firstseq, lastseq, nurls FROM qpsdb WHERE psetid IN ({in}) AND slot >= ?"
+    old = {(row[0], row[1]): row[2:] for row in txn.query_in(sql, psetids, after=[FETCH_NOW])}
+    rows = []
+    for (psetid, slot), each in sorted(added.items(), key=lambda item: item[0]):
+        first, last, count = old.get((psetid, slot), (each.first, each.last, 0))
+        header, count = each.header, count + len(each.keys)
+        known = (psetid, slot, header.pid, priorities[header.pid], header.connseq, int(header.full))
+        rows.append(SetRow(*known, min(first, each.first), max(last, each.last), count, now))
+    SETS.upsert(txn, rows, SET_EXTENT)
+
+
+def move_rows(txn: Txn, psetid: int, source: int, target: int, rows: Sequence[tuple[bytes, int]]) -> None:
+    """Rows of one set go from one slot to another, keeping their places.
+
+    :param rows: ``(key, seq)``; at least one.
+    """
+    select = f"{SETS.select} WHERE psetid = ? AND slot = ?"
+    found = txn.one(select, [psetid, source])
+    if found is None:
+        return
+    old = SetRow._make(found)
+    txn.execute_in("UPDATE qdb SET slot = ? WHERE urlkey IN ({in})", [key for key, _ in rows], [target])
+    sql = "SELECT MIN(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq >= ?"
+    first = txn.value(sql, [old.pid, source, psetid, old.firstseq])
+    if first is None:
+        txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", [psetid, source])
+    else:
+        where = [max(1, old.nurls - len(rows)), first, psetid, source]
+        txn.execute("UPDATE qpsdb SET nurls = ?, firstseq = ? WHERE psetid = ? AND slot = ?", where)
+    places = [seq for _, seq in rows]
+    moved = old._replace(slot=target, firstseq=min(places), lastseq=max(places), nurls=len(rows))
+    there = txn.one(select, [psetid, target])
+    SETS.upsert(txn, [moved if there is None else joined(moved, SetRow._make(there))], SET_EXTENT)
+
+
+def joined(one: SetRow, other: SetRow) -> SetRow:
+    """The row of a set whose queue rows are those of both."""
+    first, last = min(one.firstseq, other.firstseq), max(one.lastseq, other.lastseq)
+    return one._replace(firstseq=first, lastseq=last, nurls=one.nurls + other.nurls)

@@ -49,9 +49,9 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import get_provider
 from lcc.storage.queue.absorb import absorb_pieces
 from lcc.storage.queue.admin_orders import carry_out
-from lcc.storage.queue.batch import PendingNotifications
 from lcc.storage.queue.housekeeping import do_next_page
 from lcc.storage.queue.lost_content import fetch_again
+from lcc.storage.queue.notifications import PendingNotifications
 from lcc.storage.queue.read_ahead import delete_orders, providers_with_work, read_ahead
 from lcc.storage.queue.record import Requeued, record_results
 from lcc.storage.queue.repair import RepairStore
@@ -102,6 +102,10 @@ class QueueStore(RepairStore):
     def _write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
         return self._database.write(function, self._run, *args)
 
+    def _change(self, pending: PendingNotifications, now: int, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        """Run ``function(write, *args)`` in one :class:`WriteTransaction`."""
+        return self._write(_in_write_transaction, now, self._settings, pending, function, args)
+
     # Sets.
 
     def absorb(self, pieces: Sequence[SetPiece], now: int) -> Deferred[Absorbed]:
@@ -115,10 +119,10 @@ class QueueStore(RepairStore):
         while pieces:
             end = next((at for at, piece in enumerate(pieces, 1) if piece.last and piece.header.full), len(pieces))
             some, pieces = pieces[:end], pieces[end:]
-            answered, whole = await self._write(absorb_pieces, self._rules, some, now, pending, settings)
+            answered, whole = await self._write(absorb_pieces, self._rules, some, now, settings, pending)
             answers += answered
             if whole is not None:
-                answers.append(await complete_full_set(self._write, self._rules, whole, now, pending, settings))
+                answers.append(await complete_full_set(self._write, self._rules, whole, now, settings, pending))
         self._pending = PendingNotifications()
         return pending.as_absorbed(answers)
 
@@ -193,19 +197,17 @@ class QueueStore(RepairStore):
         # As for sets: what a try that failed may have done all the same is told with the next one.
         pending = self._pending_of_damage
 
-        def written(_: None) -> Absorbed:
+        def written(_: int) -> Absorbed:
             if self._pending_of_damage is pending:
                 self._pending_of_damage = PendingNotifications()
             return pending.as_absorbed()
 
-        return self._write(_fetch_again, self._rules, machine, list(files), now, self._settings, pending).addCallback(
-            written
-        )
+        return self._change(pending, now, fetch_again, self._rules, machine, list(files)).addCallback(written)
 
     # Providers.
 
     def want_full_set(self, pid: int, reason: str) -> Deferred[None]:
-        return self._write(_want_full_set, pid, reason)
+        return self._change(PendingNotifications(), 0, WriteTransaction.want_full_set, pid, reason)
 
     def save_state(self, text: str) -> Deferred[None]:
         return self._write(save_state, text)
@@ -224,7 +226,7 @@ class QueueStore(RepairStore):
             if order is None:
                 more = False
                 break
-            if await self._write(carry_out, self._rules, order, now, self._settings, pending):
+            if await self._change(pending, now, carry_out, self._rules, order):
                 finished.append((order.kind, order.pid, order.code))
         self._pending_of_orders = PendingNotifications()
         return CarriedOut(tuple(finished), pending.as_absorbed(), more)
@@ -234,7 +236,7 @@ class QueueStore(RepairStore):
 
     async def _housekeeping(self, now: int) -> Kept:
         pending = self._pending_of_housekeeping
-        more = await self._write(do_next_page, now, self._settings, pending)
+        more = await self._change(pending, now, do_next_page)
         self._pending_of_housekeeping = PendingNotifications()
         return Kept(pending.as_absorbed(), more)
 
@@ -244,22 +246,16 @@ def _deletes_done(txn: Txn, run: int, ids: list[int]) -> None:
     txn.execute_in("DELETE FROM fsmdb WHERE id IN ({in})", ids)
 
 
-def _fetch_again(
+def _in_write_transaction(
     txn: Txn,
     run: int,
-    rules: IQueueRules,
-    machine: int,
-    files: list[int],
     now: int,
     settings: QmConfig,
     pending: PendingNotifications,
-) -> None:
-    write = WriteTransaction(txn, run, now, settings)
-    fetch_again(write, rules, machine, files, now, pending)
-    write.close()
-
-
-def _want_full_set(txn: Txn, run: int, pid: int, reason: str) -> None:
-    write = WriteTransaction(txn, run)
-    write.want_full_set(pid, reason)
-    write.close()
+    function: Callable[..., T],
+    args: tuple[Any, ...],
+) -> T:
+    write = WriteTransaction(txn, run, now, settings, pending)
+    result = function(write, *args)
+    write.flush()
+    return result

@@ -20,12 +20,12 @@ from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, SetAnswer, SetHeader
 from lcc.storage.database.cancelled import note_cancelled
 from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import CACHE_COLUMNS, CACHED, FETCH, NOTHING, TOLD, empty_cache_row
+from lcc.storage.database.rows import CACHE, CACHED, FETCH, NOTHING, TOLD, TOMBSTONE_UPDATED, empty_cache_row
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.absorb import Sweep, WholeSet
-from lcc.storage.queue.batch import PendingNotifications, registered_providers
 from lcc.storage.queue.held_deletions import HeldSweep, forget_held, held_sweep, save_held
-from lcc.storage.queue.row_cache import TOMBSTONE_UPDATED
+from lcc.storage.queue.notifications import PendingNotifications
+from lcc.storage.queue.registered import registered_providers
 from lcc.storage.queue.set_positions import SetPositions, finish_set, position_questions
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -39,7 +39,7 @@ Write = Callable[..., Awaitable[Any]]
 
 
 async def complete_full_set(
-    do_write: Write, rules: IQueueRules, whole: WholeSet, now: int, pending: PendingNotifications, settings: QmConfig
+    do_write: Write, rules: IQueueRules, whole: WholeSet, now: int, settings: QmConfig, pending: PendingNotifications
 ) -> SetAnswer:
     """Delete what a full set did not name, or hold that; the set is complete then."""
     # Counted by writes: on a cluster, what is read elsewhere may lack what the set has just named.
@@ -66,7 +66,7 @@ async def complete_full_set(
     for low, high in ranges:
         after = low
         while after is not None:
-            after = await do_write(sweep_page, sweep, after, high, now, pending, settings)
+            after = await do_write(sweep_page, sweep, after, high, now, settings, pending)
     return await do_write(finish_sweep, header, now, settings.full_set_period)  # type: ignore[no-any-return]
 
 
@@ -156,29 +156,26 @@ def sweep_page(
     after: bytes,
     upto: bytes,
     now: int,
-    pending: PendingNotifications,
     settings: QmConfig,
+    pending: PendingNotifications,
 ) -> bytes | None:
     """Delete what was not named of the next keys.
 
     :param after, upto: of those behind the one, up to the other.
     :returns: where the next page begins; None: that was all.
     """
-    write = WriteTransaction(txn, run, now, settings)
-    end = _sweep(write, sweep, after, upto, now, pending)
-    pending.deletes |= write.deletes
-    write.close()
+    write = WriteTransaction(txn, run, now, settings, pending)
+    end = _sweep(write, sweep, after, upto)
+    write.flush()
     return end
 
 
-def _sweep(
-    write: WriteTransaction, sweep: Sweep, after: bytes, upto: bytes, now: int, pending: PendingNotifications
-) -> bytes | None:
+def _sweep(write: WriteTransaction, sweep: Sweep, after: bytes, upto: bytes) -> bytes | None:
     txn, stats = write.txn, write.stats(sweep.pid)
     if sweep.connseq < stats.fullconnseq:
         return None
     page = _look(txn, sweep, after, upto)
-    remove_content(write, [(key, sweep.connseq, *content) for key, *content in page.gone], sweep.pid, now)
+    remove_content(write, [(key, sweep.connseq, *content) for key, *content in page.gone], sweep.pid)
     nothing = page.nothing
     for key in nothing.keys() - _with_content(txn, nothing):
         stats.pend(-1, nothing[key])
@@ -193,13 +190,11 @@ def _sweep(
         # Not each key is told: there may be millions, and few of them have been read ahead.
         earliest = txn.value("SELECT MIN(psetid) FROM qpsdb WHERE pid = ? AND slot = ?", [sweep.pid, FETCH_NOW])
         if earliest is not None:
-            pending.add_queued(sweep.pid, earliest, 0)
+            write.pending.add_queued(sweep.pid, earliest, 0)
     return page.end
 
 
-def release_page(
-    write: WriteTransaction, pid: int, psetid: int, progress: bytes, now: int, pending: PendingNotifications
-) -> bytes | None:
+def release_page(write: WriteTransaction, pid: int, psetid: int, progress: bytes) -> bytes | None:
     """Delete the next part of what is held of a provider, on somebody's word.
 
     What was told since is newer than the set, and stays.
@@ -212,13 +207,13 @@ def release_page(
     if held is None or held.psetid != psetid:
         return None
     first, last = provider_range(pid)
-    end = _sweep(write, Sweep(pid, held.connseq, psetid), progress or first, last, now, pending)
+    end = _sweep(write, Sweep(pid, held.connseq, psetid), progress or first, last)
     if end is None:
         forget_held(write.txn, pid, held.connseq)
     return end
 
 
-def remove_content(write: WriteTransaction, rows: Sequence[tuple[Any, ...]], pid: int, now: int) -> None:
+def remove_content(write: WriteTransaction, rows: Sequence[tuple[Any, ...]], pid: int) -> None:
     """Delete content of a provider; tombstones stay.
 
     :param rows: key, order number that is to stand in the tombstone, length, machine, file.
@@ -227,12 +222,12 @@ def remove_content(write: WriteTransaction, rows: Sequence[tuple[Any, ...]], pid
     gone: list[tuple[Any, ...]] = []
     for key, connseq, length, machine, file in rows:
         row = empty_cache_row(key, pid)
-        row.update(change_number=write.next("change"), connseq=connseq, confirmed_time=now)
+        row.update(change_number=write.next("change"), connseq=connseq, confirmed_time=write.now)
         gone.append(tuple(row.values()))
         stats.files_used -= 1
         stats.space_used -= length or 0
         write.delete_file(machine, file)
-    txn.upsert("lccurl", CACHE_COLUMNS, gone, ("urlkey",), TOMBSTONE_UPDATED)
+    CACHE.upsert(txn, gone, TOMBSTONE_UPDATED)
     queued = f"SELECT urlkey, len FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
     for _key, length in txn.query_in(queued, [row[0] for row in rows]):
         stats.pend(1, length)
@@ -263,7 +258,7 @@ def finish_sweep(
         ):  # nothing would take it away from one that was removed meanwhile
             save_held(txn, held)
     positions.save()
-    write.close()
+    write.flush()
     return SetAnswer(header.epoch, header.number, 0)
 
 

@@ -7,39 +7,12 @@ from collections.abc import Sequence
 import attrs
 
 from lcc.model import FETCH_NOW, Delay, SlotPage
-from lcc.storage.database.rows import DELAY_COLUMNS
+from lcc.storage.database.rows import DELAYS
 from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.set_rows import move_rows
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _SETS_AT_ONCE = 200
-_COLUMNS = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
-
-
-def move_rows(txn: Txn, psetid: int, source: int, target: int, rows: Sequence[tuple[bytes, int]]) -> None:
-    """Rows of one set go from one slot to another, keeping their places.
-
-    :param rows: ``(key, seq)``; at least one.
-    """
-    select = f"SELECT {', '.join(_COLUMNS)} FROM qpsdb WHERE psetid = ? AND slot = ?"
-    old = txn.one(select, [psetid, source])
-    if old is None:
-        return
-    pid, *kept, firstseq, _lastseq, nurls, time = old[2:]
-    txn.execute_in("UPDATE qdb SET slot = ? WHERE urlkey IN ({in})", [key for key, _ in rows], [target])
-    sql = "SELECT MIN(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq >= ?"
-    first = txn.value(sql, [pid, source, psetid, firstseq])
-    if first is None:
-        txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", [psetid, source])
-    else:
-        where = [max(1, nurls - len(rows)), first, psetid, source]
-        txn.execute("UPDATE qpsdb SET nurls = ?, firstseq = ? WHERE psetid = ? AND slot = ?", where)
-    there = txn.one(select, [psetid, target])
-    places = [seq for _, seq in rows]
-    low, high, count = min(places), max(places), len(rows)
-    if there is not None:
-        low, high, count = min(low, there[6]), max(high, there[7]), count + there[8]
-    row = (psetid, target, pid, *kept, low, high, count, time)
-    txn.upsert("qpsdb", _COLUMNS, [row], ("psetid", "slot"), ("firstseq", "lastseq", "nurls"))
 
 
 @attrs.define
@@ -89,7 +62,7 @@ def open_slot(txn: Txn, run: int, slot: int, limit: int, after: tuple[int, int],
 
 def delays(txn: Txn) -> list[Delay]:
     """See :meth:`lcc.interfaces.IQueueStore.delays`."""
-    return [Delay(*row) for row in txn.query(f"SELECT {', '.join(DELAY_COLUMNS)} FROM pdelays ORDER BY pid")]
+    return [Delay(*row) for row in txn.query(f"{DELAYS.select} ORDER BY pid")]
 
 
 def save_delays(txn: Txn, run: int, saved: Sequence[Delay]) -> None:
@@ -103,7 +76,7 @@ def write_delays(txn: Txn, saved: Sequence[Delay]) -> None:
     rows = [tuple(delay) for delay in saved if delay.until_time or delay.failures]
     gone = sorted({delay.pid for delay in saved} - {row[0] for row in rows})
     txn.execute_in("DELETE FROM pdelays WHERE pid IN ({in})", gone)
-    txn.upsert("pdelays", DELAY_COLUMNS, rows, ("pid",))
+    DELAYS.upsert(txn, rows)
 
 
 def slots_opened(txn: Txn) -> tuple[float, str]:

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from lcc.model import FETCH_NOW, RETRY_SLOT_SECONDS, RetryPage, retry_slot
+from lcc.storage.database.rows import SET_EXTENT, SETS, SetRow
 from lcc.storage.database.status import next_retry
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.batch import PendingNotifications
-from lcc.storage.queue.set_rows import SET_COLUMNS
-from lcc.storage.queue.time_slots import Opened, move_rows
+from lcc.storage.queue.set_rows import joined, move_rows
+from lcc.storage.queue.time_slots import Opened
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 SETS_AT_ONCE = 200
@@ -30,34 +30,34 @@ def open_retries(txn: Txn, run: int, now: int, limit: int, latest: float, opened
     """
     WriteTransaction(txn, run)
     left = limit
-    whole: list[tuple[Any, ...]] = []
+    whole: list[SetRow] = []
     keys: list[bytes] = []
     for row in _due_sets(txn, now, latest):
-        psetid, slot, pid = row[:3]
+        psetid, slot, pid = row.psetid, row.slot, row.pid
         found = _rows(txn, pid, slot, psetid, left + 1)
         if len(found) > left:
             if left:
                 move_rows(txn, psetid, slot, FETCH_NOW, found[:left])
-                opened.add(pid, psetid, found[0][1], row[3])
+                opened.add(pid, psetid, found[0][1], row.pri)
             break
         left -= len(found)
-        txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", row[:2])
+        txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", [psetid, slot])
         if found:
-            whole.append((*row[:6], found[0][1], found[-1][1], len(found), row[9]))
+            whole.append(row._replace(firstseq=found[0][1], lastseq=found[-1][1], nurls=len(found)))
             keys += [key for key, _ in found]
-            opened.add(pid, psetid, found[0][1], row[3])
+            opened.add(pid, psetid, found[0][1], row.pri)
     txn.execute_in(f"UPDATE qdb SET slot = {FETCH_NOW} WHERE urlkey IN ({{in}})", keys)
     _move_sets(txn, whole)
     _know_priorities(txn, opened)
     return RetryPage(list(opened.earliest.values()), _next_page(txn, now, latest))
 
 
-def _due_sets(txn: Txn, now: int, latest: float) -> list[tuple[Any, ...]]:
+def _due_sets(txn: Txn, now: int, latest: float) -> list[SetRow]:
     begun = retry_slot(now // RETRY_SLOT_SECONDS * RETRY_SLOT_SECONDS)
-    select = f"SELECT {', '.join(SET_COLUMNS)} FROM qpsdb {txn.by_index('qpsdb_slot')} WHERE"
+    select = f"{SETS.select} {txn.by_index('qpsdb_slot')} WHERE"
     order = "ORDER BY slot DESC, psetid DESC LIMIT ?"
     due = txn.query(f"{select} slot >= ? AND slot < ? {order}", [begun, FETCH_NOW, SETS_AT_ONCE])
-    return due or txn.query(f"{select} slot < ? {order}", [retry_slot(latest), SETS_AT_ONCE])
+    return list(map(SetRow._make, due or txn.query(f"{select} slot < ? {order}", [retry_slot(latest), SETS_AT_ONCE])))
 
 
 def _next_page(txn: Txn, now: int, latest: float) -> int | None:
@@ -71,22 +71,15 @@ def _rows(txn: Txn, pid: int, slot: int, psetid: int, limit: int) -> list[tuple[
     return [(key, seq) for key, seq in txn.query(sql, [pid, slot, psetid, limit])]
 
 
-def _move_sets(txn: Txn, rows: Iterable[tuple[Any, ...]]) -> None:
+def _move_sets(txn: Txn, rows: Iterable[SetRow]) -> None:
     """All rows of these sets and slots have gone to FETCH_NOW."""
-    moved: dict[int, list[Any]] = {}
+    moved: dict[int, SetRow] = {}
     for row in rows:
-        _join(moved, row)
-    sql = f"SELECT {', '.join(SET_COLUMNS)} FROM qpsdb WHERE slot = ? AND psetid IN ({{in}})"
-    for row in txn.query_in(sql, sorted(moved), [FETCH_NOW]):
-        _join(moved, row)
-    values = [tuple(moved[psetid]) for psetid in sorted(moved)]
-    txn.upsert("qpsdb", SET_COLUMNS, values, ("psetid", "slot"), ("firstseq", "lastseq", "nurls"))
-
-
-def _join(moved: dict[int, list[Any]], row: tuple[Any, ...]) -> None:
-    psetid, _slot, pid, priority, connseq, full, first, last, count, time = row
-    known = moved.setdefault(psetid, [psetid, FETCH_NOW, pid, priority, connseq, full, first, last, 0, time])
-    known[6:9] = [min(known[6], first), max(known[7], last), known[8] + count]
+        moved[row.psetid] = joined(moved[row.psetid], row) if row.psetid in moved else row._replace(slot=FETCH_NOW)
+    sql = f"{SETS.select} WHERE slot = ? AND psetid IN ({{in}})"
+    for row in map(SetRow._make, txn.query_in(sql, sorted(moved), [FETCH_NOW])):
+        moved[row.psetid] = joined(moved[row.psetid], row)
+    SETS.upsert(txn, [moved[psetid] for psetid in sorted(moved)], SET_EXTENT)
 
 
 def _know_priorities(txn: Txn, opened: Opened) -> None:
@@ -110,8 +103,6 @@ def hasten_page(
     begun: int,
     after: tuple[int, int, int],
     limit: int,
-    now: int,
-    pending: PendingNotifications,
 ) -> tuple[int, int, int] | None:
     """Let the next rows wait no longer; what has failed since the order was begun does.
 
@@ -135,7 +126,7 @@ def hasten_page(
         )
         rows = txn.query(sql, [owner, slot, psetid, seq, left])
         # What is later than now was written before the wall clock was set back.
-        chosen = [(key, at) for key, at, error, time in rows if code in (0, error) and not begun < time <= now]
+        chosen = [(key, at) for key, at, error, time in rows if code in (0, error) and not begun < time <= write.now]
         if chosen:
             move_rows(txn, psetid, slot, FETCH_NOW, chosen)
             keys = [key for key, _ in chosen]
@@ -148,8 +139,8 @@ def hasten_page(
             break
         psetid, seq = psetid + 1, 0
     for owner, place in places.items():
-        pending.add_queued(owner, *place)
-    pending.priorities.update(_priorities(txn, places))
+        write.pending.add_queued(owner, *place)
+    write.pending.priorities.update(_priorities(txn, places))
     return None if left > 0 and len(sets) < SETS_AT_ONCE else (slot, psetid, seq)
 
 

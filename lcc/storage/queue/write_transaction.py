@@ -19,6 +19,7 @@ from lcc.errors import Busy, entry_for
 from lcc.model import UrlNotice
 from lcc.storage.database.stored_notices import write_notice
 from lcc.storage.database.transactions import Question, Txn
+from lcc.storage.queue.notifications import PendingNotifications
 
 _STATS = (
     *("files_used", "space_used", "nurlproc", "errseq", "errcleared", "maxconnseq"),
@@ -88,13 +89,14 @@ def _severity(reason: str) -> int:
 
 
 class WriteTransaction:
-    """The write of one transaction.
+    """One transaction of the queue manager, and what every such transaction keeps.
 
     :param run: of the queue manager that writes.
     :param now: needed where files are deleted or errors are kept; so are the settings.
-    :param questions: asked together with those of the write; their rows stand in ``answers``.
+    :param pending: what the queue manager has to be told afterwards.
+    :param questions: asked together with its own; their rows are in ``answers``.
     :param pids: providers whose statistics are read at once.
-    :raises Busy: a newer one has claimed the database.
+    :raises Busy: a newer queue manager has claimed the database.
     """
 
     def __init__(
@@ -103,11 +105,13 @@ class WriteTransaction:
         run: int,
         now: int = 0,
         settings: QmConfig | None = None,
+        pending: PendingNotifications | None = None,
         questions: Sequence[Question] = (),
         pids: Iterable[int] = (),
     ) -> None:
         self.txn = txn
-        self._now = now
+        self.now = now
+        self.pending = PendingNotifications() if pending is None else pending
         self.settings = QmConfig() if settings is None else settings
         if txn.dialect.certifies:
             # A lock says nothing to other nodes.  A claim changes this row, too, so that only one of the two commits.
@@ -155,7 +159,7 @@ class WriteTransaction:
     def delete_file(self, machine: int | None, file: int | None) -> None:
         """Order that a content file is removed."""
         if machine is not None and file is not None:
-            self._files.append((self.next("file_order"), machine, file, self._now + self.settings.delete_grace))
+            self._files.append((self.next("file_order"), machine, file, self.now + self.settings.delete_grace))
 
     def error(
         self,
@@ -182,7 +186,7 @@ class WriteTransaction:
         url = notice.furl or notice.curl
         told = write_notice(notice)
         self._errors[pid].append(
-            (pid, stats.errseq, code, message, url, notice.sent, self._now, key, connseq, generation, told)
+            (pid, stats.errseq, code, message, url, notice.sent, self.now, key, connseq, generation, told)
         )
 
     def forgotten(self, change: int) -> None:
@@ -201,13 +205,9 @@ class WriteTransaction:
         """The number of the cache's last change."""
         return self._counters["change"]
 
-    @property
-    def deletes(self) -> bool:
-        """Whether files were ordered to be removed."""
-        return bool(self._files)
-
-    def close(self) -> None:
-        """Write what has changed."""
+    def flush(self) -> None:
+        """Write what has changed.  Called last."""
+        self.pending.deletes |= bool(self._files)
         self.txn.insert("fsmdb", ("id", "machine", "file", "not_before"), self._files)
         self._save_errors()
         self._save_stats()

@@ -10,7 +10,7 @@ import attrs
 from lcc.model import FETCH_NOW, CachedUrl, QueueRow
 from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED
 from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import CACHED, SELECT_QUEUE, SELECT_USER, cached_url, queue_row
+from lcc.storage.database.rows import CACHED, QUEUE, SELECT_USER, cached_url, queue_row
 from lcc.storage.database.transactions import Txn
 
 _LAST_KEY = b"\xff" * 20
@@ -72,13 +72,13 @@ def changes(txn: Txn, after_change: int, limit: int = 1000, pid: int | None = No
 def queue_rows(txn: Txn, pid: int | None = None, after_key: bytes | None = None, limit: int = 1000) -> list[QueueRow]:
     """What is queued, in the order of the keys (parameters as of :func:`urls`)."""
     low, high = _range(pid, after_key)
-    sql = f"{SELECT_QUEUE} WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
+    sql = f"{QUEUE.select} WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
     return [queue_row(row) for row in txn.query(sql, [low, high, limit])]
 
 
 def queue_row_of(txn: Txn, key: bytes) -> QueueRow | None:
     """One row of the queue; None: it is not queued."""
-    row = txn.one(f"{SELECT_QUEUE} WHERE urlkey = ?", [key])
+    row = txn.one(f"{QUEUE.select} WHERE urlkey = ?", [key])
     return None if row is None else queue_row(row)
 
 

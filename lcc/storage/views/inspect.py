@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lcc.model import FETCH_NOW, CachedUrl, Delay, QueueRow, StoredError
 from lcc.storage.database.key_ranges import provider_range, views_range
-from lcc.storage.database.rows import DELAY_COLUMNS, SELECT_QUEUE, SELECT_USER, cached_url, queue_row
+from lcc.storage.database.rows import DELAYS, QUEUE, SELECT_USER, cached_url, queue_row
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.cache import QueueSet
 from lcc.storage.views.failures import STANDS, WITH_CONTENT
@@ -99,7 +99,7 @@ def views(txn: Txn, key: bytes) -> list[View]:
     :param key: of any of them, or the one of all views.
     """
     between = "WHERE urlkey >= ? AND urlkey <= ? ORDER BY urlkey"
-    queued = {row.key: row for row in map(queue_row, txn.query(f"{SELECT_QUEUE} {between}", views_range(key)))}
+    queued = {row.key: row for row in map(queue_row, txn.query(f"{QUEUE.select} {between}", views_range(key)))}
     cached = {row.key: row for row in map(cached_url, txn.query(f"{SELECT_USER} {between}", views_range(key)))}
     sql = f"SELECT urlkey, told_md5, told_len, told_mtime FROM lccurl {between}"
     told = {row[0]: (row[1], row[2], row[3]) for row in txn.query(sql, views_range(key))}
@@ -217,21 +217,16 @@ def _queue_set(row: tuple[object, ...]) -> QueueSet:
     return QueueSet(psetid, slot, pid, priority, connseq, bool(full), queued, time)  # type: ignore[arg-type]  # as in the table
 
 
-_SELECT_DELAYS = f"SELECT {', '.join(DELAY_COLUMNS)} FROM pdelays"
-
-
 def delays_of(txn: Txn, pid: int, now: float) -> list[Delay]:
     """The delays that hold this provider back now; its own, and that of the whole LCC (as pid 0)."""
     return [
-        Delay(*row) for row in txn.query(f"{_SELECT_DELAYS} WHERE pid IN (0, ?) AND until_time > ?", [pid, int(now)])
+        Delay(*row) for row in txn.query(f"{DELAYS.select} WHERE pid IN (0, ?) AND until_time > ?", [pid, int(now)])
     ]
 
 
 def delays(txn: Txn, now: float, limit: int) -> tuple[list[Delay], dict[str, int]]:
     """Delays that last now: those that last longest, and how many providers each reason holds back."""
-    rows = txn.query(
-        f"{_SELECT_DELAYS} WHERE until_time > ? ORDER BY until_time DESC, pid LIMIT ?", [int(now), limit]
-    )
+    rows = txn.query(f"{DELAYS.select} WHERE until_time > ? ORDER BY until_time DESC, pid LIMIT ?", [int(now), limit])
     counts = txn.query(
         "SELECT reason, COUNT(*) FROM pdelays WHERE until_time > ? AND pid > 0 GROUP BY reason ORDER BY reason",
         [int(now)],

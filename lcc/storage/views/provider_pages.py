@@ -9,7 +9,7 @@ import attrs
 
 from lcc.model import Delay
 from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import DELAY_COLUMNS
+from lcc.storage.database.rows import DELAYS
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import PID_MAX
 
@@ -148,7 +148,7 @@ def _complete(txn: Txn, rows: Sequence[tuple[Any, ...]], now: float) -> list[Lis
     sql = "SELECT pid, position, root FROM proots WHERE pid IN ({in})"
     for pid, _position, root in sorted(txn.query_in(sql, pids)):
         roots.setdefault(pid, []).append(root)
-    sql = f"SELECT {', '.join(DELAY_COLUMNS)} FROM pdelays WHERE pid IN ({{in}}) AND until_time > ?"
+    sql = f"{DELAYS.select} WHERE pid IN ({{in}}) AND until_time > ?"
     delays = {row[0]: Delay(*row) for row in txn.query_in(sql, pids, after=[int(now)])}
     return [_listed(row, tuple(roots.get(row[0], ())), delays.get(row[0])) for row in rows]
 
