@@ -126,7 +126,7 @@ BUGS = [
         "lcc/services/botm.py",
         "return DurableCounter(path, settings.names_block, environment.disk)",
         "DurableCounter(path, settings.names_block, environment.disk)\n"
-        "            return DurableCounter(path.with_name('none' + environment.token()), 1, outside.disk)",
+        "            return DurableCounter(path.with_name('none' + environment.token()), 1, environment.disk)",
     ),
     Bug(
         "length-off-by-one",
@@ -184,8 +184,8 @@ BUGS = [
         "sweep-not-a-change",
         "hole 8: what a full set deletes keeps its old number",
         "lcc/storage/queue/sweep.py",
-        'row.update(change_number=write.next("change"), connseq=connseq, confirmed_time=now)',
-        "row.update(change_number=1, connseq=connseq, confirmed_time=now)",
+        'row.update(change_number=write.next("change"), connseq=connseq, confirmed_time=write.now)',
+        "row.update(change_number=1, connseq=connseq, confirmed_time=write.now)",
     ),
     Bug(
         "change-without-a-number",
