@@ -77,6 +77,7 @@ def take_in(path: Path, folder: Path) -> dict[str, Any]:
     from lcc.model import FullSetKey, Provider, ProviderStatus, Session, SetStart
     from lcc.protocols.cp_uns_client import init
     from lcc.roles.uns.engine import Uns
+    from lcc.roles.uns.port import ProviderPort
     from lcc.services.common import collect_garbage_rarely
     from lcc.storage.disk.spool import Spool
     from lcc.storage.providers.passwords import hash_password
@@ -115,7 +116,7 @@ def take_in(path: Path, folder: Path) -> dict[str, Any]:
         maybeDeferred,
     )
     uns.start()
-    stream: Any = uns.buildProtocol(None)
+    stream: Any = ProviderPort(uns).buildProtocol(None)
     transport = StringTransport()
     stream.makeConnection(transport)
     stream.dataReceived(init(7, PASSWORD).encode())

@@ -14,8 +14,7 @@ from lcc.config import BotConfig
 from lcc.errors import FetchError
 from lcc.fetchers.addresses import literal_address
 from lcc.fetchers.dial import Dialer
-from lcc.fetchers.http_exchange import Owner
-from lcc.fetchers.http_protocol import HttpConnection
+from lcc.fetchers.http_protocol import HttpConnection, Owner
 from lcc.fetchers.steps import Steps
 from lcc.fetchers.tls import TlsClient
 

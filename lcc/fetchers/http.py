@@ -197,11 +197,11 @@ class HttpFetcher:
     # For the connections.
 
     def connection_made(self, connection: HttpConnection) -> None:
-        """As :class:`lcc.fetchers.http_exchange.Owner`."""
+        """As :class:`lcc.fetchers.http_protocol.Owner`."""
         self._connections.add(connection)
 
     def connection_lost(self, connection: HttpConnection) -> None:
-        """As :class:`lcc.fetchers.http_exchange.Owner`."""
+        """As :class:`lcc.fetchers.http_protocol.Owner`."""
         self._connections.discard(connection)
         key: Any = connection.key
         if self._idle.get(key) is connection:
@@ -349,7 +349,7 @@ class _Fetch:
     # What the connection tells.
 
     def head_received(self, head: ResponseHead) -> IContentSink | None:
-        """As :class:`lcc.fetchers.http_exchange.Exchange`."""
+        """As :class:`lcc.fetchers.http_protocol.Exchange`."""
         self._head = head
         status, fields = head.status, head.fields
         steps = self._fetcher._steps
@@ -381,7 +381,7 @@ class _Fetch:
         return self._decoding
 
     def exchange_ended(self, connection: HttpConnection, error: FetchError | None, untouched: bool) -> None:
-        """As :class:`lcc.fetchers.http_exchange.Exchange`."""
+        """As :class:`lcc.fetchers.http_protocol.Exchange`."""
         self._connection = None
         self._wire_bytes += connection.wire_bytes
         if connection.secure and connection.wire_bytes:

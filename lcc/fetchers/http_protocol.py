@@ -11,13 +11,13 @@ when something is due before it), so that a fetch on a connection that is kept c
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Protocol
 
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
+from twisted.internet import protocol
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IHandshakeListener
-from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.tcp import Connection
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -25,7 +25,6 @@ from zope.interface import implementer
 
 from lcc.errors import FetchError
 from lcc.fetchers.addresses import check_address
-from lcc.fetchers.http_exchange import Exchange, Limits, Owner, describe_loss
 from lcc.fetchers.http_head import RawHeaders, ResponseHead, content_length, printable
 from lcc.fetchers.steps import Steps
 from lcc.fetchers.tls import describe_tls
@@ -40,8 +39,48 @@ DRAIN_BYTES_MAX = 65536
 _NO_BODY = frozenset([204, 304])
 
 
+class Limits(Protocol):
+    """What of :class:`lcc.config.BotConfig` concerns one connection."""
+
+    @property
+    def connect_timeout(self) -> float: ...
+    @property
+    def idle_timeout(self) -> float: ...
+    @property
+    def keepalive(self) -> float: ...
+    @property
+    def header_bytes_max(self) -> int: ...
+    @property
+    def body_bytes_max(self) -> int: ...
+
+
+class Exchange(Protocol):
+    """Who asked for something on a connection."""
+
+    def head_received(self, head: ResponseHead) -> IContentSink | None:
+        """The final response has begun.  Gives the sink for its body; None: the body is not wanted.
+
+        :raises FetchError: the response is not acceptable."""
+
+    def exchange_ended(self, connection: HttpConnection, error: FetchError | None, untouched: bool) -> None:
+        """The response is complete, or failed.  Called last, once; the next request may be sent at once.
+
+        :param untouched: a connection that had served before was lost before any byte of this response: the request
+            may be sent again."""
+
+
+class Owner(Protocol):
+    """Who keeps connections."""
+
+    def connection_made(self, connection: HttpConnection) -> None:
+        """There is a socket now."""
+
+    def connection_lost(self, connection: HttpConnection) -> None:
+        """It is gone; called once, also for one that was never ready."""
+
+
 @implementer(IHandshakeListener)
-class HttpConnection(Protocol):
+class HttpConnection(protocol.Protocol):
     """The protocol.
 
     :param clock: the reactor or a clock.
@@ -235,7 +274,7 @@ class HttpConnection(Protocol):
         elif self._complete:
             self._end(None)
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
+    def connectionLost(self, reason: Failure = protocol.connectionDone) -> None:
         """The connection is gone: a fault, unless the body ends with it."""
         self._lost = True
         if self._timer is not None:
@@ -359,9 +398,9 @@ class HttpConnection(Protocol):
 
     def _loss(self, reason: Failure) -> FetchError:
         if self.secure and not self._ready:
-            return FetchError("tls-failed", describe_loss(reason))
+            return FetchError("tls-failed", _describe_loss(reason))
         if not self.wire_bytes:
-            return FetchError("connection-lost", describe_loss(reason))
+            return FetchError("connection-lost", _describe_loss(reason))
         return FetchError("early-eof", "in the header" if self._in_head else f"after {self._body_bytes} bytes")
 
     def _end(self, error: FetchError | None) -> None:
@@ -403,3 +442,14 @@ class HttpConnection(Protocol):
         else:
             self._fault = FetchError("connect-timeout", "in the TLS handshake")
             self.abort()
+
+
+def _describe_loss(reason: Failure) -> str:
+    """Why a connection was lost, in words: OpenSSL's reasons are lists of triples."""
+    arguments = reason.value.args if reason.value is not None else ()
+    first = arguments[0] if arguments else None
+    if isinstance(first, list) and first and isinstance(first[0], tuple):
+        return "; ".join(str(item[-1]) for item in first)[:200]
+    if reason.check(ConnectionDone):
+        return "the server closed the connection"
+    return reason.getErrorMessage()[:200]

@@ -15,7 +15,7 @@ from lcc.roles.cu.packages.production import Where, Workshop
 from lcc.roles.cu.questions import Questions
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.site import build_site
-from lcc.roles.cu.xml.port import XmlUsers
+from lcc.roles.cu.xml.session import XmlUsers
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console

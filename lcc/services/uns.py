@@ -9,6 +9,7 @@ from lcc.config import Config
 from lcc.roles.uns.console import UnsCommands
 from lcc.roles.uns.engine import Uns
 from lcc.roles.uns.metrics import UnsMetrics
+from lcc.roles.uns.port import ProviderPort
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
@@ -73,7 +74,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         config.slots,
     )
     probe = DatabaseProbe(database.interact, reactor)
-    port = PortService(reactor, endpoint(config, "uns.listen"), uns, "uns.listen")
+    port = PortService(reactor, endpoint(config, "uns.listen"), ProviderPort(uns), "uns.listen")
 
     def drain() -> Deferred[None]:
         """Providers are answered while the queue manager, the database and the lock of the spool are still there."""

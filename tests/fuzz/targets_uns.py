@@ -96,7 +96,7 @@ class Providers(Target):
         self.world.pump()
 
     def connect(self, room: int | None = None, late: bool = False) -> Line:
-        protocol = self.world.uns.buildProtocol(IPv4Address("TCP", HOSTILE, 4711))
+        protocol = self.world.port.buildProtocol(IPv4Address("TCP", HOSTILE, 4711))
         return Line(protocol, self.settle, room=room, late=late, host=HOSTILE)
 
     def honest(self) -> None:

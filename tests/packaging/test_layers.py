@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -72,6 +72,22 @@ def imports(path: Path) -> Iterator[str]:
                 yield whole if ROOT.joinpath(*whole.split(".")).with_suffix(".py").exists() else node.module or ""
 
 
+def circles(graph: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
+    """Files that reach themselves by what they import, those of a circle together."""
+
+    def reached(name: str) -> set[str]:
+        found: set[str] = set()
+        ahead = [name]
+        while ahead:
+            new = graph[ahead.pop()] & graph.keys() - found
+            found |= new
+            ahead += new
+        return found
+
+    below = {name: reached(name) for name in graph}
+    return sorted({tuple(sorted(other for other in below[name] if name in below[other])) for name in below} - {()})
+
+
 def room_of(module: str) -> str:
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
@@ -99,6 +115,12 @@ def test_rooms_of_the_storage_import_one_way(room: str) -> None:
         for imported in imports(path):
             if imported.startswith("lcc.storage."):
                 assert imported.split(".")[2] in STORAGE[room], f"{path} must not import {imported}"
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Imports within functions and for type checkers count, too."""
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [("b", "c")]
+    assert circles({module_name(path): {*imports(path)} - {module_name(path)} for path in FILES}) == []
 
 
 def test_plugins_import_nothing_of_ours() -> None:

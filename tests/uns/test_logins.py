@@ -202,7 +202,7 @@ def test_connections_are_bounded(worlds: Callable[..., World]) -> None:
     assert codes(cp.text) == [1014] and cp.closed
     for number in range(99):
         world.connect(host=f"198.51.100.{number}")
-    assert world.uns.buildProtocol(None) is None
+    assert world.port.buildProtocol(None) is None
 
 
 def test_a_provider_is_not_locked_out_by_others(worlds: Callable[..., World]) -> None:
@@ -229,7 +229,7 @@ def test_one_address_takes_no_more_than_its_share(worlds: Callable[..., World]) 
     last.send(init(7, PASSWORD))
     world.pump()
     assert codes(last.text) == [1014]
-    assert world.uns.buildProtocol(IPv4Address("TCP", "198.51.100.1", 1)) is None
+    assert world.port.buildProtocol(IPv4Address("TCP", "198.51.100.1", 1)) is None
     assert "init_accepted" in world.login().text
     flood[0].lose()
     again = world.connect(host="198.51.100.1")

@@ -27,11 +27,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IAddress, IReactorTime
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -47,21 +46,30 @@ from lcc.model import Provider
 from lcc.roles.uns.counters import Counters
 from lcc.roles.uns.forwarder import Forwarder, InThread
 from lcc.roles.uns.sequencer import Sequencer
-from lcc.roles.uns.session import Session
 from lcc.storage.disk.free_space import fault_text
 from lcc.storage.disk.spool import Spool
-from lcc.transport.connection_limits import ConnectionLimits, Place, party_of
+from lcc.transport.connection_limits import Place
 
 _log = Logger()
 T = TypeVar("T")
 
 _SLOW_LOG_SECONDS = 60.0
-_REFUSED_AT_ONCE = 100
-"""Connections over a maximum that are still told why they are refused; those of one address: a tenth."""
 
 
-class Uns(Factory):
-    """The engine; as a factory it makes the protocols of providers' connections.
+class OpenSession(Protocol):
+    """What the engine does with a connection (:class:`~lcc.roles.uns.session.Session`)."""
+
+    @property
+    def place(self) -> Place: ...
+    @property
+    def pid(self) -> int: ...
+    def describe(self) -> str: ...
+    def stop(self) -> None: ...
+    def drop(self) -> None: ...
+
+
+class Uns:
+    """The engine.
 
     :param settings: the ``[uns]`` table.
     :param mimetypes: patterns of what the LCC takes.
@@ -72,8 +80,6 @@ class Uns(Factory):
     :param good_hello: called whenever a queue manager has said hello.
     :param slots: of the LCC's period of hours.
     """
-
-    noisy = False
 
     def __init__(
         self,
@@ -112,9 +118,7 @@ class Uns(Factory):
         self._stopped: Deferred[None] | None = None
         self._patterns = MimePatterns(mimetypes)
         self._slots = slots
-        self._open: set[Session] = set()
-        self._limits = ConnectionLimits(settings.connections_max, settings.connections_per_address)
-        self._refused = ConnectionLimits(_REFUSED_AT_ONCE, _REFUSED_AT_ONCE // 10)
+        self._open: set[OpenSession] = set()
         self._by_provider: Counter[int] = Counter()
 
     def start(self) -> None:
@@ -184,19 +188,6 @@ class Uns(Factory):
             self.paused_since = None
             self.forwarder.tell_paused(False)
 
-    def buildProtocol(self, addr: IAddress | None) -> Protocol | None:
-        party, limits, refusal = party_of(addr), self._limits, ""
-        if limits.refusal(party):
-            limits, refusal = self._refused, "too-many-connections"
-            if limits.refusal(party):
-                self.counters.connections_refused += 1
-                return None
-        elif self.is_full() or not self.takes_sets:
-            refusal = "try-later"
-        if refusal:
-            self.counters.connections_refused += 1
-        return Session(self, getattr(addr, "host", ""), refusal, Place(limits, party)).build_stream()
-
     # For the sessions.
 
     @property
@@ -246,20 +237,20 @@ class Uns(Factory):
         question.addBoth(answered)
         return answer
 
-    def session_opened(self, session: Session) -> None:
+    def session_opened(self, session: OpenSession) -> None:
         """A connection begins."""
         self._open.add(session)
         session.place.take()
         self.counters.connections += 1
         self.counters.connections_now = len(self._open)
 
-    def session_let_in(self, session: Session) -> None:
+    def session_let_in(self, session: OpenSession) -> None:
         """It is a provider's."""
         if not self._by_provider:
             self.sequencer.watch(True)
         self._by_provider[session.pid] += 1
 
-    def session_closed(self, session: Session) -> None:
+    def session_closed(self, session: OpenSession) -> None:
         """A connection is gone."""
         self._open.discard(session)
         session.place.leave()
@@ -273,7 +264,7 @@ class Uns(Factory):
         self._are_all_gone()
 
     @property
-    def open_sessions(self) -> list[Session]:
+    def open_sessions(self) -> list[OpenSession]:
         """The connections of providers, and of those who have not said who they are."""
         return list(self._open)
 

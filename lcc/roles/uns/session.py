@@ -13,7 +13,7 @@ bounds.  A set that is cut off or rejected leaves nothing.
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -41,15 +41,13 @@ from lcc.protocols.cp_uns import (
 from lcc.protocols.uns_qm import write_notice
 from lcc.protocols.xmlfeed import Event, XmlFeed
 from lcc.roles.uns.delivery import Verdict, disk_fault
+from lcc.roles.uns.engine import Uns
 from lcc.roles.uns.fast_set import FastSet
 from lcc.storage.disk.error_file import ErrorFile, ErrorFileFull
 from lcc.storage.disk.spool import SetWriter, SpoolFull
 from lcc.storage.providers.passwords import DUMMY_HASH, is_slow, verify_password
 from lcc.transport.connection_limits import Place
 from lcc.transport.stream import StreamLimits, XmlStream
-
-if TYPE_CHECKING:
-    from lcc.roles.uns.engine import Uns
 
 _log = Logger()
 

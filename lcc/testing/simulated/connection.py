@@ -1,176 +1,393 @@
-"""Connections of the simulated network: ports, those who connect, and what holds two ends together."""
+"""A connection of the simulated network: what protocols have for transports, and what travels between them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
 
 from twisted.internet.address import IPv4Address
-from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import (
-    CannotListenError,
-    ConnectionRefusedError,
-    TimeoutError,
-    UserError,
+    ConnectionAborted,
+    ConnectionDone,
+    ConnectionLost,
 )
 from twisted.internet.interfaces import (
-    IConnector,
-    IListeningPort,
+    IHalfCloseableProtocol,
+    IPushProducer,
+    ITCPTransport,
 )
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from lcc.testing.simulated.end import RETRANSMIT_SECONDS, End
+from lcc.testing.simulated.paths import Paths
+from lcc.testing.simulated.timeline import Owner
 
-if TYPE_CHECKING:
-    from lcc.testing.simulated.network import Network
-    from lcc.testing.simulated.process import Process
+_log = Logger()
 
-
-@implementer(IListeningPort)
-class ListeningPort:
-    """A port that a process listens on."""
-
-    def __init__(self, network: Network, process: Process, port: int, factory: Any) -> None:
-        self.network = network
-        self.process = process
-        self.port = port or network.next_port()
-        self.factory = factory
-
-    def startListening(self) -> None:
-        key = (self.process.machine.address, self.port)
-        if key in self.network._listening:
-            raise CannotListenError(key[0], self.port, OSError(98, "Address already in use"))
-        self.factory.doStart()
-        self.network._listening[key] = self
-
-    def stopListening(self) -> Deferred[None]:
-        key = (self.process.machine.address, self.port)
-        if self.network._listening.get(key) is self:
-            del self.network._listening[key]
-            self.factory.doStop()
-        return succeed(None)
-
-    loseConnection = stopListening
-
-    def getHost(self) -> IPv4Address:
-        return IPv4Address("TCP", self.process.machine.address, self.port)
+BUFFER_BYTES = 65536
+"""A producer is paused when more than this waits to be sent, as Twisted does it."""
+RETRANSMIT_SECONDS = 0.4
+_TINY_BYTES_MAX = 1500
+"""A connection that is cut into tiny segments is cut so only this far, or nothing else would be done."""
 
 
-@implementer(IConnector)
-class Connector:
-    """An attempt to connect, and what came of it."""
+@implementer(ITCPTransport, IPushProducer)
+class End:
+    """One end: the transport of a protocol."""
+
+    peer: End
+    disconnecting = False
 
     def __init__(
-        self, network: Network, process: Process, host: str, port: int, factory: Any, timeout: float
+        self, connection: Connection, process: Owner, host: IPv4Address, far: IPv4Address, connector: Any
     ) -> None:
-        self.network = network
+        self.connection = connection
         self.process = process
-        self.host = host
-        self.port = port
-        self.factory = factory
-        self._timeout = timeout
-        self._end: End | None = None
-        self.state = "disconnected"
-        self._timer: Any = None
+        self.timeline = connection.timeline
+        self.protocol: Any = None
+        self.connected = True
+        self.closed = False
+        """The socket is closed."""
+        self._host, self._far = host, far
+        self._connector = connector
+        # Sending.
+        self._out = bytearray()
+        self._under_way_bytes = 0
+        self._wire: deque[tuple[float, Any, tuple[Any, ...]]] = deque()
+        self._pump_planned = False
+        self._fin_sent = False
+        self._write_ends = False
+        self._write_ended = False
+        self._sent_bytes = 0
+        self.producer: Any = None
+        self._streaming = False
+        self._producer_paused = False
+        # Receiving.
+        self._received: deque[bytes] = deque()
+        self._fin_received = False
+        self._read_ended = False
+        self._lost: Exception | None = None
+        self._paused = False
+        self._delivery_planned = False
 
-    def connect(self) -> None:
-        self.state = "connecting"
-        self.factory.doStart()
-        self.factory.startedConnecting(self)
-        timeline = self.network.timeline
-        if self.state == "connecting":
-            self._timer = timeline.call_later(self._timeout or 60.0, self.process, self._failed, TimeoutError())
-            self._ask()
+    def begin(self, protocol: Any) -> None:
+        """The process has a protocol for it."""
+        if self.closed and self._lost is None:
+            return
+        self.protocol = protocol
+        protocol.makeConnection(self)
+        self._plan_delivery()
 
-    def _ask(self) -> None:
-        network = self.network
-        near = self.process.machine.address
-        delay = network.travel_seconds(near, self.host, network._chance)
-        network.timeline.call_later(2 * delay, None, self._asked)
+    # ITCPTransport.
 
-    def _asked(self) -> None:
-        if self.state != "connecting" or not self.process.alive:
+    def write(self, data: bytes) -> None:
+        if not self.connected or self.closed or self._write_ended or not data:
             return
-        network, near = self.network, self.process.machine.address
-        if not network.passes(near, self.host):
-            network.timeline.call_later(RETRANSMIT_SECONDS, None, self._asked)
-            return
-        port = network.listening_at(self.host, self.port)
-        if port is None:
-            network.timeline.call_later(0, self.process, self._failed, ConnectionRefusedError())
-            return
-        connection = Connection(network, self, port)
-        network.connections[connection] = None
-        network.timeline.call_later(0, self.process, self._connected, connection)
-        network.timeline.call_later(0, port.process, connection.accepted, port)
+        self._out += data
+        if self.producer is None or not self._streaming or self._producer_paused:
+            pass
+        elif len(self._out) > BUFFER_BYTES:
+            self._producer_paused = True
+            self.producer.pauseProducing()
+        self._plan_pump()
 
-    def _connected(self, connection: Connection) -> None:
-        if self.state != "connecting":
-            connection.near.reset_here()
+    def writeSequence(self, iovec: Iterable[bytes]) -> None:
+        self.write(b"".join(iovec))
+
+    def loseConnection(self, _reason: Any = None) -> None:
+        if self.closed or self.disconnecting:
             return
-        self._stop_timer()
-        self.state = "connected"
-        self._end = connection.near
-        protocol = self.factory.buildProtocol(connection.near.getPeer())
-        if protocol is None:
-            connection.near.loseConnection()
+        self.disconnecting = True
+        if self._write_ended:
+            self._close(ConnectionDone())
         else:
-            connection.near.begin(protocol)
+            self._plan_pump()
 
-    def _failed(self, reason: Exception) -> None:
-        if self.state != "connecting":
+    def abortConnection(self) -> None:
+        self._received.clear()  # nothing is heard of it any longer, even if it is lost already
+        if self.closed:
             return
-        self._stop_timer()
-        self.state = "disconnected"
-        self.factory.clientConnectionFailed(self, Failure(reason))
-        self.factory.doStop()
+        self.disconnecting = True
+        self._out.clear()
+        self.peer_hears_reset()
+        self._close(ConnectionAborted(), tell_peer=False)
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
+    def loseWriteConnection(self) -> None:
+        self._write_ends = True
+        self._plan_pump()
 
-    def connectionLost(self, reason: Failure) -> None:
-        """The connection has ended."""
-        self.state = "disconnected"
-        self.factory.clientConnectionLost(self, reason)
-        self.factory.doStop()
+    def getPeer(self) -> IPv4Address:
+        return self._far
 
-    def stopConnecting(self) -> None:
-        self._failed(UserError())
+    def getHost(self) -> IPv4Address:
+        return self._host
 
-    def disconnect(self) -> None:
-        if self.state == "connecting":
-            self.stopConnecting()
-        elif self._end is not None:
-            self._end.loseConnection()
+    def setTcpNoDelay(self, enabled: bool) -> None:
+        """There is nothing to set."""
 
-    def getDestination(self) -> IPv4Address:
-        return IPv4Address("TCP", self.host, self.port)
+    def getTcpNoDelay(self) -> bool:
+        return True
+
+    def setTcpKeepAlive(self, enabled: bool) -> None:
+        """There is nothing to set."""
+
+    def getTcpKeepAlive(self) -> bool:
+        return False
+
+    # IConsumer.
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        if self.producer is not None:
+            raise RuntimeError("a producer is registered already")
+        if self.closed:
+            producer.stopProducing()
+            return
+        self.producer, self._streaming = producer, streaming
+        self._producer_paused = False
+        if not streaming:
+            producer.resumeProducing()
+
+    def unregisterProducer(self) -> None:
+        self.producer = None
+        if self.disconnecting or self._write_ends:
+            self._plan_pump()
+
+    # IPushProducer.
+
+    def pauseProducing(self) -> None:
+        if self._lost is None:
+            self._paused = True
+
+    def resumeProducing(self) -> None:
+        if self.connected and not self.disconnecting:
+            self._paused = False
+            self._plan_delivery()
+
+    def stopProducing(self) -> None:
+        self.loseConnection()
+
+    # Sending.
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What the process still holds, because the other end does not take it."""
+        return len(self._out)
+
+    def _plan_pump(self) -> None:
+        if not self._pump_planned and not self.closed:
+            self._pump_planned = True
+            self.timeline.call_later(0, self.process, self._pump)
+
+    def _pump(self) -> None:
+        self._pump_planned = False
+        if self.closed:
+            return
+        chance, window = self.connection.chance, self.connection.window_bytes
+        out = self._out
+        while out and self._under_way_bytes < window:
+            size = min(len(out), window - self._under_way_bytes, self._segment_bytes(chance))
+            data = bytes(out[:size])
+            del out[:size]
+            self._under_way_bytes += size
+            self._sent_bytes += size
+            self._send(self.peer._arrived, data)
+        if out:
+            return
+        if self.producer is not None and (not self._streaming or self._producer_paused):
+            self._producer_paused = False
+            self.producer.resumeProducing()
+        elif self.disconnecting:
+            self._close(ConnectionDone())
+        elif self._write_ends and not self._write_ended:
+            self._write_ended = True
+            self._send_fin()
+            if IHalfCloseableProtocol.providedBy(self.protocol):
+                self.protocol.writeConnectionLost()
+
+    def _segment_bytes(self, chance: Random) -> int:
+        if self.connection.tiny and self._sent_bytes < _TINY_BYTES_MAX:
+            return chance.choice((1, 1, 2, 3, 7, 20))
+        return chance.choice((100, 1460, 8000, 65536))
+
+    def _send(self, arrive: Any, *args: Any) -> None:
+        connection = self.connection
+        seconds = connection.paths.travel_seconds(self._host.host, self._far.host, connection.chance)
+        self._wire.append((self.timeline.now + seconds, arrive, args))
+        if len(self._wire) == 1:
+            self.timeline.call_later(seconds, None, self._travels)
+
+    def _travels(self) -> None:
+        """What was sent first arrives; whatever is lost is sent again, and what was sent later waits behind it."""
+        wire = self._wire
+        if self.connection.is_over:
+            wire.clear()
+            return
+        if not self.connection.paths.passes(self._host.host, self._far.host):
+            self.timeline.call_later(RETRANSMIT_SECONDS, None, self._travels)
+            return
+        _, arrive, args = wire.popleft()
+        arrive(*args)
+        if wire:
+            self.timeline.call_later(wire[0][0] - self.timeline.now, None, self._travels)
+
+    def _send_fin(self) -> None:
+        if not self._fin_sent:
+            self._fin_sent = True
+            self._send(self.peer._fin_arrived)
+
+    def peer_hears_reset(self) -> None:
+        """Send a reset."""
+        self._send(self.peer.hear_reset)
+
+    # Receiving.
+
+    def _arrived(self, data: bytes) -> None:
+        if self.closed:
+            # Nobody is there any more to read it.
+            self.peer_hears_reset()
+            return
+        self._received.append(data)
+        self._plan_delivery()
+
+    def _fin_arrived(self) -> None:
+        if not self.closed:
+            self._fin_received = True
+            self._plan_delivery()
+
+    def hear_reset(self) -> None:
+        """A reset has come."""
+        if self.closed:
+            return
+        if self._paused or self.connection.chance.random() < 0.7:
+            self._received.clear()
+        self._lost = ConnectionLost()
+        self.closed = True
+        self._out.clear()
+        self.connection.over()
+        self._paused = False
+        self._plan_delivery()
+
+    def _plan_delivery(self) -> None:
+        if self._delivery_planned or self._paused or self.protocol is None or not self.connected:
+            return
+        if self._received or self._lost is not None or (self._fin_received and not self._read_ended):
+            self._delivery_planned = True
+            self.timeline.call_later(0, self.process, self._deliver)
+
+    def _deliver(self) -> None:
+        self._delivery_planned = False
+        if self._paused or not self.connected:
+            return
+        if self._received:
+            data = self._received.popleft()
+            while self._received and len(data) < BUFFER_BYTES and self.connection.chance.random() < 0.5:
+                data += self._received.popleft()
+            self.peer._under_way_bytes -= len(data)
+            self.peer._plan_pump()
+            self.timeline.note(f"{self._host.port} {len(data)} {data[:16]!r}")
+            try:
+                self.protocol.dataReceived(data)
+            except Exception:
+                _log.failure("A protocol failed in dataReceived")
+                self.abortConnection()
+        elif self._lost is not None:
+            self._connection_lost(self._lost)
+        elif self._fin_received and not self._read_ended:
+            self._read_ended = True
+            if IHalfCloseableProtocol.providedBy(self.protocol):
+                self.protocol.readConnectionLost()
+            else:
+                self._close(ConnectionDone())
+        self._plan_delivery()
+
+    # Ending.
+
+    def _close(self, reason: Exception, tell_peer: bool = True) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        if tell_peer:
+            if self._received:
+                self.peer_hears_reset()
+            else:
+                self._send_fin()
+        self._received.clear()
+        self._lost = reason
+        self._paused = False
+        if self.protocol is not None:
+            self._plan_delivery()
+        self.connection.over()
+
+    def _connection_lost(self, reason: Exception) -> None:
+        self.connected = False
+        failure = Failure(reason)
+        producer, self.producer = self.producer, None
+        if producer is not None:
+            producer.stopProducing()
+        protocol, self.protocol = self.protocol, None
+        protocol.connectionLost(failure)
+        if self._connector is not None:
+            self._connector.connectionLost(failure)
+
+    def reset_here(self) -> None:
+        """The process does not want it any longer and has no protocol for it."""
+        self.peer_hears_reset()
+        self.closed = True
+        self.connection.over()
+
+    def owner_died(self, silently: bool) -> None:
+        """The process is gone; what it had handed to the kernel is still delivered."""
+        if self.closed:
+            return
+        self._out.clear()
+        self.closed = True
+        self.connected = False
+        if not silently:
+            if self._received:
+                self.peer_hears_reset()
+            else:
+                self._send_fin()
+        self._received.clear()
+        self.connection.over()
 
 
 class Connection:
-    """Two ends."""
+    """Two ends.
 
-    def __init__(self, network: Network, connector: Connector, port: ListeningPort) -> None:
-        self.network = network
-        self.timeline = network.timeline
-        near_address = connector.process.machine.address
-        number = network.next_port()
-        chance = self.chance = network.timeline.random(f"connection {number}")
-        near = IPv4Address("TCP", near_address, number)
-        far = IPv4Address("TCP", connector.host, port.port)
+    :param here, there: the addresses of who connects, and of what it connects to.
+    :param forget: called once both ends are closed.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        near: Owner,
+        here: IPv4Address,
+        far: Owner,
+        there: IPv4Address,
+        connector: Any,
+        forget: Callable[[Connection], None],
+    ) -> None:
+        self.paths = paths
+        self.timeline = paths.timeline
+        self.is_over = False
+        self._forget = forget
+        chance = self.chance = self.timeline.random(f"connection {here.port}")
         self.window_bytes = chance.choice((600, 2000, 16_000, 200_000))
         self.tiny = chance.random() < 0.06
-        self.near = End(self, connector.process, near, far, connector)
-        self.far = End(self, port.process, far, near, None)
+        self.near = End(self, near, here, there, connector)
+        self.far = End(self, far, there, here, None)
         self.near.peer, self.far.peer = self.far, self.near
         self.ends = (self.near, self.far)
 
-    def accepted(self, port: ListeningPort) -> None:
+    def accepted(self, factory: Any) -> None:
         """The listening process takes it."""
         if self.far.closed:
             return
-        protocol = port.factory.buildProtocol(self.far.getPeer())
+        protocol = factory.buildProtocol(self.far.getPeer())
         if protocol is None:
             self.far.loseConnection()
         else:
@@ -184,4 +401,5 @@ class Connection:
     def over(self) -> None:
         """Forget it once both ends are closed."""
         if self.near.closed and self.far.closed:
-            self.network.connections.pop(self, None)
+            self.is_over = True
+            self._forget(self)

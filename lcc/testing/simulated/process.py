@@ -101,6 +101,7 @@ class Process:
         timeline = machine.timeline
         self.machine = machine
         self.name = name
+        self.address = machine.address
         self.timeline = timeline
         self.alive = True
         self.frozen = False
@@ -108,7 +109,7 @@ class Process:
         self._ended = ended
         self._stopping: Deferred[Any] | None = None
         self.network = machine.network
-        self.reactor = SimulatedReactor(self)
+        self.reactor = SimulatedReactor(machine.network, self, machine.booted, self.wants_to_end)
         chance = timeline.random(f"{machine.address} {name} {timeline.now}")
         self.chance = chance
         self.environment = Environment(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.interfaces import (
@@ -17,10 +17,8 @@ from twisted.internet.interfaces import (
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from lcc.testing.simulated.timeline import Event
-
-if TYPE_CHECKING:
-    from lcc.testing.simulated.process import Process
+from lcc.testing.simulated.network import Network
+from lcc.testing.simulated.timeline import Event, Owner, Timeline
 
 
 @implementer(IHostResolution)
@@ -36,7 +34,8 @@ class _Answered:
 class NamesOfNetwork:
     """Knows the addresses of all hosts of the network, at once."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, network: Network, process: Owner) -> None:
+        self._network = network
         self._process = process
 
     def resolveHostName(
@@ -52,14 +51,14 @@ class NamesOfNetwork:
         resolutionReceiver.resolutionBegan(question)
 
         def answer() -> None:
-            for address in self._process.network.addresses_of(hostName):
+            for address in self._network.addresses_of(hostName):
                 resolutionReceiver.addressResolved(IPv4Address("TCP", address, portNumber))
             resolutionReceiver.resolutionComplete()
 
-        delay = self._process.network.lookup_seconds(hostName)
+        delay = self._network.lookup_seconds(hostName)
         if delay is None:
             return question  # a name server that does not answer
-        self._process.timeline.call_later(delay, self._process, answer)
+        self._network.timeline.call_later(delay, self._process, answer)
         return question
 
     def close(self) -> None:
@@ -69,15 +68,16 @@ class NamesOfNetwork:
 class _Threads:
     """In place of a pool of threads: what is called happens later, as a whole, at one time."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, timeline: Timeline, process: Owner) -> None:
+        self._timeline = timeline
         self._process = process
-        self._chance = process.timeline.random(f"threads {process.name} {process.timeline.now}")
+        self._chance = timeline.random(f"threads {process.name} {timeline.now}")
 
     def callInThreadWithCallback(
         self, onResult: Callable[[bool, Any], Any] | None, func: Callable[..., Any], *args: Any, **kw: Any
     ) -> None:
-        process = self._process
-        process.timeline.call_later(self._chance.expovariate(1 / 0.003), process, self._run, onResult, func, args, kw)
+        delay = self._chance.expovariate(1 / 0.003)
+        self._timeline.call_later(delay, self._process, self._run, onResult, func, args, kw)
 
     def callInThread(self, func: Callable[..., Any], *args: Any, **kw: Any) -> None:
         self.callInThreadWithCallback(None, func, *args, **kw)
@@ -93,16 +93,22 @@ class _Threads:
 
 @implementer(IReactorTime, IReactorTCP, IReactorPluggableNameResolver)
 class SimulatedReactor:
-    """As far as the LCC needs one."""
+    """As far as the LCC needs one.
 
-    def __init__(self, process: Process) -> None:
-        self.process = process
+    :param booted: when its machine was: its clock counts from there.
+    :param stop: ends the process in order.
+    """
+
+    def __init__(self, network: Network, process: Owner, booted: float, stop: Callable[[], None]) -> None:
         self.running = False
-        self._timeline = process.timeline
-        self._booted = process.machine.booted
+        self._network = network
+        self._process = process
+        self._timeline = network.timeline
+        self._booted = booted
+        self._stop = stop
         self._threads: _Threads | None = None
         self._at_start: list[Callable[[], Any]] = []
-        self.nameResolver = NamesOfNetwork(process)
+        self.nameResolver = NamesOfNetwork(network, process)
 
     # IReactorTime.
 
@@ -111,7 +117,7 @@ class SimulatedReactor:
 
     def callLater(self, delay: float, callable: Callable[..., Any], *args: object, **kw: object) -> Event:
         assert delay >= 0, f"{delay} is not greater than or equal to 0 seconds"
-        event = self._timeline.call_later(delay, self.process, callable, *args, **kw)
+        event = self._timeline.call_later(delay, self._process, callable, *args, **kw)
         event.zero = self._booted
         return event
 
@@ -140,16 +146,16 @@ class SimulatedReactor:
         """None of them is ever called: a process that stops in order stops its service."""
 
     def stop(self) -> None:
-        self.process.wants_to_end()
+        self._stop()
 
     # Of IReactorThreads.
 
     def callFromThread(self, function: Callable[..., Any], *args: Any, **kw: Any) -> None:
-        self._timeline.call_later(0, self.process, function, *args, **kw)
+        self._timeline.call_later(0, self._process, function, *args, **kw)
 
     def getThreadPool(self) -> Any:
         if self._threads is None:
-            self._threads = _Threads(self.process)
+            self._threads = _Threads(self._timeline, self._process)
         return self._threads
 
     def callInThread(self, function: Callable[..., Any], *args: Any, **kw: Any) -> None:
@@ -164,7 +170,7 @@ class SimulatedReactor:
     # IReactorTCP.
 
     def listenTCP(self, port: int, factory: Any, backlog: int = 50, interface: str = "") -> Any:
-        return self.process.network.listen(self.process, port, factory)
+        return self._network.listen(self._process, port, factory)
 
     def connectTCP(self, host: str, port: int, factory: Any, timeout: float = 30, bindAddress: Any = None) -> Any:
-        return self.process.network.connect(self.process, host, port, factory, timeout)
+        return self._network.connect(self._process, host, port, factory, timeout)

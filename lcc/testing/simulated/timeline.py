@@ -18,9 +18,14 @@ EPOCH = 1_767_225_600.0
 
 
 class Owner(Protocol):
-    """To whom an event happens: a process that may be frozen, or dead."""
+    """To whom an event happens: a process that may be frozen, or dead.
+
+    :ivar address: of its machine.
+    """
 
     name: str
+    address: str
+    alive: bool
 
     def happens(self, event: Event) -> bool:
         """Whether the event may happen now; False: it never will, or its owner keeps it for later."""

@@ -25,6 +25,7 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import FROM_UNS, Absorbed, EndSet, Set, read_notice
 from lcc.roles.peer import Peer
 from lcc.roles.uns.engine import Uns
+from lcc.roles.uns.port import ProviderPort
 from lcc.storage.disk.file_system import Disk
 from lcc.storage.disk.spool import Spool
 from lcc.storage.providers.passwords import hash_password
@@ -358,6 +359,7 @@ class World:
             lambda: 1_000_000,
             self._in_thread,
         )
+        self.port = ProviderPort(self.uns)
         self.uns.start()
 
     def restart_with(self, token: Callable[[], str]) -> None:
@@ -390,7 +392,7 @@ class World:
     # Providers.
 
     def connect(self, capacity: int = 1 << 40, host: str = "192.0.2.7") -> Cp:
-        protocol = self.uns.buildProtocol(IPv4Address("TCP", host, 4711))
+        protocol = self.port.buildProtocol(IPv4Address("TCP", host, 4711))
         assert protocol is not None
         transport = MemoryTransport(capacity, host)
         transport.protocol = protocol

@@ -22,7 +22,7 @@ from lcc.client.content import ContentGone, ContentUnavailable
 from lcc.config import CuConfig
 from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.roles.cu.watcher import ChangeWatcher
-from lcc.roles.cu.xml.port import XmlUsers
+from lcc.roles.cu.xml.session import XmlUsers
 from lcc.storage.disk.content_folder import AttemptFolder, ContentFolder
 from lcc.storage.disk.durable import DurableCounter
 from lcc.testing.inline_database import InlineDatabase

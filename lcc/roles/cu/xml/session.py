@@ -1,4 +1,4 @@
-"""One content user's connection: questions, and an answer to each.
+"""The port of the XML interface: connections of content users, questions, and an answer to each.
 
 The feed stops at the end of each question, so that the peer is paused while it is answered, and again when its answer
 has left.  One answer is made at a time; what it costs is a page of rows, and a piece of content.
@@ -6,32 +6,32 @@ has left.  One answer is made at a time; what it costs is a page of rows, and a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import attrs
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from lcc.config import CuConfig
 from lcc.errors import StoreUnavailable, StreamError
 from lcc.interfaces import IConversation
 from lcc.protocols import cu as wire
 from lcc.protocols.xmlfeed import Event, XmlFeed
 from lcc.roles.cu.access import AccessDenied
-from lcc.roles.cu.answers import Answer
-from lcc.roles.cu.authenticator import Throttled
+from lcc.roles.cu.answers import Answer, Reads
+from lcc.roles.cu.authenticator import Authenticator, Throttled
 from lcc.roles.cu.query import Query, QueryError
 from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.roles.cu.waiting import answer_when_changed
+from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.xml.asked import named_faults, read_question
-from lcc.roles.cu.xml.contents import ContentWriter
+from lcc.roles.cu.xml.contents import ContentWriter, OpensContent
 from lcc.roles.cu.xml.forms import Frame, Rows
 from lcc.roles.cu.xml.writer import XmlWriter
+from lcc.transport.connection_limits import party_of
 from lcc.transport.stream import StreamLimits, XmlStream
-
-if TYPE_CHECKING:
-    from lcc.roles.cu.xml.port import XmlUsers
 
 _log = Logger()
 
@@ -191,3 +191,38 @@ def _explain(error: Exception) -> tuple[str, list[tuple[str, str]]]:
         return "try-later", [("", "the database cannot be reached, try again later")]
     _log.failure("A content user's question failed", failure=Failure(error))
     return "internal", [("", "an internal error")]
+
+
+class XmlUsers(Factory):
+    """Builds a session for each connection.
+
+    :param content: reads content files.
+    :param without_token: what those who have no token may see (:data:`lcc.roles.cu.access.WITHOUT_TOKEN`).
+    """
+
+    noisy = False
+
+    def __init__(
+        self,
+        database: Reads,
+        watcher: ChangeWatcher,
+        content: OpensContent,
+        settings: CuConfig,
+        without_token: str,
+        clock: IReactorTime,
+    ) -> None:
+        self.database = database
+        self.watcher = watcher
+        self.content = content
+        self.settings = settings
+        self.authenticator = Authenticator(database, without_token, settings, clock)
+        self.clock = clock
+        self.sessions: set[Session] = set()
+
+    def buildProtocol(self, addr: IAddress | None) -> XmlStream:
+        return Session(self, party_of(addr)).build_stream()
+
+    def drop_all(self) -> None:
+        """Cut all connections."""
+        for session in list(self.sessions):
+            session.drop()
