@@ -17,10 +17,10 @@ from twisted.web.server import Site
 
 from lcc.config import parse_config
 from lcc.errors import ConfigError
+from lcc.insight.evidence import MACHINE, ROBOT, UNS, Disconnected, Evidence, Fault, ProcessHealth
 from lcc.insight.qm_state import Live
-from lcc.roles.web.members import GRACE_SECONDS, MACHINE, ROBOT, ROBOT_SECONDS, UNS, Away, Members
-from lcc.roles.web.processes import Fault, Standing
-from lcc.roles.web.verdict import Known, Level, Trouble, judge
+from lcc.insight.verdict import Level, Trouble, judge
+from lcc.roles.web.members import GRACE_SECONDS, ROBOT_SECONDS, Members
 from lcc.services import web
 from lcc.services.environment import real_environment
 from tests.conftest import Backend
@@ -124,7 +124,7 @@ def test_who_was_taken_away_is_missed_no_longer() -> None:
     for each in (members, again):
         assert after(each, NOW + 30, **now) == []
         assert each.machines_taken_away == {"2"}
-    assert judge(Known(NOW, live=said(NOW, **now), taken_away=members.machines_taken_away)) == []
+    assert judge(Evidence(NOW, live=said(NOW, **now), taken_away=members.machines_taken_away)) == []
     members.update(said(NOW + 60, unses=["one"], machines=[machine(1, "a"), machine(2)]))  # it is back after all
     assert after(members, NOW + 70, **now) == [(MACHINE, "2")]
 
@@ -136,13 +136,13 @@ def test_what_was_kept_and_makes_no_sense(kept: dict[str, Any]) -> None:
 
 
 def found(**known: Any) -> list[Trouble]:
-    return judge(Known(NOW, live=said(NOW), **known))
+    return judge(Evidence(NOW, live=said(NOW), **known))
 
 
 def test_what_is_said_of_them() -> None:
-    away = (Away(UNS, "two", NOW - 60), Away(MACHINE, "7", NOW - 30))
+    away = (Disconnected(UNS, "two", NOW - 60), Disconnected(MACHINE, "7", NOW - 30))
     names = [f"r{number}" for number in range(5)]
-    robots = tuple(Away(ROBOT, f"1 {name}", NOW - number) for number, name in enumerate(names))
+    robots = tuple(Disconnected(ROBOT, f"1 {name}", NOW - number) for number, name in enumerate(names))
     uns, seven, many = found(away=away + robots)
     assert (uns.what, uns.since, uns.stage) == (
         "UNS two is away: what providers tell there does not arrive",
@@ -158,8 +158,10 @@ def test_what_is_said_of_them() -> None:
 
 def test_what_is_said_of_processes() -> None:
     address = "http://127.0.0.1:1"
-    assert found(processes=(Standing(address), Standing(address, well=False, silent="refused", bad=1))) == []
-    silent = Standing(address, ("cu",), False, "refused", since=NOW - 9, bad=2)
+    assert (
+        found(processes=(ProcessHealth(address), ProcessHealth(address, well=False, silent="refused", bad=1))) == []
+    )
+    silent = ProcessHealth(address, ("cu",), False, "refused", since=NOW - 9, bad=2)
     (dead,) = found(processes=(silent,))
     (hostile,) = found(processes=(attrs.evolve(silent, roles=("cu", "x; id #")),))  # it named its roles itself
     assert "(systemctl start lcc-role@cu 'lcc-role@x; id #')" in hostile.remedy
@@ -167,7 +169,7 @@ def test_what_is_said_of_processes() -> None:
     assert (dead.level, dead.stage, dead.since) == (Level.BAD, "users", NOW - 9)
     assert "systemctl start lcc-role@cu" in dead.remedy
     faults = (Fault("rs", "cannot read the database", "see that it runs"), Fault("rs", "x", "y"))
-    (unready,) = found(processes=(Standing(address, ("rs",), False, "", faults, NOW, 2),))
+    (unready,) = found(processes=(ProcessHealth(address, ("rs",), False, "", faults, NOW, 2),))
     assert unready.what == f"rs at {address} is not ready: cannot read the database (and 1 more fault)"
     assert (unready.remedy, unready.level) == ("See that it runs.", Level.WARNING)
 
@@ -237,14 +239,14 @@ async def test_processes_are_asked(open_watch: Callable[..., Watch]) -> None:
     address = f"http://127.0.0.1:{port.getHost().port}"
     watch = open_watch(f'watch = ["{address}/"]')
 
-    async def look() -> Standing:
+    async def look() -> ProcessHealth:
         await until(lambda: not watch.monitor.processes._asking)
         await watch.look()
         await until(lambda: not watch.monitor.processes._asking)
-        return watch.monitor.processes.standings[0]
+        return watch.monitor.processes.health[0]
 
     browser = await watch.visitor()
-    assert (await look()) == Standing(address, ("cu",), True)
+    assert (await look()) == ProcessHealth(address, ("cu",), True)
     assert "cu ready" in " ".join((await browser.get("/machines")).text("machines").split())
     condition = {"name": "database", "ok": False, "fault": "<i>no answer", "remedy": "see there"}
     metrics.status = 503

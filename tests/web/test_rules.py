@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lcc.insight.evidence import Evidence
 from lcc.insight.qm_state import Live
+from lcc.insight.verdict import Level, Troubles, judge, sentence
 from lcc.roles.web.plots import HEIGHT, WIDTH, mask, nice, plot, short, size
 from lcc.roles.web.samples import DAY_POINTS, RECENT_POINTS, STALE_SECONDS, Samples, binned
-from lcc.roles.web.verdict import Known, Level, Troubles, judge, sentence
 from lcc.storage.views.failures import FailureGroup, Failures
 
 from .kit import STATE
@@ -139,7 +140,7 @@ def live(age: int = 1, **changes: Any) -> Live:
     return Live({**STATE, "time": NOW - age} | changes, age)
 
 
-def keys(known: Known) -> list[str]:
+def keys(known: Evidence) -> list[str]:
     return [trouble.key for trouble in judge(known)]
 
 
@@ -169,27 +170,27 @@ MACHINE = STATE["machines"][0]
     ],
 )
 def test_what_the_queue_manager_says(changes: dict[str, Any], key: str, level: Level) -> None:
-    (found,) = judge(Known(NOW, live=live(**changes)))
+    (found,) = judge(Evidence(NOW, live=live(**changes)))
     assert (found.key, found.level) == (key, level)
     assert found.remedy.endswith(".") and not found.what.endswith(".")
 
 
 def test_who_is_not_there() -> None:
-    assert keys(Known(NOW)) == []
-    assert keys(Known(NOW, live=live())) == []
-    (dead,) = judge(Known(NOW, live=live(age=100)))
+    assert keys(Evidence(NOW)) == []
+    assert keys(Evidence(NOW, live=live())) == []
+    (dead,) = judge(Evidence(NOW, live=live(age=100)))
     assert dead.key == "qm" and dead.since == NOW - 100
-    assert judge(Known(NOW, live=Live({}, 0)))[0].what.startswith("No queue manager has run yet")
-    assert keys(Known(NOW, database="away")) == ["database"]
-    assert keys(Known(NOW, live=live(), disk="full")) == ["disk"]
+    assert judge(Evidence(NOW, live=Live({}, 0)))[0].what.startswith("No queue manager has run yet")
+    assert keys(Evidence(NOW, database="away")) == ["database"]
+    assert keys(Evidence(NOW, live=live(), disk="full")) == ["disk"]
 
 
 def test_failing_and_stuck() -> None:
-    def known(samples: Samples, **changes: Any) -> Known:
+    def known(samples: Samples, **changes: Any) -> Evidence:
         points = tuple(samples.since(0))
         end = points[-1].time
         failures = Failures((FailureGroup(1302, sites=1),))
-        return Known(end, live=live(**changes), points=points, failures=failures)
+        return Evidence(end, live=live(**changes), points=points, failures=failures)
 
     failing = known(fed(100, failed=3, stored=1))
     assert keys(failing) == ["failing", "sites"] and "1302" in judge(failing)[0].what
@@ -201,7 +202,7 @@ def test_failing_and_stuck() -> None:
 
 def test_since_when() -> None:
     troubles = Troubles()
-    found = judge(Known(NOW, live=live(unses=[])))
+    found = judge(Evidence(NOW, live=live(unses=[])))
     (first,) = troubles.update(found, NOW)
     (later,) = troubles.update(found, NOW + 60)
     assert (first.since, later.since, later.seen) == (NOW, NOW, True)
@@ -213,7 +214,7 @@ def test_since_when() -> None:
 def test_the_sentence() -> None:
     assert sentence((), True) == "All is well."
     assert "just started" in sentence((), False)
-    (bad,) = judge(Known(NOW, live=live(unses=[])))
+    (bad,) = judge(Evidence(NOW, live=live(unses=[])))
     note = attrs.evolve(bad, level=Level.NOTE)
     assert sentence((note,), True) == "All is well; 1 thing to know."
     assert sentence((bad, note), True) == f"{bad.what}."

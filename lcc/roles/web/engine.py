@@ -18,14 +18,15 @@ from twisted.logger import Logger
 
 from lcc.config import Config
 from lcc.errors import StoreUnavailable
+from lcc.insight.evidence import Evidence
 from lcc.insight.qm_state import Live, read_live
+from lcc.insight.summary import Summary, summarise
+from lcc.insight.verdict import Level, Trouble, Troubles, judge, sentence
 from lcc.roles.web.accounts import Accounts
 from lcc.roles.web.members import Members
 from lcc.roles.web.memory import Memory
-from lcc.roles.web.overview import Summary, summarise
 from lcc.roles.web.processes import Processes
 from lcc.roles.web.samples import Samples
-from lcc.roles.web.verdict import Known, Level, Trouble, Troubles, judge, sentence
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.web_users import WebUser, get_web_user, list_web_users
@@ -193,7 +194,7 @@ class Monitor:
 
     def _judge(self) -> None:
         now, summary = self.now(), self.summary
-        known = Known(
+        known = Evidence(
             now=now,
             database=self.database_trouble,
             # What was read when the database could be is no news of the queue manager.
@@ -202,11 +203,11 @@ class Monitor:
             points=tuple(self.samples.since(now - JUDGED_SECONDS)),
             disk=self._disk_trouble(),
             waiting=0 if summary is None else summary.registrations,
-            wanted={} if summary is None else summary.figures.wanted,
-            held=(0, 0) if summary is None else summary.figures.held,
+            wanted={} if summary is None else summary.overview.wanted,
+            held=(0, 0) if summary is None else summary.overview.held,
             away=self.members.away(now),
             taken_away=self.members.machines_taken_away,
-            processes=self.processes.standings,
+            processes=self.processes.health,
         )
         self.troubles = self._known.update(judge(known), now)
 

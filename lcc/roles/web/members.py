@@ -12,28 +12,14 @@ from typing import Any
 
 import attrs
 
+from lcc.insight.evidence import MACHINE, ROBOT, UNS, Disconnected
 from lcc.insight.qm_state import Live
 
-UNS, MACHINE, ROBOT = "uns", "machine", "robot"
 GRACE_SECONDS = 10.0
 """Everybody connects again within this time, when the queue manager was restarted."""
 ROBOT_SECONDS = 86400.0
 """Robots come and go: one that has been away for this long is forgotten."""
 MEMBERS_MAX = 1000
-
-
-@attrs.frozen
-class Away:
-    """Somebody who was there and is not.
-
-    :ivar kind: :data:`UNS`, :data:`MACHINE` or :data:`ROBOT`.
-    :ivar name: of a UNS; the number of a machine; of a robot that and its name, with a space between.
-    :ivar since: when it was seen last, seconds since 1970.
-    """
-
-    kind: str
-    name: str
-    since: float
 
 
 @attrs.define
@@ -89,13 +75,13 @@ class Members:
         while len(self._known) > MEMBERS_MAX:
             del self._known[min(self._known, key=lambda key: self._known[key].seen)]
 
-    def away(self, now: float) -> tuple[Away, ...]:
+    def away(self, now: float) -> tuple[Disconnected, ...]:
         """Those who are missing for longer than a moment, in the order of their names.
 
         :param now: seconds since 1970.
         """
         missing = (
-            Away(kind, name, member.seen)
+            Disconnected(kind, name, member.seen)
             for (kind, name), member in self._known.items()
             if member.missed is not None and now - member.missed >= GRACE_SECONDS
         )

@@ -7,10 +7,10 @@ from typing import Any
 
 from zope.interface import implementer
 
+from lcc.insight.verdict import Level
 from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge
 from lcc.roles.web.engine import Monitor
-from lcc.roles.web.verdict import Level
 
 LOOKS = counter("lcc_web_looks", "Polls of the LCC: done, failed", "result")
 SESSIONS = gauge("lcc_web_sessions", "Who is logged in")

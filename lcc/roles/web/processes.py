@@ -13,6 +13,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from lcc.insight.evidence import Fault, ProcessHealth
 from lcc.transport.http_client import HttpClient, HttpFailed
 
 _log = Logger()
@@ -21,49 +22,6 @@ TIMEOUT_SECONDS = 5.0
 ANSWER_BYTES_MAX = 200_000
 TEXT_CHARS = 300
 FAULTS_MAX = 10
-PATIENCE = 2
-"""So often in a row it must not be well, to be said: what is restarted is not."""
-
-
-@attrs.frozen
-class Fault:
-    """A condition that is not met, as the role says it."""
-
-    role: str
-    text: str
-    remedy: str
-
-
-@attrs.frozen
-class Standing:
-    """How one process is.
-
-    :ivar address: where it was asked.
-    :ivar roles: in it, as far as it ever said.
-    :ivar well: it can do its work; None: it was not asked yet.
-    :ivar silent: why it does not answer; empty: it does.
-    :ivar faults: that it tells of.
-    :ivar since: since when it is not well, seconds since 1970; None: it is.
-    :ivar bad: how often in a row it was not.
-    """
-
-    address: str
-    roles: tuple[str, ...] = ()
-    well: bool | None = None
-    silent: str = ""
-    faults: tuple[Fault, ...] = ()
-    since: float | None = None
-    bad: int = 0
-
-    @property
-    def name(self) -> str:
-        """Who it is, for people."""
-        return f"{', '.join(self.roles)} at {self.address}" if self.roles else self.address
-
-    @property
-    def is_trouble(self) -> bool:
-        """It is not well, and not only for a moment."""
-        return self.bad >= PATIENCE
 
 
 class Processes:
@@ -75,17 +33,17 @@ class Processes:
     def __init__(self, addresses: Sequence[str], http: HttpClient, now: Callable[[], float]) -> None:
         self._http = http
         self._now = now
-        self._standings = {address: Standing(address) for address in addresses}
+        self._health = {address: ProcessHealth(address) for address in addresses}
         self._asking: dict[str, Deferred[None]] = {}
 
     @property
-    def standings(self) -> tuple[Standing, ...]:
+    def health(self) -> tuple[ProcessHealth, ...]:
         """How each is."""
-        return tuple(self._standings.values())
+        return tuple(self._health.values())
 
     def ask(self) -> None:
         """Ask all whose last answer is there."""
-        for address in self._standings:
+        for address in self._health:
             if address not in self._asking:
                 asking = self._asking[address] = Deferred.fromCoroutine(self._ask(address))
                 asking.addErrback(self._failed, address)
@@ -98,7 +56,7 @@ class Processes:
         return self._http.close()
 
     async def _ask(self, address: str) -> None:
-        before = self._standings[address]
+        before = self._health[address]
         try:
             answer = await self._http.get(address, "/readyz")
             roles, faults = _read(answer.status, await answer.read(ANSWER_BYTES_MAX))
@@ -108,10 +66,10 @@ class Processes:
         else:
             standing = attrs.evolve(before, well=not faults, silent="", roles=roles, faults=faults)
         if standing.well:
-            self._standings[address] = attrs.evolve(standing, since=None, bad=0)
+            self._health[address] = attrs.evolve(standing, since=None, bad=0)
         else:
             since = before.since if before.since is not None else self._now()
-            self._standings[address] = attrs.evolve(standing, since=since, bad=before.bad + 1)
+            self._health[address] = attrs.evolve(standing, since=since, bad=before.bad + 1)
 
     def _asked(self, _: object, address: str) -> None:
         del self._asking[address]

@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 
+from lcc.insight.evidence import Point, Values
+
 COUNTED = ("results_recorded", "stored", "unchanged", "failed", "wire_bytes", "sets_answered", "orders_sent")
 """Counts of the queue manager's state; each is a rate here, per second."""
 LEVELS = ("queue_rows", "orders_out", "capacity")
@@ -20,21 +22,6 @@ STEP_SECONDS = 2.0
 """The queue manager's wall clock was set by this, or more; the times that it tells are whole seconds."""
 STALE_SECONDS = 20.0
 """Older ones are no "now"."""
-
-Values = Mapping[str, float]
-
-
-@attrs.frozen
-class Point:
-    """
-    :ivar time: seconds since 1970, at the end of what it tells of.
-    :ivar seconds: so long.
-    :ivar values: :data:`COUNTED` and :data:`LEVELS`.
-    """
-
-    time: float
-    seconds: float
-    values: Values
 
 
 class Samples:

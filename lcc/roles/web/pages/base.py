@@ -17,10 +17,10 @@ from lcc.config import Config
 from lcc.domain.wording import duration, number, utc
 from lcc.errors import StoreUnavailable, entry_for
 from lcc.insight.qm_state import delay_text
+from lcc.insight.verdict import Level
 from lcc.roles.web.accounts import Session
 from lcc.roles.web.engine import Monitor
 from lcc.roles.web.plots import short, size
-from lcc.roles.web.verdict import Level
 from lcc.transport.http_pages import HTML, Page, html_templates, read_form
 from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, client_address, reply
 from lcc.transport.http_security import LIVE_POLICY, FormGuard, set_page_headers

@@ -75,7 +75,7 @@ class MachinesPage(MonitorPage):
             live=live,
             state=state,
             robots_shown=ROBOTS_TOLD,
-            processes=self.monitor.processes.standings,
+            processes=self.monitor.processes.health,
             orders_shown=FETCHING_NAMED,
         )
 

@@ -23,15 +23,15 @@ LIMIT = 100_000
 class Summary:
     """
     :ivar time: when it was made, seconds since 1970.
-    :ivar figures: queue, cache, counts.
-    :ivar busiest: the providers of ``figures.busiest``.
+    :ivar overview: queue, cache, counts.
+    :ivar busiest: the providers of ``overview.busiest``.
     :ivar delays: that last longest; ``delayed``: reason -> providers.
     :ivar registrations: that wait for the operator.
     :ivar changes_rate: changes of the cache per second since the one before; None: there is none.
     """
 
     time: float
-    figures: Overview
+    overview: Overview
     busiest: tuple[ListedProvider, ...]
     failures: Failures
     delays: tuple[Delay, ...]
@@ -41,9 +41,9 @@ class Summary:
 
     def after(self, before: Summary | None) -> Summary:
         """The same, with what has happened since the one before."""
-        if before is None or self.time <= before.time or self.figures.epoch != before.figures.epoch:
+        if before is None or self.time <= before.time or self.overview.epoch != before.overview.epoch:
             return self
-        grown = max(0, self.figures.change - before.figures.change)
+        grown = max(0, self.overview.change - before.overview.change)
         return attrs.evolve(self, changes_rate=grown / (self.time - before.time))
 
 
@@ -52,13 +52,13 @@ def summarise(txn: Txn, now: float, rows_max: int) -> Summary:
 
     :param rows_max: errors that are looked at.
     """
-    figures = overview(txn, BUSIEST, min(rows_max, LIMIT))
+    counted = overview(txn, BUSIEST, min(rows_max, LIMIT))
     held, reasons = delays(txn, now, DELAYED)
-    pids: Sequence[int] = [pid for pid, _ in figures.busiest]
+    pids: Sequence[int] = [pid for pid, _ in counted.busiest]
     waiting = txn.value("SELECT COUNT(*) FROM registrations WHERE state = 'proven' AND expires > ?", [int(now)], 0)
     return Summary(
         time=now,
-        figures=figures,
+        overview=counted,
         busiest=tuple(these_providers(txn, pids, now)),
         failures=failures(txn, now, rows_max),
         delays=tuple(held),

@@ -12,12 +12,9 @@ import attrs
 
 from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
+from lcc.insight.evidence import MACHINE, ROBOT, UNS, Disconnected, Evidence, ProcessHealth
 from lcc.insight.qm_state import Live
 from lcc.model.shellwords import shell_command
-from lcc.roles.web.members import MACHINE, ROBOT, UNS, Away
-from lcc.roles.web.processes import Standing
-from lcc.roles.web.samples import Point
-from lcc.storage.views.failures import Failures
 
 FAILING_SECONDS = 600.0
 """Results are judged over this time …"""
@@ -81,39 +78,7 @@ class Trouble:
     missed: tuple[str, str] | None = None
 
 
-@attrs.frozen
-class Known:
-    """What is judged.
-
-    :ivar now: seconds since 1970.
-    :ivar database: why the monitor cannot read it; empty: it can.
-    :ivar live: what the queue manager says of itself; None: not known yet.
-    :ivar failures: None: not known yet.
-    :ivar points: of the last minutes.
-    :ivar disk: why the disk of a SQLite file is as good as full; empty: it is not.
-    :ivar waiting: registrations that wait for the operator.
-    :ivar wanted: reason -> providers that are asked for a full set.
-    :ivar held: ``(providers, pages)`` whose deletion waits for somebody's word, because they are so many.
-    :ivar away: who was connected to the queue manager and is not.
-    :ivar taken_away: machines that are away for good.
-    :ivar processes: how those are that are asked.
-    """
-
-    now: float
-    database: str = ""
-    live: Live | None = None
-    failures: Failures | None = None
-    points: tuple[Point, ...] = ()
-    disk: str = ""
-    waiting: int = 0
-    wanted: dict[str, int] = attrs.field(factory=dict)
-    held: tuple[int, int] = (0, 0)
-    away: tuple[Away, ...] = ()
-    taken_away: frozenset[str] = frozenset()
-    processes: tuple[Standing, ...] = ()
-
-
-def judge(known: Known) -> list[Trouble]:
+def judge(known: Evidence) -> list[Trouble]:
     """All that is wrong or worth knowing, the worst first."""
     found = list(_of_database(known))
     if known.live is not None:
@@ -135,7 +100,7 @@ def _stage(key: str) -> str:
     return _STAGES.get(key) or _STAGES.get(key.partition("-")[0], "")
 
 
-def _of_database(known: Known) -> Iterator[Trouble]:
+def _of_database(known: Evidence) -> Iterator[Trouble]:
     if known.database:
         yield Trouble(
             "database",
@@ -217,7 +182,7 @@ def _of_intake(live: Live) -> Iterator[Trouble]:
         )
 
 
-def _of_robots(known: Known, live: Live) -> Iterator[Trouble]:
+def _of_robots(known: Evidence, live: Live) -> Iterator[Trouble]:
     state = live.state
     since = {each.name: each.since for each in known.away if each.kind == MACHINE}
     machines = state.get("machines", ())
@@ -288,9 +253,9 @@ AWAY_MACHINE = (
 )
 
 
-def _of_away(known: Known, live: Live) -> Iterator[Trouble]:
+def _of_away(known: Evidence, live: Live) -> Iterator[Trouble]:
     shown = {str(each["machine"]) for each in live.state.get("machines", ())}
-    robots: dict[str, list[Away]] = {}
+    robots: dict[str, list[Disconnected]] = {}
     for each in known.away:
         missed = (each.kind, each.name)
         if each.kind == UNS and live.state.get("unses"):
@@ -313,7 +278,7 @@ def _of_away(known: Known, live: Live) -> Iterator[Trouble]:
         yield _robots_away(machine, away)
 
 
-def _robots_away(machine: str, away: list[Away]) -> Trouble:
+def _robots_away(machine: str, away: list[Disconnected]) -> Trouble:
     names = [each.name.partition(" ")[2] for each in away]
     who = ", ".join(names[:ROBOTS_NAMED])
     if len(names) > ROBOTS_NAMED:
@@ -332,7 +297,7 @@ def _robots_away(machine: str, away: list[Away]) -> Trouble:
     )
 
 
-def _of_processes(processes: tuple[Standing, ...]) -> Iterator[Trouble]:
+def _of_processes(processes: tuple[ProcessHealth, ...]) -> Iterator[Trouble]:
     for each in processes:
         if not each.is_trouble:
             continue
@@ -362,7 +327,7 @@ def _of_processes(processes: tuple[Standing, ...]) -> Iterator[Trouble]:
             )
 
 
-def _of_results(known: Known, live: Live) -> Iterator[Trouble]:
+def _of_results(known: Evidence, live: Live) -> Iterator[Trouble]:
     lately = [point for point in known.points if point.time > known.now - FAILING_SECONDS]
     counts = {
         name: sum(point.values[name] * point.seconds for point in lately)
@@ -395,7 +360,7 @@ def _of_results(known: Known, live: Live) -> Iterator[Trouble]:
         )
 
 
-def _of_others(known: Known) -> Iterator[Trouble]:
+def _of_others(known: Evidence) -> Iterator[Trouble]:
     if known.failures is not None:
         sites = sum(group.sites for group in known.failures.groups)
         if sites:
