@@ -1,4 +1,4 @@
-"""What is summed up now and then, in the background, for all pages together: they ask the database for none of it."""
+"""A summary of queue, cache, errors and delays: what the web monitor's pages show, read once for all of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import attrs
 
 from lcc.model import Delay
 from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.registrations import count_proven
 from lcc.storage.views.failures import Failures, failures
 from lcc.storage.views.inspect import delays
 from lcc.storage.views.overview import Overview, overview
 from lcc.storage.views.provider_pages import ListedProvider, these_providers
 
 BUSIEST = 50
-"""Providers with most in the queue."""
+"""Providers with the most queued URLs."""
 DELAYED = 20
 LIMIT = 100_000
 
@@ -22,12 +23,11 @@ LIMIT = 100_000
 @attrs.frozen
 class Summary:
     """
-    :ivar time: when it was made, seconds since 1970.
-    :ivar overview: queue, cache, counts.
+    :ivar time: when it was read, seconds since 1970.
     :ivar busiest: the providers of ``overview.busiest``.
-    :ivar delays: that last longest; ``delayed``: reason -> providers.
-    :ivar registrations: that wait for the operator.
-    :ivar changes_rate: changes of the cache per second since the one before; None: there is none.
+    :ivar delays: the longest ones; ``delayed``: reason -> number of providers.
+    :ivar registrations: that wait for approval.
+    :ivar changes_rate: cache changes per second since the previous summary; None: there is none.
     """
 
     time: float
@@ -40,7 +40,7 @@ class Summary:
     changes_rate: float | None = None
 
     def after(self, before: Summary | None) -> Summary:
-        """The same, with what has happened since the one before."""
+        """This summary with its rates since the previous one."""
         if before is None or self.time <= before.time or self.overview.epoch != before.overview.epoch:
             return self
         grown = max(0, self.overview.change - before.overview.change)
@@ -48,14 +48,13 @@ class Summary:
 
 
 def summarise(txn: Txn, now: float, rows_max: int) -> Summary:
-    """Sum it all up.  Reads every set of the queue and a line for each provider; nothing by URL.
+    """Read it all: every set of the queue and a row for each provider, nothing for each URL.
 
-    :param rows_max: errors that are looked at.
+    :param rows_max: errors to look at.
     """
     counted = overview(txn, BUSIEST, min(rows_max, LIMIT))
     held, reasons = delays(txn, now, DELAYED)
     pids: Sequence[int] = [pid for pid, _ in counted.busiest]
-    waiting = txn.value("SELECT COUNT(*) FROM registrations WHERE state = 'proven' AND expires > ?", [int(now)], 0)
     return Summary(
         time=now,
         overview=counted,
@@ -63,5 +62,5 @@ def summarise(txn: Txn, now: float, rows_max: int) -> Summary:
         failures=failures(txn, now, rows_max),
         delays=tuple(held),
         delayed=reasons,
-        registrations=int(waiting),
+        registrations=count_proven(txn, int(now)),
     )

@@ -37,7 +37,6 @@ NUMBERS = {
     "roles/web/plots.py: float(next((step * power for step in (1, 2, 5, 10) if step * power >= most * 0.999999)))",
     "roles/web/plots.py: int(value)",
     "insight/summary.py: int(now)",
-    "insight/summary.py: int(waiting)",
     "roles/web/pages/login.py: int(self.monitor.settings.session_max)",
     "roles/web/pages/providers.py: int(now)",
     "provider/report.py: float(number)",

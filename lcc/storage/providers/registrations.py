@@ -73,6 +73,12 @@ def list_registrations(txn: Txn, now: int) -> list[Registration]:
     return [_registration(row) for row in txn.query(f"{_SELECT} WHERE expires > ? ORDER BY number", [now])]
 
 
+def count_proven(txn: Txn, now: int) -> int:
+    """How many wait for approval."""
+    sql = "SELECT COUNT(*) FROM registrations WHERE state = ? AND expires > ?"
+    return int(txn.value(sql, [Progress.PROVEN.value, now], 0))
+
+
 def open_registration(txn: Txn, registration: Registration, settings: RsConfig) -> int:
     """Store a new one.
 
