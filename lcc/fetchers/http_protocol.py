@@ -23,6 +23,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from lcc.config import BotConfig
 from lcc.errors import FetchError
 from lcc.fetchers.addresses import check_address
 from lcc.fetchers.http_head import RawHeaders, ResponseHead, content_length, printable
@@ -37,21 +38,6 @@ CLOSING_SECONDS = 1.0
 DRAIN_BYTES_MAX = 65536
 """A body that is not wanted (of a redirect, of an error) is read up to this length to keep the connection."""
 _NO_BODY = frozenset([204, 304])
-
-
-class Limits(Protocol):
-    """What of :class:`lcc.config.BotConfig` concerns one connection."""
-
-    @property
-    def connect_timeout(self) -> float: ...
-    @property
-    def idle_timeout(self) -> float: ...
-    @property
-    def keepalive(self) -> float: ...
-    @property
-    def header_bytes_max(self) -> int: ...
-    @property
-    def body_bytes_max(self) -> int: ...
 
 
 class Exchange(Protocol):
@@ -98,7 +84,7 @@ class HttpConnection(protocol.Protocol):
     def __init__(
         self,
         clock: Any,
-        limits: Limits,
+        limits: BotConfig,
         owner: Owner,
         key: object,
         *,

@@ -86,7 +86,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment.lock(config.home / "uns.lock"),
         DatabaseService(database),
         _Engine(uns, sessions),
-        link_service(reactor, endpoint(config, "uns.connect"), uns.forwarder, policy),
+        link_service(reactor, endpoint(config, "uns.connect"), uns.forwarder.upstream_factory(), policy),
         port,
     ):
         service.setServiceParent(services)

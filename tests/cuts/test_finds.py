@@ -15,7 +15,6 @@ from lcc.roles.botm.engine import BotMaster
 from lcc.roles.peer import Peer
 from lcc.roles.uns.forwarder import Forwarder
 from lcc.roles.uns.session import Session
-from lcc.roles.uns.upstream import QmPeer
 from lcc.roles.upstream import Upstream
 from lcc.transport.http_client import HttpFailed
 from tests.support.switches import LONG
@@ -25,7 +24,7 @@ from .whole import cut_all
 
 CUTS = 24 if LONG else 10
 stream_closed = Session.stream_closed
-peer_lost = Forwarder.peer_lost
+link_lost = Forwarder.upstream_lost
 upstream_lost = BotMaster.upstream_lost
 next_line = _Lines.next
 
@@ -39,9 +38,9 @@ def take_the_set_all_the_same(self: Session, reason: Failure) -> None:
     stream_closed(self, reason)
 
 
-def forget_what_is_not_answered(self: Forwarder, peer: QmPeer) -> None:
+def forget_what_is_not_answered(self: Forwarder, peer: Upstream) -> None:
     self._outstanding.clear()
-    peer_lost(self, peer)
+    link_lost(self, peer)
 
 
 def forget_results(self: BotMaster, link: Upstream) -> None:
@@ -66,7 +65,7 @@ async def take_a_cut_for_the_end(self: _Lines) -> bytes | None:
 
 PLANTED = [
     ("full set", "uns", Session, "stream_closed", take_the_set_all_the_same),
-    ("chain", "qm", Forwarder, "peer_lost", forget_what_is_not_answered),
+    ("chain", "qm", Forwarder, "upstream_lost", forget_what_is_not_answered),
     ("chain", "central", BotMaster, "upstream_lost", forget_results),
     ("chain", "botm", Robot, "upstream_lost", go_on_fetching),
     ("chain", "botm", Peer, "peer_finished", wait_for_more),

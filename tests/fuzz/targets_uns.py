@@ -195,7 +195,9 @@ class Link(Target):
         self.world.pump()
 
     def connect(self, room: int | None = None, late: bool = False) -> Line:
-        return Line(self.world.uns.forwarder.buildProtocol(None), self.settle, room=room, late=late)
+        return Line(
+            self.world.uns.forwarder.upstream_factory().buildProtocol(None), self.settle, room=room, late=late
+        )
 
     def talk(self, random: Random, line: Line, pieces: Any) -> None:
         """A provider publishes while the link is up, so that there is something to answer."""

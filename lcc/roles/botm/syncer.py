@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.interfaces import IReactorTime
@@ -29,6 +29,7 @@ from lcc.interfaces import IContentFolder, IContentSync
 from lcc.protocols.flat import Flat
 from lcc.protocols.work import Checked, Intact, Verify
 from lcc.roles.background import Background
+from lcc.roles.upstream import Upstream
 
 _log = Logger()
 
@@ -37,13 +38,6 @@ ASKED_MAX = 1000
 
 InThread = Callable[..., Deferred[Any]]
 """``in_thread(function, *args)`` runs a function that blocks."""
-
-
-class Line(Protocol):
-    """The connection to the queue manager."""
-
-    def say(self, message: Flat) -> None:
-        """Send it this."""
 
 
 class Syncer:
@@ -72,7 +66,7 @@ class Syncer:
         self._loop.clock = clock
         self._failing = False
         self._asked: deque[Verify] = deque()
-        self._line: Line | None = None
+        self._link: Upstream | None = None
         self._verifying = Background("Content cannot be verified")
 
     @property
@@ -123,7 +117,7 @@ class Syncer:
 
     # Verifying.
 
-    def message(self, line: Line, message: Flat) -> None:
+    def message(self, link: Upstream, message: Flat) -> None:
         """The queue manager asks about a file, or has asked about all.
 
         :raises StreamError: too many at once.
@@ -131,7 +125,7 @@ class Syncer:
         if isinstance(message, Verify):
             if len(self._asked) >= ASKED_MAX:
                 raise StreamError("limit", f"asked about more than {ASKED_MAX} files at once")
-            self._line = line
+            self._link = link
             self._asked.append(message)
             if not self._verifying.busy:
                 self._verifying.begin(self._verify())
@@ -142,7 +136,7 @@ class Syncer:
     def disconnected(self) -> None:
         """The queue manager is gone: on the next connection it asks again."""
         self._asked.clear()
-        self._line = None
+        self._link = None
         self._verifying.cancel()
 
     async def _verify(self) -> None:
@@ -151,6 +145,6 @@ class Syncer:
             ok = await self._in_thread(self._content.is_intact, asked.file, asked.size_bytes, asked.md5)
             if not ok:
                 _log.warn("Content file {file} was damaged by the crash; it is fetched again", file=asked.file)
-            if self._line is not None:
-                self._line.say(Checked(asked.file, ok))
+            if self._link is not None:
+                self._link.say(Checked(asked.file, ok))
             await deferLater(self._clock, asked.size_bytes / self._settings.verify_bytes, lambda: None)

@@ -30,18 +30,19 @@ from zlib import crc32
 
 import attrs
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.errors import StreamError, code
+from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
-from lcc.protocols.uns_qm import Absorbed, Damage, EndSet, Paused
+from lcc.protocols.uns_qm import FROM_QM, Absorbed, Damage, EndSet, NewEpoch, Noted, Paused
+from lcc.roles.peer import PeerFactory
 from lcc.roles.uns.counters import Counters
 from lcc.roles.uns.delivery import Delivery, Verdict, disk_fault, opening
 from lcc.roles.uns.sequencer import Sequencer
-from lcc.roles.uns.upstream import QmPeer
+from lcc.roles.upstream import Upstream
 from lcc.storage.disk.free_space import fault_text
 from lcc.storage.disk.set_file import SpoolDamaged, SpooledSet
 from lcc.storage.disk.spool import PIECE_BYTES, Spool
@@ -57,15 +58,13 @@ _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 _SHORTAGE_SECONDS = 1.0
 
 
-class Forwarder(Factory):
-    """Keeps what is to be passed on; makes the protocol for each connection to the queue manager.
+class Forwarder:
+    """Keeps what is to be passed on, and passes it on while the queue manager is connected.
 
     :param in_thread: for what waits for the disk.
     :param answer_timeout_seconds: how long a provider waits for the queue manager.
     :param good_hello: called when a queue manager has said hello.
     """
-
-    noisy = False
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class Forwarder(Factory):
         self._unsent: deque[Delivery] = deque()
         self._outstanding: deque[Delivery] = deque()
         self._elements: Counter[int] = Counter()
-        self._peer: QmPeer | None = None
+        self._peer: Upstream | None = None
         self._file: BinaryIO | None = None
         self._file_bytes = self._file_check = 0
         self._part = b""
@@ -184,27 +183,47 @@ class Forwarder(Factory):
         if self._peer is not None:
             self._peer.stream.abort()
 
-    def buildProtocol(self, addr: IAddress | None) -> Protocol:
+    def upstream_factory(self) -> PeerFactory:
+        """For the connection to the queue manager."""
+        return PeerFactory(self._new_peer)
+
+    def _new_peer(self) -> Upstream:
         spool = self._spool
         hello = Hello(
             role="uns", name=spool.name, epoch=spool.epoch, acked=spool.acked, numbers_upto=spool.numbers_upto
         )
-        return QmPeer(self._clock, hello, self).build_stream()
+        return Upstream(self, self._clock, hello, frozenset(["qm"]), FROM_QM, self._good_hello)
 
-    # What the peer says.
+    # What the queue manager says.
 
-    def peer_ready(self, peer: QmPeer) -> None:
+    def upstream_ready(self, peer: Upstream) -> None:
         """A queue manager has said hello: everything unanswered goes to it, from the oldest on."""
         _log.info("Connected to {peer}; {count} sets wait", peer=peer.describe(), count=self.waiting_count)
         self._counters.links += 1
         self._peer = peer
-        self._good_hello()
         self._untold = self._spool.damage.pids
         if self._paused:
             peer.say(Paused(True))
         self._pump()
 
-    def peer_lost(self, peer: QmPeer) -> None:
+    def upstream_messages(self, peer: Upstream, messages: list[Flat]) -> None:
+        """Answers to sets, and what it has noted.
+
+        :raises StreamError: an answer belongs to no set.
+        """
+        for message in messages:
+            if isinstance(message, Absorbed):
+                self._answered(message)
+            elif isinstance(message, Noted):
+                self._damage_noted(message.pid, message.number)
+            elif isinstance(message, NewEpoch):
+                self._end_epoch(message.epoch)
+
+    def upstream_resumed(self, peer: Upstream) -> None:
+        """The transport has room again."""
+        self._pump()
+
+    def upstream_lost(self, peer: Upstream) -> None:
         """The link is gone: who waited for an answer is answered from the spool."""
         if peer is not self._peer:
             return
@@ -221,11 +240,8 @@ class Forwarder(Factory):
             if delivery.waiter is not None:
                 self._secure(delivery)
 
-    def answered(self, answer: Absorbed) -> None:
-        """The queue manager's answer to the oldest set that it has.
-
-        :raises StreamError: it is no answer to that one.
-        """
+    def _answered(self, answer: Absorbed) -> None:
+        """The queue manager's answer to the oldest set that it has."""
         if not self._outstanding:
             raise StreamError("unknown-message", f"an answer to set {answer.number}, which is not outstanding")
         delivery = self._outstanding[0]
@@ -261,13 +277,13 @@ class Forwarder(Factory):
             self._spool.acknowledged(header.number)
         self._drop(delivery, Verdict(answer.code, answer.text))
 
-    def damage_noted(self, pid: int, number: int) -> None:
+    def _damage_noted(self, pid: int, number: int) -> None:
         """The queue manager asks this provider for a full set."""
         if number:
             self._spool.acknowledged(number)
         self._spool.damage.noted(pid)
 
-    def end_epoch(self, epoch: str) -> None:
+    def _end_epoch(self, epoch: str) -> None:
         """The queue manager knows higher numbers of this epoch than this spool has given out: begin another one."""
         if self._peer is not None:
             self._peer.stream.abort()
@@ -301,10 +317,6 @@ class Forwarder(Factory):
         self._spool.damage.add(pid)
         self._untold.append(pid)
         self._pump_soon()
-
-    def resumed(self) -> None:
-        """The transport has room again."""
-        self._pump()
 
     # Securing.
 

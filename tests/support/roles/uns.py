@@ -430,7 +430,8 @@ class World:
     ) -> QmT:
         qm = self.qm = make(self.clock, answers)
         here, there = MemoryTransport(self.link_capacity), MemoryTransport()
-        here.protocol, there.protocol = self.uns.forwarder.buildProtocol(None), qm.build_stream()
+        here.protocol = self.uns.forwarder.upstream_factory().buildProtocol(None)
+        there.protocol = qm.build_stream()
         self._ends = here, there
         here.protocol.makeConnection(here)
         there.protocol.makeConnection(there)

@@ -7,12 +7,10 @@ port busy, and what it costs is one piece.
 from __future__ import annotations
 
 import binascii
-from typing import Protocol
 
 import attrs
-from twisted.internet.defer import Deferred
 
-from lcc.client.content import Content, ContentGone, ContentUnavailable
+from lcc.client.content import ContentClient, ContentGone, ContentUnavailable
 from lcc.insight.records import CACHED, user_record
 from lcc.model import CachedUrl
 from lcc.protocols.cu import CONTENT_CLOSE, content_missing, content_open
@@ -32,20 +30,13 @@ MACHINE_FAILURES = 3
 GONE, UNAVAILABLE = "gone", "unavailable"
 
 
-class OpensContent(Protocol):
-    """Reads content files (:class:`lcc.client.content.ContentClient`)."""
-
-    def open(self, machine: int, file: int, first: int = 0, length: int | None = None) -> Deferred[Content]:
-        """Begin to read a file, or a part of it."""
-
-
 class ContentWriter:
     """Writes rows with their content.
 
     :param query: what they are the answer to.
     """
 
-    def __init__(self, database: Reads, client: OpensContent, writer: XmlWriter, query: Query) -> None:
+    def __init__(self, database: Reads, client: ContentClient, writer: XmlWriter, query: Query) -> None:
         self._database = database
         self._client = client
         self._writer = writer

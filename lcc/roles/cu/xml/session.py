@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from lcc.client.content import ContentClient
 from lcc.config import CuConfig
 from lcc.errors import StoreUnavailable, StreamError
 from lcc.interfaces import IConversation
@@ -27,7 +28,7 @@ from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.roles.cu.waiting import answer_when_changed
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.xml.asked import named_faults, read_question
-from lcc.roles.cu.xml.contents import ContentWriter, OpensContent
+from lcc.roles.cu.xml.contents import ContentWriter
 from lcc.roles.cu.xml.forms import Frame, Rows
 from lcc.roles.cu.xml.writer import XmlWriter
 from lcc.transport.connection_limits import party_of
@@ -206,7 +207,7 @@ class XmlUsers(Factory):
         self,
         database: Reads,
         watcher: ChangeWatcher,
-        content: OpensContent,
+        content: ContentClient,
         settings: CuConfig,
         without_token: str,
         clock: IReactorTime,
