@@ -1,4 +1,4 @@
-"""Work that a role does in the background, one piece at a time."""
+"""Background jobs of a role, one at a time."""
 
 from __future__ import annotations
 
@@ -13,38 +13,49 @@ _log = Logger()
 
 
 class Background:
-    """A coroutine of which at most one is under way.
+    """Runs a coroutine, at most one at a time.
 
-    :param failed: what is logged with what it raises; its cancellation is no failure.
-    :param ended: called when it has come to its end, in whatever way.  It may begin the next one.
+    :param error_text: logged with what it raises; being cancelled is no error.
+    :param ended: called when it has ended, in whatever way.  It may begin the next one.
+    :param failed: called with its failure instead of logging it.
+    :ivar busy: one is running.
     """
 
-    def __init__(self, failed: str, ended: Callable[[], object] = lambda: None) -> None:
-        self._text = failed
-        self._then = ended
+    def __init__(
+        self,
+        error_text: str,
+        ended: Callable[[], object] = lambda: None,
+        failed: Callable[[Failure], object] | None = None,
+    ) -> None:
+        self.busy = False
+        self._error_text = error_text
+        self._ended = ended
+        self._failed = failed or self._log_failure
         self._work: Deferred[None] | None = None
-
-    @property
-    def busy(self) -> bool:
-        """One is under way."""
-        return self._work is not None
+        self._cancelled = False
 
     def begin(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Set it going; nothing else may be under way."""
-        assert self._work is None
+        """Run it; no other one may be running."""
+        assert not self.busy
+        self.busy = True
+        self._cancelled = False
         work = self._work = Deferred.fromCoroutine(coroutine)
+        if self._cancelled:  # while it ran for the first time
+            work.cancel()
         work.addErrback(self._failed)
-        work.addBoth(self._ended)
+        work.addBoth(self._over)
 
     def cancel(self) -> None:
-        """End what is under way."""
+        """End the one that is running."""
+        self._cancelled = True
         if self._work is not None:
             self._work.cancel()
 
-    def _failed(self, failure: Failure) -> None:
+    def _log_failure(self, failure: Failure) -> None:
         if not failure.check(CancelledError):
-            _log.failure(self._text, failure=failure)
+            _log.failure(self._error_text, failure=failure)
 
-    def _ended(self, _: object) -> None:
+    def _over(self, _: object) -> None:
         self._work = None
-        self._then()
+        self.busy = False
+        self._ended()

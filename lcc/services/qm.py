@@ -83,7 +83,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     ):
         service.setServiceParent(services)
     if settings.listen_botm:
-        engine.upkeep.intake.port = port  # without another one, BOT-Ms need it, whatever happens
+        engine.intake.port = port  # without another one, BOT-Ms need it, whatever happens
         botm_port = PortService(
             reactor, endpoint(config, "qm.listen_botm"), limited(False, "BOT-Ms"), "qm.listen_botm"
         )

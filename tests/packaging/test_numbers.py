@@ -42,7 +42,7 @@ NUMBERS = {
     "provider/report.py: float(number)",
     "roles/qm/orders/dispatcher.py: float(max(0, message.lease_seconds))",
     "roles/qm/orders/dispatcher.py: int(lease_seconds)",
-    "roles/qm/maintenance/timers.py: float(timeslots.period_seconds)",
+    "roles/qm/maintenance/delay_timer.py: float(timeslots.period_seconds)",
     "roles/qm/maintenance/retries.py: int(now)",
     "transport/http_client.py: int(response.code)",
     "transport/http_client.py: int(timeout_seconds)",

@@ -84,7 +84,7 @@ def fill(world: World, sites: int = 8, count: int = 2) -> None:
 
 
 def ready(world: World) -> list[int]:
-    return [machine.number for machine in world.engine.machine_list() if machine.ready]
+    return [machine.number for machine in world.engine.machines if machine.ready]
 
 
 def test_machines_are_served_one_by_one(world: World) -> None:
@@ -110,7 +110,7 @@ def test_what_two_machines_say_in_one_read(world: World) -> None:
     text = "".join(hellos) + "".join(addressed(Ready(), number) for number in (3, 1, 2))
     central.write(text + Gone(3).to_xml() + hellos[2])
     assert ready(world) == [1, 2]
-    assert [machine.number for machine in world.engine.machine_list() if machine.line is not None] == [1, 2, 3]
+    assert [machine.number for machine in world.engine.machines if machine.connection is not None] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -243,9 +243,9 @@ def test_a_central_one_of_an_older_version_gets_no_orders_for_its_machines(world
 def test_a_machine_that_remembers_more_than_the_database(world: World, logged_errors: Any) -> None:
     world.advance(1)
     central = FakeCentral(world, 2)
-    central.arrive(1, epoch=world.engine.upkeep.repair.epoch, acked=10_000)
+    central.arrive(1, epoch=world.engine.repair.epoch, acked=10_000)
     central.of(1, Ready())
-    assert ready(world) == [2, 1] and world.engine.upkeep.repair.losses == 1
+    assert ready(world) == [2, 1] and world.engine.repair.losses == 1
     assert logged_errors.flush("has gone back in time")
 
 
@@ -253,7 +253,7 @@ def test_a_machine_whose_hello_is_examined_while_it_leaves(world: World, logged_
     world.advance(1)
     world.database.unavailable = True
     central = FakeCentral(world)
-    central.arrive(1, epoch=world.engine.upkeep.repair.epoch, acked=1)
+    central.arrive(1, epoch=world.engine.repair.epoch, acked=1)
     central.of(1, Ready())
     assert ready(world) == [] and central.paused
     central.close()
@@ -350,7 +350,7 @@ def test_a_machine_that_is_gone_before_it_is_let_in_holds_up_nobody(world: World
     world.settle()
     central.of(1, Capacity(9))
     assert not central.paused
-    assert [machine.capacity for machine in world.engine.machine_list() if machine.line is not None] == [9]
+    assert [machine.capacity for machine in world.engine.machines if machine.connection is not None] == [9]
     central.arrive(2, names_upto=5)
     central.of(2, Ready())
     assert ready(world) == [1, 2]

@@ -193,7 +193,7 @@ def test_a_new_queue_manager_waits_a_full_lease(make_world: MakeWorld, step: flo
     assert {state.machine: bool(state.lease_until) for state in world.database.now(machines)} == {1: False, 2: False}
     here.close()
     world.start()
-    assert not world.engine.upkeep.leases.awaited
+    assert not world.engine.leases.awaited
 
 
 def test_that_a_machine_has_nothing_is_noted_as_soon_as_it_can_be(make_world: MakeWorld) -> None:
@@ -274,7 +274,7 @@ def test_hours_that_are_closed_after_the_step(world: World, whose: str, step: fl
 def test_a_step_is_told_once(world: World, logged: list[Any]) -> None:
     world.advance(5)
     world.engine.pause()
-    paused = world.engine.paused_since
+    paused = world.engine.dispatcher.paused_since
     assert paused is not None
     for step, text in ((-3600.0, "back by 3600 s"), (86400.0, "forward by 86400 s"), (1.0, "")):
         logged.clear()
@@ -283,7 +283,7 @@ def test_a_step_is_told_once(world: World, logged: list[Any]) -> None:
         told = [str(event.get("log_format")).format(**event) for event in logged]
         told = [line for line in told if line.startswith("The wall clock was set")]
         assert len(told) == bool(text) and all(text in line for line in told)
-    assert world.engine.paused_since == paused - 3600 + 86400, "it is as long ago as before"
+    assert world.engine.dispatcher.paused_since == paused - 3600 + 86400, "it is as long ago as before"
 
 
 def test_a_process_that_stood_still_sees_no_step() -> None:

@@ -13,7 +13,6 @@ from twisted.internet.task import deferLater
 from lcc.domain.rules import QueueRules
 from lcc.model import MachineState
 from lcc.protocols.work import Ready
-from lcc.roles.qm.maintenance.state import describe
 from lcc.storage.queue.repair import machines
 from lcc.storage.queue.store import QueueStore
 from tests.support.roles.qm import NOW, FakeBotm, FakeUns, MakeWorld, World, pages
@@ -89,11 +88,11 @@ def test_one_botm_that_is_back_waits_for_nothing(world: World) -> None:
     botm = FakeBotm(world)
     out = dict(botm.out)
     world.start()
-    assert world.engine.upkeep.leases.awaited
+    assert world.engine.leases.awaited
     botm = FakeBotm(world, earlier=botm)
     assert len(botm.out) == len(out)
     botm.finish_all()
-    assert world.cached_count == 16 and not world.engine.upkeep.leases.awaited
+    assert world.cached_count == 16 and not world.engine.leases.awaited
 
 
 def test_a_machine_that_is_connected_and_has_not_said_what_is_running_is_waited_for(world: World) -> None:
@@ -106,11 +105,11 @@ def test_a_machine_that_is_connected_and_has_not_said_what_is_running_is_waited_
     other, back = FakeBotm(world, 2), FakeBotm(world, earlier=botm, ready=False)
     world.database.unavailable = False
     world.advance(5)
-    assert set(world.engine.upkeep.leases.awaited) == {1}
+    assert set(world.engine.leases.awaited) == {1}
     assert not other.out, "machine 1 may be fetching from it"
     back.say(Ready())
     world.settle()
-    assert not world.engine.upkeep.leases.awaited
+    assert not world.engine.leases.awaited
 
 
 def test_an_absent_machine_is_waited_for(world: World, logged: list[Any]) -> None:
@@ -133,7 +132,7 @@ def test_an_absent_machine_is_waited_for(world: World, logged: list[Any]) -> Non
     FakeUns(world).send_set(10, next(iter(two.out.values())).pid, pages(1))
     world.advance(1)
     assert not here.out
-    state = describe(world.engine, {})
+    state = world.engine.state_saver.describe({})
     assert state["awaited"][0]["machine"] == 2 and len(state["withheld"]["pids"]) == 3
     assert any("may still have orders" in event.get("log_format", "") for event in logged)
     there = FakeBotm(world, 2, earlier=two, capacity=1)
@@ -142,7 +141,7 @@ def test_an_absent_machine_is_waited_for(world: World, logged: list[Any]) -> Non
         here.finish_all()
         there.finish_all()
     assert world.cached_count == 18
-    assert describe(world.engine, {})["awaited"] == []
+    assert world.engine.state_saver.describe({})["awaited"] == []
 
 
 def test_an_absent_machine_is_waited_for_until_its_orders_are_over(world: World) -> None:
@@ -183,7 +182,7 @@ def test_a_machine_without_orders_is_not_waited_for(world: World) -> None:
     world.advance(5)
     two.close()
     world.start()
-    assert not world.engine.upkeep.leases.awaited
+    assert not world.engine.leases.awaited
 
 
 def test_a_machine_that_left_in_order_is_not_waited_for(world: World) -> None:
@@ -239,7 +238,7 @@ def test_a_lease_that_was_made_shorter_does_not_shorten_those_that_are_out(world
         one.finish_all()
         world.advance(LEASE / 20)
     assert world.cached_count == 80
-    assert describe(world.engine, {})["lease"] == LEASE / 10
+    assert world.engine.state_saver.describe({})["lease"] == LEASE / 10
 
 
 def test_a_clock_that_was_set_back_does_not_hold_everything_up(world: World) -> None:

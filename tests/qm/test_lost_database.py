@@ -145,7 +145,7 @@ def test_a_uns_remembers_more_than_the_database(world: World, tmp_path: Path, lo
     restore(world, tmp_path / "backup")
     uns = Uns(world, 2, 3)
     assert wanted(world, pid) == wanted(world, other) == "cache-crash"
-    assert epoch(world) != before and world.engine.upkeep.repair.epoch == epoch(world)
+    assert epoch(world) != before and world.engine.repair.epoch == epoch(world)
     assert counter(world, "change") == changes + JUMP and counter(world, "batch") == generation + JUMP
     assert any(event["log_level"].name == "critical" for event in logged)
     # It goes on, and connects again without another alarm.
@@ -249,10 +249,10 @@ def test_a_content_user_who_has_seen_what_is_lost_starts_again(
     Uns(world, 1, 2)
     Botm(world, names_upto=20_001).finish_all()
     world.advance(4)
-    assert progress_of(world)[1] == 4 and world.engine.upkeep.repair.losses == 0
+    assert progress_of(world)[1] == 4 and world.engine.repair.losses == 0
     if noticed:
         Botm(world, mark, machine=2)
-        assert world.engine.upkeep.repair.losses == 1
+        assert world.engine.repair.losses == 1
         with pytest.raises(StartAgain):
             follow(world, in_backup)
     else:
@@ -282,14 +282,14 @@ def test_several_peers_notice_one_loss(world: World, logged: list[Any]) -> None:
     pid = world.provider()
     first = Uns(world, 5, 6, "a", "ea")
     now = epoch(world)
-    assert wanted(world, pid) == "cache-crash" and world.engine.upkeep.repair.losses == 1
+    assert wanted(world, pid) == "cache-crash" and world.engine.repair.losses == 1
     Uns(world, 9, 10, "b", "eb")
     Botm(world, ("elsewhere", 77))
-    assert epoch(world) == now and world.engine.upkeep.repair.losses == 1
+    assert epoch(world) == now and world.engine.repair.losses == 1
     # But one that was in order before, in this run, and is not any more, has lost something new.
     first.close()
     Uns(world, 8, 9, "a", "ea")
-    assert epoch(world) != now and world.engine.upkeep.repair.losses == 2
+    assert epoch(world) != now and world.engine.repair.losses == 2
 
 
 def test_no_false_alarms(world: World, logged: list[Any]) -> None:
@@ -317,8 +317,8 @@ def test_no_false_alarms(world: World, logged: list[Any]) -> None:
     late.close()
     Uns(world, 5, 7)
     Uns(world, 6, 7)
-    assert epoch(world) == before and wanted(world, pid) == "" and world.engine.upkeep.repair.losses == 0
-    assert world.engine.upkeep.repair.spools_behind == 0
+    assert epoch(world) == before and wanted(world, pid) == "" and world.engine.repair.losses == 0
+    assert world.engine.repair.spools_behind == 0
 
 
 def test_a_uns_that_has_gone_back_begins_a_new_epoch(world: World, logged: list[Any]) -> None:

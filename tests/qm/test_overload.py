@@ -44,7 +44,7 @@ class FakePort:
 
 def with_port(world: World) -> FakePort:
     port = FakePort()
-    world.engine.upkeep.intake.port = port
+    world.engine.intake.port = port
     return port
 
 
@@ -56,18 +56,18 @@ def test_over_its_rows_it_closes_and_below_the_lower_mark_it_opens(make_world: M
     uns.send_set(1, pid, pages(*range(11)))
     assert uns.answers[-1].code == 0
     world.advance(CHECK)
-    assert world.engine.overloaded and not port.is_open and uns.closed
-    assert world.engine.overloaded_since is not None and world.engine.overloaded_since >= NOW
-    assert "11 URLs are queued" in world.engine.overload_state()
+    assert world.engine.intake.reason and not port.is_open and uns.closed
+    assert world.engine.intake.since is not None and world.engine.intake.since >= NOW
+    assert "11 URLs are queued" in world.engine.intake.reason
     assert any("Overload" in event.get("log_format", "") for event in logged)
     for _ in range(5):
         botm.done(next(iter(botm.out.values())))
     world.advance(CHECK)
-    assert world.count("qdb") == 6 and not port.is_open and world.engine.overloaded
+    assert world.count("qdb") == 6 and not port.is_open and world.engine.intake.reason
     botm.done(next(iter(botm.out.values())))
     world.advance(CHECK)
-    assert port.is_open and not world.engine.overloaded
-    assert world.engine.overloaded_since is None and world.engine.overload_state() == ""
+    assert port.is_open and not world.engine.intake.reason
+    assert world.engine.intake.since is None and world.engine.intake.reason == ""
     again = FakeUns(world)
     again.send_set(2, pid, pages(100))
     assert again.answers[-1].code == 0
@@ -83,7 +83,7 @@ def test_the_set_in_passage_is_taken_and_what_follows_is_not(make_world: MakeWor
     uns.send_set(1, pid, pages(*range(4)))
     uns.write(Set(uns.epoch, 2, pid, 2, False, 0, False, NOW).to_xml() + write_notice(page(50)))
     world.advance(CHECK)
-    assert world.engine.overloaded and not uns.closed, "a set is in passage"
+    assert world.engine.intake.reason and not uns.closed, "a set is in passage"
     rest = write_notice(page(51)) + EndSet(2).to_xml() + uns.set_text(3, pid, pages(60))
     uns.write(rest)
     assert [answer.number for answer in uns.answers] == [1, 2] and uns.closed
@@ -119,14 +119,14 @@ def test_too_much_that_waits_to_be_absorbed(make_world: MakeWorld, limit: dict[s
     for number in range(1, 6):
         uns.send_set(number, pid, pages(*range(number * 10, number * 10 + 9)))
     world.advance(2)
-    assert world.engine.overloaded and not port.is_open
-    assert "wait to be absorbed" in world.engine.overload_state()
+    assert world.engine.intake.reason and not port.is_open
+    assert "wait to be absorbed" in world.engine.intake.reason
     assert not uns.closed, "what has come is not answered yet"
     world.database.unavailable = False
     world.advance(10)
     assert [answer.number for answer in uns.answers] == [1, 2, 3, 4, 5] and uns.closed
     world.advance(CHECK)
-    assert port.is_open and not world.engine.overloaded
+    assert port.is_open and not world.engine.intake.reason
 
 
 def test_a_start_over_the_limit_takes_nothing_in(make_world: MakeWorld) -> None:
@@ -140,7 +140,7 @@ def test_a_start_over_the_limit_takes_nothing_in(make_world: MakeWorld) -> None:
     early.send_set(2, pid, pages(*range(20, 30)))
     world.database.unavailable = False
     world.advance(10)
-    assert world.engine.started and world.engine.overloaded and not port.is_open
+    assert world.engine.started and world.engine.intake.reason and not port.is_open
     assert early.closed and not early.answers and world.count("qdb") == 10
 
 
@@ -155,12 +155,12 @@ def test_a_port_that_closes_slowly_and_opens_at_the_third_try(make_world: MakeWo
     botm = FakeBotm(world, capacity=8)
     botm.finish_all()
     world.advance(CHECK)
-    assert not world.engine.overloaded and not port.is_open
+    assert not world.engine.intake.reason and not port.is_open
     closing, port.closing = port.closing, None
     closing.callback(None)
     world.advance(5)
     assert port.is_open and port.opened == 1
-    assert world.engine.overload_state() == ""
+    assert world.engine.intake.reason == ""
 
 
 def test_without_a_port_of_its_own_uns_are_turned_away_only(make_world: MakeWorld) -> None:

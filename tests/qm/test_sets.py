@@ -173,7 +173,7 @@ def test_the_database_is_away_for_a_while(world: World) -> None:
     uns.send_set(1, pid, pages(1, 2))
     world.advance(30)
     assert answers(uns) == []
-    assert world.engine.patience.retries > 3
+    assert world.engine.retry.retries > 3
     world.database.unavailable = False
     world.advance(10)
     assert answers(uns) == [(1, 0)]

@@ -53,7 +53,6 @@ def test_what_is_lost_is_fetched_again(world: World, filled: FakeBotm) -> None:
     assert {order.file for order in back.deletes} == {1005, 1009}
     world.advance(20)
     assert back.asked == [] and back.settled == 1
-    assert world.engine.verifier.files_lost == 2
 
 
 def test_in_pages_with_what_changes_meanwhile(

@@ -6,7 +6,6 @@ from lcc.domain.wording import Lines, duration, more, number
 from lcc.errors import entry_for
 from lcc.roles.pausing import PausingCommands
 from lcc.roles.qm.engine import QmEngine
-from lcc.roles.qm.maintenance.state import describe
 from lcc.roles.qm.orders.machines import Machine, Order
 from lcc.roles.qm.schedule.delays import SITE, Delayed
 from lcc.roles.qm.schedule.work import ProviderWork
@@ -25,18 +24,18 @@ class QmCommands(PausingCommands[QmEngine]):
     def est(self) -> Lines:
         """As :mod:`lcc.console.commands` says."""
         engine = self.engine
-        state = describe(engine, {})
-        now = engine.clock_seconds()
+        state = engine.state_saver.describe({})
+        now = engine.clock.seconds()
         counts = state["counts"]
         lines: Lines = [("queue manager", self._stands())]
-        retries = number(engine.patience.retries, "question")
-        trouble = engine.patience.trouble
+        retries = number(engine.retry.retries, "question")
+        trouble = engine.retry.trouble
         lines.append(("database", f"waited for: {trouble}" if trouble else f"answers; {retries} asked again so far"))
         names = " ".join(state["unses"]) or "none"
         lines.append(("UNS", f"{names}; {state['absorb_waiting']:,} elements wait to be taken in"))
         if state["overload"]:
             lines.append(("", f"overloaded, takes in no sets: {state['overload']}"))
-        machines = sorted(engine.machine_list(), key=lambda machine: machine.number)
+        machines = sorted(engine.machines, key=lambda machine: machine.number)
         lines += [("BOT-M", _machine(machine)) for machine in machines[:MACHINES_SHOWN]] or [("BOT-M", "none")]
         lines += more(MACHINES_SHOWN, len(machines), "BOT-M")
         lines.append(("queue", f"{state['queue_rows']:,} URLs to be fetched, {state['rows_buffered']:,} in memory"))
@@ -83,7 +82,7 @@ class QmCommands(PausingCommands[QmEngine]):
     def provider(self, pid: int) -> Lines:
         """As :mod:`lcc.console.commands` says."""
         scheduler = self.engine.scheduler
-        now = self.engine.clock_seconds()
+        now = self.engine.clock.seconds()
         lines: Lines = []
         work = scheduler.active(pid)
         turn = scheduler.ready.get(pid)
@@ -107,8 +106,9 @@ class QmCommands(PausingCommands[QmEngine]):
         engine = self.engine
         if not engine.started:
             return "starting: it claims the database, or loads the queue"
-        if engine.paused_since is not None:
-            return f"run {engine.run}: PAUSED for {duration(engine.now() - engine.paused_since)}, gives out no orders"
+        paused_since = engine.dispatcher.paused_since
+        if paused_since is not None:
+            return f"run {engine.run}: PAUSED for {duration(engine.now() - paused_since)}, gives out no orders"
         return f"run {engine.run}: at work"
 
     def _active(self, work: ProviderWork) -> str:
@@ -156,7 +156,7 @@ class QmCommands(PausingCommands[QmEngine]):
 
 
 def _machine(machine: Machine) -> str:
-    stands = "connected" if machine.ready else "connecting" if machine.line is not None else "away"
+    stands = "connected" if machine.ready else "connecting" if machine.connection is not None else "away"
     waits = "" if machine.granted or not machine.ready else ", not granted yet"
     return (
         f"machine {machine.number} ({machine.name}): {stands}{waits}, "

@@ -121,7 +121,7 @@ class QmMetrics:
         """As :class:`lcc.interfaces.IRoleMetrics` says."""
         engine = self._engine
         # It may be full, and answer all the same.
-        asked, trouble = self._probe.condition(), engine.patience.trouble or engine.state_saver.trouble
+        asked, trouble = self._probe.condition(), engine.retry.trouble or engine.state_saver.trouble
         yield attrs.evolve(asked, fault=f"waits for the database: {trouble}") if trouble else asked
         yield Condition(
             "claimed",
@@ -130,7 +130,7 @@ class QmMetrics:
         )
         yield Condition(
             "not-paused",
-            "" if engine.paused_since is None else "an operator has it give out no orders",
+            "" if engine.dispatcher.paused_since is None else "an operator has it give out no orders",
             "resume() at its console (lcc-admin console qm)",
         )
         age = self._tick_age()
@@ -143,11 +143,11 @@ class QmMetrics:
 
     def _tick_age(self) -> float:
         engine = self._engine
-        return max(0.0, engine.clock_seconds() - engine.ticked) if engine.started else 0.0
+        return max(0.0, engine.clock.seconds() - engine.ticked) if engine.started else 0.0
 
     def _queue(self) -> Iterator[Reading]:
         engine = self._engine
-        scheduler, intake, absorbers = engine.scheduler, engine.upkeep.intake, list(engine.absorbers)
+        scheduler, intake, absorbers = engine.scheduler, engine.intake, engine.absorbers
         yield RUN(engine.run)
         yield QUEUE(intake.queue_rows)
         yield QUEUE_MAX(engine.settings.queue_rows_max)
@@ -160,20 +160,20 @@ class QmMetrics:
                 "withheld": len(scheduler.withheld),
             }
         )
-        yield SETS_ANSWERED(engine.sets_answered)
+        yield SETS_ANSWERED(engine.intake.sets_answered)
         yield ABSORB_WAITING(sum(absorber.waiting_count for absorber in absorbers))
         yield ABSORB_BYTES(sum(absorber.waiting_bytes for absorber in absorbers))
         yield UNSES(len({absorber.name for absorber in absorbers}))
-        yield OVERLOADED(engine.overloaded)
-        yield PAUSED(engine.paused_since is not None)
-        yield ASKED_AGAIN(engine.patience.retries)
+        yield OVERLOADED(bool(engine.intake.reason))
+        yield PAUSED(engine.dispatcher.paused_since is not None)
+        yield ASKED_AGAIN(engine.retry.retries)
         yield TICK_AGE(self._tick_age())
 
     def _results(self) -> Iterator[Reading]:
         engine = self._engine
         dispatcher = engine.dispatcher
         yield RESULTS.by(dispatcher.results.by_name)
-        yield RECORDED(engine.results_recorded)
+        yield RECORDED(engine.recorder.results_recorded)
         yield RESULTS_WAITING(engine.recorder.waiting_count)
         yield RESULTS_AGAIN(dispatcher.results_again)
         yield WIRE_BYTES(dispatcher.results.wire_bytes)
@@ -188,8 +188,8 @@ class QmMetrics:
 
     def _machines(self) -> Iterator[Reading]:
         engine = self._engine
-        machines = sorted(engine.machine_list(), key=lambda machine: machine.number)
-        connected = [machine for machine in machines if machine.line is not None]
+        machines = sorted(engine.machines, key=lambda machine: machine.number)
+        connected = [machine for machine in machines if machine.connection is not None]
         shown = machines[:MACHINES_SHOWN]
         yield MACHINES(len(connected))
         yield CENTRALS(len(engine.centrals))
@@ -198,7 +198,9 @@ class QmMetrics:
             ((machine.number, machine.name), machine.capacity if machine.ready else 0) for machine in shown
         )
         yield MACHINE_ORDERS.by(((machine.number, machine.name), len(machine.orders)) for machine in shown)
-        yield MACHINE_CONNECTED.by(((machine.number, machine.name), machine.line is not None) for machine in shown)
+        yield MACHINE_CONNECTED.by(
+            ((machine.number, machine.name), machine.connection is not None) for machine in shown
+        )
 
     def _survey(self) -> Iterator[Reading]:
         survey = self._surveyor.last

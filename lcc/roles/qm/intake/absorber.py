@@ -5,7 +5,8 @@ the next: many small sets share a transaction, a big set is cut.  Past ``absorb_
 ``absorb_ahead_bytes`` of them, the UNS is paused.  A set's answer is sent when the transaction that held its last
 element is durable, in the order of the sets.
 
-* *The database is away*: the same pieces are tried again, with growing delays; the store applies each element once.
+* *The database is unavailable*: the same pieces are retried, with growing delays; the store applies each element
+  once.
 * *The connection is lost*: what was not absorbed is dropped, and the UNS sends it again.  A batch that is being
   absorbed may still be; then the store recognises the pieces that come again.
 * *A set is damaged* (a ``<u>`` that cannot be read, an element too few): it must neither be absorbed nor come back
@@ -25,25 +26,23 @@ element is durable, in the order of the sets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from lcc.config import QmConfig
-from lcc.errors import Busy, StreamError, code
+from lcc.errors import StreamError, code
 from lcc.interfaces import IQueueStore
-from lcc.model import Absorbed, SetAnswer, SetHeader, SetPiece
+from lcc.model import SetAnswer, SetHeader, SetPiece
 from lcc.protocols.fast_elements import Row, Spelling
-from lcc.protocols.flat import Flat
 from lcc.protocols.uns_qm import FROM_UNS, NOTICE_TAG, Damage, EndSet, Noted, Paused, Set
 from lcc.protocols.uns_qm import Absorbed as AbsorbedMessage
 from lcc.protocols.xmlfeed import Start
-from lcc.roles.background import Background
 from lcc.roles.qm.intake.arrivals import LostSet, OpenSet, Refusal, open_set
 from lcc.roles.qm.intake.backlog import Backlog
-from lcc.roles.qm.patience import Patience
+from lcc.roles.qm.part import ENDINGS, Hub, Part
+from lcc.roles.qm.peers.handler import Connection, Handler
 
 _log = Logger()
 
@@ -55,74 +54,48 @@ _REFUSED_MAX = 1000
 """Refused sets that are remembered."""
 
 
-class Absorbing(Protocol):
-    """What an absorber needs of the engine.
-
-    :ivar refused: sets that were refused in this run, ``(uns, epoch, number)``, the newest last; kept by absorbers.
-    """
-
-    refused: dict[tuple[str, str, int], str]
-
-    def absorbed(self, outcome: Absorbed) -> None:
-        """A batch is in the queue."""
-
-    def fatal(self, error: Busy) -> None:
-        """A newer queue manager has claimed the database."""
-
-    def now(self) -> int:
-        """Seconds since 1970."""
-
-
-class Absorber:
-    """One connection of a UNS.
+class Absorber(Part, Handler):
+    """Handles the messages of a UNS.
 
     :param name: the UNS's name.
     :param epoch: that of its numbers.
-    :param say: sends it a message.
     :param settings: how much is absorbed in one transaction, and may wait before the UNS is paused.
-    :param leave: closes the connection in order.
+    :param refused: sets that were refused in this run, ``(uns, epoch, number)`` -> why, the newest last; shared
+        by all absorbers.
+    :ivar paused: an operator has the UNS take no sets.
     """
+
+    ERROR_TEXT = "Cannot absorb sets"
 
     def __init__(
         self,
+        hub: Hub,
+        store: IQueueStore,
+        connection: Connection,
         name: str,
         epoch: str,
-        say: Callable[[Flat], None],
-        engine: Absorbing,
-        store: IQueueStore,
-        patience: Patience,
         settings: QmConfig,
-        leave: Callable[[], None],
+        refused: dict[tuple[str, str, int], str],
     ) -> None:
+        super().__init__(hub, store)
         self.name = name
+        self.paused = False
+        self._connection = connection
         self._epoch = epoch
-        self._say = say
-        self._engine = engine
-        self._store = store
-        self._patience = patience
         self._settings = settings
-        self._leave = leave
+        self._all_refused = refused
         self._draining = False
         self._open: OpenSet | None = None
         self._waiting = Backlog()
         self._refused: SetHeader | None = None
         self._room: Deferred[None] | None = None
-        self._work = Background("Absorbing has failed", self._worked)
         self._enabled = False
         self._lost = False
         self._never: Deferred[None] = Deferred()
-        self.sets_refused = 0
-        self.paused = False
-        """An operator has the UNS take no sets."""
 
     # The stream's side.
 
     def elements_received(self, elements: list[Start]) -> Deferred[None] | None:
-        """Elements of sets.
-
-        :returns: fires when there is room for more; None: there is room.
-        :raises StreamError: the elements make no sense.
-        """
         opened = self._open
         name: Any
         attributes: Any
@@ -140,9 +113,9 @@ class Absorber:
                 continue
             message = FROM_UNS.read(name, attributes)
             if isinstance(message, Set):
-                opened = self._begin(message)
+                opened = self._begin_set(message)
             elif isinstance(message, EndSet):
-                self._end(message)
+                self._end_set(message)
                 opened = None
             elif isinstance(message, Damage):
                 self._damage(message)
@@ -158,7 +131,6 @@ class Absorber:
         return self._room
 
     def stream_failed(self, error: StreamError) -> None:
-        """The stream is broken."""
         opened = self._open
         if opened is not None and error.entry.name != "timeout":
             _log.critical(
@@ -206,19 +178,19 @@ class Absorber:
     def stop(self) -> None:
         """End what is going on."""
         self.lost()
-        self._work.cancel()
+        super().stop()
 
     def _drained(self) -> None:
-        if self._draining and self._open is None and not self._waiting and not self._work.busy:
-            self._leave()
+        if self._draining and self._open is None and not self._waiting and not self._job.busy:
+            self._connection.leave()
 
     # Collecting.
 
-    def _begin(self, message: Set) -> OpenSet:
+    def _begin_set(self, message: Set) -> OpenSet:
         if self._open is not None:
             raise StreamError("unknown-message", f"<set> within set {self._open.header.number}")
         opened = self._open = open_set(self.name, message)
-        before = self._engine.refused.get((self.name, message.epoch, message.number))
+        before = self._all_refused.get((self.name, message.epoch, message.number))
         if before is not None:
             opened.fault = before
         return opened
@@ -251,7 +223,7 @@ class Absorber:
             raise StreamError("unknown-message", f"<damage> within set {self._open.header.number}")
         self._waiting.add(LostSet(message.pid, message.number))
 
-    def _end(self, message: EndSet) -> None:
+    def _end_set(self, message: EndSet) -> None:
         opened, self._open = self._open, None
         if opened is None:
             raise StreamError("unknown-message", "<end> outside a set")
@@ -266,10 +238,10 @@ class Absorber:
     # Absorbing.
 
     def _start(self) -> None:
-        if not self._work.busy and self._waiting and self._enabled and not self._lost:
-            self._work.begin(self._absorb_all())
+        if self._waiting and self._enabled and not self._lost:
+            self._begin(self._absorb_all)
 
-    def _worked(self) -> None:
+    def _ended(self) -> None:
         self._start()
         self._drained()
 
@@ -292,16 +264,11 @@ class Absorber:
         if not pieces:
             return
         try:
-            outcome = await self._patience.ask(
-                "absorbing sets", lambda: self._store.absorb(pieces, self._engine.now())
-            )
-        except Busy as error:
-            self._engine.fatal(error)
-            return
-        except CancelledError:
+            outcome = await self._ask("absorbing sets", lambda: self._store.absorb(pieces, self._hub.now()))
+        except ENDINGS:
             raise
         except Exception:
-            _log.failure("{count} pieces of sets cannot be absorbed", count=len(pieces))
+            _log.failure("Cannot absorb {count} pieces of sets", count=len(pieces))
             if len(pieces) > 1:
                 for piece in pieces:
                     await self._absorb([piece])
@@ -312,22 +279,21 @@ class Absorber:
             else:
                 await self._refuse(header, "it cannot be stored")
             return
-        self._engine.absorbed(outcome)
+        self._hub.absorbed(outcome)
         if not self._lost:
             for answer in outcome.answers:
                 self._answer(answer)
 
     async def _refuse(self, header: SetHeader, text: str) -> None:
         _log.critical(
-            "Set {number} of provider {pid} from UNS {uns} (epoch {epoch}) is refused: {text}",
+            "Refusing set {number} of provider {pid} from UNS {uns} (epoch {epoch}): {text}",
             number=header.number,
             pid=header.pid,
             uns=self.name,
             epoch=header.epoch,
             text=text,
         )
-        self.sets_refused += 1
-        refused = self._engine.refused
+        refused = self._all_refused
         refused[header.uns, header.epoch, header.number] = text
         if len(refused) > _REFUSED_MAX:
             del refused[next(iter(refused))]
@@ -335,29 +301,23 @@ class Absorber:
             if header.answered:
                 await self._want_full_set(header.pid)
             # Else this UNS would seem to know more than the database when it connects again.
-            await self._patience.ask(
-                "refusing a set", lambda: self._store.settle_uns(header.uns, header.epoch, header.number)
-            )
-        except Busy as error:
-            self._engine.fatal(error)
-            return
-        except CancelledError:
+            await self._ask("refusing a set", lambda: self._store.settle_uns(header.uns, header.epoch, header.number))
+        except ENDINGS:
             raise
         except Exception:
-            _log.failure("The refusal of set {number} cannot be noted", number=header.number)
+            _log.failure("Cannot note the refusal of set {number}", number=header.number)
         if not self._lost:
             self._answer(SetAnswer(header.epoch, header.number, _BAD_SET, text))
 
     def _was_refused(self, header: SetHeader) -> bool:
-        return (header.uns, header.epoch, header.number) in self._engine.refused
+        return (header.uns, header.epoch, header.number) in self._all_refused
 
     async def _want_full_set(self, pid: int) -> None:
-        await self._patience.ask("asking for a full set", lambda: self._store.want_full_set(pid, "cache-crash"))
+        await self._ask("asking for a full set", lambda: self._store.want_full_set(pid, "cache-crash"))
 
     async def _note_lost(self, pid: int, number: int) -> None:
         _log.critical(
-            "UNS {uns} has lost a set that was accepted, of provider {pid} (0: nobody knows whose): a full set is "
-            "asked for",
+            "UNS {uns} has lost an accepted set of provider {pid} (0: nobody knows whose); asking for a full set",
             uns=self.name,
             pid=pid,
         )
@@ -365,24 +325,21 @@ class Absorber:
             if pid:
                 await self._want_full_set(pid)
             else:
-                await self._patience.ask("asking for full sets", lambda: self._store.want_full_sets("cache-crash"))
+                await self._ask("asking for full sets", lambda: self._store.want_full_sets("cache-crash"))
             if number:
-                await self._patience.ask(
+                await self._ask(
                     "noting what was answered", lambda: self._store.settle_uns(self.name, self._epoch, number)
                 )
-        except Busy as error:
-            self._engine.fatal(error)
-            return
-        except CancelledError:
+        except ENDINGS:
             raise
         except Exception:
-            _log.failure("Provider {pid} cannot be asked for a full set", pid=pid)
+            _log.failure("Cannot ask provider {pid} for a full set", pid=pid)
             return  # without an answer it is said again
         if not self._lost:
-            self._say(Noted(pid, number))
+            self._connection.say(Noted(pid, number))
 
     def _answer(self, answer: SetAnswer) -> None:
-        self._say(AbsorbedMessage(answer.epoch, answer.number, answer.code, answer.text[:_LONGEST_TEXT]))
+        self._connection.say(AbsorbedMessage(answer.epoch, answer.number, answer.code, answer.text[:_LONGEST_TEXT]))
 
     def _has_room(self) -> bool:
         """More may be read."""

@@ -12,16 +12,19 @@ common port stays open, and UNSes are turned away when they say hello.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from lcc.config import QmConfig
-from lcc.errors import StoreUnavailable, StreamError
+from lcc.errors import StreamError
 from lcc.interfaces import IQueueStore
+from lcc.model import Absorbed
 from lcc.protocols.hello import Hello
+from lcc.roles.qm.intake.absorber import Absorber
+from lcc.roles.qm.part import Hub, Part
 
 _log = Logger()
 
@@ -42,64 +45,44 @@ class Port(Protocol):
         """Stop listening; connections stay."""
 
 
-class Inlet(Protocol):
-    """A UNS that is connected (:class:`lcc.roles.qm.intake.absorber.Absorber`)."""
+class Intake(Part):
+    """Decides, and closes and opens the port.  A database that is unavailable is asked again with the next check.
 
-    @property
-    def waiting_count(self) -> int:
-        """Elements that wait to be absorbed."""
-
-    @property
-    def waiting_bytes(self) -> int:
-        """What they take in memory."""
-
-    def drain(self) -> None:
-        """Take the set in passage, answer everything, and close the connection."""
-
-
-class Taking(Protocol):
-    """What is needed of the engine."""
-
-    @property
-    def absorbers(self) -> Collection[Inlet]:
-        """The UNSes that are connected."""
-
-    def now(self) -> int:
-        """Seconds since 1970."""
-
-
-class Intake:
-    """Decides, and closes and opens the port.
-
+    :param absorbers: gives those of the UNSes that are connected.
     :ivar port: the port for UNSes; None: there is none to close.
     :ivar reason: why nothing is taken in; empty: sets are taken in.
     :ivar since: since when (seconds since 1970); None: sets are taken in.
+    :ivar sets_answered: so far.
     :ivar queue_rows: rows of the queue at the last check.
     :ivar progress: how far the cache had come at the last check: its timeline, and the number of its last change.
     """
 
-    def __init__(self, engine: Taking, store: IQueueStore, settings: QmConfig) -> None:
+    ASKS_AGAIN = False
+    ERROR_TEXT = "Cannot measure the queue"
+
+    def __init__(
+        self,
+        hub: Hub,
+        store: IQueueStore,
+        settings: QmConfig,
+        absorbers: Callable[[], Collection[Absorber]],
+    ) -> None:
+        super().__init__(hub, store)
         self.port: Port | None = None
         self.reason = ""
         self.since: int | None = None
         self.queue_rows = 0
         self.progress = ("", 0)
-        self._engine = engine
-        self._store = store
+        self.sets_answered = 0
         self._settings = settings
+        self._absorbers = absorbers
         self._next_check = 0.0
-        self._check: Deferred[None] | None = None
         self._closing: Deferred[None] | None = None
 
-    @property
-    def overloaded(self) -> bool:
-        """Nothing is taken in."""
-        return bool(self.reason)
+    def check_hello(self, hello: Hello) -> None:
+        """A peer says hello.
 
-    def welcome(self, hello: Hello) -> None:
-        """Somebody says hello.
-
-        :raises StreamError: it is turned away.
+        :raises StreamError: it is refused.
         """
         if self.reason and hello.role == "uns":
             raise StreamError("try-later", f"nothing is taken in: {self.reason}")
@@ -122,13 +105,9 @@ class Intake:
 
     def tick(self, now: float) -> None:
         """To be called every second."""
-        if self._check is None and now >= self._next_check:
+        if now >= self._next_check and not self._job.busy:
             self._next_check = now + CHECK_SECONDS
-            self._check = Deferred.fromCoroutine(self.check())
-            # A database that is away is asked again in a while; others say loudly that it is away.
-            self._check.addErrback(lambda failure: failure.trap(StoreUnavailable, CancelledError) and None)
-            self._check.addErrback(lambda failure: _log.failure("The queue cannot be measured", failure=failure))
-            self._check.addBoth(self._checked)
+            self._begin(self.check)
         self._decide()
 
     def changed(self, change: int) -> None:
@@ -136,19 +115,18 @@ class Intake:
         timeline, before = self.progress
         self.progress = (timeline, max(before, change))
 
-    def stop(self) -> None:
-        """End what is going on."""
-        if self._check is not None:
-            self._check.cancel()
-
-    def _checked(self, _: object) -> None:
-        self._check = None
+    def absorbed(self, outcome: Absorbed) -> None:
+        """Something was queued."""
+        self.sets_answered += len(outcome.answers)
+        if outcome.queued:
+            self.queue_rows = max(1, self.queue_rows)
 
     def _decide(self) -> None:
         settings = self._settings
         share = settings.overload_low if self.reason else 1.0
-        backlog = sum(inlet.waiting_count for inlet in self._engine.absorbers)
-        backlog_bytes = sum(inlet.waiting_bytes for inlet in self._engine.absorbers)
+        absorbers = list(self._absorbers())
+        backlog = sum(absorber.waiting_count for absorber in absorbers)
+        backlog_bytes = sum(absorber.waiting_bytes for absorber in absorbers)
         reasons = []
         if self.queue_rows > settings.queue_rows_max * share:
             reasons.append(f"{self.queue_rows} URLs are queued (queue_rows_max is {settings.queue_rows_max})")
@@ -163,14 +141,14 @@ class Intake:
             )
         reason = "; ".join(reasons)
         if reason and not self.reason:
-            self.since = self._engine.now()
-            _log.warn("Overload: nothing is taken in from UNSes any longer: {reason}", reason=reason)
+            self.since = self._hub.now()
+            _log.warn("Overloaded, refusing UNSes: {reason}", reason=reason)
             self.reason = reason  # before anything is drained: that may come back here
-            for inlet in list(self._engine.absorbers):
-                inlet.drain()
+            for absorber in absorbers:
+                absorber.drain()
         elif self.reason and not reason:
-            seconds = self._engine.now() - (self.since or 0)
-            _log.info("The overload is over after {seconds} seconds: UNSes are let in again", seconds=seconds)
+            seconds = self._hub.now() - (self.since or 0)
+            _log.info("No longer overloaded after {seconds} seconds, admitting UNSes again", seconds=seconds)
             self.since = None
         self.reason = reason
         self._set_port()
@@ -181,13 +159,13 @@ class Intake:
             return
         if self.reason and port.is_open:
             self._closing = port.close_port()
-            self._closing.addErrback(lambda failure: _log.failure("Closing the port has failed", failure=failure))
+            self._closing.addErrback(lambda failure: _log.failure("Cannot close the port for UNSes", failure=failure))
             self._closing.addBoth(self._closed)
         elif not self.reason and not port.is_open:
             try:
                 port.open_port()
             except Exception:
-                _log.failure("The port for UNSes cannot be opened; it is tried again in a second")
+                _log.failure("Cannot open the port for UNSes; retrying in a second")
 
     def _closed(self, _: object) -> None:
         self._closing = None

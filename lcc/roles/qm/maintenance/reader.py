@@ -5,24 +5,21 @@ One request is under way at a time; what is wanted meanwhile goes into the next 
 together with their provider, so that what it hands out can be sent.
 
 A provider that is gone, or being removed, is not fetched from: it is forgotten here, and the store takes its rows
-away. A provider whose rows cannot be read (damage) is held back like one whose site cannot be reached, and does not
-stop the others.
+away.  A provider whose rows cannot be read (damage) is delayed like one whose site is unreachable, and does not stop
+the others.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from typing import Protocol
 
-from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
-from lcc.errors import Busy, code
+from lcc.errors import code
 from lcc.interfaces import IQueueStore
 from lcc.model import Cursor, Provider
-from lcc.roles.background import Background
-from lcc.roles.qm.patience import Patience
+from lcc.roles.qm.part import ENDINGS, Hub, Part
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.qm.schedule.work import FetchInfo, fetch_info
 
@@ -33,42 +30,26 @@ PROVIDERS_KEPT = 10_000
 _INTERNAL = code("internal")
 
 
-class Reading(Protocol):
-    """What the reader needs of the engine."""
-
-    def fatal(self, error: Busy) -> None:
-        """A newer queue manager has claimed the database."""
-
-    def pump(self) -> None:
-        """Something has changed."""
-
-    def now(self) -> int:
-        """Seconds since 1970."""
-
-
-class Reader:
+class Reader(Part):
     """Reads rows and providers."""
 
-    def __init__(self, engine: Reading, store: IQueueStore, patience: Patience, scheduler: Scheduler) -> None:
-        self.reads = 0
-        self._engine = engine
-        self._store = store
-        self._patience = patience
+    ERROR_TEXT = "Cannot read ahead"
+
+    def __init__(self, hub: Hub, store: IQueueStore, scheduler: Scheduler) -> None:
+        super().__init__(hub, store)
         self._scheduler = scheduler
         self._known: OrderedDict[int, FetchInfo] = OrderedDict()
         self._changed: set[int] = set()
-        self._work = Background("Reading ahead has failed", engine.pump)
-        self._stopped = False
 
     def start(self) -> bool:
         """Read what is wanted, if nothing is being read; True: rows have come at once."""
-        if self._work.busy or self._stopped:
+        if self._job.busy or self._stopped:
             return False
         cursors = self._scheduler.wants_read_ahead(CURSORS_MAX)
         if not cursors:
             return False
-        self._work.begin(self._read(cursors))
-        return not self._work.busy
+        self._begin(self._read, cursors)
+        return not self._job.busy
 
     def provider_changed(self, pid: int) -> None:
         """What is known of this provider is out of date."""
@@ -78,35 +59,30 @@ class Reader:
         if work is not None:
             self._scheduler.work_arrived(pid, 0, 0)  # its rows are read again, together with the provider
 
-    def stop(self) -> None:
-        """End what is going on."""
-        self._stopped = True
-        self._work.cancel()
+    def _ended(self) -> None:
+        self._hub.pump()
 
     async def _read(self, cursors: list[Cursor]) -> None:
         try:
-            await self._patience.ask("reading the queue", partial(self._read_once, cursors))
-        except Busy as error:
-            self._engine.fatal(error)
-        except CancelledError:
+            await self._ask("reading the queue", partial(self._read_once, cursors))
+        except ENDINGS:
             raise
         except Exception:
-            _log.failure("The queue of {count} providers cannot be read", count=len(cursors))
+            _log.failure("Cannot read the queue of {count} providers", count=len(cursors))
             await self._one_by_one(cursors)
 
     async def _one_by_one(self, cursors: list[Cursor]) -> None:
         for cursor in cursors:
             try:
-                await self._patience.ask("reading the queue", partial(self._read_once, [cursor]))
-            except CancelledError:
+                await self._ask("reading the queue", partial(self._read_once, [cursor]))
+            except ENDINGS:
                 raise
             except Exception:
-                _log.failure("The queue of provider {pid} cannot be read; it waits", pid=cursor.pid)
+                _log.failure("Cannot read the queue of provider {pid}; it is delayed", pid=cursor.pid)
                 self._scheduler.read_failed([cursor])
-                self._scheduler.hold(cursor.pid, _INTERNAL, float(self._engine.now()))
+                self._scheduler.hold(cursor.pid, _INTERNAL, float(self._hub.now()))
 
     async def _read_once(self, cursors: list[Cursor]) -> None:
-        self.reads += 1
         self._changed.clear()
         known = self._known
         infos: dict[int, FetchInfo | None] = {cursor.pid: known.get(cursor.pid) for cursor in cursors}
@@ -122,7 +98,7 @@ class Reader:
                 found[ahead.pid] = await self._store.provider(ahead.pid)
         for pid, provider in found.items():
             if provider is None or provider.removed:
-                _log.info("Provider {pid} is gone; its queue is not fetched", pid=pid)
+                _log.info("Provider {pid} is removed; its queue is not fetched", pid=pid)
                 self._scheduler.provider_removed(pid)
                 infos[pid] = None
             else:

@@ -19,37 +19,25 @@ BOT-M that still names a former epoch of this database.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Protocol
 
-from twisted.internet.defer import CancelledError, Deferred, DeferredLock
+from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
-from lcc.errors import Busy, StreamError
 from lcc.interfaces import IQueueStore
-from lcc.model import Claim, UnsStanding
+from lcc.model import UnsStanding
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import NewEpoch
 from lcc.protocols.work import Names
-from lcc.roles.qm.patience import Patience
-from lcc.roles.qm.peers.connections import Caller, Guest
-from lcc.roles.qm.peers.handshake import Newcomer
+from lcc.roles.qm.part import Hub
+from lcc.roles.qm.peers.handler import Connection
 
 _log = Logger()
 
 CACHE_CRASH = "cache-crash"
 
 
-class Repairing(Protocol):
-    """What is needed of the engine."""
-
-    def fatal(self, error: Busy) -> None:
-        """A newer queue manager has claimed the database."""
-
-
 class Repair:
-    """Compares hellos with the database.
+    """Compares hellos with the database, one at a time.
 
     :param random: gives numbers in [0, 1), for the names of epochs.
     :ivar epoch: the database's epoch; empty until it is known.
@@ -57,86 +45,33 @@ class Repair:
     :ivar spools_behind: how often a UNS was.
     """
 
-    def __init__(
-        self, engine: Repairing, store: IQueueStore, patience: Patience, random: Callable[[], float]
-    ) -> None:
+    def __init__(self, hub: Hub, store: IQueueStore, random: Callable[[], float]) -> None:
+        self._store = store
+        self._ask = hub.retry.ask
         self.epoch = ""
         self.losses = 0
         self.spools_behind = 0
-        self._engine = engine
-        self._store = store
-        self._patience = patience
         self._random = random
         self._lock = DeferredLock()
         self._seen: set[tuple[str, str]] = set()
         self._told: set[tuple[str, str]] = set()
-        self._works: set[Deferred[None]] = set()
-        self._early: list[Callable[[], None]] = []
-        self._stopped = False
 
-    def begin(self, claim: Claim) -> None:
-        """The database is there: look at those who came before."""
-        self.epoch = claim.database_epoch
-        early, self._early = self._early, []
-        for examine in early:
-            examine()
-
-    def stop(self) -> None:
-        """End what is going on."""
-        self._stopped = True
-        self._early.clear()
-        for work in list(self._works):
-            work.cancel()
-
-    def welcome(self, visitor: Caller, hello: Hello, admit: Callable[[], Guest]) -> Guest:
-        """Somebody has said hello: what is to be done with what it says.
-
-        :param admit: lets it in.
-        """
-        if not (hello.epoch and (hello.acked or hello.numbers_upto)) and not (hello.machine and hello.names_upto):
-            return admit()  # it remembers nothing
-        newcomer = Newcomer(admit)
-        examine = partial(self._start, visitor, hello, newcomer)
-        if self.epoch:
-            examine()
-        else:
-            self._early.append(examine)
-        return newcomer
-
-    def _start(self, visitor: Caller, hello: Hello, newcomer: Newcomer) -> None:
-        work: Deferred[None] = Deferred.fromCoroutine(self._examine(visitor, hello, newcomer))
-        self._works.add(work)
-        work.addErrback(lambda failure: failure.trap(CancelledError) and None)
-        work.addErrback(self._failed, visitor)
-        work.addBoth(lambda _: self._works.discard(work))
-
-    def _failed(self, failure: Failure, visitor: Caller) -> None:
-        if isinstance(failure.value, Busy):
-            self._engine.fatal(failure.value)
-            return
-        if isinstance(failure.value, StreamError):
-            visitor.stream_failed(failure.value)  # its hello was in order, but it cannot be let in
-            return
-        _log.failure("The hello of {peer} cannot be examined", failure=failure, peer=visitor.describe())
-        visitor.drop()
-
-    async def _examine(self, visitor: Caller, hello: Hello, newcomer: Newcomer) -> None:
+    async def compare(self, connection: Connection, hello: Hello) -> bool:
+        """Whether the peer may be let in; else it was told to begin anew."""
         await self._lock.acquire()
         try:
-            known = await (self._uns if hello.role == "uns" else self._botm)(visitor, hello)
+            return await (self._uns if hello.role == "uns" else self._botm)(connection, hello)
         finally:
             self._lock.release()
-        if known and not self._stopped:
-            newcomer.let_in()
 
     # UNSes.
 
-    async def _uns(self, visitor: Caller, hello: Hello) -> bool:
-        ask, store = self._patience.ask, self._store
+    async def _uns(self, connection: Connection, hello: Hello) -> bool:
+        ask, store = self._ask, self._store
         name, epoch, acked = hello.name, hello.epoch, hello.acked
         standing = await ask("a UNS's hello", lambda: store.check_uns(name, epoch, acked, hello.numbers_upto))
         if standing is UnsStanding.SPOOL_BEHIND:
-            await self._spool_behind(visitor, hello)
+            await self._spool_behind(connection, hello)
             return False
         if standing is UnsStanding.DATABASE_BEHIND:
             await self._database_behind(
@@ -144,11 +79,11 @@ class Repair:
                 f"UNS {name} (epoch {epoch}) had set {acked} answered, of which the database knows nothing",
                 0,
             )
-            await ask("settling with a UNS", lambda: store.settle_uns(name, epoch, acked))
+            await ask("noting what a UNS had answered", lambda: store.settle_uns(name, epoch, acked))
         self._seen.add(("uns", f"{name} {epoch}"))
         return True
 
-    async def _spool_behind(self, visitor: Caller, hello: Hello) -> None:
+    async def _spool_behind(self, connection: Connection, hello: Hello) -> None:
         who = (hello.name, hello.epoch)
         if who not in self._told:
             self.spools_behind += 1
@@ -162,18 +97,18 @@ class Repair:
             )
             await self._want_all()
             self._told.add(who)
-        visitor.say(NewEpoch(hello.epoch))
-        visitor.leave()
+        connection.say(NewEpoch(hello.epoch))
+        connection.leave()
 
     # BOT-Ms.
 
-    async def _botm(self, visitor: Caller, hello: Hello) -> bool:
+    async def _botm(self, connection: Connection, hello: Hello) -> bool:
         witness = ("botm", f"{hello.machine}")
         timeline, change = hello.epoch, hello.acked
         if (
             timeline
             and change
-            and not await self._patience.ask("a BOT-M's hello", lambda: self._store.check_witness(timeline, change))
+            and not await self._ask("a BOT-M's hello", lambda: self._store.check_witness(timeline, change))
         ):
             await self._database_behind(
                 witness,
@@ -182,12 +117,12 @@ class Repair:
                 change if timeline.partition("-")[0] == self.epoch else 0,
             )
         self._seen.add(witness)
-        await self._names(visitor, hello)
+        await self._names(connection, hello)
         return True
 
-    async def _names(self, visitor: Caller, hello: Hello) -> None:
+    async def _names(self, connection: Connection, hello: Hello) -> None:
         """A content folder that was lost, or put back from a backup, would give ids again that rows refer to."""
-        used = await self._patience.ask("a BOT-M's hello", lambda: self._store.names_used(hello.machine))
+        used = await self._ask("a BOT-M's hello", lambda: self._store.names_used(hello.machine))
         if 0 < hello.names_upto <= used:
             _log.critical(
                 "Machine {number} has given out file names up to {here} only; {known} is known: its content folder "
@@ -197,7 +132,7 @@ class Repair:
                 here=hello.names_upto - 1,
                 known=used,
             )
-            visitor.say(Names(used + 1))
+            connection.say(Names(used + 1))
 
     # What is done.
 
@@ -215,13 +150,13 @@ class Repair:
         await self._want_all(order_lost=True)
         epoch = "".join(f"{int(self._random() * 65536):04x}" for _ in range(4))
         before = self.epoch
-        self.epoch = await self._patience.ask(
+        self.epoch = await self._ask(
             "a new epoch of the database", lambda: self._store.begin_epoch(before, epoch, least_change)
         )
         _log.warn("The database's epoch is {epoch} from now on", epoch=self.epoch)
 
     async def _want_all(self, order_lost: bool = False) -> None:
-        await self._patience.ask(
+        await self._ask(
             "asking all providers for full sets",
             lambda: self._store.want_full_sets(CACHE_CRASH, order_lost),
         )

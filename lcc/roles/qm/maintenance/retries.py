@@ -11,22 +11,21 @@ from __future__ import annotations
 from functools import partial
 from math import inf
 
-from twisted.internet.defer import Deferred
-
 from lcc.interfaces import IQueueStore
-from lcc.roles.qm.maintenance.worker import Keeping, Worker
-from lcc.roles.qm.patience import Patience
+from lcc.roles.qm.part import Hub, Part
 from lcc.roles.qm.schedule.scheduler import Scheduler
 
 PAGE_ROWS = 1000
 ASKED_SECONDS = 60.0
 
 
-class RetryKeeper(Worker):
-    """Opens what is due."""
+class RetryOpener(Part):
+    """Opens retries that are due."""
 
-    def __init__(self, engine: Keeping, store: IQueueStore, patience: Patience, scheduler: Scheduler) -> None:
-        super().__init__(engine, store, patience)
+    ERROR_TEXT = "Cannot read due retries"
+
+    def __init__(self, hub: Hub, store: IQueueStore, scheduler: Scheduler) -> None:
+        super().__init__(hub, store)
         self._scheduler = scheduler
         self._next = 0.0
         self._noted = inf
@@ -40,21 +39,21 @@ class RetryKeeper(Worker):
         """A row waits until then."""
         self._noted = min(self._noted, until)
 
-    def look(self, now: float) -> None:
-        """Open what is due, if anything is."""
+    def tick(self, now: float) -> None:
+        """Called every second: open what is due."""
         if self._stepped or now >= min(self._next, self._noted):
-            self._begin(lambda: Deferred.fromCoroutine(self._open(now)), "What is to be tried again cannot be read")
+            self._begin(self._open, now)
 
     async def _open(self, now: float) -> None:
         self._stepped = False
         while True:
             self._noted = inf  # what is recorded from now on may be too late for this page
             ask = partial(self._store.open_retries, int(now), PAGE_ROWS)
-            page = await self._patience.ask("what is to be tried again", ask)
+            page = await self._ask("reading due retries", ask)
             for pid, psetid, seq, priority in page.earliest:
                 self._scheduler.work_arrived(pid, psetid, seq, priority)
             if page.earliest:
-                self._engine.pump()
+                self._hub.pump()
             if page.next_time is None or page.next_time > now:
                 break
         self._next = now + ASKED_SECONDS

@@ -4,35 +4,31 @@ Everything of lasting worth is in the tables; this is what only the running proc
 orders are out, how fast it goes.  The text is a JSON object with the time at which it was made: a reader that finds
 an old one knows that no queue manager is running (or that it cannot reach the database).
 
-:func:`describe` makes the object and is pure; :class:`StateSaver` calls it by the clock.
+What ``admin`` and the monitor make of it: :mod:`lcc.insight.qm_state`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from heapq import nsmallest
 from itertools import islice
-from typing import Any, Protocol
-
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
-from twisted.logger import Logger
+from typing import Any
 
 from lcc.domain.results import STORED, UNCHANGED, ResultCounts
-from lcc.errors import Busy, StoreUnavailable
+from lcc.errors import StoreUnavailable
 from lcc.interfaces import IQueueStore
 from lcc.roles.qm.intake.absorber import Absorber
-from lcc.roles.qm.maintenance.periodic import Upkeep
+from lcc.roles.qm.intake.overload import Intake
 from lcc.roles.qm.orders.deleter import Deleter
 from lcc.roles.qm.orders.dispatcher import Dispatcher
+from lcc.roles.qm.orders.leases import Leases
 from lcc.roles.qm.orders.machines import Machine
-from lcc.roles.qm.patience import Patience
-from lcc.roles.qm.peers.central import Central
+from lcc.roles.qm.orders.recorder import Recorder
+from lcc.roles.qm.part import Hub, Part
+from lcc.roles.qm.peers.central import CentralHandler
+from lcc.roles.qm.peers.handler import Handler
 from lcc.roles.qm.schedule.scheduler import Scheduler
-
-_log = Logger()
 
 SAVE_SECONDS = 5.0
 END_SECONDS = 2.0
@@ -43,93 +39,6 @@ ROBOTS_SHOWN = 200
 UNSES_SHOWN = 100
 WITHHELD_SHOWN = 1000
 TROUBLE_CHARS = 500
-
-
-class Counting(Protocol):
-    """What is read of the engine."""
-
-    run: int
-    paused_since: int | None
-    scheduler: Scheduler
-    dispatcher: Dispatcher
-    deleter: Deleter
-    patience: Patience
-    upkeep: Upkeep
-    sets_answered: int
-    results_recorded: int
-    centrals: set[Central]
-
-    @property
-    def absorbers(self) -> Iterable[Absorber]:
-        """The UNSes that are connected."""
-
-    def now(self) -> int:
-        """Seconds since 1970."""
-
-    def clock_seconds(self) -> float:
-        """The clock that leases are measured on."""
-
-    def fatal(self, error: Busy) -> None:
-        """A newer queue manager has claimed the database."""
-
-
-def describe(engine: Counting, before: Mapping[str, Any]) -> dict[str, Any]:
-    """The state as an object for JSON; each list in it has a bounded length.
-
-    :param before: what this gave the last time, for the rates; empty: there is none.
-    """
-    dispatcher, scheduler, intake = engine.dispatcher, engine.scheduler, engine.upkeep.intake
-    absorbers = list(engine.absorbers)
-    machines = sorted(dispatcher.machines.values(), key=lambda machine: machine.number)
-    connected = [machine for machine in machines if machine.line is not None]
-    free, most = dispatcher.slots()
-    state: dict[str, Any] = {
-        "run": engine.run,
-        "time": engine.now(),
-        "clock": engine.clock_seconds(),
-        "interval": SAVE_SECONDS,
-        "lease": engine.upkeep.leases.longest_seconds,
-        "database": engine.patience.trouble[:TROUBLE_CHARS],
-        "paused_since": engine.paused_since,
-        "overload": intake.reason,
-        "overload_since": intake.since,
-        "queue_rows": intake.queue_rows,
-        "ports": {} if intake.port is None else {"UNSes": intake.port.is_open},
-        "capacity": sum(machine.capacity for machine in connected if machine.ready),
-        "orders_most": most,
-        "orders_free": free,
-        "orders_out": dispatcher.orders_out,
-        "machines": _machines(machines),
-        "centrals": [
-            {"name": central.name, "machines": central.machine_count}
-            for central in sorted(engine.centrals, key=lambda central: central.name)[:MACHINES_SHOWN]
-        ],
-        "machines_connected": len(connected),
-        "unses": sorted({absorber.name for absorber in absorbers})[:UNSES_SHOWN],
-        "unses_connected": len({absorber.name for absorber in absorbers}),
-        "unses_paused": sorted({absorber.name for absorber in absorbers if absorber.paused})[:UNSES_SHOWN],
-        "absorb_waiting": sum(absorber.waiting_count for absorber in absorbers),
-        "providers_waiting": len(scheduler.ready),
-        "providers_active": scheduler.active_count,
-        "awaited": _awaited(engine.upkeep.leases.awaited, engine.now() - engine.clock_seconds()),
-        "withheld": _withheld(scheduler),
-        "rows_buffered": scheduler.buffered_count,
-        "orders": _orders(machines, engine.clock_seconds()),
-        "counts": {
-            "sets_answered": engine.sets_answered,
-            "results_recorded": engine.results_recorded,
-            "orders_sent": dispatcher.orders_sent,
-            "orders_lost": dispatcher.orders_lost,
-            "leases_passed": dispatcher.leases_passed,
-            "results_again": dispatcher.results_again,
-            "orders_too_late": dispatcher.orders_too_late,
-            "orders_no_room": dispatcher.orders_no_room,
-            "files_deleted": engine.deleter.files_deleted,
-        },
-        "results": _results(dispatcher.results),
-    }
-    state["rates"] = _rates(state, before)
-    return state
 
 
 def _results(results: ResultCounts) -> dict[str, int]:
@@ -172,7 +81,7 @@ def _machine(machine: Machine) -> dict[str, Any]:
         "name": machine.name,
         "via": machine.via,
         "content": machine.content,
-        "connected": machine.line is not None,
+        "connected": machine.connection is not None,
         "ready": machine.ready,
         "capacity": machine.capacity,
         "trouble": machine.trouble[:TROUBLE_CHARS],
@@ -207,72 +116,137 @@ def _rates(state: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, flo
     return {name: round((count - before["counts"][name]) / seconds, 2) for name, count in state["counts"].items()}
 
 
-class StateSaver:
-    """Saves the engine's state every few seconds, never more than once at a time.
+class StateSaver(Part):
+    """Saves the state every few seconds.  While the database is unavailable nothing waits for it: the text would be
+    old when it is back, and a new one comes soon.
 
     :ivar trouble: why the database did not take it the last time, such as a full disk, on which it still can be read;
         empty: it did.
     """
 
-    def __init__(self, engine: Counting, store: IQueueStore) -> None:
-        self._engine = engine
-        self._store = store
-        self._before: dict[str, Any] = {}
-        self._saving: Deferred[None] | None = None
-        self._next = 0.0
-        self._ended = False
+    ASKS_AGAIN = False
+    ERROR_TEXT = "Cannot save the queue manager's state"
+
+    def __init__(
+        self,
+        hub: Hub,
+        store: IQueueStore,
+        scheduler: Scheduler,
+        intake: Intake,
+        leases: Leases,
+        dispatcher: Dispatcher,
+        recorder: Recorder,
+        deleter: Deleter,
+        handlers: Callable[[], list[Handler]],
+    ) -> None:
+        super().__init__(hub, store)
         self.trouble = ""
+        self._scheduler = scheduler
+        self._intake = intake
+        self._leases = leases
+        self._dispatcher = dispatcher
+        self._recorder = recorder
+        self._deleter = deleter
+        self._handlers = handlers
+        self._before: dict[str, Any] = {}
+        self._next = 0.0
+        self._ending = False
+
+    def describe(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """The state as an object for JSON; each list in it has a bounded length.
+
+        :param before: what this gave the last time, for the rates; empty: there is none.
+        """
+        hub, dispatcher, scheduler, intake = self._hub, self._dispatcher, self._scheduler, self._intake
+        handlers, now = self._handlers(), hub.clock.seconds()
+        absorbers = [handler for handler in handlers if isinstance(handler, Absorber)]
+        centrals = [handler for handler in handlers if isinstance(handler, CentralHandler)]
+        machines = sorted(hub.machines, key=lambda machine: machine.number)
+        connected = [machine for machine in machines if machine.connection is not None]
+        free, most = dispatcher.slots()
+        state: dict[str, Any] = {
+            "run": hub.run,
+            "time": hub.now(),
+            "clock": now,
+            "interval": SAVE_SECONDS,
+            "lease": self._leases.longest_seconds,
+            "database": hub.retry.trouble[:TROUBLE_CHARS],
+            "paused_since": dispatcher.paused_since,
+            "overload": intake.reason,
+            "overload_since": intake.since,
+            "queue_rows": intake.queue_rows,
+            "ports": {} if intake.port is None else {"UNSes": intake.port.is_open},
+            "capacity": sum(machine.capacity for machine in connected if machine.ready),
+            "orders_most": most,
+            "orders_free": free,
+            "orders_out": dispatcher.orders_out,
+            "machines": _machines(machines),
+            "centrals": [
+                {"name": central.name, "machines": central.machine_count}
+                for central in sorted(centrals, key=lambda central: central.name)[:MACHINES_SHOWN]
+            ],
+            "machines_connected": len(connected),
+            "unses": sorted({absorber.name for absorber in absorbers})[:UNSES_SHOWN],
+            "unses_connected": len({absorber.name for absorber in absorbers}),
+            "unses_paused": sorted({absorber.name for absorber in absorbers if absorber.paused})[:UNSES_SHOWN],
+            "absorb_waiting": sum(absorber.waiting_count for absorber in absorbers),
+            "providers_waiting": len(scheduler.ready),
+            "providers_active": scheduler.active_count,
+            "awaited": _awaited(self._leases.awaited, hub.now() - now),
+            "withheld": _withheld(scheduler),
+            "rows_buffered": scheduler.buffered_count,
+            "orders": _orders(machines, now),
+            "counts": {
+                "sets_answered": intake.sets_answered,
+                "results_recorded": self._recorder.results_recorded,
+                "orders_sent": dispatcher.orders_sent,
+                "orders_lost": dispatcher.orders_lost,
+                "leases_passed": dispatcher.leases_passed,
+                "results_again": dispatcher.results_again,
+                "orders_too_late": dispatcher.orders_too_late,
+                "orders_no_room": dispatcher.orders_no_room,
+                "files_deleted": self._deleter.files_deleted,
+            },
+            "results": _results(dispatcher.results),
+        }
+        state["rates"] = _rates(state, before)
+        return state
 
     def tick(self, now: float) -> None:
-        """Called every second or so; ``now`` is the clock's."""
-        if self._saving is not None or now < self._next or self._ended:
-            return
-        self._next = now + SAVE_SECONDS
-        self._before = describe(self._engine, self._before)
-        self._save(self._before)
+        """Called every second.
 
-    def _save(self, state: dict[str, Any]) -> None:
-        text = json.dumps(state, separators=(",", ":"))
-        saving = self._saving = self._store.save_state(text)
-        saving.addCallbacks(self._taken, self._failed)
-        saving.addBoth(self._saved)
+        :param now: on the clock.
+        """
+        if now >= self._next and not (self._job.busy or self._ending):
+            self._next = now + SAVE_SECONDS
+            self._before = self.describe(self._before)
+            self._begin(self._save, self._before)
 
     def soon(self) -> None:
         """Something has changed that should be seen at once."""
         self._next = 0.0
 
-    async def end(self, clock: IReactorTime) -> None:
+    async def _save(self, state: dict[str, Any]) -> None:
+        text = json.dumps(state, separators=(",", ":"))
+        try:
+            await self._ask("saving the state", lambda: self._store.save_state(text))
+        except StoreUnavailable as error:
+            self.trouble = str(error)
+        except Exception:
+            if not self._ending:
+                raise
+        else:
+            self.trouble = ""
+
+    async def end(self) -> None:
         """Say that the queue manager stops, while the database is still there; that takes a bounded time."""
-        self._ended = True
-        until = clock.seconds() + END_SECONDS
-        await self._at_rest(clock, until)  # a save that is under way must not come after the last one
-        if self._saving is None:
-            self._save(describe(self._engine, self._before) | {"stopped": True})
-            await self._at_rest(clock, until)
+        self._ending = True
+        until = self._hub.clock.seconds() + END_SECONDS
+        await self._at_rest(until)  # a save that is running must not come after the last one
+        if not self._job.busy:
+            self._begin(self._save, self.describe(self._before) | {"stopped": True})
+            await self._at_rest(until)
 
-    async def _at_rest(self, clock: IReactorTime, until: float) -> None:
-        while self._saving is not None and clock.seconds() < until:
-            await deferLater(clock, _LOOK_SECONDS)
-
-    def stop(self) -> None:
-        """Wait for nothing any longer."""
-        if self._saving is not None:
-            self._saving.cancel()
-
-    def _taken(self, _: object) -> None:
-        self.trouble = ""
-
-    def _saved(self, _: object) -> None:
-        self._saving = None
-
-    def _failed(self, failure: Any) -> None:
-        # A database that is away: the text would be old when it is back; a new one comes soon.
-        if failure.check(StoreUnavailable):
-            self.trouble = failure.getErrorMessage()
-            return
-        if failure.check(CancelledError) or self._ended:
-            return
-        if failure.check(Busy):
-            self._engine.fatal(failure.value)
-            return
-        _log.failure("The queue manager's state cannot be saved", failure=failure)
+    async def _at_rest(self, until: float) -> None:
+        while self._job.busy and self._hub.clock.seconds() < until:
+            await self._sleep(_LOOK_SECONDS)

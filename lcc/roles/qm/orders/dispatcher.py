@@ -28,8 +28,9 @@ from lcc.errors import StreamError, code
 from lcc.model import FetchResult, QueueRow
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import Done, Fetch, Running
-from lcc.roles.qm.orders.machines import Line, Machine, Order
+from lcc.roles.qm.orders.machines import Machine, Order
 from lcc.roles.qm.orders.recorder import Entry, Recorder
+from lcc.roles.qm.peers.handler import Connection
 from lcc.roles.qm.schedule.delays import SITE
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.qm.schedule.work import FetchInfo, ProviderWork
@@ -65,6 +66,7 @@ class Dispatcher:
     :param lease_seconds: how long an order may take.
     :param wall_clock: seconds since 1970, for what the scheduler decides.
     :param site_rate: bytes per second for all fetches together; 0: without limit.
+    :ivar paused_since: since when an operator has it send no orders (seconds since 1970); None: it does.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Dispatcher:
         site_rate: int = 0,
     ) -> None:
         self.machines: dict[int, Machine] = {}
+        self.paused_since: int | None = None
         self.results = ResultCounts()
         self.orders_sent = 0
         self.orders_lost = 0
@@ -124,7 +127,7 @@ class Dispatcher:
 
     # What the BOT-Ms say.
 
-    def connected(self, line: Line, hello: Hello) -> Machine:
+    def connected(self, connection: Connection, hello: Hello) -> Machine:
         """A BOT-M has connected.
 
         :raises StreamError: another one of the same machine is there.
@@ -132,7 +135,7 @@ class Dispatcher:
         machine = self.machines.get(hello.machine)
         if machine is None:
             machine = self.machines[hello.machine] = Machine(hello.machine)
-        machine.connected(line, hello)
+        machine.connected(connection, hello)
         return machine
 
     def running(self, machine: Machine, message: Running, now: float) -> None:
@@ -227,7 +230,7 @@ class Dispatcher:
 
     def send(self, free: int, now: float) -> int:
         """Send as many orders as there are rows and room; gives how many."""
-        if not self._run:
+        if not self._run or self.paused_since is not None:
             return 0
         take = self._scheduler.take
         wall = self._wall_clock()
@@ -244,7 +247,7 @@ class Dispatcher:
     def _send_one(self, work: ProviderWork, now: float, wall: float) -> None:
         machine = self._machine_for(work.machine or self._homes.get(work.pid, 0))
         row, info = work.row, work.info
-        assert isinstance(row, QueueRow) and isinstance(info, FetchInfo) and machine.line is not None
+        assert isinstance(row, QueueRow) and isinstance(info, FetchInfo) and machine.connection is not None
         if work.machine != machine.number:
             work.machine = machine.number
             self._remember_home(work.pid, machine.number)
@@ -258,7 +261,7 @@ class Dispatcher:
         url = notice.furl or notice.curl
         if "#" in url:
             url = url.partition("#")[0]
-        machine.line.say(
+        machine.connection.say(
             Fetch(
                 order_id,
                 pid,
@@ -272,7 +275,7 @@ class Dispatcher:
                 info.insecure,
                 "",
                 None if work.start_by == inf else int(work.start_by - wall),
-                machine.line.peer_clock_ms(),
+                machine.connection.peer_clock_ms(),
                 *(stored or ()),
             )
         )
@@ -331,7 +334,7 @@ class Dispatcher:
         result = FetchResult(
             order.pid, order.key, order.generation, _ROBOT_ERROR, detail=f"no answer within {self._lease:g} seconds"
         )
-        self._recorder.add(Entry(result, None, "", 0))
+        self._recorder.add(Entry(result))
 
     def _lost(self, order: Order) -> None:
         self.orders_lost += 1

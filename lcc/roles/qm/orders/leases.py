@@ -20,16 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Protocol
 
-from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
-from lcc.errors import Busy, StoreUnavailable
 from lcc.interfaces import IQueueStore
 from lcc.model import MachineState
-from lcc.roles.qm.orders.machines import Machine
+from lcc.roles.qm.part import Hub, Part
+from lcc.roles.qm.schedule.scheduler import Scheduler
 
 _log = Logger()
 
@@ -39,30 +36,8 @@ SPARE_SECONDS = 2.0
 """A machine gets no more orders when what is noted is less than this ahead of what is needed."""
 
 
-class Leasing(Protocol):
-    """What is needed of the engine."""
-
-    def now(self) -> int:
-        """Seconds since 1970."""
-
-    def clock_seconds(self) -> float:
-        """The clock that leases are measured on."""
-
-    def machine_list(self) -> Iterable[Machine]:
-        """All machines that have connected."""
-
-    def pump(self) -> None:
-        """Something may be given out."""
-
-    def leases_over(self) -> None:
-        """No orders of an earlier queue manager are running that are not known."""
-
-    def fatal(self, error: Busy) -> None:
-        """A newer queue manager has claimed the database."""
-
-
-class Leases:
-    """What is noted of the machines.
+class Leases(Part):
+    """What is noted of the machines.  A database that is unavailable is asked again with the next tick.
 
     :param lease_seconds: of an order.
     :param more_work: whether there is anything to fetch.
@@ -71,18 +46,25 @@ class Leases:
         longer.
     """
 
+    ASKS_AGAIN = False
+    ERROR_TEXT = "Cannot note which machines have orders"
+
     def __init__(
-        self, engine: Leasing, store: IQueueStore, lease_seconds: float, more_work: Callable[[], bool]
+        self,
+        hub: Hub,
+        store: IQueueStore,
+        scheduler: Scheduler,
+        lease_seconds: float,
+        more_work: Callable[[], bool],
     ) -> None:
+        super().__init__(hub, store)
         self.awaited: dict[int, float] = {}
         self.longest_seconds = lease_seconds
-        self._engine = engine
-        self._store = store
+        self._scheduler = scheduler
         self._lease = lease_seconds
         self._more_work = more_work
         self._states: dict[int, MachineState] = {}
         self._noted: dict[int, float] = {}
-        self._saving: Deferred[None] | None = None
         self._enabled = False
         self._again = False
         self._longest_until = 0.0
@@ -98,53 +80,53 @@ class Leases:
         for state in states:
             self._states[state.machine] = state
             if state.lease_until:
-                self.awaited[state.machine] = self._engine.clock_seconds() + seconds
-        for machine in self._engine.machine_list():
+                self.awaited[state.machine] = self._hub.clock.seconds() + seconds
+        for machine in self._hub.machines:
             if machine.ready:
                 self.awaited.pop(machine.number, None)
-        self._longest_until = self._engine.clock_seconds() + seconds
+        self._longest_until = self._hub.clock.seconds() + seconds
         self._enabled = True
         for number in self.awaited:
             _log.info(
-                "Machine {number} may still have orders: what was queued before waits until its BOT-M is back, or "
+                "Machine {number} may still have orders: what was queued before waits until its BOT-M connects, or "
                 "{seconds} seconds have passed",
                 number=number,
                 seconds=round(seconds),
             )
 
-    def said_hello(self, number: int, names_upto: int) -> None:
+    def connected(self, number: int, names_upto: int) -> None:
         """A BOT-M has connected; noted with whatever is noted next."""
         state = self._states.get(number, MachineState(number))
-        changed = state._replace(last_seen=self._engine.now(), names_upto=max(names_upto, state.names_upto))
+        changed = state._replace(last_seen=self._hub.now(), names_upto=max(names_upto, state.names_upto))
         self._states[number] = changed
         self._save([changed])
 
     def ready(self, number: int) -> None:
         """A BOT-M has said what is running there."""
         if self.awaited.pop(number, None) is not None and not self.awaited:
-            _log.info("All machines that may have had orders are back")
-            self._engine.leases_over()
+            _log.info("All machines that may have had orders have connected")
+            self._over()
         self.tick()
 
     def tick(self) -> None:
         """To be called every second, and when there is work: note what has to be noted."""
         if not self._enabled:
             return
-        clock, now = self._engine.clock_seconds(), self._engine.now()
+        clock, now = self._hub.clock.seconds(), self._hub.now()
         if clock >= self._longest_until:
             self.longest_seconds = self._lease
         passed = [number for number, until in self.awaited.items() if until <= clock]
         for number in passed:
             del self.awaited[number]
-            _log.warn("Machine {number} is not back, but all orders that it had are over", number=number)
+            _log.warn("Machine {number} has not connected again; all leases of its orders have passed", number=number)
         if passed and not self.awaited:
-            self._engine.leases_over()
-        if self._saving is not None:
+            self._over()
+        if self._job.busy:
             self._again = True
             return
         changed: list[MachineState] = []
         notes: dict[int, float] = {}
-        machines = {machine.number: machine for machine in self._engine.machine_list()}
+        machines = {machine.number: machine for machine in self._hub.machines}
         for number in sorted(machines.keys() | self._states.keys()):
             machine, state = machines.get(number), self._states.get(number, MachineState(number))
             if machine is not None and machine.ready and (machine.orders or self._more_work()):
@@ -164,8 +146,12 @@ class Leases:
     def stop(self) -> None:
         """End what is going on."""
         self._enabled = False
-        if self._saving is not None:
-            self._saving.cancel()
+        super().stop()
+
+    def _over(self) -> None:
+        """No orders of an earlier queue manager are running that are not known."""
+        self._scheduler.let_go()
+        self._hub.pump()
 
     def _ahead(self, number: int, clock: float) -> float:
         """How many seconds what is noted of a machine is ahead of what an order needs."""
@@ -175,23 +161,17 @@ class Leases:
         """
         :param notes: machine -> until when, on the clock, it may have orders once this is saved.
         """
-        if self._saving is not None or not self._enabled:
-            return  # the next tick comes
-        saving = self._saving = self._store.save_machines(changed)
-        saving.addCallback(self._saved, changed, notes)
-        # A database that is away is asked again a second later; others say loudly that it is away.
-        saving.addErrback(lambda failure: failure.trap(StoreUnavailable, CancelledError) and None)
-        saving.addErrback(self._failed)
-        saving.addBoth(self._over)
+        if self._enabled:
+            self._begin(self._write, changed, notes)  # if one is running, the next tick comes
 
-    def _saved(self, _: None, changed: list[MachineState], notes: Mapping[int, float]) -> None:
+    async def _write(self, changed: list[MachineState], notes: Mapping[int, float]) -> None:
+        await self._ask("noting which machines have orders", lambda: self._store.save_machines(changed))
         self._noted |= notes
         for state in changed:
             known = self._states.get(state.machine, state)
             self._states[state.machine] = known._replace(last_seen=state.last_seen, lease_until=state.lease_until)
 
-    def _over(self, _: object) -> None:
-        self._saving = None
+    def _ended(self) -> None:
         again, self._again = self._again, False
         if again:
             self.tick()  # what has come meanwhile does not wait for the next second
@@ -202,17 +182,11 @@ class Leases:
         """Decide who may get orders now."""
         if not self._enabled:
             return
-        clock = self._engine.clock_seconds()
+        clock = self._hub.clock.seconds()
         more = False
-        for machine in self._engine.machine_list():
+        for machine in self._hub.machines:
             granted = machine.ready and self._ahead(machine.number, clock) >= SPARE_SECONDS
             more = more or (granted and not machine.granted)
             machine.granted = granted
         if more:
-            self._engine.pump()
-
-    def _failed(self, failure: Failure) -> None:
-        if isinstance(failure.value, Busy):
-            self._engine.fatal(failure.value)
-        else:
-            _log.failure("What machines have orders cannot be noted", failure=failure)
+            self._hub.pump()

@@ -6,14 +6,12 @@ fetched, until the BOT-M is back and says which ones are not, or their leases ha
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from twisted.logger import Logger
 
 from lcc.errors import StreamError
-from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello, is_earlier
 from lcc.protocols.work import MachineHello, Mark, RecordedUpto, Robot
+from lcc.roles.qm.peers.handler import Connection
 
 _log = Logger()
 
@@ -22,19 +20,6 @@ OLD_CENTRAL = (
     "nothing of it: bring it to the version of the queue manager"
 )
 """Why a machine gets no orders whose hello came without the name of its connection."""
-
-
-class Line(Protocol):
-    """The connection to a BOT-M, or its part of the connection to a central one."""
-
-    def say(self, message: Flat) -> None:
-        """Send it this."""
-
-    def peer_clock_ms(self) -> int | None:
-        """What its clock shows now, or a little less (:class:`lcc.roles.peer.Peer`)."""
-
-    def drop(self) -> None:
-        """Close the connection at once."""
 
 
 class Order:
@@ -75,7 +60,7 @@ class Machine:
     :ivar run: which run of its process is, or was last, connected.
     :ivar session: its connection, as it names it; empty: it does not.
     :ivar refused: why it gets no orders, for people; empty: it may get some.
-    :ivar line: its connection; None: it is away.
+    :ivar connection: None: it is disconnected.
     :ivar ready: it has said on this connection what is still running.
     :ivar granted: it may get orders (:mod:`lcc.roles.qm.orders.leases`).
     :ivar mark: how far the database had come when it was told last.
@@ -100,7 +85,7 @@ class Machine:
             "given",
             "granted",
             "last_number",
-            "line",
+            "connection",
             "mark",
             "name",
             "number",
@@ -119,7 +104,7 @@ class Machine:
         self.run = ""
         self.session = ""
         self.refused = ""
-        self.line: Line | None = None
+        self.connection: Connection | None = None
         self.ready = False
         self.granted = False
         self.mark: tuple[str, int] = ("", 0)
@@ -137,7 +122,7 @@ class Machine:
         self.suspect = (0, 0)
         self.settled = False
 
-    def connected(self, line: Line, hello: Hello) -> None:
+    def connected(self, connection: Connection, hello: Hello) -> None:
         """It has connected; an older connection of the same run is dropped.
 
         :raises StreamError: another run is connected.  Two BOT-Ms have this machine id (or the machine was restarted
@@ -146,13 +131,13 @@ class Machine:
         """
         if is_earlier(hello.session, self.session):
             raise StreamError("unknown-message", f"machine {self.number} has connected again since")
-        if self.line is not None:
+        if self.connection is not None:
             if hello.run != self.run:
                 raise StreamError(
                     "unknown-message", f"another BOT-M, {self.name}, is connected as machine {self.number}"
                 )
             _log.info("BOT-M {machine} has connected again; dropping its old connection", machine=self.number)
-            self.line.drop()
+            self.connection.drop()
         if hello.run != self.run:
             self.run = hello.run
             self.last_number = 0
@@ -161,7 +146,7 @@ class Machine:
         self.session = hello.session
         self.via = hello.via if isinstance(hello, MachineHello) else ""
         self.content = hello.content
-        self.line = line
+        self.connection = connection
         self.ready = self.granted = self.settled = False
         self.suspect = (hello.suspect_from, hello.suspect_upto)
         self.mark = ("", 0)
@@ -179,10 +164,10 @@ class Machine:
         """Its robots do so many fetches at once."""
         self.capacity = 0 if self.refused else max(0, fetches)
 
-    def disconnected(self, line: Line) -> None:
+    def disconnected(self, connection: Connection) -> None:
         """This connection is gone."""
-        if self.line is line:
-            self.line = None
+        if self.connection is connection:
+            self.connection = None
             self.robots, self.robots_count = (), 0
             self.ready = self.granted = False
 
@@ -195,9 +180,9 @@ class Machine:
 
     def tell_progress(self, timeline: str, change: int) -> None:
         """The cache has come to this change: it is to remember that."""
-        if self.line is not None and change and self.mark != (timeline, change):
+        if self.connection is not None and change and self.mark != (timeline, change):
             self.mark = (timeline, change)
-            self.line.say(Mark(timeline, change))
+            self.connection.say(Mark(timeline, change))
 
     def recorded_upto(self, run: str, number: int, progress: tuple[str, int]) -> None:
         """Results of that run are on stable storage; the cache has come so far with them."""
@@ -208,5 +193,5 @@ class Machine:
 
     def acknowledge(self) -> None:
         """Tell it what need not be kept any longer."""
-        if self.line is not None and self.recorded:
-            self.line.say(RecordedUpto(self.recorded))
+        if self.connection is not None and self.recorded:
+            self.connection.say(RecordedUpto(self.recorded))

@@ -1,15 +1,15 @@
 """Recording results: from ``<done>`` to a commit to ``<recorded>``.
 
-Results wait in one line, in the order in which they came.  While one batch is being recorded the next one gathers,
+Results wait in one queue, in the order in which they came.  While one batch is being recorded the next one gathers,
 so that batches are small when there is little to do (a page is in the cache at once) and big under load: when some
 have come meanwhile, a moment passes before they are recorded, some times as long as the last batch took, because
 what a batch costs is mostly one change for each provider in it, and one round trip for each question, however many
 results there are.  So recording takes a part of the time only, until batches are full.  After the commit the
-scheduler is told, and each BOT-M hears up to which number its results are on stable storage: because the line keeps
-its order, that is the last number of it in the batch.
+scheduler is told, and each BOT-M hears up to which number its results are on stable storage: because the queue
+keeps its order, that is the last number of it in the batch.
 
-* *The database is away*: the batch is tried again, with growing delays.  The line fills up: past ``full`` no orders
-  are given out, past ``brimming`` the BOT-Ms are not read any longer.
+* *The database is unavailable*: the batch is retried, with growing delays.  The queue fills up: past ``full`` no
+  orders are given out, past twice that the BOT-Ms are paused (``room``).
 * *A result makes the store fail*: the results of its batch are tried one by one; one that fails alone is recorded
   as the robot's error without any of its data.  If that fails, too, it is dropped with a critical log line; its URL
   stays in the queue and is tried again by the next queue manager.
@@ -19,138 +19,127 @@ its order, that is the last number of it in the batch.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from lcc.errors import Busy, code
+from lcc.errors import code
 from lcc.interfaces import IQueueStore
-from lcc.model import Delay, FetchResult, Recorded
-from lcc.roles.background import Background
-from lcc.roles.qm.patience import Patience
+from lcc.model import FetchResult, QueueRow, Recorded
+from lcc.roles.qm.orders.machines import Machine
+from lcc.roles.qm.part import ENDINGS, Hub, Part
 from lcc.roles.qm.schedule.hours_filter import Closed
+from lcc.roles.qm.schedule.scheduler import Scheduler
 
 _log = Logger()
 
 _ROBOT_ERROR = code("robot-error")
+_NEVER = code("hours-never")
+_OUTSIDE = code("outside-roots")
 GATHER_TIMES = 4
 """Results that have come while a batch was recorded wait so many times as long as that took: more come soon."""
 GATHER_SECONDS_MAX = 0.05
 _GATHER_SECONDS_MIN = 0.001
 
 
-class Reporter(Protocol):
-    """Who is told that a result is on stable storage."""
-
-    def recorded_upto(self, run: str, number: int, progress: tuple[str, int]) -> None:
-        """The results of that run up to this number are.
-
-        :param progress: how far the cache has come with them: its timeline, and the number of its last change.
-        """
-
-
-class Recording(Protocol):
-    """What the recorder needs of the engine."""
-
-    def recorded(self, done: list[tuple[bytes, int]], outcome: Recorded) -> None:
-        """A batch is recorded: these ``(key, generation)``."""
-
-    def take_removed(self) -> list[tuple[bytes, int]]:
-        """Rows whose operation is "nothing" that were reached; the recorder takes them away."""
-
-    def take_closed(self) -> list[Closed]:
-        """Rows that were reached when their hours had closed; the recorder sends them to their slots."""
-
-    def slots_now(self, closed: Sequence[Closed]) -> list[tuple[bytes, int, int]]:
-        """The same as ``(key, generation, slot)``, with the slots that come next now."""
-
-    def with_delays(self, write: Callable[[list[Delay]], Deferred[Recorded]]) -> Deferred[Recorded]:
-        """Write, together with the delays that have changed."""
-
-    def fatal(self, error: Busy) -> None:
-        """A newer queue manager has claimed the database."""
-
-    @property
-    def progress(self) -> tuple[str, int]:
-        """How far the cache has come: its timeline, and the number of its last change."""
-
-    def now(self) -> int:
-        """Seconds since 1970."""
-
-
 class Entry(NamedTuple):
-    """A result in line.
+    """A result that waits to be recorded.
 
     :ivar result: None: it could not be read; only its number matters.
+    :ivar machine: who hears that it is recorded; None: nobody.
     """
 
     result: FetchResult | None
-    reporter: Reporter | None
-    run: str
-    number: int
+    machine: Machine | None = None
+    run: str = ""
+    number: int = 0
 
 
-class Recorder:
-    """The line of results.
+class _Batch(NamedTuple):
+    """What one transaction records.
 
-    :param batch: results recorded in one transaction, at most.
+    :ivar removed: rows whose operation is "nothing": ``(key, generation)``.
+    :ivar closed: rows that go to their slots.
     """
 
-    def __init__(self, engine: Recording, store: IQueueStore, patience: Patience, batch: int) -> None:
-        self._engine = engine
-        self._store = store
-        self._patience = patience
+    entries: Sequence[Entry] = ()
+    removed: Sequence[tuple[bytes, int]] = ()
+    closed: Sequence[Closed] = ()
+
+    @property
+    def size(self) -> int:
+        return len(self.entries) + len(self.removed) + len(self.closed)
+
+    def parts(self) -> list[_Batch]:
+        """Each of them in a batch of its own."""
+        return [
+            *(_Batch(removed=[row]) for row in self.removed),
+            *(_Batch(closed=[row]) for row in self.closed),
+            *(_Batch([entry]) for entry in self.entries),
+        ]
+
+
+class Recorder(Part):
+    """Records results, and the rows that the scheduler has reached and must not hand out.
+
+    :param batch: results recorded in one transaction, at most.
+    :ivar results_recorded: results and removed rows that are recorded.
+    """
+
+    ERROR_TEXT = "Cannot record results"
+
+    def __init__(self, hub: Hub, store: IQueueStore, scheduler: Scheduler, batch: int) -> None:
+        super().__init__(hub, store)
+        self.results_recorded = 0
+        self._scheduler = scheduler
         self._batch = batch
-        self._line: deque[Entry] = deque()
+        self._queue: deque[Entry] = deque()
         self._removed: list[tuple[bytes, int]] = []
         self._closed: list[Closed] = []
-        self._in_work = 0
-        self._recording: Sequence[Entry] = ()
-        self._work = Background("Recording has failed", self.start)
+        self._recording = _Batch()
         self._rooms: list[Deferred[None]] = []
         self._enabled = False
-        self._stopped = False
 
     @property
     def waiting_count(self) -> int:
         """Results and removed rows that are not recorded yet."""
-        return len(self._line) + len(self._removed) + len(self._closed) + self._in_work
+        return len(self._queue) + len(self._removed) + len(self._closed) + self._recording.size
 
     @property
     def full(self) -> bool:
         """Give out no more orders."""
-        return len(self._line) + len(self._removed) + len(self._closed) > 4 * self._batch
+        return len(self._queue) + len(self._removed) + len(self._closed) > 4 * self._batch
 
-    def holds_earlier(self, reporter: Reporter, run: str) -> bool:
-        """Results of another run than this one are not recorded yet."""
+    def holds_earlier(self, machine: Machine, run: str) -> bool:
+        """Results of another run of this machine's BOT-M are not recorded yet."""
         return any(
-            entry.reporter is reporter and entry.run != run
-            for entries in (self._recording, self._line)
+            entry.machine is machine and entry.run != run
+            for entries in (self._recording.entries, self._queue)
             for entry in entries
         )
 
     def room(self) -> Deferred[None] | None:
         """What a BOT-M's stream waits for; None: there is room."""
-        if len(self._line) <= 8 * self._batch or self._stopped:
+        if len(self._queue) <= 8 * self._batch or self._stopped:
             return None
         room: Deferred[None] = Deferred()
         self._rooms.append(room)
         return room
 
     def add(self, entry: Entry) -> None:
-        """Put a result in line; :meth:`start` sets it going."""
-        self._line.append(entry)
+        """A result has come; :meth:`start` sets it going."""
+        self._queue.append(entry)
 
     def start(self) -> None:
-        """Record what is in line, if nothing is being recorded."""
-        if self._work.busy or not self._enabled or self._stopped:
+        """Record what waits, if nothing is being recorded."""
+        self._take_unfetchable()
+        if self._job.busy or not self._enabled or self._stopped:
             return
-        self._take()
-        if self._line or self._removed or self._closed:
-            self._work.begin(self._record_all())
+        self._take_reached()
+        if self._queue or self._removed or self._closed:
+            self._begin(self._record_all)
 
     def enable(self) -> None:
         """The queue manager may write from now on."""
@@ -159,144 +148,132 @@ class Recorder:
 
     def stop(self) -> None:
         """End what is going on; the BOT-Ms keep what is not recorded."""
-        self._stopped = True
-        self._line.clear()
+        self._queue.clear()
         self._removed, self._closed = [], []
-        self._work.cancel()
+        super().stop()
         self._make_room()
 
+    def _ended(self) -> None:
+        self.start()
+
     async def _record_all(self) -> None:
-        line = self._line
+        queue, clock = self._queue, self._hub.clock
         while True:
-            self._take()
-            if not (line or self._removed or self._closed) or self._stopped:
+            self._take_reached()
+            if not (queue or self._removed or self._closed) or self._stopped:
                 return
-            entries = self._next_batch()
-            removed, self._removed = self._removed[: self._batch], self._removed[self._batch :]
-            closed, self._closed = self._closed[: self._batch], self._closed[self._batch :]
-            self._in_work = len(entries) + len(removed) + len(closed)
-            self._recording = entries
-            begun = self._patience.clock.seconds()
-            await self._record(entries, removed, closed)
-            self._recording = ()
-            self._in_work = 0
-            if len(line) <= 4 * self._batch:
+            batch = self._recording = self._next_batch()
+            begun = clock.seconds()
+            await self._record(batch)
+            self._recording = _Batch()
+            if len(queue) <= 4 * self._batch:
                 self._make_room()
-            pause = min(GATHER_SECONDS_MAX, GATHER_TIMES * (self._patience.clock.seconds() - begun))
-            if 0 < len(line) < self._batch and pause >= _GATHER_SECONDS_MIN:
-                await self._patience.sleep(pause)
+            pause = min(GATHER_SECONDS_MAX, GATHER_TIMES * (clock.seconds() - begun))
+            if 0 < len(queue) < self._batch and pause >= _GATHER_SECONDS_MIN:
+                await self._sleep(pause)
 
-    def _take(self) -> None:
+    def _take_reached(self) -> None:
+        """Take the rows that are to be removed, or sent to their slots."""
+        hours = self._scheduler.hours
         if not self._removed:
-            self._removed = self._engine.take_removed()
+            self._removed, hours.removed = hours.removed, []
         if not self._closed:
-            self._closed = self._engine.take_closed()
+            self._closed, hours.closed = hours.closed, []
 
-    def _next_batch(self) -> list[Entry]:
-        """From the head of the line; no URL twice, so that the store sees results of one URL in their order."""
-        line = self._line
+    def _take_unfetchable(self) -> None:
+        """Take the rows that may never be fetched: their results are errors."""
+        hours = self._scheduler.hours
+        if hours.never:
+            self._queue += [Entry(_error(row, _NEVER, f"its hours are {row.notice.hours}")) for row in hours.never]
+            hours.never = []
+        if hours.outside:
+            self._queue += [Entry(_error(row, _OUTSIDE)) for row in hours.outside]
+            hours.outside = []
+
+    def _next_batch(self) -> _Batch:
+        """From the head of the queue; no URL twice, so that the store sees results of one URL in their order."""
+        queue, most = self._queue, self._batch
         entries: list[Entry] = []
         keys: set[bytes] = set()
-        while line and len(entries) < self._batch:
-            result = line[0].result
+        while queue and len(entries) < most:
+            result = queue[0].result
             if result is not None:
                 if result.key in keys:
                     break
                 keys.add(result.key)
-            entries.append(line.popleft())
-        return entries
+            entries.append(queue.popleft())
+        removed, self._removed = self._removed[:most], self._removed[most:]
+        closed, self._closed = self._closed[:most], self._closed[most:]
+        return _Batch(entries, removed, closed)
 
-    async def _record(self, entries: Sequence[Entry], removed: list[tuple[bytes, int]], closed: list[Closed]) -> None:
-        results = [entry.result for entry in entries if entry.result is not None]
-        if results or removed or closed:
+    async def _record(self, batch: _Batch) -> None:
+        results = [entry.result for entry in batch.entries if entry.result is not None]
+        if results or batch.removed or batch.closed:
             try:
-                outcome = await self._ask(results, removed, closed)
-            except (CancelledError, Busy):
+                outcome = await self._ask("recording results", lambda: self._write(results, batch))
+            except ENDINGS:
                 raise
             except Exception:
-                count = len(results) + len(removed) + len(closed)
-                _log.failure("{count} results cannot be recorded", count=count)
-                await self._one_by_one(entries, removed, closed)
+                count = len(results) + len(batch.removed) + len(batch.closed)
+                _log.failure("Cannot record {count} results", count=count)
+                await self._one_by_one(batch)
                 return
-            self._told(results, removed, closed, outcome)
-        self._report(entries)
+            self._recorded(results, batch, outcome)
+        self._acknowledge(batch.entries)
 
-    async def _ask(
-        self,
-        results: list[FetchResult],
-        removed: list[tuple[bytes, int]],
-        closed: list[Closed],
-    ) -> Recorded:
-        try:
-            return await self._patience.ask(
-                "recording results",
-                lambda: self._engine.with_delays(partial(self._ask_once, results, removed, closed)),
-            )
-        except Busy as error:
-            self._engine.fatal(error)
-            raise CancelledError from None
+    async def _write(self, results: list[FetchResult], batch: _Batch) -> Recorded:
+        """One attempt, with the slots and the delays as they are now."""
+        now = self._hub.wall_clock()
+        with self._scheduler.delays.saving(now) as delays:
+            slots = self._scheduler.hours.slots_of(batch.closed, now)
+            return await self._store.record(results, batch.removed, int(now), slots, delays)
 
-    def _ask_once(
-        self,
-        results: list[FetchResult],
-        removed: list[tuple[bytes, int]],
-        closed: list[Closed],
-        delays: list[Delay],
-    ) -> Deferred[Recorded]:
-        engine = self._engine
-        return self._store.record(results, removed, engine.now(), engine.slots_now(closed), delays)
-
-    async def _one_by_one(
-        self, entries: Sequence[Entry], removed: list[tuple[bytes, int]], closed: list[Closed]
-    ) -> None:
-        if len(entries) + len(removed) + len(closed) > 1:
-            for row in removed:
-                await self._record([], [row], [])
-            for waiting in closed:
-                await self._record([], [], [waiting])
-            for entry in entries:
-                await self._record([entry], [], [])
+    async def _one_by_one(self, batch: _Batch) -> None:
+        if batch.size > 1:
+            for part in batch.parts():
+                await self._record(part)
             return
         nothing = Recorded((), {}, {}, False)
-        if removed or closed:
-            key = removed[0][0] if removed else closed[0].key
-            _log.critical("Row {key} cannot be removed from its place in the queue", key=key.hex())
-            self._told([], removed, closed, nothing)
+        if not batch.entries:
+            key = batch.removed[0][0] if batch.removed else batch.closed[0].key
+            _log.critical("Cannot remove row {key} from its place in the queue", key=key.hex())
+            self._recorded([], batch, nothing)
             return
-        result = entries[0].result
+        result = batch.entries[0].result
         assert result is not None
-        plain = FetchResult(
-            result.pid, result.key, result.generation, _ROBOT_ERROR, detail="its result could not be recorded"
-        )
+        error = _error(result, _ROBOT_ERROR, "its result could not be recorded")
         try:
-            outcome = await self._ask([plain], [], [])
-        except CancelledError:
+            outcome = await self._ask("recording results", lambda: self._write([error], _Batch()))
+        except ENDINGS:
             raise
         except Exception:
-            _log.critical("The result of {key} is dropped: it cannot be recorded", key=result.key.hex())
+            _log.critical("Cannot record a result of {key}; it is dropped", key=result.key.hex())
             outcome = nothing
-        self._told([plain], [], [], outcome)
-        self._report(entries)
+        self._recorded([error], _Batch(), outcome)
+        self._acknowledge(batch.entries)
 
-    def _told(
-        self,
-        results: list[FetchResult],
-        removed: list[tuple[bytes, int]],
-        closed: list[Closed],
-        outcome: Recorded,
-    ) -> None:
+    def _recorded(self, results: list[FetchResult], batch: _Batch, outcome: Recorded) -> None:
         done = [(result.key, result.generation) for result in results]
-        self._engine.recorded([*done, *removed, *[(row.key, row.generation) for row in closed]], outcome)
+        done += batch.removed
+        done += [(row.key, row.generation) for row in batch.closed]
+        self.results_recorded += len(done)
+        self._scheduler.recorded(done, outcome, self._hub.wall_clock())
+        self._hub.recorded(outcome)
 
-    def _report(self, entries: Sequence[Entry]) -> None:
+    def _acknowledge(self, entries: Sequence[Entry]) -> None:
         last: dict[tuple[int, str], Entry] = {}
         for entry in entries:
-            last[id(entry.reporter), entry.run] = entry
+            last[id(entry.machine), entry.run] = entry
         for entry in last.values():
-            if entry.reporter is not None:
-                entry.reporter.recorded_upto(entry.run, entry.number, self._engine.progress)
+            if entry.machine is not None:
+                entry.machine.recorded_upto(entry.run, entry.number, self._hub.progress)
 
     def _make_room(self) -> None:
         rooms, self._rooms = self._rooms, []
         for room in rooms:
             room.callback(None)
+
+
+def _error(row: QueueRow | FetchResult, number: int, detail: str = "") -> FetchResult:
+    """The fetch of this row has ended with an error."""
+    return FetchResult(row.pid, row.key, row.generation, number, detail=detail)

@@ -1,4 +1,4 @@
-"""Settling what earlier runs of a BOT-M have left, and verifying what a crash of its machine may have lost (P7).
+"""Files that no result tells of any longer (*settled*), and files that a crash may have lost (*verifying*; P7).
 
 *Settled.*  Results that a BOT-M has sent may still wait to be recorded when it is started anew.  When none of its
 earlier runs does so any longer, the new one is told: then a file of an earlier run that is in no row of the database
@@ -12,162 +12,142 @@ next one begins anew.  Rows that move on meanwhile do no harm: what no row refer
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
-from typing import Protocol
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
-from lcc.model import Absorbed
 from lcc.protocols.work import Checked, Intact, Settled, Verify
-from lcc.roles.qm.orders.machines import Line, Machine
+from lcc.roles.qm.orders.machines import Machine
 from lcc.roles.qm.orders.recorder import Recorder
-from lcc.roles.qm.patience import Patience
+from lcc.roles.qm.part import Hub, Part
+from lcc.roles.qm.peers.handler import Connection
 
 _log = Logger()
 
 PAGE_FILES = 200
 
 
-class Verifying(Protocol):
-    """What is needed of the engine."""
-
-    recorder: Recorder
-
-    def now(self) -> int:
-        """Seconds since 1970."""
-
-    def machine_list(self) -> Iterable[Machine]:
-        """All machines that have connected."""
-
-    def absorbed(self, outcome: Absorbed) -> None:
-        """Something was queued."""
-
-    def fatal(self, error: Busy) -> None:
-        """A newer queue manager has claimed the database."""
-
-
-class _Talk:
-    """What is going on with one connection.
-
-    :ivar asked: files that it was asked about and has not answered.
-    :ivar damaged: files of these that it says are.
-    :ivar answered: fires when it has answered all.
-    """
-
-    def __init__(self, line: Line) -> None:
-        self.line = line
-        self.asked: set[int] = set()
-        self.damaged: list[int] = []
-        self.answered: Deferred[None] | None = None
-        self.work: Deferred[None] | None = None
-
-
 class Verifier:
-    """All machines.
+    """All machines."""
 
-    :ivar files_lost: found damaged so far.
-    """
-
-    def __init__(self, engine: Verifying, store: IQueueStore, patience: Patience) -> None:
-        self.files_lost = 0
-        self._engine = engine
+    def __init__(self, hub: Hub, store: IQueueStore, recorder: Recorder) -> None:
+        self._hub = hub
         self._store = store
-        self._patience = patience
-        self._talks: dict[int, _Talk] = {}
+        self._recorder = recorder
+        self._verifications: dict[int, _Verification] = {}
 
     def tick(self) -> None:
-        """To be called every second."""
-        for machine in self._engine.machine_list():
-            line = machine.line
-            if line is None or not machine.ready or machine.settled:
+        """Called every second."""
+        for machine in self._hub.machines:
+            connection = machine.connection
+            if connection is None or not machine.ready or machine.settled:
                 continue
-            if not self._engine.recorder.holds_earlier(machine, machine.run):
+            if not self._recorder.holds_earlier(machine, machine.run):
                 machine.settled = True
-                line.say(Settled())
+                connection.say(Settled())
                 if machine.suspect[1]:
-                    self._start(machine, line)
+                    self._start(machine, connection)
 
-    def checked(self, machine: Machine, line: Line, message: Checked) -> None:
+    def checked(self, machine: Machine, connection: Connection, message: Checked) -> None:
         """A BOT-M has looked at a file."""
-        talk = self._talks.get(machine.number)
-        if talk is None or talk.line is not line or message.file not in talk.asked:
-            return
-        talk.asked.discard(message.file)
-        if not message.ok:
-            talk.damaged.append(message.file)
-        if not talk.asked and talk.answered is not None:
-            answered, talk.answered = talk.answered, None
-            answered.callback(None)
+        verification = self._verifications.get(machine.number)
+        if verification is not None and verification.connection is connection:
+            verification.checked(message)
 
-    def disconnected(self, machine: Machine, line: Line) -> None:
-        """This connection is gone."""
-        talk = self._talks.get(machine.number)
-        if talk is not None and talk.line is line:
-            self._end(machine.number)
+    def disconnected(self, machine: Machine, connection: Connection) -> None:
+        """This connection is lost."""
+        verification = self._verifications.get(machine.number)
+        if verification is not None and verification.connection is connection:
+            del self._verifications[machine.number]
+            verification.stop()
 
     def stop(self) -> None:
         """End what is going on."""
-        for number in list(self._talks):
-            self._end(number)
+        while self._verifications:
+            self._verifications.popitem()[1].stop()
 
-    def _end(self, number: int) -> None:
-        work = self._talks.pop(number).work
-        if work is not None:
-            work.cancel()
+    def _start(self, machine: Machine, connection: Connection) -> None:
+        earlier = self._verifications.get(machine.number)
+        if earlier is not None:
+            earlier.stop()
+        verification = _Verification(self._hub, self._store, machine, connection)
+        self._verifications[machine.number] = verification
+        verification.start()
 
-    def _start(self, machine: Machine, line: Line) -> None:
-        if machine.number in self._talks:
-            self._end(machine.number)
-        talk = self._talks[machine.number] = _Talk(line)
-        work = talk.work = Deferred.fromCoroutine(self._verify(machine, talk))
-        work.addErrback(self._failed, machine)
 
-    def _failed(self, failure: Failure, machine: Machine) -> None:
-        if isinstance(failure.value, Busy):
-            self._engine.fatal(failure.value)
-        elif not failure.check(CancelledError):
-            _log.failure("The content of machine {number} is not verified", failure=failure, number=machine.number)
+class _Verification(Part):
+    """That of one connection.
 
-    async def _verify(self, machine: Machine, talk: _Talk) -> None:
-        first, upto = machine.suspect
+    :ivar _asked: files that its BOT-M was asked about and has not answered.
+    :ivar _damaged: files of these that it says are.
+    :ivar _answered: fires when it has answered all.
+    """
+
+    ERROR_TEXT = "Cannot verify the content of a machine"
+
+    def __init__(self, hub: Hub, store: IQueueStore, machine: Machine, connection: Connection) -> None:
+        super().__init__(hub, store)
+        self.connection = connection
+        self._machine = machine
+        self._asked: set[int] = set()
+        self._damaged: list[int] = []
+        self._answered: Deferred[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._begin(self._verify)
+
+    def checked(self, message: Checked) -> None:
+        """Its BOT-M has looked at a file."""
+        if message.file not in self._asked:
+            return
+        self._asked.discard(message.file)
+        if not message.ok:
+            self._damaged.append(message.file)
+        if not self._asked and self._answered is not None:
+            answered, self._answered = self._answered, None
+            answered.callback(None)
+
+    async def _verify(self) -> None:
+        number = self._machine.number
+        first, upto = self._machine.suspect
         _log.warn(
-            "Machine {number} has crashed: its content files {first} to {last} are verified",
-            number=machine.number,
+            "Machine {number} has crashed; verifying its content files {first} to {last}",
+            number=number,
             first=first,
             last=upto - 1,
         )
         after, looked, lost = first - 1, 0, 0
         while True:
-            question = partial(self._store.content_rows, machine.number, after, upto, PAGE_FILES)
-            rows = await self._patience.ask("content to be verified", question)
+            question = partial(self._store.content_rows, number, after, upto, PAGE_FILES)
+            rows = await self._ask("content to be verified", question)
             if not rows:
                 break
-            talk.asked = {row.file for row in rows}
-            talk.damaged = []
-            answered = talk.answered = Deferred()
+            self._asked = {row.file for row in rows}
+            self._damaged = []
+            answered = self._answered = Deferred()
             for row in rows:
-                talk.line.say(Verify(row.file, row.size_bytes, row.md5))
+                self.connection.say(Verify(row.file, row.size_bytes, row.md5))
             await answered
             looked += len(rows)
-            lost += len(talk.damaged)
-            await self._fetch_again(machine, talk.damaged)
+            lost += len(self._damaged)
+            if self._damaged:
+                await self._fetch_again(number, self._damaged)
             after = rows[-1].file
-        talk.line.say(Intact(upto))
+        self.connection.say(Intact(upto))
         _log.info(
-            "The content of machine {number} is verified: of {looked} files {lost} were lost, and are fetched again",
-            number=machine.number,
+            "Content of machine {number} verified: {lost} of {looked} files were lost, and are fetched again",
+            number=number,
             looked=looked,
             lost=lost,
         )
 
-    async def _fetch_again(self, machine: Machine, files: list[int]) -> None:
-        if files:
-            question = partial(self._store.fetch_again, machine.number, files, self._engine.now())
-            outcome = await self._patience.ask("fetching again what was lost", question)
-            self.files_lost += len(files)
-            self._engine.absorbed(outcome)
+    async def _fetch_again(self, number: int, files: list[int]) -> None:
+        question = partial(self._store.fetch_again, number, files, self._hub.now())
+        self._hub.absorbed(await self._ask("fetching again what was lost", question))
+
+    def _log_failure(self, failure: Failure) -> None:
+        _log.failure("Cannot verify the content of machine {number}", failure=failure, number=self._machine.number)

@@ -1,8 +1,6 @@
-"""A BOT-M: what it says goes to the dispatcher, the recorder and the delete manager."""
+"""What the BOT-M of a machine says: for the dispatcher, the delete manager, the verifier and the leases."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
@@ -12,61 +10,57 @@ from lcc.protocols.work import UP, Capacity, Checked, Deleted, Done, Ready, Robo
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.qm.orders.deleter import Deleter
 from lcc.roles.qm.orders.dispatcher import Dispatcher
-from lcc.roles.qm.orders.machines import Line, Machine
+from lcc.roles.qm.orders.leases import Leases
 from lcc.roles.qm.orders.recorder import Recorder
 from lcc.roles.qm.orders.verifier import Verifier
+from lcc.roles.qm.part import Hub
+from lcc.roles.qm.peers.handler import Connection, Handler
 
 PAUSED_CHARS = 200
 REFUSED_CHARS = 500
-"""What is kept of the words of a BOT-M."""
+"""What is kept of a BOT-M's texts."""
 
 
-class Working(Protocol):
-    """What the connection needs of the engine."""
+class BotmHandler(Handler):
+    """Handles the messages of a machine's BOT-M.
 
-    dispatcher: Dispatcher
-    recorder: Recorder
-    deleter: Deleter
-    verifier: Verifier
-
-    def clock_seconds(self) -> float:
-        """The clock that leases are measured on."""
-
-    def botm_ready(self, machine: Machine) -> None:
-        """The BOT-M has said what is still running there."""
-
-    def pump(self) -> None:
-        """Something has changed: send what can be sent, record what can be recorded."""
-
-
-class Botm:
-    """One connection of a BOT-M of a machine, be it direct or behind a central one.
-
-    :raises StreamError: its hello names no machine or no run, or the machine is there already.
+    :raises StreamError: its hello names no machine or no run, or the machine is connected already.
     """
 
-    def __init__(self, engine: Working, line: Line, hello: Hello) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        dispatcher: Dispatcher,
+        recorder: Recorder,
+        deleter: Deleter,
+        verifier: Verifier,
+        leases: Leases,
+        connection: Connection,
+        hello: Hello,
+    ) -> None:
         if hello.machine <= 0 or not hello.run:
             raise StreamError("syntax", "a BOT-M must name its machine and its run")
-        self._engine = engine
-        self._line = line
-        self._machine = engine.dispatcher.connected(line, hello)
+        self._hub = hub
+        self._dispatcher = dispatcher
+        self._recorder = recorder
+        self._deleter = deleter
+        self._verifier = verifier
+        self._leases = leases
+        self._connection = connection
+        self._machine = dispatcher.connected(connection, hello)
+        leases.connected(hello.machine, hello.names_upto)
 
     def elements_received(self, elements: list[Start]) -> Deferred[None] | None:
-        """It says this.
-
-        :raises StreamError: it makes no sense.
-        """
-        engine, machine = self._engine, self._machine
+        dispatcher, machine = self._dispatcher, self._machine
         try:
             for message in UP.messages(elements):
                 kind = type(message)
                 if kind is Done:
-                    engine.dispatcher.done(machine, message)  # type: ignore[arg-type]  # compared by identity
+                    dispatcher.done(machine, message)  # type: ignore[arg-type]  # compared by identity
                 elif isinstance(message, Deleted):
-                    engine.deleter.deleted(self._line, message.id)
+                    self._deleter.deleted(self._connection, message.id)
                 elif isinstance(message, Checked):
-                    engine.verifier.checked(machine, self._line, message)
+                    self._verifier.checked(machine, self._connection, message)
                 elif isinstance(message, Capacity):
                     machine.set_capacity(message.fetches)
                     machine.trouble = message.trouble
@@ -75,20 +69,22 @@ class Botm:
                 elif isinstance(message, Robots):
                     machine.robots, machine.robots_count = message.robots, max(0, message.count)
                 elif isinstance(message, Running):
-                    engine.dispatcher.running(machine, message, engine.clock_seconds())
+                    dispatcher.running(machine, message, self._hub.clock.seconds())
                 elif isinstance(message, Ready):
-                    engine.dispatcher.ready(machine)
-                    engine.botm_ready(machine)
-                    engine.deleter.connected(machine.number, self._line)
+                    self._ready()
         finally:
-            engine.pump()
-        return engine.recorder.room()
+            self._hub.pump()
+        return self._recorder.room()
 
-    def stream_failed(self, error: StreamError) -> None:
-        """What it says cannot be understood."""
+    def _ready(self) -> None:
+        machine = self._machine
+        self._dispatcher.ready(machine)
+        self._leases.ready(machine.number)
+        machine.tell_progress(*self._hub.progress)
+        self._deleter.connected(machine.number, self._connection)
 
     def lost(self) -> None:
-        """It is gone; its orders are still being fetched."""
-        self._machine.disconnected(self._line)
-        self._engine.deleter.disconnected(self._line)
-        self._engine.verifier.disconnected(self._machine, self._line)
+        """The connection is lost; the orders of the machine are still being fetched."""
+        self._machine.disconnected(self._connection)
+        self._deleter.disconnected(self._connection)
+        self._verifier.disconnected(self._machine, self._connection)

@@ -1,8 +1,6 @@
-"""The connection of a central BOT-M: many machines share it, and each is served as if it were connected by itself."""
+"""The connection of a central BOT-M: many machines share it, each served as if it had one of its own."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import Logger
@@ -12,7 +10,9 @@ from lcc.errors import StreamError
 from lcc.protocols.flat import Flat
 from lcc.protocols.work import Drop, Gone, MachineHello, addressed, addressee
 from lcc.protocols.xmlfeed import Start
-from lcc.roles.qm.peers.connections import Guest, Visitor
+from lcc.roles.qm.peers.connections import DirectConnection
+from lcc.roles.qm.peers.handler import Handler
+from lcc.roles.qm.peers.handshake import Handshake
 
 _log = Logger()
 
@@ -20,79 +20,65 @@ MACHINES_MAX = 10_000
 """Behind one central BOT-M."""
 
 
-class Hosting(Protocol):
-    """What the connection needs of the engine."""
+class RelayedConnection:
+    """A machine's part of that connection (a :class:`lcc.roles.qm.peers.handler.Connection`).
 
-    centrals: set[Central]
-
-    def welcome_machine(self, machine: Behind) -> Guest:
-        """The BOT-M of a machine behind a central one has said hello.
-
-        :raises StreamError: it is turned away.
-        """
-
-
-class Behind:
-    """A machine behind a central BOT-M: to the rest of the queue manager a connection like any other.
-
-    :ivar hello: what its BOT-M said of itself.
-    :ivar guest: what it is good for; None: it is gone, or not let in yet.
+    :ivar hello: what the BOT-M of the machine has said of itself.
     """
 
-    def __init__(self, central: Central, visitor: Visitor, hello: MachineHello) -> None:
+    def __init__(self, central: CentralHandler, shared: DirectConnection, hello: MachineHello) -> None:
         self.hello = hello
-        self.guest: Guest | None = None
+        self.handler: Handler | None = None
         self._central = central
-        self._visitor = visitor
+        self._shared = shared
 
     def describe(self) -> str:
         """Who this is, for the log."""
         return f"botm {self.hello.name} of machine {self.hello.machine} via {self.hello.via}"
 
     def say(self, message: Flat) -> None:
-        """Send it this."""
-        self._visitor.stream.send(addressed(message, self.hello.machine, self.hello.session))
+        """Send a message."""
+        self._shared.stream.send(addressed(message, self.hello.machine, self.hello.session))
 
     def peer_clock_ms(self) -> int | None:
-        """The clock of the central one, which knows what time passes there."""
-        return self._visitor.peer_clock_ms()
+        """The clock of the central BOT-M, which knows what time passes there."""
+        return self._shared.peer_clock_ms()
 
     def stream_failed(self, error: StreamError) -> None:
-        """What it says makes no sense, or it cannot be let in."""
+        """What the machine says makes no sense, or it is refused: drop it."""
         _log.warn("Dropping {peer}: {error}", peer=self.describe(), error=str(error))
-        if self.guest is not None:
-            self.guest.stream_failed(error)
+        if self.handler is not None:
+            self.handler.stream_failed(error)
         self.drop()
 
     def leave(self) -> None:
-        """Close its connection: there is no other way than at once."""
+        """Close the machine's connection; there is no other way than at once."""
         self.drop()
 
     def drop(self) -> None:
-        """Have the central one close its connection; nothing is heard of it any longer."""
+        """Have the central BOT-M close the machine's connection; nothing more is heard of it."""
         if self._central.forget(self):
             self.say(Drop(self.hello.machine))
 
     def lost(self) -> None:
-        """It is gone."""
-        guest, self.guest = self.guest, None
-        if guest is not None:
-            guest.lost()
+        """The machine's connection is lost."""
+        handler, self.handler = self.handler, None
+        if handler is not None:
+            handler.lost()
 
 
-class Central:
-    """One connection of a central BOT-M."""
+class CentralHandler(Handler):
+    """Handles the messages of a central BOT-M: deals them out to its machines."""
 
-    def __init__(self, engine: Hosting, visitor: Visitor) -> None:
-        self._engine = engine
-        self._visitor = visitor
-        self._machines: dict[int, Behind] = {}
-        engine.centrals.add(self)
+    def __init__(self, connection: DirectConnection, handshake: Handshake) -> None:
+        self._connection = connection
+        self._handshake = handshake
+        self._machines: dict[int, RelayedConnection] = {}
 
     @property
     def name(self) -> str:
         """What it calls itself."""
-        return self._visitor.peer_hello.name if self._visitor.peer_hello is not None else ""
+        return self._connection.peer_hello.name if self._connection.peer_hello is not None else ""
 
     @property
     def machine_count(self) -> int:
@@ -100,10 +86,6 @@ class Central:
         return len(self._machines)
 
     def elements_received(self, elements: list[Start]) -> Deferred[None] | None:
-        """It says this; what the machines say is independent of each other.
-
-        :raises StreamError: it makes no sense, and it is not a machine that says so.
-        """
         batches: dict[int, list[Start]] = {}
         for element in elements:
             number = addressee(element.name, element.attributes)
@@ -117,18 +99,14 @@ class Central:
             return gatherResults(waits).addCallback(lambda _: None)
         return waits[0] if waits else None
 
-    def stream_failed(self, error: StreamError) -> None:
-        """What it says cannot be understood."""
-
     def lost(self) -> None:
-        """It is gone, and with it all machines behind it."""
-        self._engine.centrals.discard(self)
+        """The connection is lost, and with it all machines behind it."""
         machines, self._machines = list(self._machines.values()), {}
         for machine in machines:
             machine.lost()
 
-    def forget(self, machine: Behind) -> bool:
-        """Nothing is heard of this machine any longer; False: it was gone already."""
+    def forget(self, machine: RelayedConnection) -> bool:
+        """Nothing more is heard of this machine; False: it was gone already."""
         number = machine.hello.machine
         if self._machines.get(number) is not machine:
             return False
@@ -140,36 +118,34 @@ class Central:
         begin = 0
         for index, element in enumerate(elements):
             if element.name in (MachineHello.TAG, Gone.TAG):
-                self._pass_on(number, elements[begin:index], waits)
+                self._deliver(number, elements[begin:index], waits)
                 begin = index + 1
                 self._gone(number)
                 if element.name == MachineHello.TAG:
                     self._arrived(number, MachineHello.from_attributes(element.attributes))
-        self._pass_on(number, elements[begin:] if begin else elements, waits)
+        self._deliver(number, elements[begin:] if begin else elements, waits)
 
     def _arrived(self, number: int, hello: MachineHello) -> None:
         if len(self._machines) >= MACHINES_MAX:
             raise StreamError("limit", f"more than {MACHINES_MAX} machines behind a central BOT-M")
-        machine = self._machines[number] = Behind(self, self._visitor, hello)
+        machine = self._machines[number] = RelayedConnection(self, self._connection, hello)
         try:
-            machine.guest = self._engine.welcome_machine(machine)
+            self._handshake.hello(machine, hello)
         except StreamError as error:
             machine.stream_failed(error)
-            return
-        _log.info("{peer} has connected", peer=machine.describe())
 
     def _gone(self, number: int) -> None:
         machine = self._machines.get(number)
         if machine is not None:
             self.forget(machine)
-            _log.info("{peer} is gone", peer=machine.describe())
+            _log.info("{peer} has disconnected", peer=machine.describe())
 
-    def _pass_on(self, number: int, elements: list[Start], waits: list[Deferred[None]]) -> None:
+    def _deliver(self, number: int, elements: list[Start], waits: list[Deferred[None]]) -> None:
         machine = self._machines.get(number)
-        if machine is None or machine.guest is None or not elements:
-            return  # what a machine says that was dropped just now
+        if machine is None or machine.handler is None or not elements:
+            return  # of a machine that was dropped just now
         try:
-            wait = machine.guest.elements_received(elements)
+            wait = machine.handler.elements_received(elements)
         except StreamError as error:
             machine.stream_failed(error)
             return
@@ -179,10 +155,10 @@ class Central:
         if wait is not None:
             waits.append(wait.addErrback(self._failed, machine))
 
-    def _failed(self, failure: Failure, machine: Behind) -> None:
+    def _failed(self, failure: Failure, machine: RelayedConnection) -> None:
         error = failure.value
         if isinstance(error, StreamError):
             machine.stream_failed(error)
             return
-        _log.failure("What {peer} says cannot be worked off", failure=failure, peer=machine.describe())
+        _log.failure("Cannot process a message from {peer}", failure=failure, peer=machine.describe())
         machine.drop()

@@ -20,7 +20,8 @@ hours goes on at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from heapq import heapify, heappop, heappush, nsmallest
 
 from lcc.domain import bandwidth
@@ -302,6 +303,19 @@ class Delays:
         for row in rows:
             self._dirty.add(row.pid)
             self._saved.add(row.pid)
+
+    @contextmanager
+    def saving(self, now: float) -> Iterator[list[Delay]]:
+        """Save what has changed in the body; if that fails, it has changed still.
+
+        Each attempt must begin here: what is written last must be what was asked last.
+        """
+        rows = self.to_save(now)
+        try:
+            yield rows
+        except BaseException:
+            self.not_saved(rows)
+            raise
 
     # Inside.
 
