@@ -89,7 +89,7 @@ def test_it_is_killed_right_after_a_step_that_is_taken_back(make_world: MakeWorl
     world.advance(6)
     world.ahead += step
     finish(botm, DNS if why == "site-error" else 0, wire_bytes=6000)
-    world.engine.timekeeper.delays.save()  # it does so each second
+    world.engine.delay_timer.tick()  # it does so each second
     assert not botm.out and world.count("pdelays", f"reason = '{why}'") == 1
     botm = set_clock(world, -step, restart=True)
     if why == "hours":

@@ -286,7 +286,7 @@ class Absorber(Part, Handler):
 
     async def _refuse(self, header: SetHeader, text: str) -> None:
         _log.critical(
-            "Refusing set {number} of provider {pid} from UNS {uns} (epoch {epoch}): {text}",
+            "Set {number} of provider {pid} from UNS {uns} (epoch {epoch}) is refused: {text}",
             number=header.number,
             pid=header.pid,
             uns=self.name,
