@@ -37,7 +37,7 @@ def test_the_queue_is_full_then_the_spool_and_all_reverses_by_itself(
     system.start("uns", "qm")
     system.publish_when_up(first)
     socket = system.folder / "home" / "qm.sock"
-    wait_for("the port is closed", lambda: "Overload" in system.log("qm") and not socket.exists())
+    wait_for("the port is closed", lambda: "Overloaded" in system.log("qm") and not socket.exists())
     wait_for("the UNS has noticed", lambda: "The queue manager is gone" in system.log("uns"))
     spool = system.folder / "home" / "spool"
     accepted = rejected = 0
@@ -54,7 +54,7 @@ def test_the_queue_is_full_then_the_spool_and_all_reverses_by_itself(
     assert len(system.cached(first)) == 0
     # Robots come: the queue drains, the port opens, the spool drains, providers are welcome again.
     system.start("botm", "bot")
-    wait_for("UNSes are let in again", lambda: "The overload is over" in system.log("qm"))
+    wait_for("UNSes are let in again", lambda: "No longer overloaded" in system.log("qm"))
     wait_for("the spool is empty", lambda: not list(spool.glob("*.set")))
     wait_for("providers are welcome", lambda: system.publish(second, expect=(0, REJECTED)).returncode == 0)
     for site in sites:
@@ -71,10 +71,10 @@ def test_a_restart_over_the_limit_still_drains(system: System, lay_out: Callable
     site = system.add_site("a")
     system.start("uns", "qm", "botm")
     system.publish_when_up(site)
-    wait_for("it is overloaded", lambda: "Overload" in system.log("qm"))
+    wait_for("it is overloaded", lambda: "Overloaded" in system.log("qm"))
     system.kill("qm")
     system.start("qm", "bot")
     system.wait_cached(site)
-    wait_for("UNSes are let in again", lambda: "The overload is over" in system.log("qm"))
+    wait_for("UNSes are let in again", lambda: "No longer overloaded" in system.log("qm"))
     wait_for("it takes sets", lambda: system.publish(site, expect=(0, 4)).returncode == 0)
     system.assert_serial()

@@ -225,7 +225,7 @@ def test_results_that_cannot_be_used(world: World, logged_errors: LoggedErrors) 
     second = next(iter(botm.out.values()))
     botm.done(second, etag="not this one")
     assert logged_errors.flush("cannot be used")
-    assert logged_errors.flush("cannot be recorded")
+    assert logged_errors.flush("Cannot record")
     world.advance(65)
     botm.finish_all()
     assert botm.upto == botm.number

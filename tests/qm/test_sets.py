@@ -276,7 +276,7 @@ def test_a_set_that_the_store_cannot_take(world: World, logged_errors: LoggedErr
     world.settle()
     assert answers(uns) == [(1, 0), (2, 0), (3, BAD_SET), (4, 0)]
     assert world.count("qdb") == 3
-    assert len(logged_errors.flush("cannot be absorbed")) == 2
+    assert len(logged_errors.flush("Cannot absorb")) == 2
     assert len(logged_errors.flush("is refused")) == 1
 
 
@@ -290,7 +290,7 @@ def test_a_big_set_that_the_store_cannot_take(make_world: MakeWorld, logged_erro
     uns.write(whole[:middle])
     uns.write(whole[middle:])
     assert answers(uns) == [(1, BAD_SET), (2, 0)]
-    logged_errors.flush("cannot be absorbed")
+    logged_errors.flush("Cannot absorb")
     assert len(logged_errors.flush("is refused")) == 1
 
 

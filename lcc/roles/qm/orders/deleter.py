@@ -3,7 +3,8 @@
 The delete orders are rows of ``fsmdb``, so they survive everything.  For each BOT-M that is connected this pages
 through its rows, keeps at most a window of them outstanding, and takes the answered ones out in batches.  A file
 stays for a while after it was deleted (``delete_grace``), so that readers can finish.  What is for a BOT-M that is
-not connected stays in the table until it connects.
+not connected stays in the table until it connects.  When an order is due stands there as a time of the wall clock:
+once that was set, no file is removed for ``delete_grace``; all that were deleted before have stayed for so long then.
 
 An order that is not answered (the file could not be removed) stays in the table, too, and is sent again later.  So
 that such orders do not fill the window, they leave it when there was no answer for a while.
@@ -31,13 +32,17 @@ class Deleter:
     """Delete orders of all machines.
 
     :param window: orders outstanding at a BOT-M.
+    :param grace_seconds: for how long a file stays after it was deleted.
     :ivar files_deleted: files whose deletion was answered and noted.
+    :ivar held_until: no orders are sent before, on the clock.
     """
 
-    def __init__(self, hub: Hub, store: IQueueStore, window: int) -> None:
+    def __init__(self, hub: Hub, store: IQueueStore, window: int, grace_seconds: float) -> None:
         self.files_deleted = 0
         self.enabled = False
         self.window = window
+        self.held_until = 0.0
+        self._grace = grace_seconds
         self._hub = hub
         self._store = store
         self._machines: dict[Connection, _MachineDeletes] = {}
@@ -63,6 +68,10 @@ class Deleter:
         """There are new rows."""
         for deletes in self._machines.values():
             deletes.wake()
+
+    def stepped(self) -> None:
+        """The wall clock was set."""
+        self.held_until = self._hub.clock.seconds() + self._grace
 
     def check_stuck(self, now: float) -> None:
         """Called every second: look for orders that have become due, and for those that are not answered."""
@@ -151,6 +160,8 @@ class _MachineDeletes(Part):
     def _has_work(self) -> bool:
         if self._answered:
             return True
+        if self._hub.clock.seconds() < self._deleter.held_until:
+            return False  # check_stuck() looks again
         outstanding = len(self._outstanding)
         return (self._woken and outstanding <= self._deleter.window // 2) or (self._again and not outstanding)
 
