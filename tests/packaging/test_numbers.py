@@ -24,7 +24,7 @@ ROOMS = (
     "console",
 )
 """Rooms in which words of peers are read.  What the storage reads was written here."""
-CLOCKS = frozenset({"now", "_now", "seconds", "time", "timestamp", "_wall_clock"})
+CLOCKS = frozenset({"now", "_now", "seconds", "time", "timestamp", "_wall_clock", "wall_clock"})
 
 NUMBERS = {
     # Numbers, not text.
