@@ -11,6 +11,7 @@ from lcc.model import FetchOrder
 from lcc.storage.database.migrations import MAIN
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.set_file import HEADER_BYTES
+from lcc.storage.views.content_check import order_again
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.timeline import EPOCH
 
@@ -39,6 +40,7 @@ class Promises:
         self._accepted: set[tuple[int, int]] = set()
         self._last_change = 0
         self._changed: dict[bytes, tuple[Any, ...]] = {}
+        self._removed: set[tuple[int, int]] = set()
         system.fetch_begins = self._fetch_begins
         system.set_accepted = self._set_accepted
         system.database.committed = self._committed
@@ -58,6 +60,19 @@ class Promises:
         self._changed.clear()
         # What was noted of machines with orders is lost with it.
         self._overlaps_until = self._timeline.now + LEASE_SECONDS
+        self._check_files()
+
+    def _check_files(self) -> None:
+        """As whoever puts a database back is told to run ``lcc-admin fsck --quick --repair``: rows that are back may
+        name files that were removed since.  No other file is looked for: whatever else is lost has to be seen."""
+        database = self._system.database
+        for machine, address in enumerate(BOTMS, 1):
+            disk = self._system.machines[address].disk
+            sql = f"SELECT fetched_fileid FROM lccurl WHERE state = 1 AND fetched_machineid = {machine}"
+            missing = [file for (file,) in self.rows(sql) if disk.paths_at(f"/content/{content_path(file)}") is None]
+            self._removed |= {(machine, file) for file in missing}
+            if missing:
+                database.now(order_again, machine, missing)
 
     def clock_was_set(self) -> None:
         """Somebody's was."""
@@ -142,6 +157,8 @@ class Promises:
             if self._changed.get(key) == (state, machine, file, *names):
                 self.broken("P4", f"change {number} of {curl} has changed nothing")
             self._changed[key] = (state, machine, file, *names)
+            if (machine, file) in self._removed:
+                continue  # it is to be fetched again
             if state == 1 and machine is not None and BOTMS[machine - 1] not in self.power_cut:
                 self._check_content("P7", curl, machine, file, length, digest)
         if self.commits % _COUNT_EVERY_COMMITS == 0:

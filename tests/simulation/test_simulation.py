@@ -32,6 +32,12 @@ def test_promises_are_kept(seed: str) -> None:
     assert result.counts["sets accepted"] and result.counts["requests"]
 
 
+def test_files_that_were_removed_since_the_backup_are_fetched_again() -> None:
+    """Pages come back with the content that they had in the backup, 16 seconds old; fsck finds what is missing."""
+    result = run_seed("5804", [parse_fault("19.167 restore 10.0.0.2 16.269 701978147")])
+    assert not result.violations
+
+
 def test_a_seed_decides_everything() -> None:
     first, again, other = run_seed("3"), run_seed("3"), run_seed("4")
     assert (first.digest, first.events, first.counts) == (again.digest, again.events, again.counts)
