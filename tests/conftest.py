@@ -6,14 +6,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import attrs
 import pytest
-from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
+from twisted.logger import LogEvent, globalLogPublisher
 
-from lcc.testing.galera import PORTS, PrivateGalera, galera_library
-from lcc.testing.mariadb import MariaDbMissing, PrivateMariaDb
+from lcc.testing.galera import PORTS, PrivateGalera
+from lcc.testing.mariadb import PrivateMariaDb
+from tests.support.databases import Backend, need_galera
+from tests.support.logs import LoggedErrors, describe
 from tests.support.ports import free_port
-from tests.support.switches import LONG
+from tests.support.switches import BACKENDS, LONG
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -23,33 +24,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = [item for item in items if item.get_closest_marker("long")]
     items[:] = [item for item in items if item not in long]
     config.hook.pytest_deselected(items=long)
-
-
-class LoggedErrors:
-    """Errors that a test has logged.  What is not flushed by the test's end makes it fail."""
-
-    def __init__(self) -> None:
-        self.events: list[LogEvent] = []
-
-    def __call__(self, event: LogEvent) -> None:
-        level = event.get("log_level")
-        if (level is not None and level >= LogLevel.error) or event.get("isError"):
-            self.events.append(event)
-
-    def flush(self, text: str = "") -> list[str]:
-        """Take out the errors whose message or failure contains this text.
-
-        :returns: their texts.
-        """
-        taken = [event for event in self.events if text in describe(event)]
-        self.events = [event for event in self.events if event not in taken]
-        return [describe(event) for event in taken]
-
-
-def describe(event: LogEvent) -> str:
-    """The event's message with its failure."""
-    failure = event.get("log_failure")
-    return f"{formatEvent(event)}\n{failure.getTraceback() if failure is not None else ''}".strip()
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +38,16 @@ def logged_errors() -> Iterator[LoggedErrors]:
     if errors.events:
         texts = "\n\n".join(describe(event) for event in errors.events)
         pytest.fail(f"errors were logged:\n{texts}", pytrace=False)
+
+
+@pytest.fixture
+def logged(logged_errors: LoggedErrors) -> Iterator[list[LogEvent]]:
+    """What is logged, as events.  Errors are expected."""
+    events: list[LogEvent] = []
+    globalLogPublisher.addObserver(events.append)
+    yield events
+    globalLogPublisher.removeObserver(events.append)
+    logged_errors.flush()
 
 
 @pytest.fixture(autouse=True)
@@ -81,37 +65,12 @@ def mariadb() -> Iterator[PrivateMariaDb]:
         yield server
 
 
-def need_galera() -> None:
-    """Skip where its library is not installed."""
-    try:
-        galera_library()
-    except MariaDbMissing as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.fixture(scope="session")
 def galera() -> Iterator[PrivateGalera]:
     """A private Galera cluster; skips where its library is not installed."""
     need_galera()
     with PrivateGalera([free_port() for _ in range(PORTS)]) as cluster:
         yield cluster
-
-
-@attrs.frozen
-class Backend:
-    """An empty database.
-
-    :ivar kind: ``sqlite``, ``mariadb`` or ``galera``.
-    :ivar url: as for ``database.url``.
-    :ivar home: an empty folder.
-    """
-
-    kind: str
-    url: str
-    home: Path
-
-
-BACKENDS = os.environ.get("LCC_BACKENDS", "sqlite mariadb").split()
 
 
 @pytest.fixture(params=BACKENDS)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from lcc.storage.providers.providers import change_provider, get_provider
-from tests.storage.kit import Queue, result_of
+from tests.support.databases import result_of
+from tests.support.queue import Queue
 
 if TYPE_CHECKING:
-    from .conftest import Lcc
+    from tests.support.admin import Lcc
 
 
 NOW = 1_700_000_000  # 2023-11-14 22:13:20 UTC, a tuesday

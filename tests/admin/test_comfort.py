@@ -24,9 +24,8 @@ from lcc.commands.failing import Failed
 from lcc.commands.watching import clean
 from lcc.domain.advice import ADVICE, advice
 from lcc.errors import ERRORS, LccError
+from tests.support.admin import Lcc
 from tests.support.processes.terminal import NarrowTerminal
-
-from .conftest import Lcc
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -17,8 +17,8 @@ from lcc.admin.cli import main
 from lcc.admin.fsck import Check, Finding, Pace
 from lcc.model import QueueRow
 from lcc.storage.disk.content_paths import content_path
-from tests.conftest import Backend
-from tests.storage.kit import DirectDatabase, Queue, notice, result_of
+from tests.support.databases import Backend, DirectDatabase, result_of
+from tests.support.queue import Queue, notice
 
 
 class Machine:

@@ -10,10 +10,11 @@ import pytest
 from lcc.admin import errors as errors_module
 from lcc.model import Delay
 from lcc.storage.providers.providers import order_removal
-from tests.conftest import LoggedErrors
-from tests.storage.kit import notice, result_of
+from tests.support.admin import Lcc
+from tests.support.databases import result_of
+from tests.support.logs import LoggedErrors
+from tests.support.queue import notice
 
-from .conftest import Lcc
 from .site import IDLE, NOW, Site
 
 STATE: dict[str, Any] = IDLE | {

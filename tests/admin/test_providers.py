@@ -9,8 +9,7 @@ import pytest
 
 from lcc.storage.providers.passwords import verify_password
 from lcc.storage.providers.providers import get_provider
-
-from .conftest import Lcc
+from tests.support.admin import Lcc
 
 ROOT = "http://www.example.org/"
 

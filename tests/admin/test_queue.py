@@ -7,8 +7,7 @@ import pytest
 from lcc.admin import queue
 from lcc.storage.database.rows import QUEUE
 from lcc.storage.database.transactions import Txn
-
-from .conftest import Lcc
+from tests.support.admin import Lcc
 
 SET = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
 

@@ -14,15 +14,13 @@ import pytest_twisted
 from click.testing import Result
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
-from twisted.internet.threads import blockingCallFromThread
+from twisted.internet.threads import blockingCallFromThread, deferToThread
 
 from lcc.admin import register
 from lcc.storage.providers.passwords import verify_password
 from lcc.storage.providers.providers import get_provider
-from tests.cu.web import in_thread
-from tests.rs.kit import WebSite
-
-from .conftest import Lcc
+from tests.support.admin import Lcc
+from tests.support.servers.web_site import WebSite
 
 BIN = Path(sys.executable).parent
 
@@ -63,7 +61,7 @@ class Shell:
 
 @pytest_twisted.ensureDeferred
 async def test_the_whole_way(shell: Shell, lcc: Lcc, web: WebSite) -> None:
-    await in_thread(the_whole_way, shell, lcc, web)
+    await deferToThread(the_whole_way, shell, lcc, web)
 
 
 def the_whole_way(shell: Shell, lcc: Lcc, web: WebSite) -> None:
@@ -102,7 +100,7 @@ def the_whole_way(shell: Shell, lcc: Lcc, web: WebSite) -> None:
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @pytest_twisted.ensureDeferred
 async def test_for_people_and_what_cannot_be(shell: Shell, lcc: Lcc, web: WebSite) -> None:
-    await in_thread(for_people_and_what_cannot_be, shell, lcc, web)
+    await deferToThread(for_people_and_what_cannot_be, shell, lcc, web)
 
 
 def for_people_and_what_cannot_be(shell: Shell, lcc: Lcc, web: WebSite) -> None:

@@ -16,8 +16,7 @@ from lcc.admin.configuration import SAMPLES, read_sample
 from lcc.admin.context import Admin, DatabaseFailed
 from lcc.config import Config, parse_config
 from lcc.errors import StoreFull
-
-from .conftest import Lcc
+from tests.support.admin import Lcc
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,13 +10,12 @@ from collections.abc import AsyncIterator
 
 import attrs
 import pytest_twisted
+from twisted.internet.threads import deferToThread
 
-from tests.conftest import Backend
-from tests.cu.web import ContentHost, in_thread
-from tests.storage.kit import DirectDatabase
+from tests.support.admin import Lcc
 from tests.support.cache import Cache
-
-from .conftest import Lcc
+from tests.support.databases import Backend, DirectDatabase
+from tests.support.servers.content_host import ContentHost
 
 ROOT = "http://www.example.org/"
 URL = f"{ROOT}page.html"
@@ -38,7 +37,7 @@ class Showing:
     async def show(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         program = "from lcc.admin.cli import main; main()"
         command = [sys.executable, "-c", program, "--config", str(self.lcc.config_path), "show", *arguments]
-        done: subprocess.CompletedProcess[bytes] = await in_thread(
+        done: subprocess.CompletedProcess[bytes] = await deferToThread(
             lambda: subprocess.run(command, capture_output=True, timeout=60, check=False)
         )
         return done

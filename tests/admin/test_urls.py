@@ -10,8 +10,7 @@ import pytest
 from lcc.admin import urls as urls_module
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.views import selected
-
-from .conftest import Lcc
+from tests.support.admin import Lcc
 
 DELETED = {"state": 0, "md5": "", "len": None, "mtime": None, "fetched_time": None, "fetched_fileid": None}
 

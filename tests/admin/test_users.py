@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lcc.roles.cu.access import EVERYTHING, ROWS, Access, AccessDenied, check_access
-
-from .conftest import Lcc
+from tests.support.admin import Lcc
 
 
 def add(lcc: Lcc, *arguments: str) -> tuple[int, str]:

@@ -8,8 +8,7 @@ import pytest
 
 from lcc.storage.providers.passwords import is_slow, verify_password
 from lcc.storage.providers.web_users import WebUser, get_web_user
-
-from .conftest import Lcc
+from tests.support.admin import Lcc
 
 
 def user(lcc: Lcc, name: str) -> WebUser:

@@ -10,7 +10,8 @@ from lcc.insight import why
 from lcc.model import FETCH_NOW, Delay
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.providers.providers import order_removal
-from tests.storage.kit import notice, result_of
+from tests.support.databases import result_of
+from tests.support.queue import notice
 
 from .site import IDLE, NOW, Site
 

@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_twisted
 
-from tests.conftest import Backend
-from tests.storage.kit import DirectDatabase
 from tests.support.cache import Cache
-
-from .web import Api, ContentHost
+from tests.support.databases import Backend, DirectDatabase
+from tests.support.roles.content_users import Api
+from tests.support.servers.content_host import ContentHost
 
 
 @pytest.fixture

@@ -8,10 +8,9 @@ import pytest_twisted
 from lcc.roles.cu.access import access_token
 from lcc.storage.providers.content_users import ContentUser, add_content_user
 from lcc.storage.providers.passwords import generate_password, hash_password
-from tests.conftest import Backend
 from tests.support.cache import Cache
-
-from .web import Api
+from tests.support.databases import Backend
+from tests.support.roles.content_users import Api
 
 WRONG = f"1-{'0' * 32}"
 

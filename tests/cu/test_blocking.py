@@ -11,18 +11,18 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.ssl import Certificate, trustRootFromCertificates
+from twisted.internet.threads import deferToThread
 
 from lcc.client import blocking
 from lcc.client.addresses import AddressError
 from lcc.client.blocking import CacheError, CutOff, Gone, Refused, StartAgain
 from lcc.client.cache import CacheClient
 from lcc.storage.views import selected
-from tests.conftest import Backend
-from tests.support.cache import Cache
+from tests.support.cache import Cache, add_user
 from tests.support.certificates import Authority
-
-from .test_web import add_user
-from .web import Api, ContentHost, in_thread
+from tests.support.databases import Backend
+from tests.support.roles.content_users import Api
+from tests.support.servers.content_host import ContentHost
 
 A = "http://a.example.org/"
 
@@ -43,7 +43,7 @@ async def use(api: Api, do: Callable[[blocking.Cache], Any], token: str | None =
         with blocking.Cache(f"http://127.0.0.1:{api.port}", token, timeout_seconds=30) as cache:
             return do(cache)
 
-    return await in_thread(with_cache)
+    return await deferToThread(with_cache)
 
 
 @pytest_twisted.ensureDeferred
@@ -101,7 +101,7 @@ async def test_what_goes_wrong(api: Api, cache: Cache) -> None:
 
     await use(api, read)
     with pytest.raises(CacheError, match="cannot be asked"):
-        await in_thread(blocking.Cache("unix:/nonexistent/socket").urls)
+        await deferToThread(blocking.Cache("unix:/nonexistent/socket").urls)
 
 
 @pytest_twisted.ensureDeferred
@@ -149,9 +149,9 @@ async def test_over_tls(backend: Backend, cache: Cache) -> None:
     users = CacheClient(reactor, address, trust_root=trust_root)
     strangers = CacheClient(reactor, address)
     try:
-        assert await in_thread(read, ssl.create_default_context(cafile=str(authority))) == 1
+        assert await deferToThread(read, ssl.create_default_context(cafile=str(authority))) == 1
         with pytest.raises(CacheError, match="CERTIFICATE_VERIFY_FAILED"):
-            await in_thread(read, None)
+            await deferToThread(read, None)
         assert len([row async for row in await users.urls()]) == 1
         with pytest.raises(CacheError, match="cannot be asked"):
             await strangers.urls()
@@ -195,7 +195,7 @@ class _NoLcc(BaseHTTPRequestHandler):
 @pytest_twisted.ensureDeferred
 async def test_somebody_else_answers() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _NoLcc) as server:
-        running = in_thread(server.serve_forever)
+        running = deferToThread(server.serve_forever)
         address = f"http://127.0.0.1:{server.server_port}"
 
         def ask() -> None:
@@ -206,7 +206,7 @@ async def test_somebody_else_answers() -> None:
                 with pytest.raises(CacheError, match="no content user API"):
                     cache.content("0" * 40)
 
-        await in_thread(ask)
+        await deferToThread(ask)
         client = CacheClient(reactor, address)
         try:
             with pytest.raises(CacheError, match="no content user API"):
@@ -215,5 +215,5 @@ async def test_somebody_else_answers() -> None:
                 await client.content("0" * 40)
         finally:
             await client.close()
-            await in_thread(server.shutdown)
+            await deferToThread(server.shutdown)
             await running

@@ -15,11 +15,10 @@ from lcc.client import cache as client
 from lcc.client.blocking import CacheError, CutOff, Gone, Refused, StartAgain
 from lcc.client.cache import CacheClient
 from lcc.storage.views import selected
-from tests.conftest import Backend
-from tests.support.cache import Cache
-
-from .test_web import add_user
-from .web import Api, ContentHost
+from tests.support.cache import Cache, add_user
+from tests.support.databases import Backend
+from tests.support.roles.content_users import Api
+from tests.support.servers.content_host import ContentHost
 
 A = "http://a.example.org/"
 

@@ -32,7 +32,7 @@ from lcc.services import botm
 from lcc.services.environment import real_environment
 from lcc.storage.disk.content_paths import content_path
 from lcc.transport.links import PortService
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 from tests.support.roles.robots import FakePeer
 
 BIG_BYTES = 20_000_000

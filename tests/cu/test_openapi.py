@@ -7,11 +7,10 @@ import pytest_twisted
 from openapi_spec_validator import validate
 
 from lcc.roles.cu.query import FIELDS
-from tests.conftest import Backend
 from tests.support.cache import Cache
-
-from .described import described
-from .web import Api
+from tests.support.databases import Backend
+from tests.support.openapi import described
+from tests.support.roles.content_users import Api
 
 SAMPLES = {
     "since": "0",

@@ -11,12 +11,11 @@ import pytest_twisted
 from lcc.roles.cu.packages import bodies
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.views import selected
-from tests.conftest import Backend
-from tests.support.cache import NOW, Cache
+from tests.support.cache import NOW, Cache, add_user
+from tests.support.databases import Backend
 from tests.support.packages import A, Unpacked, put
-
-from .test_web import add_user
-from .web import Api, ContentHost
+from tests.support.roles.content_users import Api
+from tests.support.servers.content_host import ContentHost
 
 LARGE = bytes(range(256)) * 20_000
 """Larger than what is held in memory."""

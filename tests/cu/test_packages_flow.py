@@ -14,16 +14,17 @@ from pathlib import Path
 
 import pytest
 import pytest_twisted
+from twisted.internet.threads import deferToThread
 
 from lcc.roles.cu.packages import bodies
 from lcc.storage.disk.content_paths import content_path
 from lcc.transport import http_streaming
-from tests.conftest import Backend
-from tests.support.cache import Cache
+from tests.support.cache import Cache, add_user
+from tests.support.databases import Backend
 from tests.support.packages import A, Unpacked, put
-
-from .test_web import add_user
-from .web import Api, ContentHost, in_thread, until
+from tests.support.roles.content_users import Api
+from tests.support.servers.content_host import ContentHost
+from tests.support.waiting import until
 
 PAGE = bytes(range(256)) * 2_000
 PAGES = 200
@@ -67,7 +68,7 @@ async def settled(opened: list[int]) -> int:
     seen = 0
     while len(opened) > seen or not opened:
         seen = len(opened)
-        await in_thread(time.sleep, 0.5)
+        await deferToThread(time.sleep, 0.5)
     return seen
 
 
@@ -89,7 +90,7 @@ async def test_what_nobody_reads_is_not_made(
                 response.begin()
                 return response.read()
 
-            found = Unpacked(await in_thread(read))
+            found = Unpacked(await deferToThread(read))
             assert len(found.files) == PAGES == len(opened)
         assert (await api.get("/package?kind=tar&limit=1")).status == 200
         # One that is given up makes room for the next.
@@ -123,7 +124,7 @@ async def test_who_does_not_read_is_dropped(
             for _ in range(300):
                 if await admitted():
                     break
-                await in_thread(time.sleep, 0.05)
+                await deferToThread(time.sleep, 0.05)
             assert replies[-1] == 200
     finally:
         await api.stop()
@@ -192,10 +193,10 @@ async def test_who_reads_too_slowly_is_dropped(
         with unread(api) as client:
             await settled(opened)
             for _ in range(300):
-                await in_thread(client.recv, 1)
+                await deferToThread(client.recv, 1)
                 if (await api.get("/package?kind=tar&limit=1")).status == 200:
                     break
-                await in_thread(time.sleep, 0.05)
+                await deferToThread(time.sleep, 0.05)
             else:
                 raise AssertionError("it holds its place for ever")
     finally:
@@ -209,12 +210,12 @@ async def test_a_stop_does_not_wait_for_a_machine_that_is_silent(backend: Backen
         port = silent.getsockname()[1]
         api = Api(backend, f'without_token = "content"\ncontent = "http://127.0.0.1:{port}"')
         with unread(api):
-            client, _ = await in_thread(silent.accept)
+            client, _ = await deferToThread(silent.accept)
             with closing(client):
-                assert (await in_thread(client.recv, 1000)).startswith(b"GET /2/")
+                assert (await deferToThread(client.recv, 1000)).startswith(b"GET /2/")
                 await api.stop()
                 # Its thread has ended: the connection is closed.
-                assert await in_thread(client.recv, 1000) == b""
+                assert await deferToThread(client.recv, 1000) == b""
 
 
 @pytest_twisted.ensureDeferred
@@ -252,15 +253,15 @@ async def test_memory_is_bounded(backend: Backend, cache: Cache, host: ContentHo
                     length += len(piece)
                 return length
 
-        assert await in_thread(take, f"tar&prefix={A}small/&limit=1") > 0
+        assert await deferToThread(take, f"tar&prefix={A}small/&limit=1") > 0
         before = peak_mib(process.pid)
-        assert await in_thread(take, "tar") > size * 2 << 20
+        assert await deferToThread(take, "tar") > size * 2 << 20
         for kind in ("tar.gz", "warc.gz"):
-            assert await in_thread(take, kind) > 100_000
+            assert await deferToThread(take, kind) > 100_000
         assert peak_mib(process.pid) - before < 60
     finally:
         process.terminate()
-        await in_thread(process.wait, 30)
+        await deferToThread(process.wait, 30)
 
 
 def peak_mib(pid: int) -> int:

@@ -16,8 +16,8 @@ from warcio.archiveiterator import ArchiveIterator
 from lcc.roles.cu.packages import warc
 from tests.support.cache import Cache
 from tests.support.packages import A, put
-
-from .web import Api, ContentHost
+from tests.support.roles.content_users import Api
+from tests.support.servers.content_host import ContentHost
 
 LARGE = bytes(range(256)) * 20_000
 HEADERS = json.dumps(

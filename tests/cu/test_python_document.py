@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest_twisted
+from twisted.internet.threads import deferToThread
 
 from lcc.domain.keys import url_key
-from tests.conftest import Backend
-from tests.support.cache import Cache
-
-from .test_web import add_user
-from .web import Api, ContentHost, in_thread
+from tests.support.cache import Cache, add_user
+from tests.support.databases import Backend
+from tests.support.roles.content_users import Api
+from tests.support.servers.content_host import ContentHost
 
 A = "http://a.example.org/"
 PAGE = Path(__file__).parents[2] / "doc" / "content-users.md"
@@ -48,7 +48,7 @@ async def test_the_script(backend: Backend, cache: Cache, host: ContentHost, tmp
 
     async def run() -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(script), f"http://127.0.0.1:{api.port}", str(folder), token]
-        done: subprocess.CompletedProcess[str] = await in_thread(
+        done: subprocess.CompletedProcess[str] = await deferToThread(
             lambda: subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         )
         return done

@@ -15,9 +15,8 @@ from lcc.errors import StoreUnavailable
 from lcc.roles.cu.questions import Questions
 from lcc.storage.database.database import READERS_MAX, Database
 from lcc.storage.database.transactions import Txn
-from tests.conftest import Backend
-
-from .web import until
+from tests.support.databases import Backend
+from tests.support.waiting import until
 
 
 @pytest_twisted.ensureDeferred

@@ -16,17 +16,15 @@ from lxml import etree
 from twisted.internet import reactor
 from twisted.internet.defer import gatherResults
 from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThread
 
-from lcc.roles.cu.access import access_token
-from lcc.storage.providers.content_users import ContentUser, add_content_user, remove_content_user
-from lcc.storage.providers.passwords import generate_password, hash_password
+from lcc.storage.providers.content_users import remove_content_user
 from lcc.storage.views import selected
-from tests.conftest import Backend, LoggedErrors
-from tests.storage.kit import DirectDatabase
-from tests.support.cache import Cache
+from tests.support.cache import Cache, add_user
+from tests.support.databases import Backend, DirectDatabase
+from tests.support.logs import LoggedErrors
+from tests.support.roles.content_users import Api
 from tests.support.roles.xml_users import SCHEMA
-
-from .web import Api, in_thread
 
 A = "http://a.example.org/"
 
@@ -145,14 +143,6 @@ async def test_only_get_and_head(api: Api, cache: Cache) -> None:
     assert (reply.status, reply.body, reply.headers["content-type"]) == (200, b"", "application/x-ndjson")
 
 
-def add_user(cache: Cache, providers: set[int] | None = None, content: bool = True) -> tuple[int, str]:
-    secret = generate_password()
-    hashed = hash_password(secret, generated=True)
-    user = ContentUser(0, "x", hashed, None if providers is None else frozenset(providers), content)
-    cuid = cache.database.now(add_content_user, user)
-    return cuid, access_token(cuid, secret)
-
-
 @pytest_twisted.ensureDeferred
 async def test_tokens_and_their_scope(backend: Backend, cache: Cache) -> None:
     fill(cache, 6)
@@ -192,7 +182,7 @@ def read_all(api: Api, path: str, midway: Callable[[], None] = lambda: None) -> 
 @pytest_twisted.ensureDeferred
 async def test_a_long_answer_to_a_slow_reader(api: Api, cache: Cache) -> None:
     cache.fill(2500)
-    body = await in_thread(read_all, api, "/urls", lambda: time.sleep(0.5))
+    body = await deferToThread(read_all, api, "/urls", lambda: time.sleep(0.5))
     assert isinstance(body, bytes) and body.count(b"\n") == 2501 and body.endswith(b'{"next":null}\n')
 
 
@@ -207,7 +197,7 @@ def break_off(api: Api) -> None:
 async def test_readers_that_go_away(api: Api, cache: Cache) -> None:
     cache.fill(2500)
     for _ in range(20):
-        await in_thread(break_off, api)
+        await deferToThread(break_off, api)
     assert (await api.get("/urls?limit=1")).status == 200
 
 
@@ -223,7 +213,7 @@ async def test_an_answer_that_fails_midway_has_no_end_mark(
         database.now(lambda txn: txn.execute("UPDATE meta SET value = 'another' WHERE name = 'epoch'"))
         database.blocking.close()
 
-    result = await in_thread(read_all, api, "/changes", another_epoch)
+    result = await deferToThread(read_all, api, "/changes", another_epoch)
     assert isinstance(result, Exception) or b'"next"' not in result
 
 
@@ -268,7 +258,7 @@ async def test_an_answer_that_fails_before_its_first_row(
                     database.blocking.close()
             return statuses
 
-    asked = in_thread(ask)
+    asked = deferToThread(ask)
     await deferLater(reactor, 0.1)  # type: ignore[arg-type]
     cache.database.now(lambda txn: txn.execute("ALTER TABLE lccurl RENAME TO hidden"))
     assert await asked == [500, 200]

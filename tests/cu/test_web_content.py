@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import pytest_twisted
+from twisted.internet.threads import deferToThread
 
 from lcc.domain.keys import url_key
-from tests.conftest import Backend
-from tests.support.cache import Cache
-
-from .test_web import add_user
-from .web import Api, ContentHost, in_thread
+from tests.support.cache import Cache, add_user
+from tests.support.databases import Backend
+from tests.support.roles.content_users import Api
+from tests.support.servers.content_host import ContentHost
 
 A = "http://a.example.org/page.html"
 TEXT = b"All about content.\n" * 20_000
@@ -184,5 +184,5 @@ def break_off(api: Api, path: str) -> None:
 async def test_readers_that_go_away(api: Api, cache: Cache, host: ContentHost) -> None:
     path = put(cache, host, data=b"x" * 5_000_000)
     for _ in range(30):
-        await in_thread(break_off, api, path)
+        await deferToThread(break_off, api, path)
     assert (await api.get(path, Range="bytes=0-0")).body == b"x", "no connection to the content port is left over"

@@ -12,10 +12,9 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import deferLater
 
 from lcc.testing.mariadb import PrivateMariaDb
-from tests.conftest import Backend
 from tests.support.cache import Cache
-
-from .web import Api
+from tests.support.databases import Backend
+from tests.support.roles.content_users import Api
 
 
 class HangUp(Protocol):

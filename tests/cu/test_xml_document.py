@@ -12,16 +12,17 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 from lxml import etree
+from twisted.internet.threads import deferToThread
 
 from lcc.errors import ERRORS
 from lcc.protocols.cu import QUERY_LIMITS
 from lcc.roles.cu.query import VALUES_MAX
 from lcc.roles.cu.xml.asked import OTHERS
-from tests.conftest import Backend
 from tests.support.cache import Cache
+from tests.support.databases import Backend
+from tests.support.roles.content_users import Api
 from tests.support.roles.xml_users import DOC, SCHEMA, World, understand
-
-from .web import Api, ContentHost, in_thread
+from tests.support.servers.content_host import ContentHost
 
 PAGE = (DOC / "content-users.md").read_text(encoding="utf-8")
 TEXT = PAGE[PAGE.index("## Over an XML socket") : PAGE.index("## Following the changes")]
@@ -88,7 +89,7 @@ async def test_the_script(backend: Backend, cache: Cache) -> None:
 
     async def run(script: str = script) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", script, str(backend.home / "cu-xml.sock")]
-        done: subprocess.CompletedProcess[str] = await in_thread(
+        done: subprocess.CompletedProcess[str] = await deferToThread(
             lambda: subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         )
         return done

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 import pytest_twisted
 from twisted.internet.defer import gatherResults
+from twisted.internet.threads import deferToThread
 
 from lcc.transport.links import PortService
-from tests.conftest import Backend
-from tests.support.cache import Cache
+from tests.support.cache import Cache, add_user
 from tests.support.certificates import Authority
+from tests.support.databases import Backend
+from tests.support.roles.content_users import Api
 from tests.support.roles.xml_users import documents, query, understand
-
-from .test_web import add_user
-from .web import Api, ContentHost, in_thread, until
+from tests.support.servers.content_host import ContentHost
+from tests.support.waiting import until
 
 A = "http://a.example.org/"
 TCP = 'listen_xml = "tcp:0:interface=127.0.0.1"\nwithout_token = "content"\n'
@@ -77,7 +78,7 @@ def fill(cache: Cache, host: ContentHost, sizes: list[int]) -> dict[str, bytes]:
 async def test_rows_and_content(api: Api, cache: Cache, host: ContentHost) -> None:
     data = fill(cache, host, [0, 1, 100, 5_000_000, 196_608, 196_609])
     questions = [query(since="0", content="yes"), query(limit=2), query()]
-    heard = await in_thread(lambda: talk(dial(api), b"".join(questions)))
+    heard = await deferToThread(lambda: talk(dial(api), b"".join(questions)))
     whole, two, rows = (understand(each) for each in documents(heard))
     assert {row["curl"]: row["content"] for row in whole.rows} == data and whole.end
     assert (len(two.rows), len(rows.rows)) == (2, 6)
@@ -102,13 +103,13 @@ async def test_several_questions_by_turns(api: Api, cache: Cache, host: ContentH
                 assert told.end is not None
                 token = told.end["next"]
 
-    for seen in await gatherResults([in_thread(follow) for _ in range(5)]):
+    for seen in await gatherResults([deferToThread(follow) for _ in range(5)]):
         assert seen == list(data)
 
 
 @pytest_twisted.ensureDeferred
 async def test_waiting(api: Api, cache: Cache) -> None:
-    waiting = in_thread(lambda: talk(dial(api), query(since="0", wait=100), answers=1))
+    waiting = deferToThread(lambda: talk(dial(api), query(since="0", wait=100), answers=1))
     cache.put(1, A)
     assert [row["curl"] for row in understand(await waiting).rows] == [A]
 
@@ -126,7 +127,7 @@ async def test_a_long_answer_to_a_slow_reader(api: Api, cache: Cache) -> None:
                 heard += _read(connection)
             return heard
 
-    told = understand(await in_thread(read_slowly))
+    told = understand(await deferToThread(read_slowly))
     assert len({row["key"] for row in told.rows}) == 5000 and told.end == {}
 
 
@@ -149,7 +150,7 @@ async def test_who_does_not_read_is_dropped(backend: Backend, cache: Cache, host
             return count
 
     try:
-        assert await in_thread(do_not_read) < 40_000_000
+        assert await deferToThread(do_not_read) < 40_000_000
     finally:
         await api.stop()
 
@@ -164,8 +165,8 @@ async def test_readers_that_go_away(api: Api, cache: Cache, host: ContentHost) -
             connection.recv(10)
 
     for _ in range(30):
-        await in_thread(break_off)
-    heard = await in_thread(lambda: talk(dial(api), query(content="yes")))
+        await deferToThread(break_off)
+    heard = await deferToThread(lambda: talk(dial(api), query(content="yes")))
     assert len(understand(heard).rows[0]["content"]) == 5_000_000, "no connection to the content port is left over"
 
 
@@ -183,11 +184,11 @@ async def test_no_more_connections_than_allowed(backend: Backend, cache: Cache) 
             return b""
 
     try:
-        assert [bool(await in_thread(lambda: asked(dial(api)))) for _ in range(3)] == [True, True, False]
+        assert [bool(await deferToThread(lambda: asked(dial(api)))) for _ in range(3)] == [True, True, False]
         held[0].close()
         # Its place is free as soon as the server has noticed.
         await until(lambda: connections(api) == 1)
-        assert await in_thread(lambda: asked(dial(api)))
+        assert await deferToThread(lambda: asked(dial(api)))
     finally:
         for connection in held:
             connection.close()
@@ -210,7 +211,7 @@ async def test_by_default_a_unix_socket_that_needs_no_token(
     try:
         path = backend.home / "cu-xml.sock"
         assert path.stat().st_mode & 0o777 == 0o600
-        heard = await in_thread(lambda: talk(dial_path(path), query(content="yes")))
+        heard = await deferToThread(lambda: talk(dial_path(path), query(content="yes")))
         assert [row["content"] for row in understand(heard).rows] == list(data.values())
     finally:
         await api.stop()
@@ -236,7 +237,7 @@ async def test_elsewhere_a_token_is_needed_and_tls_protects_it(backend: Backend,
             query(token=token, provider=2, mimetype="text/html", prefix=A, limit=1),
             query(token=everything),
         )
-        heard = await in_thread(lambda: talk(connect(), b"".join(questions), answers=3))
+        heard = await deferToThread(lambda: talk(connect(), b"".join(questions), answers=3))
         refused, told, long = (understand(each) for each in documents(heard))
         assert refused.reason == "access-denied"
         assert [row["pid"] for row in told.rows] == ["2"]
@@ -248,13 +249,13 @@ async def test_elsewhere_a_token_is_needed_and_tls_protects_it(backend: Backend,
 @pytest_twisted.ensureDeferred
 async def test_the_service_ends_with_its_connections(backend: Backend, cache: Cache) -> None:
     api = Api(backend, TCP)
-    connection = await in_thread(lambda: dial(api))
+    connection = await deferToThread(lambda: dial(api))
     with closing(connection):
-        await in_thread(lambda: connection.sendall(query(since="0", wait=100)))
+        await deferToThread(lambda: connection.sendall(query(since="0", wait=100)))
         await until(lambda: connections(api) == 1)
         await api.stop()
         with suppress(ConnectionResetError):
-            assert not understand(await in_thread(lambda: connection.recv(65536))).rows, (
+            assert not understand(await deferToThread(lambda: connection.recv(65536))).rows, (
                 "it is told its place at most"
             )
 
@@ -267,4 +268,4 @@ async def test_who_speaks_something_else(api: Api, said: bytes) -> None:
             connection.sendall(said)
             return connection.recv(65536)
 
-    assert understand(await in_thread(speak)).root == "rejected"
+    assert understand(await deferToThread(speak)).root == "rejected"

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 
-from .net import HOWS, SILENT_EVERY, Cut, How
-from .world import OTHER_PID, OTHER_ROOT, PID, ROOT, World
+from tests.support.net import HOWS, SILENT_EVERY, Cut, How
+from tests.support.roles.chain import OTHER_PID, OTHER_ROOT, PID, ROOT, World
 
 WIRES = (("uns", 0), ("uns", 2), ("qm", 0), ("qm-botm", 0), ("central", 1), ("botm", 0))
 """Address and how manieth connection: the provider's two, then those that UNS, central BOT-M, BOT-M and BOT make.
@@ -42,7 +42,7 @@ MENDED_SECONDS = {"fin": 12.0, "rst": 12.0, "silence": 60.0}
 class Chain:
     """The conversation.
 
-    :param prepared: see :class:`~tests.cuts.world.World`.
+    :param prepared: see :class:`~tests.support.roles.chain.World`.
     """
 
     def __init__(self, prepared: Path) -> None:

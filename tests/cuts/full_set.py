@@ -17,8 +17,8 @@ from typing import Any
 
 import attrs
 
-from .net import Cut, How
-from .world import CUT_OFF, ROOT, World
+from tests.support.net import Cut, How
+from tests.support.roles.chain import CUT_OFF, ROOT, World
 
 URLS = 200
 TURNING = 5
@@ -34,7 +34,7 @@ class FullSet:
     """The conversation; each one makes the LCC go from one set to the next one.
 
     :param folder: for the LCC.
-    :param prepared: see :class:`~tests.cuts.world.World`.
+    :param prepared: see :class:`~tests.support.roles.chain.World`.
     """
 
     def __init__(self, folder: Path, prepared: Path) -> None:

@@ -29,9 +29,8 @@ from twisted.python.failure import Failure
 from lcc.client.blocking import CacheError, CutOff
 from lcc.client.cache import CacheClient
 from lcc.protocols.xmlfeed import NAMESPACE
-
-from .net import HOWS, SILENT_EVERY, Cut, How
-from .world import ROOT, World
+from tests.support.net import HOWS, SILENT_EVERY, Cut, How
+from tests.support.roles.chain import ROOT, World
 
 PAGES = {f"{ROOT}{name}": name.encode() * size for name, size in (("a", 10), ("bc", 200), ("d", 1))}
 GONE = f"{ROOT}gone"
@@ -99,7 +98,7 @@ class Reading:
     """The conversation, over HTTP or XML; reading changes nothing, so it can be had again and again.
 
     :param folder: for the LCC.
-    :param prepared: see :class:`~tests.cuts.world.World`.
+    :param prepared: see :class:`~tests.support.roles.chain.World`.
     """
 
     def __init__(self, folder: Path, prepared: Path, xml: bool) -> None:

@@ -17,9 +17,9 @@ from lcc.roles.uns.forwarder import Forwarder
 from lcc.roles.uns.session import Session
 from lcc.roles.upstream import Upstream
 from lcc.transport.http_client import HttpFailed
+from tests.support.net import Cut
 from tests.support.switches import LONG
 
-from .net import Cut
 from .whole import cut_all
 
 CUTS = 24 if LONG else 10

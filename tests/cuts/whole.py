@@ -25,13 +25,13 @@ from typing import Any, Protocol
 import attrs
 from twisted.logger import globalLogPublisher
 
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
+from tests.support.net import SILENT_EVERY, Cut
+from tests.support.roles.chain import prepare
 
 from .chain import Chain
 from .full_set import FullSet
-from .net import SILENT_EVERY, Cut
 from .reading import Reading
-from .world import prepare
 
 CHUNK = 200
 FIRST_HOWS = 2 / (2 + 1 / SILENT_EVERY)

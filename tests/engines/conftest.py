@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Backend
 from tests.cu.conftest import api, cache, cu_settings, host
-from tests.cu.web import ContentHost
 from tests.support.cache import Cache
+from tests.support.databases import Backend
+from tests.support.servers.content_host import ContentHost
 
 from .kit import Pages
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import attrs
 
-from tests.cu.web import Api, ContentHost
 from tests.support.cache import Cache
 from tests.support.processes.engines import Engine
-from tests.support.processes.system import BIN, PATIENCE_SECONDS
+from tests.support.processes.system import BIN
+from tests.support.roles.content_users import Api
+from tests.support.servers.content_host import ContentHost
+from tests.support.waiting import PATIENCE_SECONDS
 
 HTML, TEXT, IMAGE = "text/html", "text/plain", "image/png"
 EVERY = "zabadalone"

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 import pytest_twisted
+from twisted.internet.threads import deferToThread
 
 from lcc.domain.keys import url_key
-from tests.cu.web import Api, in_thread
 from tests.support.processes.engines import ENGINES, Engine, Omega, SwishE
-from tests.support.processes.system import BIN, wait_for
+from tests.support.processes.system import BIN
+from tests.support.roles.content_users import Api
+from tests.support.waiting import wait_for
 
 from .kit import HTML, IMAGE, TEXT, Pages, check, command, run
 
@@ -29,7 +31,7 @@ def key(curl: str, pid: int = 1, mimetype: str = HTML) -> str:
 
 
 async def exported(api: Api, folder: Path, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    done = await in_thread(run, command(api, *words), folder)
+    done = await deferToThread(run, command(api, *words), folder)
     assert done.returncode == expect, f"{done.returncode}: {done.stdout}{done.stderr}"
     assert "Traceback" not in done.stderr
     return done
@@ -165,7 +167,7 @@ async def test_changes_that_are_no_longer_known(api: Api, pages: Pages, tmp_path
     engine = Omega(tmp_path)
     for number in range(4):
         pages.put(f"{A}{number}")
-    assert (await in_thread(run, engine.export(command(api)), tmp_path)).returncode == 0
+    assert (await deferToThread(run, engine.export(command(api)), tmp_path)).returncode == 0
     # A backup was put back: the changes are numbered anew, and two pages are not in it.
     pages.cache.clear()
     pages.now.clear()
@@ -173,11 +175,11 @@ async def test_changes_that_are_no_longer_known(api: Api, pages: Pages, tmp_path
         pages.put(f"{A}{number}")
     pages.cache.database.now(lambda txn: txn.execute("UPDATE meta SET value = 'another' WHERE name = 'epoch'"))
     for _ in range(2):
-        done = await in_thread(run, engine.export(command(api)), tmp_path)
+        done = await deferToThread(run, engine.export(command(api)), tmp_path)
         assert done.returncode == 3 and "--rebuild" in done.stderr
-    done = await in_thread(run, engine.export(command(api), "--rebuild"), tmp_path)
+    done = await deferToThread(run, engine.export(command(api), "--rebuild"), tmp_path)
     assert done.returncode == 0, done.stderr
-    await in_thread(check, pages, engine, False)
+    await deferToThread(check, pages, engine, False)
 
 
 @pytest_twisted.ensureDeferred
@@ -221,9 +223,9 @@ async def test_what_is_refused(api: Api, pages: Pages, tmp_path: Path) -> None:
     assert "cannot be used" in done.stderr
     done = await exported(api, tmp_path, "ndjson", "--", "./no-such-program", expect=1)
     assert "cannot be started" in done.stderr
-    done = await in_thread(run, [str(BIN / "lcc-export"), "--from", f"unix:{tmp_path}/x", "ndjson"], tmp_path)
+    done = await deferToThread(run, [str(BIN / "lcc-export"), "--from", f"unix:{tmp_path}/x", "ndjson"], tmp_path)
     assert done.returncode == 4
-    done = await in_thread(run, [str(BIN / "lcc-htdig"), "http", A, "conf"], tmp_path)
+    done = await deferToThread(run, [str(BIN / "lcc-htdig"), "http", A, "conf"], tmp_path)
     assert done.returncode == 1 and "is called by htdig" in done.stderr
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("mine")
@@ -238,14 +240,14 @@ async def test_one_export_at_a_time_and_the_consumer_dies_with_it(api: Api, page
     words = command(api, "ndjson", "--since", "state", "--", "sh", "-c", script)
     process = subprocess.Popen(words, cwd=tmp_path)
     try:
-        await in_thread(wait_for, "it runs", (tmp_path / "begun").exists)
+        await deferToThread(wait_for, "it runs", (tmp_path / "begun").exists)
         done = await exported(api, tmp_path, "ndjson", "--since", "state", "--", "cat", expect=1)
         assert "in use by another lcc-export" in done.stderr
         (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     finally:
         process.kill()
         process.wait()
-    await in_thread(wait_for, "the consumer is gone", lambda: not _lives(int(child)))
+    await deferToThread(wait_for, "the consumer is gone", lambda: not _lives(int(child)))
     assert not (tmp_path / "whole").exists()
     await exported(api, tmp_path, "ndjson", "--since", "state", "--", "sh", "-c", script)
     assert (tmp_path / "whole").exists()
@@ -267,26 +269,26 @@ async def test_content_that_cannot_be_read_now(api: Api, pages: Pages, tmp_path:
     row = pages.cache.change
     path = next(path for path in files if pages.now[f"{A}2", 1, HTML].encode() in path.read_bytes())
     path.rename(tmp_path / "away")
-    done = await in_thread(run, engine.export(command(api)), tmp_path)
+    done = await deferToThread(run, engine.export(command(api)), tmp_path)
     assert done.returncode == 0 and "1 pages have content that cannot be read now: tried again" in done.stderr
     assert engine.found(pages.now[f"{A}1", 1, HTML]) == {f"{A}1"}
     (tmp_path / "away").rename(path)
-    done = await in_thread(run, engine.export(command(api)), tmp_path)
+    done = await deferToThread(run, engine.export(command(api)), tmp_path)
     assert done.returncode == 0 and done.stderr == ""
-    await in_thread(check, pages, engine, True)
+    await deferToThread(check, pages, engine, True)
     # A row whose content is lost: it is not found any longer.
     pages.cache.put(1, f"{A}2", fetched_fileid=None, md5="")
     del pages.now[f"{A}2", 1, HTML]
     assert pages.cache.change == row + 1
-    done = await in_thread(run, engine.export(command(api)), tmp_path)
+    done = await deferToThread(run, engine.export(command(api)), tmp_path)
     assert done.returncode == 0, done.stderr
-    await in_thread(check, pages, engine, True)
+    await deferToThread(check, pages, engine, True)
     for number in range(3, 20):
         pages.put(f"{A}{number}")
     for path in (tmp_path / "home" / "content").rglob("*"):
         if path.is_file():
             path.unlink()
-    done = await in_thread(run, engine.export(command(api)), tmp_path)
+    done = await deferToThread(run, engine.export(command(api)), tmp_path)
     assert done.returncode == 4 and "no content can be had" in done.stderr
 
 
@@ -312,7 +314,7 @@ async def test_charsets(api: Api, pages: Pages, kind: type[Engine], tmp_path: Pa
     ):
         pages.put_data(f"{A}{number}", data, **more)
         expected.add(f"{A}{number}")
-    done = await in_thread(run, engine.export(command(api)), tmp_path)
+    done = await deferToThread(run, engine.export(command(api)), tmp_path)
     assert done.returncode == 0, done.stderr
     words = {"swish-e": "zabacaf*", "swish++": "zabacafedo", "htdig": "zabacaf%E9do", "omega": cafe}
     assert engine.found(words[engine.name]) == expected
@@ -340,7 +342,7 @@ async def test_a_mirror_is_swept(api: Api, pages: Pages, tmp_path: Path) -> None
 async def test_output_that_nobody_reads(api: Api, pages: Pages, tmp_path: Path) -> None:
     pages.put_data(A, b"x" * 3_000_000, mimetype=TEXT)
     base = " ".join(command(api, "swish-e"))
-    done = await in_thread(run, ["bash", "-c", f"{base} | head -c 10; exit ${{PIPESTATUS[0]}}"], tmp_path)
+    done = await deferToThread(run, ["bash", "-c", f"{base} | head -c 10; exit ${{PIPESTATUS[0]}}"], tmp_path)
     assert done.returncode == 1 and "nobody reads the output" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr
 
@@ -353,9 +355,9 @@ async def test_an_interrupted_export_leaves_no_consumer(api: Api, pages: Pages, 
     words = ["env", "--default-signal=INT", *command(api, "ndjson", "--", "sh", "-c", script)]
     process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE)
     with process:
-        await in_thread(wait_for, "it runs", lambda: (tmp_path / "got").exists())
+        await deferToThread(wait_for, "it runs", lambda: (tmp_path / "got").exists())
         os.kill(process.pid, signal.SIGINT)
-        assert await in_thread(process.wait, 60) != 0
+        assert await deferToThread(process.wait, 60) != 0
     assert not _lives(int((tmp_path / "begun").read_text()))
 
 

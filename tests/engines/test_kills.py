@@ -11,9 +11,10 @@ from time import sleep
 
 import pytest
 import pytest_twisted
+from twisted.internet.threads import deferToThread
 
-from tests.cu.web import Api, in_thread
 from tests.support.processes.engines import ENGINES, Engine
+from tests.support.roles.content_users import Api
 
 from .kit import HTML, TEXT, Pages, check, command, run
 
@@ -81,13 +82,13 @@ async def test_an_engine_ends_with_exactly_the_content_of_the_cache(
     words = engine.export(command(api))
     for _ in range(ROUNDS):
         change(random, pages)
-        await in_thread(run_and_kill, words, tmp_path, random)
+        await deferToThread(run_and_kill, words, tmp_path, random)
     change(random, pages)
     # The first run goes on from wherever the last one died.
-    done = await in_thread(run, words, tmp_path)
+    done = await deferToThread(run, words, tmp_path)
     assert done.returncode == 0, done.stderr
-    await in_thread(check, pages, engine, engine.name in BY_URL)
+    await deferToThread(check, pages, engine, engine.name in BY_URL)
     if engine.name == "omega":
-        done = await in_thread(run, engine.export(command(api), "--rebuild", "--batch-bytes", "500"), tmp_path)
+        done = await deferToThread(run, engine.export(command(api), "--rebuild", "--batch-bytes", "500"), tmp_path)
         assert done.returncode == 0, done.stderr
-        await in_thread(check, pages, engine, False)
+        await deferToThread(check, pages, engine, False)

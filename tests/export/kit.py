@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cu.web import Api, in_thread
+from twisted.internet.threads import deferToThread
+
+from tests.support.roles.content_users import Api
 
 Done = subprocess.CompletedProcess[bytes]
 
@@ -16,7 +18,7 @@ async def export(api: Api, *arguments: str | Path, code: int = 0, **environment:
     """What it says; it must end with this exit code."""
     command = [sys.executable, "-c", "from lcc.export.cli import main; main()"]
     command += ["--from", f"http://127.0.0.1:{api.port}", *map(str, arguments)]
-    done = await in_thread(_run, command, os.environ | environment)
+    done = await deferToThread(_run, command, os.environ | environment)
     assert done.returncode == code, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
     return done
 

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
+
+from tests.support.waiting import wait_for
 
 ROUNDS = 30
 EXPORTER = """
@@ -51,7 +52,7 @@ def begin(folder: Path, consumer: tuple[str, ...] = CONSUMER) -> subprocess.Pope
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"half\n"
-    wait_until(lambda: (folder / "got").exists())
+    wait_for("the consumer gets something", lambda: (folder / "got").exists(), every_seconds=0.005)
     return process
 
 
@@ -83,13 +84,6 @@ def are_gone(there: dict[str, int]) -> bool:
     return all(map(is_gone, there.values()))
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.005)
-
-
 @pytest.mark.parametrize("victim", ["exporter", "its group", "guardian, then nobody", "consumer"])
 def test_no_half_is_taken_for_the_whole(tmp_path: Path, victim: str) -> None:
     random = Random(victim)
@@ -117,7 +111,7 @@ def test_no_half_is_taken_for_the_whole(tmp_path: Path, victim: str) -> None:
         elif victim == "consumer":
             process.kill()
         end(process)
-        wait_until(partial(are_gone, there))
+        wait_for("all are gone", partial(are_gone, there), every_seconds=0.005)
         assert (folder / "ended").exists() is victim.startswith("guardian"), number
 
 
@@ -157,7 +151,7 @@ def test_who_asks_it_to_end_in_order(tmp_path: Path) -> None:
         for pid in (there["guardian"], process.pid):
             os.kill(pid, number)
         end(process)
-        wait_until(partial(are_gone, there))
+        wait_for("all are gone", partial(are_gone, there), every_seconds=0.005)
         assert not (folder / "ended").exists()
 
 

@@ -14,15 +14,17 @@ from pathlib import Path
 
 import pytest
 import pytest_twisted
+from twisted.internet.threads import deferToThread
 
 from lcc.export import cdxj
 from lcc.roles.cu.packages.packing import Packing
-from tests.conftest import Backend, LoggedErrors
-from tests.cu.test_web import add_user
-from tests.cu.web import Api, ContentHost, in_thread
-from tests.support.cache import Cache
+from tests.support.cache import Cache, add_user
+from tests.support.databases import Backend
+from tests.support.logs import LoggedErrors
 from tests.support.packages import A, Unpacked, put
 from tests.support.ports import free_port, listens
+from tests.support.roles.content_users import Api
+from tests.support.servers.content_host import ContentHost
 
 from .kit import export
 
@@ -174,7 +176,7 @@ async def test_warc_is_replayed(api: Api, cache: Cache, host: ContentHost, folde
             assert f"{collection}/".encode() in fetch(f"{collection}/20231114221320mp_/{A}same?b=2&a=1")[0]
             assert fetch(f"{collection}/20231114221320id_/ftp://f.example.org/file.txt")[0] == b"by FTP"
 
-    await in_thread(read_all)
+    await deferToThread(read_all)
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

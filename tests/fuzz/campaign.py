@@ -19,7 +19,9 @@ import attrs
 
 from tests.fuzz.mutation import mutate, segment
 from tests.fuzz.target import Target
-from tests.fuzz.watching import ErrorLog, Memory, Work, counted_work
+from tests.support.expat import Work, counted_work
+
+from .watching import ErrorLog, Memory
 
 HONEST_EVERY = 8
 """Streams after which an honest peer comes."""
@@ -82,7 +84,7 @@ def play_world(
     """
     report = Report(kind.name)
     errors.allowed = kind.allowed
-    errors.take()
+    errors.flush()
     if not sample:
         _World(kind, home, seed, report, errors, None, None).play(first, count)
         return report
@@ -205,7 +207,7 @@ class _World:
         self._report.honest += 1
 
     def _logged(self, number: int, data: bytes) -> None:
-        for text in self._errors.take():
+        for text in self._errors.flush():
             self._fault(number, f"an error was logged: {text}", data)
 
     def _fault(self, number: int, what: str, data: bytes = b"") -> None:

@@ -18,7 +18,6 @@ from lcc.protocols.xmlfeed import XmlFeed
 from lcc.roles.cu.xml.session import Session
 from lcc.transport.http_server import GuardedChannel
 from lcc.transport.stream import XmlStream
-from tests.conftest import LoggedErrors
 from tests.fuzz.campaign import Report, play_world
 from tests.fuzz.mutation import BYTES_MAX, mutate, segment
 from tests.fuzz.target import Target
@@ -28,6 +27,7 @@ from tests.fuzz.targets_qm import Sets
 from tests.fuzz.targets_uns import Providers
 from tests.fuzz.targets_users import ContentPorts, XmlQuestions
 from tests.fuzz.watching import ErrorLog
+from tests.support.logs import LoggedErrors
 
 REPOSITORY = Path(__file__).parents[2]
 STREAMS = 3000

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lcc.testing.galera import NODES, GaleraNode, PrivateGalera
-from tests.support.processes.system import wait_for
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import pytest
 
 from lcc.testing.galera import PASSWORD, USER, PrivateGalera
 from tests.support.documents import ROOT, Block, blocks_of
-from tests.support.processes.system import ROLES, OriginServer, Site, System, wait_for
+from tests.support.processes.system import ROLES, OriginServer, Site, System
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.long
 

@@ -25,7 +25,7 @@ from lcc.storage.providers.sessions import _Draw as Draw
 from lcc.storage.providers.sessions import count_session
 from lcc.storage.queue.write_transaction import WriteTransaction, claim_run
 from lcc.testing.galera import GaleraNode, PrivateGalera
-from tests.support.processes.system import wait_for
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.long
 

@@ -6,7 +6,8 @@ import socket
 import time
 from types import TracebackType
 
-from tests.support.processes.system import PATIENCE_SECONDS, Site, System
+from tests.support.processes.system import Site, System
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 class RawProvider:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.system import ROLES, OriginServer, System, wait_for
+from tests.support.processes.system import ROLES, OriginServer, System
+from tests.support.waiting import wait_for
 
 LayOut = Callable[[str, int], Path]
 CLOCK = """

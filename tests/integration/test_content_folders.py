@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.processes.system import OriginServer, wait_for
+from tests.support.processes.system import OriginServer
 from tests.support.processes.tree import Tree
+from tests.support.waiting import wait_for
 
 PAGES = 30
 

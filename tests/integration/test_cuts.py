@@ -28,8 +28,9 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.disk.content_folder import content_path
 from lcc.storage.views import cache
 from tests.support.processes.cutter import Cutter
-from tests.support.processes.system import PATIENCE_SECONDS, ROLES, OriginServer, Site, System, files_of, wait_for
+from tests.support.processes.system import ROLES, OriginServer, Site, System, files_of
 from tests.support.switches import LONG
+from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 from .databases import SQLITE_ALWAYS
 

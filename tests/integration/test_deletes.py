@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.system import OriginServer, wait_for
+from tests.support.processes.system import OriginServer
 from tests.support.processes.tree import Tree
+from tests.support.waiting import wait_for
 
 from .databases import SQLITE_ALWAYS
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.system import ROLES, System, files_of, wait_for
+from tests.support.processes.system import ROLES, System, files_of
+from tests.support.waiting import wait_for
 
 from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS
 

@@ -11,8 +11,9 @@ from random import Random
 import pytest
 
 from tests.support.processes.followers import Follower
-from tests.support.processes.system import ROLES, Site, System, wait_for
+from tests.support.processes.system import ROLES, Site, System
 from tests.support.switches import LONG
+from tests.support.waiting import wait_for
 
 from .databases import SQLITE_ALWAYS
 

@@ -18,8 +18,9 @@ import pytest
 from lcc.config import load_config
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
-from tests.support.processes.system import BIN, ROLES, OriginServer, Site, System, wait_for
+from tests.support.processes.system import BIN, ROLES, OriginServer, Site, System
 from tests.support.switches import LONG
+from tests.support.waiting import wait_for
 
 from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS
 

@@ -14,7 +14,8 @@ from lcc.config import load_config
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
-from tests.support.processes.system import ROLES, OriginServer, System, wait_for
+from tests.support.processes.system import ROLES, OriginServer, System
+from tests.support.waiting import wait_for
 
 from .raw_provider import RawProvider
 from .small_disk import SmallDisk

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, wait_for
+from tests.support.processes.system import BIN, OriginServer, Site, System
+from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 from .databases import SQLITE_ALWAYS
 

@@ -19,7 +19,8 @@ from tests.hostile.endless import BOMBS, ENDLESS
 from tests.hostile.names import write_plugin
 from tests.hostile.places import PLACES
 from tests.hostile.server import CASES, TLS_FAULTS
-from tests.support.processes.system import BIN, OriginServer, Site, System, wait_for
+from tests.support.processes.system import BIN, OriginServer, Site, System
+from tests.support.waiting import wait_for
 
 LayOut = Callable[[str, int], Path]
 REPOSITORY = Path(__file__).parents[2]

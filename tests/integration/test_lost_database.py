@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from lcc.testing.mariadb import PrivateMariaDb
-from tests.support.processes.system import BIN, Site, System, wait_for
+from tests.support.processes.system import BIN, Site, System
+from tests.support.waiting import wait_for
 
 from .databases import MARIADB_ALWAYS
 

@@ -17,7 +17,8 @@ import pytest
 
 from lcc.model.metrics import Metric
 from tests.support.declared_metrics import PROCESS, declared
-from tests.support.processes.system import BIN, OriginServer, System, wait_for
+from tests.support.processes.system import BIN, OriginServer, System
+from tests.support.waiting import wait_for
 
 from .scraping import OPENMETRICS, Scrape, ask, health
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.processes.system import Site, System, wait_for
+from tests.support.processes.system import Site, System
+from tests.support.waiting import wait_for
 
 from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS
 

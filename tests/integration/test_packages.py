@@ -11,8 +11,9 @@ import pytest
 
 from tests.support.packages import Unpacked
 from tests.support.ports import free_port
-from tests.support.processes.system import BIN, PATIENCE_SECONDS, OriginServer, Site, files_of, wait_for
+from tests.support.processes.system import BIN, OriginServer, Site, files_of
 from tests.support.processes.tree import Tree
+from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 from .databases import SQLITE_ALWAYS
 

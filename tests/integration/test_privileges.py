@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.system import BIN, OriginServer, System, wait_for
+from tests.support.processes.system import BIN, OriginServer, System
+from tests.support.waiting import wait_for
 
 NOBODY = 65534
 DROP = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs"]

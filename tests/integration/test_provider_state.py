@@ -11,7 +11,8 @@ from urllib.parse import quote
 import attrs
 
 from lcc.provider.statefile import read_entries, told_digest
-from tests.support.processes.system import BIN, PATIENCE_SECONDS, Site, System, wait_for
+from tests.support.processes.system import BIN, Site, System
+from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 from .databases import SQLITE_ALWAYS
 

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.rs.kit import Visitor
+from tests.support.browser import Visitor
 from tests.support.ports import free_port
-from tests.support.processes.system import BIN, PATIENCE_SECONDS, ROLES, Site, System, wait_for
+from tests.support.processes.system import BIN, ROLES, Site, System
+from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 from .databases import by_turns
 

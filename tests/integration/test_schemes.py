@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.processes.system import BIN, OriginServer, System, wait_for
+from tests.support.processes.system import BIN, OriginServer, System
 from tests.support.servers.finger import answer_for, finger_server, write_plugin
 from tests.support.servers.vsftpd import PrivateVsftpd
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture

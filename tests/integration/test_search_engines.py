@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes.engines import ENGINES, Engine
-from tests.support.processes.system import BIN, PATIENCE_SECONDS, Site, System, wait_for
+from tests.support.processes.system import BIN, Site, System
+from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 LayOut = Callable[[str, int], Path]
 

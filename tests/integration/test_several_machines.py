@@ -21,7 +21,8 @@ import pytest
 
 from lcc.storage.disk.content_paths import content_path
 from tests.support.ports import free_port, listens
-from tests.support.processes.system import BIN, OriginServer, wait_for
+from tests.support.processes.system import BIN, OriginServer
+from tests.support.waiting import wait_for
 
 TEXT = (Path(__file__).parents[2] / "doc" / "operating.md").read_text(encoding="utf-8")
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes.links import Links
-from tests.support.processes.system import OriginServer, wait_for
+from tests.support.processes.system import OriginServer
 from tests.support.processes.tree import Tree
 from tests.support.switches import LONG
+from tests.support.waiting import wait_for
 
 from .raw_provider import RawProvider
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.processes.system import BIN, OriginServer, System, wait_for
+from tests.support.processes.system import BIN, OriginServer, System
 from tests.support.processes.terminal import NarrowTerminal
+from tests.support.waiting import wait_for
 
 FIRST_BYTES, ALL_BYTES = 1000, 20_000
 PAGES = 3

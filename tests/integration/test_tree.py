@@ -14,9 +14,10 @@ from random import Random
 
 import pytest
 
-from tests.support.processes.system import OriginServer, Site, wait_for
+from tests.support.processes.system import OriginServer, Site
 from tests.support.processes.tree import Tree
 from tests.support.switches import LONG
+from tests.support.waiting import wait_for
 
 PAGES = int(os.environ.get("LCC_TREE_PAGES", "240" if LONG else "120"))
 SITES = max(12, PAGES // 500)

@@ -14,8 +14,9 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.support.ports import listens
-from tests.support.processes.system import BIN, Site, System, wait_for
+from tests.support.processes.system import BIN, Site, System
 from tests.support.servers.nginx import Nginx, Secure
+from tests.support.waiting import wait_for
 
 from .databases import SQLITE_ALWAYS, by_turns
 from .test_end_to_end import changes_since

@@ -17,7 +17,7 @@ from lcc.metrics.supervisor import Supervisor
 from lcc.metrics.watched import Process, Watched
 from lcc.model.metrics import Condition, Reading
 from lcc.services.watching import WatchService
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 
 
 @implementer(IRoleMetrics)

@@ -10,7 +10,7 @@ from lcc.errors import StreamError
 from lcc.protocols.xmlfeed import NAMESPACE, End, FeedLimits, Start, XmlFeed
 from lcc.protocols.xmltext import attributes as write_attributes
 from lcc.protocols.xmltext import escape
-from tests.fuzz.watching import counted_work
+from tests.support.expat import counted_work
 from tests.support.segments import read, read_patiently, segmentations
 
 INIT = f'<l:init xmlns:l="{NAMESPACE}"><provider id="7" passwd="x&gt;&#10;y"/></l:init>'

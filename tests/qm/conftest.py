@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.logger import globalLogPublisher
 
 from tests.support.roles.qm import MakeWorld, World
 
@@ -37,13 +36,3 @@ def make_world(tmp_path: Path, hops: int) -> Iterator[MakeWorld]:
 @pytest.fixture
 def world(make_world: MakeWorld) -> World:
     return make_world()
-
-
-@pytest.fixture
-def logged(logged_errors: Any) -> Iterator[list[Any]]:
-    """What was logged, as events.  Errors are expected."""
-    events: list[Any] = []
-    globalLogPublisher.addObserver(events.append)
-    yield events
-    globalLogPublisher.removeObserver(events.append)
-    logged_errors.flush()

@@ -10,7 +10,7 @@ import pytest
 from lcc.protocols.work import Deleted, Running
 from lcc.roles.qm.orders.recorder import GATHER_SECONDS_MAX, GATHER_TIMES
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, page, pages
 
 

@@ -20,7 +20,7 @@ from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
 from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import LATE_SECONDS, PROBE_SECONDS, DatabaseProbe
 from lcc.storage.views.survey import survey
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import NOW, FakeBotm, FakeUns, World, pages
 
 WORST = 20

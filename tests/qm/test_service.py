@@ -13,7 +13,6 @@ from twisted.application.service import MultiService
 from twisted.internet import reactor as global_reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory
-from twisted.internet.task import deferLater
 
 from lcc.config import Config, parse_config
 from lcc.errors import Busy
@@ -29,8 +28,9 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.views import cache
 from lcc.transport.links import RetryPolicy, link_service
-from tests.conftest import Backend
+from tests.support.databases import Backend
 from tests.support.roles.qm import NOW, page
+from tests.support.waiting import until
 
 reactor: Any = global_reactor
 PROVIDERS, PAGES = 5, 60
@@ -116,14 +116,6 @@ class Links(Factory):
 
     def buildProtocol(self, addr: Any) -> Any:
         return self.make().build_stream()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if condition():
-            return
-        await deferLater(reactor, 0.01)
-    raise AssertionError("it never came true")
 
 
 def configure(backend: Backend) -> Config:

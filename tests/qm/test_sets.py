@@ -7,7 +7,7 @@ import pytest
 from lcc.errors import code
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import FROM_QM
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
 
 BAD_SET = code("bad-set")

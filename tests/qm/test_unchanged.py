@@ -8,7 +8,7 @@ import attrs
 
 from lcc.errors import CODES
 from lcc.protocols.work import Fetch
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import FakeBotm, FakeUns, World, page
 
 SAID: dict[str, Any] = {"etag": '"e"', "modified": 100, "revalidate": True}

@@ -7,7 +7,7 @@ import pytest
 from lcc.protocols.work import Checked
 from lcc.roles.qm.orders import verifier
 from lcc.storage.database.content_rows import content_rows
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import FakeBotm, FakeUns, World, pages
 
 

@@ -24,7 +24,7 @@ from lcc.testing.mariadb import PrivateMariaDb
 from tests.support.ports import free_port
 from tests.support.processes.followers import Follower
 from tests.support.processes.links import Links
-from tests.support.processes.system import wait_for
+from tests.support.waiting import wait_for
 
 from .cluster import Cluster, Registered
 from .evidence import Evidence, Row, gather, waiting

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.conftest import need_galera
+from tests.support.databases import need_galera
 from tests.support.switches import LONG
 
 from .run import Plan, run

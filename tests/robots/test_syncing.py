@@ -12,7 +12,7 @@ from lcc.protocols.work import Checked, Fetch, Intact, Names, RecordedUpto, Sett
 from lcc.roles.botm.syncer import ASKED_MAX
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.content_sync import ContentSync
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 from tests.support.roles.botm import Bench
 from tests.support.roles.robots import done, fetch_order
 

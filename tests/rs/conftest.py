@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import pytest_twisted
 
-from tests.conftest import Backend
+from tests.support.databases import Backend
+from tests.support.servers.web_site import WebSite
 
-from .kit import Office, WebSite
+from .kit import Office
 
 
 @pytest.fixture

@@ -17,10 +17,11 @@ from lcc.roles.rs.web.openapi import document
 from lcc.storage.providers.passwords import hash_password, verify_password
 from lcc.storage.providers.providers import add_provider, get_provider, list_providers, order_removal
 from lcc.storage.providers.registrations import approve_registration, list_registrations
-from tests.conftest import Backend
-from tests.storage.kit import DirectDatabase
+from tests.support.browser import Browser
+from tests.support.databases import Backend, DirectDatabase
+from tests.support.servers.web_site import WebSite
 
-from .kit import Browser, Office, WebSite
+from .kit import Office
 from .test_guards import ask, check, path_of
 
 sqlite_only = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

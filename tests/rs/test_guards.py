@@ -13,9 +13,11 @@ import pytest_twisted
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import capturedLogs, formatEvent
 
+from tests.support.browser import Browser, Reply
 from tests.support.certificates import Authority
+from tests.support.servers.web_site import WebSite
 
-from .kit import Browser, Office, Reply, WebSite
+from .kit import Office
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 

@@ -11,11 +11,12 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import CancelledError, Deferred
 
-from tests.conftest import Backend
-from tests.cu.web import until
+from tests.support.databases import Backend
 from tests.support.servers.mail import MailServer, Taken
+from tests.support.servers.web_site import WebSite
+from tests.support.waiting import until
 
-from .kit import Office, WebSite
+from .kit import Office
 from .test_api import place, register
 from .test_guards import ask, check
 

@@ -13,10 +13,11 @@ import pytest_twisted
 from lcc.model import Provider, Wishes
 from lcc.storage.providers.passwords import verify_password
 from lcc.storage.providers.providers import get_provider
-from tests.conftest import Backend
-from tests.storage.kit import DirectDatabase
+from tests.support.browser import Reply
+from tests.support.databases import Backend, DirectDatabase
+from tests.support.servers.web_site import WebSite
 
-from .kit import Office, Reply, WebSite
+from .kit import Office
 
 FILLED = {"contact": "me@example.org", "bandwidth": "5000", "hours": "22-6", "timezone": "Europe/Amsterdam"}
 sqlite_only = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

@@ -13,9 +13,11 @@ from lcc.config import parse_config
 from lcc.errors import Busy, ConfigError
 from lcc.services import everything, rs
 from lcc.services.environment import real_environment
-from tests.conftest import Backend, LoggedErrors
+from tests.support.databases import Backend
+from tests.support.logs import LoggedErrors
+from tests.support.servers.web_site import WebSite
 
-from .kit import Office, WebSite
+from .kit import Office
 from .test_api import place
 from .test_guards import ask, check
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 
 from .faults import Fault, parse_fault
 from .planted import BUGS, ROOT

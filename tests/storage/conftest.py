@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from .kit import DirectDatabase, Queue
+from tests.support.databases import DirectDatabase
+from tests.support.queue import Queue
 
 
 @pytest.fixture

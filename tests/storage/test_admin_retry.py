@@ -17,8 +17,8 @@ from lcc.storage.queue import store as store_module
 from lcc.storage.views.failures import failures
 from lcc.storage.views.inspect import count_errors, kept_errors
 from lcc.storage.views.overview import overview
-
-from .kit import Queue, notice, result_of
+from tests.support.databases import result_of
+from tests.support.queue import Queue, notice
 
 
 def fail(queue: Queue, code: int, *names: str, connseq: int = 1, now: int = 20, **more: Any) -> None:

@@ -6,8 +6,8 @@ from lcc.model import FETCH_NOW
 from lcc.storage.views.cache import queue_sets
 from lcc.storage.views.overview import Waiting, overview
 from lcc.storage.views.survey import survey
-
-from .kit import Queue, notice, result_of
+from tests.support.databases import result_of
+from tests.support.queue import Queue, notice
 
 NOON = 12 * 3600
 

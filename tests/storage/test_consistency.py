@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from lcc.storage.database.order_rows import REBUILD, add_order
 from lcc.storage.queue import consistency
 from lcc.storage.queue.consistency import believed
-
-from .kit import Queue, notice, result_of
+from tests.support.databases import result_of
+from tests.support.queue import Queue, notice
 
 SETS = "SELECT psetid, slot, pid, pri, connseq, fullset, firstseq, lastseq, nurls FROM qpsdb ORDER BY psetid, slot"
 COUNTERS = "SELECT pid, files_used, space_used, nurlproc, files_pending, space_pending FROM pstats ORDER BY pid"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lcc.storage.disk.content_sync import ContentSync, SyncMark, boot_id, mark_at_start, read_mark
 from lcc.storage.disk.file_system import Disk
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 
 
 class BadDisk(Disk):

@@ -22,9 +22,8 @@ from lcc.storage.database.dialects import SqliteDialect, Trouble, dialect_for
 from lcc.storage.database.retry import FULL_SECONDS, LONGEST_DELAY_SECONDS, OutageLog, RetryPolicy
 from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
-from tests.conftest import LoggedErrors
-
-from .kit import DirectDatabase
+from tests.support.databases import DirectDatabase
+from tests.support.logs import LoggedErrors
 
 NASTY = [
     "",

@@ -9,8 +9,7 @@ from lcc.storage.database.content_rows import note_damaged
 from lcc.storage.database.order_rows import FETCH_AGAIN, add_order
 from lcc.storage.database.status import last_change
 from lcc.storage.views.selected import Selection, page_by_change
-
-from .kit import Queue, notice
+from tests.support.queue import Queue, notice
 
 SAID = {"etag": '"e"', "modified": 100, "revalidate": True}
 

@@ -23,10 +23,10 @@ from lcc.storage.database.order_rows import RETRY, add_order
 from lcc.storage.database.stored_notices import read_notice, write_notice
 from lcc.storage.providers.providers import provider_status
 from lcc.testing.mariadb import PrivateMariaDb
-from tests.admin.conftest import Lcc
-from tests.conftest import Backend
+from tests.support.admin import Lcc
+from tests.support.databases import Backend, DirectDatabase
+from tests.support.queue import Queue
 
-from .kit import DirectDatabase, Queue
 from .test_schema import SETTINGS, _connect, _migrate, _shape
 
 FIXTURES = Path(__file__).with_name("fixtures")

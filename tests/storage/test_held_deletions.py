@@ -18,8 +18,8 @@ from lcc.storage.providers.providers import change_provider, get_provider, order
 from lcc.storage.queue import admin_orders, housekeeping, sweep
 from lcc.storage.queue import sweep as queue_sweep
 from lcc.storage.queue.held_deletions import HeldSweep, held_sweep
-
-from .kit import DirectDatabase, Queue, notice, result_of
+from tests.support.databases import DirectDatabase, result_of
+from tests.support.queue import Queue, notice
 
 GUARDED = QmConfig(delete_grace=0, mass_deletion_share=0.5, mass_deletion_floor=2)
 TEN = [f"{number}" for number in range(10)]

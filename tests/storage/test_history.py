@@ -20,8 +20,8 @@ from lcc.errors import StoreUnavailable
 from lcc.model import FetchResult, QueueRow, SetHeader, SetPiece, UrlNotice
 from lcc.storage.providers.providers import change_provider, get_provider
 from lcc.storage.queue import sweep
-
-from .kit import DirectDatabase, Queue, notice, result_of
+from tests.support.databases import DirectDatabase, result_of
+from tests.support.queue import Queue, notice
 
 PATHS = ("a", "b", "c", "d", "e")
 VIEWS = ("text/html", "text/xml")

@@ -16,8 +16,8 @@ from lcc.storage.database import status
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.queue import housekeeping
 from lcc.storage.views import cache
-
-from .kit import Queue, notice, result_of
+from tests.support.databases import result_of
+from tests.support.queue import Queue, notice
 
 DAY = 86400
 MONTH = 30 * DAY

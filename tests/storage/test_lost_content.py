@@ -12,8 +12,8 @@ from lcc.storage.database.content_rows import note_damaged
 from lcc.storage.database.order_rows import FETCH_AGAIN, add_order
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal
 from lcc.storage.queue import lost_content
-
-from .kit import Queue, notice, result_of
+from tests.support.databases import result_of
+from tests.support.queue import Queue, notice
 
 
 @pytest.fixture(params=["direct", "order"])

@@ -20,8 +20,8 @@ from lcc.errors import code
 from lcc.model import FETCH_NOW, FetchResult, QueueRow, UrlNotice, retry_slot, retry_time
 from lcc.storage.providers.providers import change_provider, get_provider, provider_status
 from lcc.storage.queue import sweep
-
-from .kit import DirectDatabase, Queue, notice, result_of
+from tests.support.databases import DirectDatabase, result_of
+from tests.support.queue import Queue, notice
 
 PATHS = "abcdefgh"
 VIEWS = ("text/html", "text/xml")

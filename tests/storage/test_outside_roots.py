@@ -10,8 +10,8 @@ from lcc.model import UrlNotice
 from lcc.storage.database.order_rows import DELETE_OUTSIDE, ROOTS_TAKEN
 from lcc.storage.providers.providers import change_provider, get_provider, order_deletion_outside, provider_status
 from lcc.storage.queue import admin_orders
-
-from .kit import Queue, notice, result_of
+from tests.support.databases import result_of
+from tests.support.queue import Queue, notice
 
 OUTSIDE = code("outside-roots")
 

@@ -5,7 +5,7 @@ What MariaDB is going to do is asked of MariaDB, on tables with many rows of one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,59 +16,13 @@ from lcc.storage.providers.providers import provider_status
 from lcc.storage.queue import admin_retry, consistency, housekeeping, record, time_slots, waiting_retries
 from lcc.storage.queue import read_ahead as queue_read
 from lcc.storage.queue.write_transaction import WriteTransaction
-
-from .kit import Queue, notice
+from tests.support.plans import Explaining
+from tests.support.queue import Queue, notice
 
 pytestmark = pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
 
 BIG = 3000
 NOON = 12 * 3600
-
-
-class ExplainingCursor:
-    """Explains each SELECT, UPDATE and DELETE before it is done.
-
-    :ivar plans: (statement, table, kind of access, index, rows looked at).
-    """
-
-    def __init__(self, cursor: Any) -> None:
-        self.plans: list[tuple[str, str, str, str | None, int]] = []
-        self.fetchall = cursor.fetchall
-        self._cursor = cursor
-
-    def query(self, sql: str) -> None:
-        self._explain(sql)
-        self._cursor.query(sql)
-
-    def query_several(self, statements: Sequence[str]) -> list[Sequence[tuple[Any, ...]]]:
-        for sql in statements:
-            self._explain(sql)
-        found: list[Sequence[tuple[Any, ...]]] = self._cursor.query_several(statements)
-        return found
-
-    def write(self, sql: str) -> None:
-        self._explain(sql)
-        self._cursor.write(sql)
-
-    def _explain(self, sql: str) -> None:
-        if sql.lstrip("(").split()[0] in ("SELECT", "UPDATE", "DELETE"):
-            self._cursor.query(f"EXPLAIN {sql}")
-            for row in self._cursor.fetchall():
-                _id, _kind, table, access, _possible, index, _length, _ref, rows, *_extra = row
-                if table is not None and not table.startswith("<"):
-                    self.plans.append((sql, table, access, index, int(rows or 0)))
-
-
-class Explaining(Txn):
-    """A transaction whose statements are explained."""
-
-    def __init__(self, txn: Txn) -> None:
-        self.dialect = txn.dialect
-        self._cursor = ExplainingCursor(txn._cursor)
-
-    @property
-    def plans(self) -> list[tuple[str, str, str, str | None, int]]:
-        return self._cursor.plans
 
 
 @pytest.fixture

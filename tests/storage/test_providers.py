@@ -18,8 +18,8 @@ from lcc.storage.providers.providers import (
     list_providers,
     order_removal,
 )
-
-from .kit import DirectDatabase, Queue, notice
+from tests.support.databases import DirectDatabase
+from tests.support.queue import Queue, notice
 
 FULL = Provider(
     pid=0,

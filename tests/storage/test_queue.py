@@ -11,8 +11,8 @@ from lcc.model import Cursor, SetAnswer
 from lcc.storage.database import status
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
 from lcc.storage.views import cache
-
-from .kit import Queue, notice, result_of
+from tests.support.databases import result_of
+from tests.support.queue import Queue, notice
 
 HTML = "text/html"
 NOON = 12 * 3600

@@ -8,8 +8,7 @@ from lcc.errors import code
 from lcc.storage.database import status
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.views import cache
-
-from .kit import Queue, notice
+from tests.support.queue import Queue, notice
 
 HTML = "text/html"
 NOON = 12 * 3600

@@ -9,8 +9,7 @@ import pytest
 
 from lcc.errors import code
 from lcc.storage.providers.providers import change_provider, get_provider, provider_status
-
-from .kit import Queue, notice
+from tests.support.queue import Queue, notice
 
 FILES, SPACE = code("quota-files"), code("quota-space")
 

@@ -31,9 +31,7 @@ from lcc.storage.providers.registrations import (
     remove_expired,
     remove_registration,
 )
-
-from ..conftest import Backend
-from .kit import DirectDatabase, result_of
+from tests.support.databases import Backend, DirectDatabase, result_of
 
 NOW = 1_700_000_000
 SETTINGS = RsConfig(files_max=5, space_max_bytes=0, full_sets=3)

@@ -9,8 +9,8 @@ from lcc.model import MachineState, UnsStanding
 from lcc.storage.database.status import database_epoch
 from lcc.storage.providers.sessions import absorbed_numbers
 from lcc.storage.queue.repair import JUMP, PAGE_PROVIDERS
-
-from .kit import Queue, notice, result_of
+from tests.support.databases import result_of
+from tests.support.queue import Queue, notice
 
 FINE, DATABASE, SPOOL = UnsStanding.FINE, UnsStanding.DATABASE_BEHIND, UnsStanding.SPOOL_BEHIND
 

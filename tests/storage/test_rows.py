@@ -24,7 +24,7 @@ from lcc.storage.database.rows import (
     told_values,
 )
 from lcc.storage.database.table import Table
-from tests.storage.kit import Queue
+from tests.support.queue import Queue
 
 DEFAULTED = {"qdb": {"bad_code", "bad_text", "bad_time"}}
 """Columns that are written by an UPDATE only."""

@@ -19,8 +19,8 @@ from lcc.model import FullSetKey, SetStart
 from lcc.storage.providers.providers import change_provider, get_provider
 from lcc.storage.providers.sessions import ORDER_JUMP as JUMP
 from lcc.storage.providers.sessions import SessionStore, kept_numbers, open_session_store
-
-from .kit import DirectDatabase, Queue, notice
+from tests.support.databases import DirectDatabase
+from tests.support.queue import Queue, notice
 
 Open = Callable[..., SessionStore]
 

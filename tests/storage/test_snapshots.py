@@ -20,8 +20,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.views.overview import overview
 from lcc.storage.views.selected import Selection
-
-from .kit import Queue, notice
+from tests.support.queue import Queue, notice
 
 T = TypeVar("T")
 Reading = Callable[..., Deferred[Any]]

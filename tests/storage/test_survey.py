@@ -6,8 +6,8 @@ from lcc.domain.timeslots import TimeSlots
 from lcc.model import Delay
 from lcc.model.survey import Lag, Queued, Survey
 from lcc.storage.views.survey import survey
-
-from .kit import DirectDatabase, Queue, notice
+from tests.support.databases import DirectDatabase
+from tests.support.queue import Queue, notice
 
 NOW = 2_000_000_000
 BOUNDS = (60.0, 3600.0)

@@ -9,8 +9,8 @@ from lcc.errors import Busy, StoreUnavailable
 from lcc.model import FETCH_NOW, Cursor, Delay, QueueRow, SlotPage
 from lcc.storage.providers.providers import change_provider, get_provider
 from lcc.storage.queue import admin_orders
-
-from .kit import Queue, notice, result_of
+from tests.support.databases import result_of
+from tests.support.queue import Queue, notice
 
 HOUR = 3600
 

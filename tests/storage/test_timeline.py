@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.timeline import current_timeline, known_upto
-
-from .kit import Queue, notice, result_of
+from tests.support.databases import result_of
+from tests.support.queue import Queue, notice
 
 
 def upto(queue: Queue, timeline: str) -> int | None:

@@ -11,8 +11,7 @@ from lcc.errors import code
 from lcc.model import FetchResult, QueueRow, Stored
 from lcc.storage.queue.lost_content import fetch_again
 from lcc.storage.queue.write_transaction import WriteTransaction
-
-from .kit import Queue, notice
+from tests.support.queue import Queue, notice
 
 SAID: dict[str, Any] = {"etag": '"e"', "modified": 100, "revalidate": True, "headers": "[]"}
 

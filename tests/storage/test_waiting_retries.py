@@ -14,8 +14,8 @@ from lcc.storage.providers.providers import change_provider, get_provider, order
 from lcc.storage.queue import admin_retry as queue_retry
 from lcc.storage.queue import store as store_module
 from lcc.storage.queue import waiting_retries
-
-from .kit import Queue, notice, result_of
+from tests.support.databases import result_of
+from tests.support.queue import Queue, notice
 
 
 def fail(queue: Queue, names: str, code: int = 503, now: int = 20) -> None:

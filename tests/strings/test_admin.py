@@ -20,8 +20,8 @@ from lcc.config import load_config
 from lcc.domain.urls import normalise
 from lcc.errors import ConfigError, UrlError
 from lcc.storage.providers.providers import provider_status
-from tests.admin.conftest import Lcc
-from tests.conftest import Backend
+from tests.support.admin import Lcc
+from tests.support.databases import Backend
 from tests.support.switches import LONG
 
 from .hostile import TEXTS, UNSPEAKABLE

@@ -11,8 +11,8 @@ from twisted.internet.defer import Deferred
 from lcc.client.cache import CacheClient
 from lcc.errors import FetchError
 from lcc.model import Fetched
-from tests.conftest import Backend
-from tests.cuts.world import ROOT, World
+from tests.support.databases import Backend
+from tests.support.roles.chain import ROOT, World
 
 from .hostile import TEXTS, UNSPEAKABLE
 

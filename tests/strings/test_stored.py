@@ -17,8 +17,8 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.content_users import ContentUser, add_content_user, list_content_users
 from lcc.storage.providers.providers import add_provider, get_provider
-from tests.conftest import Backend
-from tests.storage.kit import DirectDatabase, Queue
+from tests.support.databases import Backend, DirectDatabase
+from tests.support.queue import Queue
 
 from .hostile import FOLDED, TEXTS, UNSPEAKABLE, texts
 

@@ -22,9 +22,9 @@ from lcc.client.cache import CacheClient
 from lcc.errors import CODES, FetchError
 from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.protocols.xmltext import escape
-from tests.admin.conftest import Lcc
-from tests.conftest import Backend
-from tests.cuts.world import ROOT, World
+from tests.support.admin import Lcc
+from tests.support.databases import Backend
+from tests.support.roles.chain import ROOT, World
 from tests.support.switches import LONG
 
 from .hostile import TEXTS, texts

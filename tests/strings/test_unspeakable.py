@@ -13,7 +13,7 @@ from twisted.internet.endpoints import UNIXClientEndpoint
 from lcc.client.blocking import Refused
 from lcc.client.cache import CacheClient
 from lcc.provider.client import submit
-from tests.cuts.world import PASSWORD, PID, ROOT, World
+from tests.support.roles.chain import PASSWORD, PID, ROOT, World
 
 from .hostile import UNSPEAKABLE
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from lcc.domain.keys import url_key
+from lcc.roles.cu.access import access_token
 from lcc.storage.database.rows import CACHED, DELETED, empty_cache_row
 from lcc.storage.database.transactions import Txn
-from tests.storage.kit import DirectDatabase
+from lcc.storage.providers.content_users import ContentUser, add_content_user
+from lcc.storage.providers.passwords import generate_password, hash_password
+
+from .databases import DirectDatabase
 
 NOW = 1_700_000_000
 
@@ -78,3 +82,12 @@ def _clear(txn: Txn) -> None:
 def _fill(txn: Txn, columns: list[str], rows: list[list[Any]], change: int) -> None:
     txn.insert("lccurl", columns, rows)
     txn.execute("UPDATE counters SET value = ? WHERE name = 'change'", [change])
+
+
+def add_user(cache: Cache, providers: set[int] | None = None, content: bool = True) -> tuple[int, str]:
+    """A user of content; its number and its access token."""
+    secret = generate_password()
+    hashed = hash_password(secret, generated=True)
+    user = ContentUser(0, "x", hashed, None if providers is None else frozenset(providers), content)
+    cuid = cache.database.now(add_content_user, user)
+    return cuid, access_token(cuid, secret)

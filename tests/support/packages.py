@@ -10,7 +10,7 @@ from hashlib import md5
 from typing import Any
 
 from lcc.domain.keys import url_key
-from tests.cu.web import ContentHost
+from tests.support.servers.content_host import ContentHost
 
 from .cache import Cache
 

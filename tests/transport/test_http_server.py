@@ -23,6 +23,7 @@ from twisted.web.server import NOT_DONE_YET, Request
 from lcc.transport import http_server
 from lcc.transport.http_server import GuardedRequest, GuardedSite
 from lcc.transport.limited import LimitedFactory
+from tests.support.waiting import wait_for
 
 BIG = 1_000_000
 GET = b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -116,13 +117,6 @@ def closed(sock: socket.socket) -> bool:
     return True
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def read_answers(sock: socket.socket, count: int) -> list[bytes]:
     """The paths that so many answers begin with."""
     paths = []
@@ -161,8 +155,8 @@ def test_answers_that_nobody_takes(server: Server, sock: socket.socket) -> None:
     """The connection does not stay for ever."""
     server.numbers.size_bytes = 10 * BIG
     sock.sendall(GET % 1 + GET % 2)
-    wait_until(lambda: server.connections == 1)
-    wait_until(lambda: server.connections == 0)
+    wait_for("it is connected", lambda: server.connections == 1, every_seconds=0.05)
+    wait_for("the connection is closed", lambda: server.connections == 0, every_seconds=0.05)
 
 
 @peer
@@ -170,8 +164,8 @@ def test_a_last_answer_that_nobody_takes(server: Server, sock: socket.socket) ->
     """The same where the connection would be closed after it."""
     server.numbers.size_bytes = 10 * BIG
     sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-    wait_until(lambda: server.connections == 1)
-    wait_until(lambda: server.connections == 0)
+    wait_for("it is connected", lambda: server.connections == 1, every_seconds=0.05)
+    wait_for("the connection is closed", lambda: server.connections == 0, every_seconds=0.05)
 
 
 @peer
@@ -179,7 +173,7 @@ def test_who_sends_and_does_not_read(server: Server, sock: socket.socket) -> Non
     """The server stops reading."""
     server.numbers.size_bytes = 10 * BIG
     sock.sendall(b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n")
-    wait_until(lambda: server.numbers.answered == 1)
+    wait_for("it is answered", lambda: server.numbers.answered == 1, every_seconds=0.05)
     time.sleep(0.2)
     sock.settimeout(1)
     sent = 0

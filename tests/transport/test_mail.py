@@ -16,8 +16,8 @@ from twisted.internet import reactor
 from lcc.config import MailConfig
 from lcc.transport.mail import Mail, PostOffice, compose
 from lcc.transport.smtp import MailFailed
-from tests.conftest import LoggedErrors
 from tests.support.certificates import Authority
+from tests.support.logs import LoggedErrors
 from tests.support.servers.mail import MailServer
 
 MAIL = Mail("you@example.org", "A subject", "Dear you,\n.\n..dots\nümlaut " + "x" * 2000 + "\n")

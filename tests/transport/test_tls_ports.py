@@ -32,7 +32,7 @@ from lcc.transport.certificates import CertificateFiles
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.tls_endpoints import TlsFailed
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 from tests.support.tls import DAY, EXPIRED, HOST, PUBLIC, RIGHT, VALIDITY, WRONG_CA, End, Pki, meet, reactor, string
 
 

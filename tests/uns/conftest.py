@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.logger import globalLogPublisher
 
 from tests.support.roles.uns import World
 
@@ -29,13 +28,3 @@ def worlds(tmp_path: Path) -> Iterator[Callable[..., World]]:
 @pytest.fixture
 def world(worlds: Callable[..., World]) -> World:
     return worlds()
-
-
-@pytest.fixture
-def logged(logged_errors: Any) -> Iterator[list[Any]]:
-    """What was logged, as events.  Errors are expected."""
-    events: list[Any] = []
-    globalLogPublisher.addObserver(events.append)
-    yield events
-    globalLogPublisher.removeObserver(events.append)
-    logged_errors.flush()

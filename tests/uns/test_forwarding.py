@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lcc.errors import code
 from lcc.protocols.uns_qm import Absorbed, Set
 from lcc.storage.disk.set_file import CHARGED_BYTES_MIN
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 from tests.support.roles.uns import ROOT, MemoryTransport, RecordingDisk, World, absorbed, codes, partial
 
 Worlds = Callable[..., World]

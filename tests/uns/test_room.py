@@ -10,7 +10,7 @@ import attrs
 from lcc.errors import code
 from lcc.storage.disk.file_system import Space
 from lcc.storage.disk.spool import spool_room
-from tests.conftest import LoggedErrors
+from tests.support.logs import LoggedErrors
 from tests.support.roles.uns import RecordingDisk, World, codes, partial
 
 Worlds = Callable[..., World]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_twisted
 
-from tests.conftest import Backend
+from tests.support.databases import Backend
 
 from .kit import Watch
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThread
 
 from lcc.config import parse_config
 from lcc.roles.web.engine import Monitor
@@ -18,69 +19,14 @@ from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.web_users import WebUser, set_web_user
 from lcc.storage.queue.saved_state import save_state
 from lcc.transport.links import PortService
-from tests.conftest import Backend
-from tests.cu.web import in_thread
-from tests.rs.kit import Browser, Reply
-from tests.storage.kit import DirectDatabase, Queue
+from tests.support.browser import Browser, Reply
+from tests.support.databases import Backend, DirectDatabase
+from tests.support.qm_state import STATE
+from tests.support.queue import Queue
 
 CANARY = '<script>alert("canary")</script>\'&<b>'
 """What must never be seen as it is in a page."""
 PASSWORD = "correct horse"
-MACHINE = {
-    "machine": 1,
-    "name": "botm",
-    "via": "",
-    "content": "",
-    "connected": True,
-    "ready": True,
-    "capacity": 32,
-    "trouble": "",
-    "paused": "",
-    "orders": 3,
-    "robots_count": 1,
-    "refused": "",
-    "robots_refused": "",
-    "robots": [{"name": "bot", "capacity": 32, "busy": 3, "paused": False}],
-}
-STATE: dict[str, Any] = {
-    "run": 1,
-    "clock": 100.0,
-    "interval": 5.0,
-    "lease": 300.0,
-    "database": "",
-    "paused_since": None,
-    "overload": "",
-    "overload_since": None,
-    "queue_rows": 7,
-    "ports": {"UNSes": True},
-    "capacity": 32,
-    "orders_most": 64,
-    "orders_free": 61,
-    "orders_out": 3,
-    "machines": [MACHINE],
-    "centrals": [],
-    "machines_connected": 1,
-    "unses": ["uns"],
-    "unses_connected": 1,
-    "unses_paused": [],
-    "absorb_waiting": 0,
-    "providers_waiting": 0,
-    "providers_active": 1,
-    "awaited": [],
-    "withheld": {"providers": 0, "pids": [], "sets_upto": 0},
-    "rows_buffered": 7,
-    "orders": [],
-    "counts": dict.fromkeys(
-        [
-            *("sets_answered", "results_recorded", "orders_sent", "orders_lost", "leases_passed"),
-            *("results_again", "orders_too_late", "orders_no_room", "files_deleted"),
-        ],
-        0,
-    ),
-    "results": {"stored": 0, "unchanged": 0, "failed": 0, "wire_bytes": 0},
-    "rates": {},
-}
-"""A healthy queue manager's state (:func:`lcc.roles.qm.maintenance.state.describe`; compared by a test)."""
 
 
 class Watch:
@@ -147,7 +93,7 @@ class Watch:
         """A browser in which somebody has logged in."""
         browser = self.browser(**headers)
         page = await browser.get("/login")
-        reply = await in_thread(lambda: log_in(browser, page, name))
+        reply = await deferToThread(lambda: log_in(browser, page, name))
         assert reply.status == 303, reply.body
         return browser
 

@@ -11,15 +11,16 @@ import pytest
 import pytest_twisted
 from axe_core_python.base import AXE_SCRIPT
 from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThread
 
 from lcc.model import Provider
 from lcc.storage.database.order_rows import RETRY
 from lcc.storage.providers.providers import add_provider
-from tests.cu.web import in_thread
-from tests.storage.kit import notice
+from tests.support.qm_state import STATE
+from tests.support.queue import notice
 
 from .chromium import Chromium
-from .kit import CANARY, PASSWORD, STATE, Watch
+from .kit import CANARY, PASSWORD, Watch
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
@@ -65,27 +66,27 @@ async def test_in_a_real_browser(open_watch: Callable[..., Watch], chromium: Chr
     address = f"http://127.0.0.1:{watch.port}"
 
     def ask(function: Callable[..., object], *args: object) -> Deferred[object]:
-        return in_thread(function, *args)
+        return deferToThread(function, *args)
 
     # Who is not logged in is asked to, and gets on to where he wanted to go.
     await ask(log_in, chromium, f"{address}/machines")
-    assert await in_thread(chromium.url) == f"{address}/machines"
+    assert await deferToThread(chromium.url) == f"{address}/machines"
 
     # It follows: the sentence changes without anything being loaded anew.
     await ask(chromium.go, f"{address}/")
     await ask(chromium.until, "document.querySelector('#live').textContent === 'Follows by itself.'")
     await ask(chromium.evaluate, "window.unloaded = 'no'; document.querySelector('#q').focus(); true")
-    assert "machine 2 is away" in await in_thread(chromium.text, "#sentence")
+    assert "machine 2 is away" in await deferToThread(chromium.text, "#sentence")
     watch.says(machines=STATE["machines"])
     await watch.look()
     await ask(chromium.until, "document.querySelector('#sentence').textContent === 'All is well.'")
-    assert await in_thread(chromium.evaluate, "document.querySelector('#verdict').className") == "verdict note"
-    assert await in_thread(chromium.evaluate, "window.unloaded + document.activeElement.id") == "noq"
+    assert await deferToThread(chromium.evaluate, "document.querySelector('#verdict').className") == "verdict note"
+    assert await deferToThread(chromium.evaluate, "window.unloaded + document.activeElement.id") == "noq"
 
     # Trying again.
     await ask(chromium.go, f"{address}/errors")
     await ask(chromium.click, "button[aria-label='Try again what failed with 404']")
-    assert "is given" in str(await in_thread(chromium.text, "#ordered"))
+    assert "is given" in str(await deferToThread(chromium.text, "#ordered"))
     assert watch.database.query("SELECT kind, pid, code FROM orders") == [(RETRY, 0, 404)]
     watch.database.now(lambda txn: txn.execute("DELETE FROM orders"))
     await watch.look()
@@ -94,23 +95,23 @@ async def test_in_a_real_browser(open_watch: Callable[..., Watch], chromium: Chr
     # Nothing of a stranger's has run, and nothing was refused by the policy.
     assert chromium.complaints == []
     for dark, width, phone, pages in ((False, 1280, False, PAGES), (True, PHONE_WIDTH, True, PHONE_PAGES)):
-        await in_thread(lambda dark=dark: chromium.dark(dark))
-        await in_thread(lambda width=width, phone=phone: chromium.size(width, 800, phone=phone))
+        await deferToThread(lambda dark=dark: chromium.dark(dark))
+        await deferToThread(lambda width=width, phone=phone: chromium.size(width, 800, phone=phone))
         for path in pages:
             await ask(chromium.go, address + path)
-            assert await in_thread(chromium.evaluate, "document.documentElement.scrollWidth") == width, path
-            assert await in_thread(accessibility, chromium) == [], (path, dark)
-        paper = await in_thread(chromium.evaluate, "getComputedStyle(document.body).backgroundColor")
+            assert await deferToThread(chromium.evaluate, "document.documentElement.scrollWidth") == width, path
+            assert await deferToThread(accessibility, chromium) == [], (path, dark)
+        paper = await deferToThread(chromium.evaluate, "getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, str(paper)[4:-1].split(","))) < 3 * 128) is dark
     assert chromium.complaints == []
     # On a phone a table looks like cards, and is still a table.
     await ask(chromium.go, f"{address}/errors")
-    roles = await in_thread(chromium.roles)
+    roles = await deferToThread(chromium.roles)
     assert (roles["table"], roles["row"], roles["columnheader"], roles["rowheader"]) == (1, 2, 9, 1)
     assert roles["cell"] == 8
     # That look does see something.
     await ask(chromium.evaluate, "document.documentElement.removeAttribute('lang'); true")
-    assert "html-has-lang" in str(await in_thread(accessibility, chromium))
+    assert "html-has-lang" in str(await deferToThread(accessibility, chromium))
 
     # The session ends: the page goes to the login by itself.
     await ask(chromium.go, f"{address}/")
@@ -126,18 +127,18 @@ async def test_without_scripts(open_watch: Callable[..., Watch], chromium: Chrom
     fill(watch)
     await watch.look()
     address = f"http://127.0.0.1:{watch.port}"
-    await in_thread(lambda: chromium.scripts(on=False))
-    await in_thread(log_in, chromium, f"{address}/")
-    html = await in_thread(chromium.html)
+    await deferToThread(lambda: chromium.scripts(on=False))
+    await deferToThread(log_in, chromium, f"{address}/")
+    html = await deferToThread(chromium.html)
     assert "let it be loaded anew every 30 seconds" in html and 'id="live" class="live"></span>' in html
-    await in_thread(chromium.click, "main noscript a, p.told a")
-    assert (await in_thread(chromium.url)) == f"{address}/?span=hour&refresh=30"
-    assert '<meta http-equiv="refresh" content="30">' in await in_thread(chromium.html)
-    await in_thread(chromium.go, f"{address}/errors")
-    await in_thread(chromium.click, "button[aria-label='Try again what failed with 404']")
-    assert "is given" in await in_thread(chromium.html)
-    await in_thread(chromium.click, ".who button")
-    assert (await in_thread(chromium.url)) == f"{address}/login"
+    await deferToThread(chromium.click, "main noscript a, p.told a")
+    assert (await deferToThread(chromium.url)) == f"{address}/?span=hour&refresh=30"
+    assert '<meta http-equiv="refresh" content="30">' in await deferToThread(chromium.html)
+    await deferToThread(chromium.go, f"{address}/errors")
+    await deferToThread(chromium.click, "button[aria-label='Try again what failed with 404']")
+    assert "is given" in await deferToThread(chromium.html)
+    await deferToThread(chromium.click, ".who button")
+    assert (await deferToThread(chromium.url)) == f"{address}/login"
     assert chromium.complaints == []
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import pytest_twisted
-from twisted.internet import reactor
 from twisted.internet.defer import Deferred
-from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThread
 
 from lcc.storage.providers.web_users import remove_web_user
-from tests.cu.web import in_thread
-from tests.rs.kit import Browser
+from tests.support.browser import Browser
+from tests.support.qm_state import STATE
+from tests.support.waiting import until
 
-from .kit import STATE, Watch
+from .kit import Watch
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 PATIENCE_SECONDS = 30
@@ -46,13 +45,7 @@ class Listener:
 
 
 async def listen(browser: Browser) -> Listener:
-    return await in_thread(Listener, browser)
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    clock: Any = reactor
-    while not condition():
-        await deferLater(clock, 0.01)
+    return await deferToThread(Listener, browser)
 
 
 @pytest_twisted.ensureDeferred
@@ -62,12 +55,12 @@ async def test_events(watch: Watch) -> None:
     listener = await listen(browser)
     assert listener.status == 200
     assert listener.response.getheader("content-type") == "text/event-stream; charset=utf-8"
-    assert await in_thread(listener.event) == {"retry": "5000"}
-    first = await in_thread(listener.event)
+    assert await deferToThread(listener.event) == {"retry": "5000"}
+    first = await deferToThread(listener.event)
     assert (first["event"], first["data"]) == ("look", "note")
     watch.says(unses=[])
     await watch.look()
-    second = await in_thread(listener.event)
+    second = await deferToThread(listener.event)
     assert second["data"] == "bad" and int(second["id"]) == int(first["id"]) + 1
     assert len(watch.monitor.followers) == 1
     listener.close()
@@ -79,10 +72,10 @@ async def test_events(watch: Watch) -> None:
 async def test_a_stream_ends_with_its_session(watch: Watch) -> None:
     browser = await watch.visitor()
     listener = await listen(browser)
-    assert await in_thread(listener.event) == {"retry": "5000"} and await in_thread(listener.event)
+    assert await deferToThread(listener.event) == {"retry": "5000"} and await deferToThread(listener.event)
     watch.database.now(remove_web_user, "ann")
     await watch.look()
-    while await in_thread(listener.event):
+    while await deferToThread(listener.event):
         pass
     listener.close()
     assert not watch.monitor.followers
@@ -113,7 +106,7 @@ async def test_nobody_takes_all_streams(open_watch: Callable[..., Watch]) -> Non
     honest = [await listen(ann) for _ in range(3)]
     assert [each.status for each in (*taken, *honest)] == [200] * 6 + [503]
     for each in taken[:2]:
-        while await in_thread(each.event):
+        while await deferToThread(each.event):
             pass
     honest.append(await listen(guest))
     assert honest[-1].status == 503 and len(watch.monitor.followers) == 4

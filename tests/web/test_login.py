@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import pytest_twisted
+from twisted.internet.threads import deferToThread
 
 from lcc.errors import ConfigError
 from lcc.roles.web.accounts import DENIED_SECONDS
 from lcc.roles.web.pages.login import own_path
 from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.web_users import WebUser, remove_web_user, set_web_user
-from tests.conftest import Backend
-from tests.cu.web import in_thread
+from tests.support.databases import Backend
 
 from .kit import PASSWORD, Watch, log_in
 
@@ -40,7 +40,7 @@ async def test_nobody_sees_anything_without_logging_in(watch: Watch) -> None:
 async def test_in_and_out(watch: Watch) -> None:
     browser = watch.browser()
     page = await browser.get("/login?next=%2Fproviders%3Fafter%3D5")
-    reply = await in_thread(
+    reply = await deferToThread(
         lambda: log_in(browser, page, "ann", after=page.page.xpath("//input[@name='next']/@value")[0])
     )
     assert (reply.status, reply.headers["location"]) == (303, "/providers?after=5")
@@ -67,12 +67,12 @@ async def test_wrong_names_and_passwords_are_answered_alike_and_throttled(
     begun = watch.monitor.clock.seconds()
     answers = set()
     for name in ("ann", "slow", "nobody"):
-        reply = await in_thread(lambda name=name: log_in(browser, page, name, "wrong"))
+        reply = await deferToThread(lambda name=name: log_in(browser, page, name, "wrong"))
         assert reply.status == 403
         answers.add(reply.text("main").partition("Name")[0])
     assert len(answers) == 1 and "no such user, or the password is wrong" in answers.pop()
     assert watch.monitor.clock.seconds() - begun >= 3 * DENIED_SECONDS
-    reply = await in_thread(lambda: log_in(browser, page, "ann", PASSWORD))  # the right one, too late
+    reply = await deferToThread(lambda: log_in(browser, page, "ann", PASSWORD))  # the right one, too late
     assert reply.status == 429 and reply.headers["retry-after"]
     assert "lcc-web" not in browser.cookies
 
@@ -210,7 +210,7 @@ async def test_over_https_cookies_are_for_that_alone(open_watch: Callable[..., W
     browser = watch.browser(host="monitor.example.org")
     page = await browser.get("/login")
     assert "max-age" in page.headers["strict-transport-security"]
-    reply = await in_thread(lambda: log_in(browser, page, "ann"))
+    reply = await deferToThread(lambda: log_in(browser, page, "ann"))
     assert reply.status == 303
     for name in ("__Host-lcc-web", "__Host-lcc-form"):
         cookie: Any = browser.cookies[name]

@@ -11,7 +11,7 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
-from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThread
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 
@@ -23,11 +23,12 @@ from lcc.insight.verdict import Level, Trouble, judge
 from lcc.roles.web.members import GRACE_SECONDS, ROBOT_SECONDS, Members
 from lcc.services import web
 from lcc.services.environment import real_environment
-from tests.conftest import Backend
-from tests.cu.web import in_thread
+from tests.support.databases import Backend
+from tests.support.qm_state import MACHINE as ONE
+from tests.support.qm_state import STATE
+from tests.support.waiting import until
 
-from .kit import MACHINE as ONE
-from .kit import STATE, Watch, press
+from .kit import Watch, press
 
 NOW = 1_700_000_000.0
 
@@ -200,7 +201,7 @@ async def test_who_is_missed_is_seen_and_can_be_given_up(open_watch: Callable[..
     assert (await browser.post("/taken-away", fields)).status == 403  # not from a page of ours
     seal = reply.page.xpath("//input[@name='form']/@value")[0]
     assert (await browser.post("/taken-away", {"kind": "uns", "name": "uns", "form": seal})).status == 404
-    done = await in_thread(lambda: press(browser, reply, lambda fields: fields.get("name") == "<b>two"))
+    done = await deferToThread(lambda: press(browser, reply, lambda fields: fields.get("name") == "<b>two"))
     assert (done.status, done.headers["location"]) == (303, "/")
     assert (await browser.get("/")).text("sentence") == "All is well."
     await watch.services.stopService()
@@ -222,12 +223,6 @@ class Metrics(Resource):
         assert request.path == b"/readyz"
         request.setResponseCode(self.status)
         return self.body.encode()
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    clock: Any = reactor
-    while not condition():
-        await deferLater(clock, 0.01)
 
 
 @only_sqlite

@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 import pytest_twisted
+from twisted.internet.threads import deferToThread
 
 from lcc.domain.urls import normalise
 from lcc.model import Delay, Provider
 from lcc.storage.database.order_rows import RETRY, add_order
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.queue.time_slots import write_delays
-from tests.cu.web import in_thread
-from tests.rs.kit import Browser, Reply
-from tests.storage.kit import notice
+from tests.support.browser import Browser, Reply
+from tests.support.qm_state import STATE
+from tests.support.queue import notice
 
-from .kit import CANARY, STATE, Watch, press, url_page
+from .kit import CANARY, Watch, press, url_page
 
 LONG_AGO = 10
 HEADERS = ("content-security-policy", "x-frame-options", "x-content-type-options", "referrer-policy")
@@ -295,7 +296,7 @@ async def test_errors_and_trying_again(watch: Watch) -> None:
     listed = await browser.get("/errors?code=404")
     check_page(listed)
     assert CANARY in words(listed) and "http://site/broken" in words(listed)
-    done = await in_thread(lambda: press(browser, reply, lambda fields: fields.get("code") == "404"))
+    done = await deferToThread(lambda: press(browser, reply, lambda fields: fields.get("code") == "404"))
     assert done.status == 303 and done.headers["location"].startswith("/errors?order=")
     assert watch.database.query("SELECT kind, pid, code FROM orders") == [(RETRY, 0, 404)]
     told = await browser.get(done.headers["location"])
@@ -338,7 +339,7 @@ async def test_trying_again_at_a_provider(watch: Watch) -> None:
     fail_one(watch)
     browser = await watch.visitor()
     reply = await browser.get("/provider/1")
-    done = await in_thread(lambda: press(browser, reply, lambda fields: fields.get("code") == "0"))
+    done = await deferToThread(lambda: press(browser, reply, lambda fields: fields.get("code") == "0"))
     assert done.headers["location"].startswith("/provider/1?order=")
     assert watch.database.query("SELECT kind, pid, code FROM orders") == [(RETRY, 1, 0)]
     check_page(await browser.get(done.headers["location"]))

@@ -13,7 +13,7 @@ from twisted.internet import reactor
 
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
-from lcc.model import Provider
+from lcc.model import Delay, Provider
 from lcc.roles.web.pages import providers as pages
 from lcc.storage.database.database import Database
 from lcc.storage.database.order_rows import is_open
@@ -23,9 +23,9 @@ from lcc.storage.providers.providers import _write
 from lcc.storage.views import failures as failures_of
 from lcc.storage.views import provider_pages
 from lcc.storage.views.inspect import kept_errors
-from tests.conftest import Backend
-from tests.storage.kit import DirectDatabase, Queue, notice
-from tests.storage.test_plans import Explaining
+from tests.support.databases import Backend, DirectDatabase
+from tests.support.plans import Explaining
+from tests.support.queue import Queue, notice
 
 PROVIDERS = 10_000
 NOW = 12 * 3600
@@ -47,8 +47,7 @@ def many(backend: Backend) -> Queue:
         txn.insert("pidb", names, rows)
         txn.insert("proots", ["pid", "position", "root"], [(row[0], 0, f"http://site{row[0]}/") for row in rows])
         txn.insert("pstats", ["pid", "nurlproc"], [(row[0], row[0] % 7) for row in rows])
-        delays = [(row[0], NOW + 1e9, "hours", 0, 0, 0.0, 0, 0.0) for row in rows[::10]]
-        txn.insert("pdelays", DELAYS, delays)
+        DELAYS.insert(txn, [Delay(row[0], NOW + 1e9, "hours") for row in rows[::10]])
 
     queue.database.now(fill)
     queue.send(1, *[notice(f"{number}") for number in range(2000)], now=NOW)

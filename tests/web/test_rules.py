@@ -16,8 +16,7 @@ from lcc.insight.verdict import Level, Troubles, judge, sentence
 from lcc.roles.web.plots import HEIGHT, WIDTH, mask, nice, plot, short, size
 from lcc.roles.web.samples import DAY_POINTS, RECENT_POINTS, STALE_SECONDS, Samples, binned
 from lcc.storage.views.failures import FailureGroup, Failures
-
-from .kit import STATE
+from tests.support.qm_state import STATE
 
 NOW = 1_700_000_000.0
 

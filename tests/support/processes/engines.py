@@ -8,7 +8,9 @@ import subprocess
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from .system import BIN, PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS
+
+from .system import BIN
 
 DOCUMENT = (Path(__file__).parents[3] / "doc" / "search-engines.md").read_text(encoding="utf-8")
 

@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,25 +18,10 @@ from click.testing import CliRunner
 
 from lcc.admin.cli import main
 from tests.support.ports import free_port
+from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 BIN = Path(sys.executable).parent
 ROLES = ("uns", "qm", "botm", "bot")
-PATIENCE_SECONDS = 120.0
-"""How long a loaded machine may take for what a test waits for; never what a test measures."""
-
-
-def wait_for(what: str, check: Callable[[], Any], patience_seconds: float = PATIENCE_SECONDS) -> Any:
-    """Poll until ``check`` gives something true, and give that.
-
-    :raises AssertionError: it never did.
-    """
-    end = time.monotonic() + patience_seconds
-    while time.monotonic() < end:
-        value = check()
-        if value:
-            return value
-        time.sleep(0.1)
-    raise AssertionError(f"never happened: {what}")
 
 
 class OriginServer:

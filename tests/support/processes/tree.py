@@ -14,9 +14,10 @@ from typing import Any
 
 from lcc.storage.disk.content_paths import content_path
 from tests.support.ports import free_port
+from tests.support.waiting import PATIENCE_SECONDS
 
 from .links import Link
-from .system import BIN, PATIENCE_SECONDS, OriginServer, Site, System, files_of
+from .system import BIN, OriginServer, Site, System, files_of
 
 FAR_SECONDS = 0.6
 """Between the queue manager and a central BOT-M that is far from it, each way: a BOT-M that has lost its connection

@@ -26,8 +26,8 @@ from lcc.roles.cu.xml.session import XmlUsers
 from lcc.storage.disk.content_folder import AttemptFolder, ContentFolder
 from lcc.storage.disk.durable import DurableCounter
 from lcc.testing.inline_database import InlineDatabase
-from tests.storage.kit import DirectDatabase
 from tests.support.cache import Cache
+from tests.support.databases import DirectDatabase
 
 DOC = Path(__file__).parents[3] / "doc"
 SCHEMA = etree.RelaxNG(etree.parse(str(DOC / "cu.rng")))

@@ -11,7 +11,8 @@ from typing import Any
 import attrs
 
 from tests.support.ports import free_port, listens
-from tests.support.processes.system import OriginServer, wait_for
+from tests.support.processes.system import OriginServer
+from tests.support.waiting import wait_for
 
 CONFIGURATION = """
 daemon off; worker_processes 1; {user} pid {folder}/nginx.pid; error_log {folder}/error.log;

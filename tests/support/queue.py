@@ -1,20 +1,17 @@
-"""Databases for the storage's tests: the real tables on each backend, asked in the calling thread."""
+"""A queue store with one provider, asked in plain calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
-from twisted.internet.defer import Deferred, fail, succeed
 
-from lcc.config import DatabaseConfig, QmConfig
+from lcc.config import QmConfig
 from lcc.domain.keys import url_key
 from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
-from lcc.errors import StoreUnavailable
 from lcc.model import (
     Absorbed,
     CarriedOut,
@@ -30,68 +27,9 @@ from lcc.model import (
     UrlNotice,
     retry_time,
 )
-from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.providers.providers import add_provider, provider_status
 from lcc.storage.queue.store import QueueStore
-
-T = TypeVar("T")
-SETTINGS = DatabaseConfig(retries=3)
-
-
-class DirectDatabase:
-    """In place of a Database: the same, at once, in this thread.
-
-    :ivar lose: so many of the next writes are done twice (the first one's commit is not believed).
-    :ivar fail_after: so many of the next writes are done, but fail with StoreUnavailable all the same.
-    """
-
-    def __init__(self, url: str, home: Path) -> None:
-        self.blocking = BlockingDatabase(url, home, SETTINGS, random=Random(1))
-        self.dialect = self.blocking.dialect
-        self.lose = 0
-        self.fail_after = 0
-        self.blocking.interact(lambda txn: None)
-        if self.dialect.name == "sqlite":
-            self.blocking._holder.connect().execute("PRAGMA synchronous=OFF")
-
-    def now(self, function: Callable[..., T], *args: Any) -> T:
-        return self.blocking.write(function, *args)
-
-    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self.blocking.interact(lambda txn: txn.query(sql, parameters))
-
-    def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        return self._do(self.blocking.interact, function, args)
-
-    def select(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        return self._do(self.blocking.select, function, args)
-
-    def write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        if self.lose > 0:
-            self.lose -= 1
-            self.blocking.write(function, *args)
-        result = self._do(self.blocking.write, function, args)
-        if self.fail_after > 0:
-            self.fail_after -= 1
-            result.addErrback(lambda _: None)
-            return fail(StoreUnavailable("its commit was not heard of"))
-        return result
-
-    def _do(self, do: Callable[..., T], function: Callable[..., T], args: tuple[Any, ...]) -> Deferred[T]:
-        try:
-            return succeed(do(function, *args))
-        except Exception as error:
-            return fail(error)
-
-
-def result_of(deferred: Deferred[T]) -> T:
-    """The result that a Deferred has by now."""
-    results: list[Any] = []
-    deferred.addBoth(results.append)
-    assert results, "it has no result yet"
-    if hasattr(results[0], "raiseException"):
-        results[0].raiseException()
-    return results[0]
+from tests.support.databases import DirectDatabase, result_of
 
 
 class Queue:

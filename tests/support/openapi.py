@@ -1,15 +1,19 @@
-"""Holds every reply of the HTTP interface against its own OpenAPI document."""
+"""Holds replies against the OpenAPI documents of the roles that give them."""
 
 from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from jsonschema import Draft202012Validator
 
 from lcc.roles.cu.web.openapi import document
+from lcc.roles.rs.web.openapi import document as registration_document
+
+if TYPE_CHECKING:
+    from .browser import Reply
 
 
 @lru_cache(maxsize=1)
@@ -21,8 +25,8 @@ def _schema(name: str) -> Draft202012Validator:
     return Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": described()["components"]})
 
 
-def check_reply(target: str, method: str, status: int, media_type: str, body: bytes) -> None:
-    """A reply must be one that the document tells of.
+def check_content_reply(target: str, method: str, status: int, media_type: str, body: bytes) -> None:
+    """A reply of the HTTP interface for content users must be one that the document tells of.
 
     What is wrong with a request on purpose (another method, an unknown path or parameter) is told by its status only.
     """
@@ -52,3 +56,16 @@ def check_reply(target: str, method: str, status: int, media_type: str, body: by
         assert "next" in json.loads(body.splitlines()[-1])
     elif status >= 400:
         _schema("Error").validate(json.loads(body))
+
+
+def check_registration_reply(path: str, method: str, reply: Reply) -> None:
+    """A reply of the registration API must be one that its document tells of."""
+    described = registration_document("1")
+    parts = path.removeprefix("/api/registrations").strip("/").split("/")
+    shape = "/api/registrations" + "/{ticket}" * bool(parts[0]) + "/check" * (len(parts) > 1)
+    operation = described["paths"][shape][method.lower()]
+    assert str(reply.status) in operation["responses"], f"{method} {path}: {reply.status} is not described"
+    schema = operation["responses"][str(reply.status)]["content"]["application/json"]["schema"]
+    Draft202012Validator({**schema, "components": described["components"]}).validate(reply.json())
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.headers["cache-control"] == "no-store"

@@ -43,8 +43,7 @@ from lcc.storage.providers.sessions import CONNECTIONS_FILE
 from lcc.storage.views import cache
 from lcc.testing.inline_database import InlineDatabase
 from lcc.transport.http_client import HttpClient
-
-from .net import Cut, Net
+from tests.support.net import Cut, Net
 
 T = TypeVar("T")
 NOW = 1_700_000_000
@@ -200,7 +199,7 @@ class World:
     """The LCC.
 
     :param prepared: a folder that :func:`prepare` has filled; None: begin with an empty database.
-    :param to_cut: see :class:`~tests.cuts.net.Net`.
+    :param to_cut: see :class:`~tests.support.net.Net`.
     :param fetch_seconds: how long each fetch of a provider takes.
     :param users: there is an API for content users, too.
     :param url: of the database.

@@ -1,0 +1,102 @@
+"""Empty databases on each backend, and the real tables asked in the calling thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import attrs
+import pytest
+from twisted.internet.defer import Deferred, fail, succeed
+
+from lcc.config import DatabaseConfig
+from lcc.errors import StoreUnavailable
+from lcc.storage.database.database import BlockingDatabase
+from lcc.testing.galera import galera_library
+from lcc.testing.mariadb import MariaDbMissing
+
+
+def need_galera() -> None:
+    """Skip where its library is not installed."""
+    try:
+        galera_library()
+    except MariaDbMissing as missing:
+        pytest.skip(str(missing))
+
+
+@attrs.frozen
+class Backend:
+    """An empty database.
+
+    :ivar kind: ``sqlite``, ``mariadb`` or ``galera``.
+    :ivar url: as for ``database.url``.
+    :ivar home: an empty folder.
+    """
+
+    kind: str
+    url: str
+    home: Path
+
+
+T = TypeVar("T")
+
+
+SETTINGS = DatabaseConfig(retries=3)
+
+
+class DirectDatabase:
+    """In place of a Database: the same, at once, in this thread.
+
+    :ivar lose: so many of the next writes are done twice (the first one's commit is not believed).
+    :ivar fail_after: so many of the next writes are done, but fail with StoreUnavailable all the same.
+    """
+
+    def __init__(self, url: str, home: Path) -> None:
+        self.blocking = BlockingDatabase(url, home, SETTINGS, random=Random(1))
+        self.dialect = self.blocking.dialect
+        self.lose = 0
+        self.fail_after = 0
+        self.blocking.interact(lambda txn: None)
+        if self.dialect.name == "sqlite":
+            self.blocking._holder.connect().execute("PRAGMA synchronous=OFF")
+
+    def now(self, function: Callable[..., T], *args: Any) -> T:
+        return self.blocking.write(function, *args)
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.blocking.interact(lambda txn: txn.query(sql, parameters))
+
+    def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        return self._do(self.blocking.interact, function, args)
+
+    def select(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        return self._do(self.blocking.select, function, args)
+
+    def write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        if self.lose > 0:
+            self.lose -= 1
+            self.blocking.write(function, *args)
+        result = self._do(self.blocking.write, function, args)
+        if self.fail_after > 0:
+            self.fail_after -= 1
+            result.addErrback(lambda _: None)
+            return fail(StoreUnavailable("its commit was not heard of"))
+        return result
+
+    def _do(self, do: Callable[..., T], function: Callable[..., T], args: tuple[Any, ...]) -> Deferred[T]:
+        try:
+            return succeed(do(function, *args))
+        except Exception as error:
+            return fail(error)
+
+
+def result_of(deferred: Deferred[T]) -> T:
+    """The result that a Deferred has by now."""
+    results: list[Any] = []
+    deferred.addBoth(results.append)
+    assert results, "it has no result yet"
+    if hasattr(results[0], "raiseException"):
+        results[0].raiseException()
+    return results[0]
