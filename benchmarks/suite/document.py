@@ -7,6 +7,7 @@ build folder; what was not measured stays as it was.  The picture of the soak go
 from __future__ import annotations
 
 import shutil
+import textwrap
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent.parent
@@ -16,6 +17,8 @@ PIECES = {
     "growth": ("growth.md", "growth.md"),
 }
 """Name -> what was measured, the page."""
+LINE_CHARS = 100
+"""Of a line of the documentation."""
 
 
 def put(page: str, name: str, piece: str) -> str:
@@ -28,7 +31,16 @@ def put(page: str, name: str, piece: str) -> str:
     _, found_end, after = rest.partition(end)
     if not found or not found_end:
         raise ValueError(f"there are no marks for {name}")
-    return f"{before}{begin}\n{piece.strip()}\n\n{end}{after}"
+    return f"{before}{begin}\n{_wrapped(piece.strip())}\n\n{end}{after}"
+
+
+def _wrapped(piece: str) -> str:
+    """With lines as short as the documentation has them, but for rows of tables."""
+    lines: list[str] = []
+    for line in piece.splitlines():
+        short = line.startswith("|") or len(line) <= LINE_CHARS
+        lines += [line] if short else textwrap.wrap(line, LINE_CHARS, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def main() -> None:

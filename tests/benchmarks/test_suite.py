@@ -152,6 +152,8 @@ def test_what_was_measured_comes_between_its_marks() -> None:
     once = put(page, "x", "| new |\n")
     assert once == page.replace("old\n", "\n| new |\n\n")
     assert put(once, "x", "| new |\n") == once
+    rows = put(page, "x", f"| {'a ' * 80}|\n\n{'word ' * 60}").splitlines()
+    assert all(len(row) <= 100 for row in rows if not row.startswith("|")) and f"| {'a ' * 80}|" in rows
     with pytest.raises(ValueError, match="no marks for z"):
         put(page, "z", "")
 
