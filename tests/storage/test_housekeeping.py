@@ -136,10 +136,10 @@ def test_old_tombstones_are_forgotten_and_old_tokens_start_again(queue: Queue) -
     late = token_at(queue, now(status.last_change))
     queue.send(3, *[notice(name, "1") for name in "fgh"], now=NOW + 100 * DAY)
     queue.keep_house(NOW + 180 * DAY)
-    assert now(cache.forgotten_upto) == 0 and len(asked(queue, early)) == 5
+    assert now(status.forgotten_upto) == 0 and len(asked(queue, early)) == 5
     queue.keep_house(NOW + 182 * DAY)
     assert {name[12] for name in queue.cached()} == set("fgh")
-    assert now(cache.forgotten_upto) == 13
+    assert now(status.forgotten_upto) == 13
     with pytest.raises(StartAgain):
         asked(queue, early)
     assert asked(queue, late) == []

@@ -147,10 +147,14 @@ _IFABSENT = QUEUE.columns.index("ifabsent")
 _of_queue = _maker(QUEUE.columns, ("ifabsent", *_NOT_STORED))
 
 
-def queue_row(row: Sequence[Any]) -> QueueRow:
+_new = tuple.__new__  # a named tuple's own way of being made checks its length, which is known here
+
+
+def queue_row(row: tuple[Any, ...]) -> QueueRow:
     """A row of :data:`QUEUE`."""
-    (key, pid, psetid, slot, seq, operation, generation, connseq, attempts, unreached) = row[:10]
-    notice = UrlNotice._make(_of_queue((*row, bool(row[_IFABSENT]), False, False)))
+    key, pid, psetid, slot, seq, operation, generation, connseq, attempts, unreached = row[:10]
+    whole = row + (bool(row[_IFABSENT]), False, False)  # noqa: RUF005  # quicker than a new tuple of them all
+    notice = _new(UrlNotice, _of_queue(whole))
     nothing = operation == NOTHING
     return QueueRow(key, pid, psetid, slot, seq, nothing, generation, connseq, attempts, notice, None, unreached)
 
@@ -162,7 +166,7 @@ _of_cache = _maker((*TOLD_WITH_CONTENT, *_OF_CONTENT), ("ifabsent", *_NOT_STORED
 
 def told_notice(row: Sequence[Any]) -> UrlNotice:
     """What the provider told of a URL, as far as the cache keeps it (:data:`TOLD_COLUMNS`)."""
-    return UrlNotice._make(_of_cache((*row, False, False, False, "")))
+    return _new(UrlNotice, _of_cache((*row, False, False, False, "")))
 
 
 def cached_url(row: Sequence[Any]) -> CachedUrl:
