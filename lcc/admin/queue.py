@@ -16,7 +16,7 @@ from lcc.commands.progress import counting
 from lcc.insight.records import NOT_BROWSABLE
 from lcc.model import FETCH_NOW, QueueRow, retry_time
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.views.cache import QueueSet, queue_rows, queue_sets
+from lcc.storage.views.queue_rows import QueueSet, queue_rows, queue_sets
 
 PAGE_ROWS = 1000
 

@@ -26,7 +26,7 @@ from lcc.model import CachedUrl
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.disk.content_folder import content_path
-from lcc.storage.views import cache
+from tests.support import stored
 from tests.support.processes.cutter import Cutter
 from tests.support.processes.system import ROLES, OriginServer, Site, System, files_of
 from tests.support.switches import LONG
@@ -132,7 +132,7 @@ class _World:
             return error
 
     def rows(self) -> dict[str, CachedUrl]:
-        rows = self.database.interact(cache.urls, self.site.pid, None, 10_000)
+        rows = self.database.interact(stored.urls, self.site.pid, None, 10_000)
         return {row.curl.removeprefix(self.site.url): row for row in rows if row.state == "cached"}
 
     def is_exact(self) -> bool:

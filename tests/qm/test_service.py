@@ -26,9 +26,9 @@ from lcc.services import qm
 from lcc.services.environment import real_environment
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.providers.providers import add_provider
-from lcc.storage.views import cache
 from lcc.transport.links import RetryPolicy, link_service
 from tests.support.databases import Backend
+from tests.support import stored
 from tests.support.roles.qm import NOW, page
 from tests.support.waiting import until
 
@@ -147,7 +147,7 @@ async def test_stopped_in_the_middle_and_started_again(backend: Backend) -> None
     try:
 
         def cached(wanted: int) -> bool:
-            return len(database.interact(cache.urls, None, None, 1000)) >= wanted
+            return len(database.interact(stored.urls, None, None, 1000)) >= wanted
 
         for reached in (
             lambda: cached(PROVIDERS * PAGES // 3),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lcc.model import FETCH_NOW
-from lcc.storage.views.cache import queue_sets
 from lcc.storage.views.overview import Waiting, overview
+from lcc.storage.views.queue_rows import queue_sets
 from lcc.storage.views.survey import survey
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice

@@ -15,9 +15,9 @@ from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token
 from lcc.storage.database import status
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.queue import housekeeping
-from lcc.storage.views import cache
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
+from lcc.storage.views import selected
 
 DAY = 86400
 MONTH = 30 * DAY
@@ -52,7 +52,7 @@ def wanted(queue: Queue) -> str:
 
 
 def state_of(queue: Queue, name: str) -> CachedUrl | None:
-    return queue.database.now(cache.url, queue.key(name))
+    return queue.database.now(selected.url, queue.key(name))
 
 
 @pytest.mark.usefixtures("small_pages")

@@ -10,9 +10,10 @@ from lcc.errors import Busy, code
 from lcc.model import Cursor, SetAnswer
 from lcc.storage.database import status
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
-from lcc.storage.views import cache
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
+from lcc.storage.views import queue_rows, selected
+from tests.support import stored
 
 HTML = "text/html"
 NOON = 12 * 3600
@@ -51,7 +52,7 @@ def test_everything_told_comes_back_equal(queue: Queue) -> None:
         queue.fetched(row, charset=nasty, etag=nasty, headers=nasty * 100, modified=77),
         queue.failed(other, 403, nasty),
     )
-    found = queue.database.now(cache.url, row.key)
+    found = queue.database.now(selected.url, row.key)
     assert found is not None
     assert (found.curl, found.furl, found.burl, found.subtype) == (told.curl, told.furl, "-", nasty)
     assert (found.charset, found.etag, found.headers, found.mtime) == (nasty, nasty, nasty * 100, 77)
@@ -85,7 +86,7 @@ def test_an_unchanged_url_is_only_confirmed(queue: Queue) -> None:
     change = queue.database.now(status.last_change)
     absorbed = queue.send(2, notice("a", "1"), now=30)
     assert absorbed.queued == {} and not queue.rows()
-    found = queue.database.now(cache.url, queue.key("a"))
+    found = queue.database.now(selected.url, queue.key("a"))
     assert found is not None and (found.confirmed_time, found.fetched_time) == (30, 20)
     assert queue.database.now(status.last_change) == change
     # One that is missing counts as changed.
@@ -122,7 +123,7 @@ def test_a_deletion_leaves_a_tombstone_and_orders_the_file_away(queue: Queue) ->
     queue.fetch_all()
     absorbed = queue.send(2, notice("a", delete=True))
     assert absorbed.deletes
-    (change,) = queue.database.now(cache.changes, 1)
+    (change,) = queue.database.now(stored.changes, 1)
     assert (change.state, change.change, change.curl) == ("deleted", 2, "http://site/a")
     assert queue.files_to_delete() == [1]
     orders = result_of(queue.store.deletes(1, 0, 10, 20))
@@ -135,7 +136,7 @@ def test_a_deletion_leaves_a_tombstone_and_orders_the_file_away(queue: Queue) ->
 
 def test_deleting_the_unknown_is_remembered_but_no_change(queue: Queue) -> None:
     queue.send(5, notice("a", delete=True))
-    assert queue.database.now(cache.changes, 0) == []
+    assert queue.database.now(stored.changes, 0) == []
     queue.send(4, notice("a"))
     assert queue.rows() == []
     queue.send(6, notice("a"))
@@ -465,24 +466,23 @@ def test_nothing_is_written_before_the_claim(queue: Queue) -> None:
 def test_the_queue_for_listings(queue: Queue) -> None:
     queue.send(1, notice("a"), notice("b"))
     queue.send(2, notice("c"), full=False)
-    rows = queue.database.now(cache.queue_rows, queue.pid, None, 2)
-    rows += queue.database.now(cache.queue_rows, queue.pid, rows[-1].key, 2)
+    rows = queue.database.now(queue_rows.queue_rows, queue.pid, None, 2)
+    rows += queue.database.now(queue_rows.queue_rows, queue.pid, rows[-1].key, 2)
     assert sorted(row.notice.curl[-1] for row in rows) == ["a", "b", "c"]
-    sets = queue.database.now(cache.queue_sets)
+    sets = queue.database.now(queue_rows.queue_sets)
     assert [(found.pid, found.queued, found.priority) for found in sets] == [(queue.pid, 2, 1), (queue.pid, 1, 1)]
-    assert queue.database.now(cache.queue_row_of, rows[0].key) == rows[0]
 
 
 def test_sets_with_several_time_slots_are_listed_once_each(queue: Queue) -> None:
     for connseq in (1, 2):
         told = [notice(f"{connseq}{hour}", hours=f"{hour}") for hour in range(3)]
         queue.send(connseq, *told, notice(f"{connseq}"), now=NOON)
-    whole = queue.database.now(cache.queue_sets)
+    whole = queue.database.now(queue_rows.queue_sets)
     assert len(whole) == 8
     for limit, pid in itertools.product((1, 2, 3, 8), (None, queue.pid)):
-        found: list[cache.QueueSet] = []
+        found: list[queue_rows.QueueSet] = []
         after = (0, -1)
-        while page := queue.database.now(cache.queue_sets, pid, after, limit):
+        while page := queue.database.now(queue_rows.queue_sets, pid, after, limit):
             found += page
             after = (page[-1].psetid, page[-1].slot)
         assert found == whole
@@ -493,7 +493,7 @@ def test_changes_are_complete_and_in_order(queue: Queue) -> None:
     queue.fetch_all()
     queue.send(2, notice("b", delete=True), notice("c", "9"))
     queue.record(queue.fetched(queue.rows()[0], "other"))
-    pages = list(itertools.takewhile(bool, (queue.database.now(cache.changes, after, 2) for after in (0, 4, 6))))
+    pages = list(itertools.takewhile(bool, (queue.database.now(stored.changes, after, 2) for after in (0, 4, 6))))
     assert [(row.curl[-1], row.state) for page in pages for row in page] == [
         *[("a", "cached"), ("d", "cached"), ("b", "deleted"), ("c", "cached")]
     ]

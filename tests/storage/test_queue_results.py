@@ -7,8 +7,9 @@ import pytest
 from lcc.errors import code
 from lcc.storage.database import status
 from lcc.storage.providers.providers import provider_status
-from lcc.storage.views import cache
 from tests.support.queue import Queue, notice
+from lcc.storage.views import selected
+from tests.support import stored
 
 HTML = "text/html"
 NOON = 12 * 3600
@@ -57,7 +58,7 @@ def test_the_same_content_keeps_the_old_file(queue: Queue) -> None:
     queue.fetch_all(now=20)
     queue.send(2, notice("a", "2"))
     queue.fetch_all(now=30)
-    found = queue.database.now(cache.url, queue.key("a"))
+    found = queue.database.now(selected.url, queue.key("a"))
     assert found is not None
     assert (found.fetched_fileid, found.change, found.confirmed_time, found.fetched_time) == (1, 1, 30, 20)
     assert queue.files_to_delete() == [2]
@@ -66,7 +67,7 @@ def test_the_same_content_keeps_the_old_file(queue: Queue) -> None:
     # Another browse URL is a change that content users want to know, with the same file.
     queue.send(4, notice("a", "3", burl="http://site/frame"))
     queue.fetch_all(now=40)
-    found = queue.database.now(cache.url, queue.key("a"))
+    found = queue.database.now(selected.url, queue.key("a"))
     assert found is not None
     assert (found.fetched_fileid, found.change, found.burl) == (1, 2, "http://site/frame")
     queue.check_books()
@@ -77,7 +78,7 @@ def test_new_content_gets_a_change_number_and_the_old_file_goes(queue: Queue) ->
     queue.record(queue.fetched(queue.rows()[0], "old"))
     queue.send(2, notice("a", "2"))
     queue.record(queue.fetched(queue.rows()[0], "newer"))
-    (found,) = queue.database.now(cache.urls, queue.pid, None, 10)
+    (found,) = queue.database.now(stored.urls, queue.pid, None, 10)
     assert (found.change, found.length, found.fetched_fileid) == (2, 5, 2)
     assert queue.files_to_delete() == [1]
     assert queue.stats("space_used") == 5

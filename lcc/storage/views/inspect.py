@@ -12,8 +12,8 @@ from lcc.model import FETCH_NOW, CachedUrl, Delay, QueueRow, StoredError
 from lcc.storage.database.key_ranges import provider_range, views_range
 from lcc.storage.database.rows import DELAYS, QUEUE, SELECT_USER, cached_url, queue_row
 from lcc.storage.database.transactions import Txn
-from lcc.storage.views.cache import QueueSet
 from lcc.storage.views.failures import STANDS, WITH_CONTENT
+from lcc.storage.views.queue_rows import QueueSet
 
 SETS_MAX = 1000
 """Sets of a provider that are looked at to tell what is before a row."""

@@ -113,6 +113,12 @@ class ChangePage:
     more: bool
 
 
+def url(txn: Txn, key: bytes) -> CachedUrl | None:
+    """One row of the cache, a tombstone as well; None: there is none."""
+    row = txn.one(f"{SELECT_USER} WHERE urlkey = ?", [key])
+    return None if row is None else cached_url(row)
+
+
 def views(txn: Txn, key: bytes) -> list[CachedUrl]:
     """What is cached of a page: its mime types.
 

@@ -40,10 +40,10 @@ from lcc.storage.disk.file_system import AnyPath, Disk
 from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.sessions import CONNECTIONS_FILE
-from lcc.storage.views import cache
 from lcc.testing.inline_database import InlineDatabase
 from lcc.transport.http_client import HttpClient
 from tests.support.net import Cut, Net
+from tests.support import stored
 
 T = TypeVar("T")
 NOW = 1_700_000_000
@@ -377,7 +377,7 @@ class World:
         return int(self.database.now(lambda txn: txn.value("SELECT value FROM counters WHERE name = 'change'")))
 
     def cached(self) -> dict[str, CachedUrl]:
-        rows = self.database.now(cache.urls, None, None, 100_000)
+        rows = self.database.now(stored.urls, None, None, 100_000)
         return {row.curl: row for row in rows if row.state == "cached"}
 
     def check_content(self, expected: dict[str, bytes]) -> None:

@@ -40,8 +40,8 @@ from lcc.roles.botm.relay import Relay
 from lcc.roles.qm.engine import QmEngine
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.queue.store import QueueStore
-from lcc.storage.views import cache
 from lcc.testing.inline_database import InlineDatabase
+from tests.support import stored
 
 NOW = 1_700_000_000
 """2023-11-14, 22:13:20 UTC."""
@@ -373,7 +373,7 @@ class World:
         )
 
     def cached(self, pid: int | None = None) -> dict[str, CachedUrl]:
-        rows = self.database.now(cache.urls, pid, None, 100_000)
+        rows = self.database.now(stored.urls, pid, None, 100_000)
         return {row.curl: row for row in rows if row.state == "cached"}
 
     @property

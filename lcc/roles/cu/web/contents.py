@@ -29,8 +29,7 @@ from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.query import QueryError, parse_query
 from lcc.roles.cu.web.listings import asked_pairs
 from lcc.roles.cu.web.replies import Asked
-from lcc.storage.views.cache import url
-from lcc.storage.views.selected import views
+from lcc.storage.views.selected import url, views
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import list_header, text_header
 from lcc.transport.http_streaming import HttpWriter

@@ -15,7 +15,7 @@ from lcc.roles.cu.query import Query, QueryError, parse_query
 from lcc.roles.cu.selection import Place, begin, read_page
 from lcc.roles.cu.web.listings import asked_pairs
 from lcc.roles.cu.web.replies import Asked
-from lcc.storage.views.cache import url
+from lcc.storage.views.selected import url
 from lcc.transport.connection_limits import party_of
 from lcc.transport.http_replies import RETRY_SECONDS, HttpError
 from lcc.transport.http_streaming import HttpWriter

@@ -18,7 +18,7 @@ from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.formats import row_attributes
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.xml.writer import XmlWriter
-from lcc.storage.views.cache import url
+from lcc.storage.views.selected import url
 
 PIECE_BYTES = 196_608
 """Of content; a multiple of three, so that its base64 needs no padding."""
