@@ -13,6 +13,26 @@ SHOWN = (
     *("fetched_time", "fetched_machineid", "fetched_fileid", "path", "change", "state"),
 )
 """The fields of :func:`as_record`, in this order."""
+FIELDS = {
+    "pid": "the provider's id",
+    "key": "names the URL in /content/KEY",
+    "curl": "the conceptual URL: the name of the thing, together with its mime type",
+    "furl": "where it is fetched from",
+    "burl": "what to show in a browser; null: it is not for browsing",
+    "mimetype": "as the provider told",
+    "subtype": "as the provider told; may be empty",
+    "md5": "of the content",
+    "len": "bytes of the content",
+    "mtime": "Last-Modified, else as told; seconds since 1970",
+    "charset": "of a text",
+    "fetched_time": "seconds since 1970",
+    "confirmed_time": "when it was fetched, or found unchanged, last; seconds since 1970",
+    "fetched_machineid": "which machine keeps the content",
+    "fetched_fileid": "which file of that machine",
+    "change": "the number of its last change",
+    "state": "deleted rows are only among changes",
+}
+"""The fields of :func:`user_record`, in this order, and what each means."""
 CACHED = "cached"
 NOT_BROWSABLE = "-"
 

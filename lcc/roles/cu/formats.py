@@ -14,14 +14,9 @@ import json
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from lcc.insight.records import FIELDS
 from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.protocols.xmltext import escape
-
-FIELDS = (
-    *("pid", "key", "curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime", "charset"),
-    *("fetched_time", "confirmed_time", "fetched_machineid", "fetched_fileid", "change", "state"),
-)
-"""What a row has, in this order (:func:`lcc.insight.records.user_record`)."""
 
 Record = dict[str, Any]
 

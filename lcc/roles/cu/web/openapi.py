@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lcc.roles.cu.formats import FIELDS as ROW_FIELDS
+from lcc.insight.records import FIELDS as ROW_FIELDS
 from lcc.roles.cu.formats import FORMATS
 from lcc.roles.cu.packages.kinds import KINDS
 from lcc.roles.cu.query import FIELDS, MULTIPLE
@@ -16,25 +16,6 @@ _NULLABLE_NUMBERS = frozenset(
     ["len", "mtime", "fetched_time", "confirmed_time", "fetched_machineid", "fetched_fileid"]
 )
 _NULLABLE_TEXTS = frozenset(["burl", "md5", "charset"])
-_MEANINGS = {
-    "pid": "the provider's id",
-    "key": "names the URL in /content/KEY",
-    "curl": "the conceptual URL: the name of the thing, together with its mime type",
-    "furl": "where it is fetched from",
-    "burl": "what to show in a browser; null: it is not for browsing",
-    "mimetype": "as the provider told",
-    "subtype": "as the provider told; may be empty",
-    "md5": "of the content",
-    "len": "bytes of the content",
-    "mtime": "Last-Modified, else as told; seconds since 1970",
-    "charset": "of a text",
-    "fetched_time": "seconds since 1970",
-    "confirmed_time": "when it was fetched, or found unchanged, last; seconds since 1970",
-    "fetched_machineid": "which machine keeps the content",
-    "fetched_fileid": "which file of that machine",
-    "change": "the number of its last change",
-    "state": "deleted rows are only among changes",
-}
 _OTHERS = {
     "format": "instead of Accept",
     "kind": "of the package",
@@ -60,7 +41,7 @@ _ERRORS = {
 
 
 def _row_property(name: str) -> dict[str, Any]:
-    schema: dict[str, Any] = {"description": _MEANINGS[name]}
+    schema: dict[str, Any] = {"description": ROW_FIELDS[name]}
     if name in _NULLABLE_NUMBERS:
         return schema | {"type": ["integer", "null"]}
     if name in _NULLABLE_TEXTS:

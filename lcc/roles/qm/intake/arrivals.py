@@ -20,7 +20,7 @@ _ELEMENT_BYTES = 900
 _ASCII_BYTES = getsizeof("")
 _keyed = partial(tuple.__new__, KeyedNotice)
 _url_and_type = itemgetter(UrlNotice._fields.index("curl"), UrlNotice._fields.index("mimetype"))
-_texts = attrgetter("curl", "furl", "burl", "mimetype", "subtype", "md5", "hours", "sent")
+_texts = attrgetter("curl", *(name for name, default in UrlNotice._field_defaults.items() if default == ""))
 
 
 @attrs.define(eq=False)
