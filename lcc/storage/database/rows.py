@@ -124,9 +124,8 @@ TOLD_WITH_CONTENT = _columns(_TOLD_FIELDS)
 """What a notice says besides the content itself, as :func:`told_values` gives it."""
 told_values: Callable[[UrlNotice], tuple[Any, ...]] = itemgetter(*map(UrlNotice._fields.index, _TOLD_FIELDS))
 
-TOMBSTONE_UPDATED = CACHE.without(
-    {"urlkey", "pid", "seen", "generation", "source", *TOLD_WITH_CONTENT} - {"hours"},
-)
+_NAMES = ("curl", "furl", "burl", "mimetype", "subtype")
+TOMBSTONE_UPDATED = CACHE.without({"urlkey", "pid", "seen", "generation", "source", *_NAMES})
 """What is cleared when content is deleted: all but the names."""
 
 _USER_COLUMNS = _columns(field.name for field in attrs.fields(CachedUrl))
