@@ -27,8 +27,8 @@ from lcc.services.environment import real_environment
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.providers.providers import add_provider
 from lcc.transport.links import RetryPolicy, link_service
-from tests.support.databases import Backend
 from tests.support import stored
+from tests.support.databases import Backend
 from tests.support.roles.qm import NOW, page
 from tests.support.waiting import until
 

@@ -15,9 +15,9 @@ from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token
 from lcc.storage.database import status
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.queue import housekeeping
+from lcc.storage.views import selected
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
-from lcc.storage.views import selected
 
 DAY = 86400
 MONTH = 30 * DAY

@@ -10,10 +10,10 @@ from lcc.errors import Busy, code
 from lcc.model import Cursor, SetAnswer
 from lcc.storage.database import status
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
-from tests.support.databases import result_of
-from tests.support.queue import Queue, notice
 from lcc.storage.views import queue_rows, selected
 from tests.support import stored
+from tests.support.databases import result_of
+from tests.support.queue import Queue, notice
 
 HTML = "text/html"
 NOON = 12 * 3600

@@ -7,9 +7,9 @@ import pytest
 from lcc.errors import code
 from lcc.storage.database import status
 from lcc.storage.providers.providers import provider_status
-from tests.support.queue import Queue, notice
 from lcc.storage.views import selected
 from tests.support import stored
+from tests.support.queue import Queue, notice
 
 HTML = "text/html"
 NOON = 12 * 3600

@@ -42,8 +42,8 @@ from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.sessions import CONNECTIONS_FILE
 from lcc.testing.inline_database import InlineDatabase
 from lcc.transport.http_client import HttpClient
-from tests.support.net import Cut, Net
 from tests.support import stored
+from tests.support.net import Cut, Net
 
 T = TypeVar("T")
 NOW = 1_700_000_000
