@@ -179,6 +179,16 @@ def test_the_database_is_away_for_a_while(world: World) -> None:
     assert answers(uns) == [(1, 0)]
 
 
+def test_nothing_asks_the_database_any_more_once_it_has_stopped(world: World) -> None:
+    uns = FakeUns(world)
+    world.database.unavailable = True
+    uns.send_set(1, world.database.now(lambda txn: 1), pages(1, 2))
+    uns.close()
+    world.advance(1)
+    world.engine.stop()
+    assert not world.clock.getDelayedCalls(), "not for a UNS that has disconnected while its set was absorbed, either"
+
+
 def test_the_connection_is_lost_while_absorbing(make_world: MakeWorld) -> None:
     world = make_world(absorb_batch=2)
     pid = world.provider()

@@ -1,0 +1,136 @@
+"""The delete manager alone: windows, answers, a BOT-M that goes in the middle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lcc.model import DeleteOrder
+from lcc.protocols.work import Delete
+from lcc.roles.qm.orders.deleter import FAILED_SECONDS, STUCK_SECONDS, Deleter
+from tests.conftest import LoggedErrors
+from tests.qm.fake_hub import NOW, FakeConnection, FakeHub
+
+WINDOW = 4
+
+
+class Rig:
+    """A delete manager and the BOT-M of machine 1."""
+
+    def __init__(self, hub: FakeHub, store: Any) -> None:
+        self.hub, self.store = hub, store
+        self.deleter = Deleter(hub, store, WINDOW, 300)
+        self.connection = FakeConnection()
+
+    def rows(self, *ids: int) -> tuple[Any, ...]:
+        """The table has these."""
+        args: tuple[Any, ...] = self.store.answer([DeleteOrder(row, 1, 1000 + row) for row in ids], "deletes")
+        return args
+
+    @property
+    def sent(self) -> list[int]:
+        return [message.id for message in self.connection.heard(Delete)]
+
+
+@pytest.fixture
+def rig(hub: FakeHub, store: Any) -> Rig:
+    rig = Rig(hub, store)
+    rig.deleter.enable()
+    rig.deleter.connected(1, rig.connection)
+    return rig
+
+
+def test_nothing_is_read_before_the_database_is_claimed(hub: FakeHub, store: Any) -> None:
+    deleter = Deleter(hub, store, WINDOW, 300)
+    deleter.connected(1, FakeConnection())
+    assert not store.open
+    deleter.enable()
+    assert store.names == ["deletes"]
+
+
+def test_the_window_is_refilled_when_half_of_it_is_answered(rig: Rig) -> None:
+    assert rig.rows(1, 2, 3, 4) == (1, 0, WINDOW, NOW)
+    assert rig.sent == [1, 2, 3, 4] and not rig.store.open
+    rig.deleter.deleted(rig.connection, 1)
+    assert rig.store.answer() == ([1],) and not rig.store.open
+    rig.deleter.deleted(rig.connection, 2)
+    rig.deleter.deleted(rig.connection, 3)
+    assert rig.store.answer() == ([2],) and rig.store.answer() == ([3],)
+    assert rig.rows(5) == (1, 4, 3, NOW)
+    assert rig.sent == [1, 2, 3, 4, 5] and rig.deleter.files_deleted == 3
+
+
+def test_answers_are_taken_out_once_the_database_is_there_again(rig: Rig) -> None:
+    rig.rows(1, 2)
+    rig.deleter.deleted(rig.connection, 1)
+    rig.store.unavailable("deletes_done")
+    rig.deleter.deleted(rig.connection, 2)
+    assert rig.deleter.files_deleted == 0
+    rig.hub.clock.advance(1)
+    assert rig.store.answer(None, "deletes_done") == ([1],) and rig.store.answer(None, "deletes_done") == ([2],)
+    assert rig.deleter.files_deleted == 2
+
+
+def test_a_botm_that_goes_in_the_middle_of_a_read_is_sent_nothing(rig: Rig) -> None:
+    rig.deleter.disconnected(rig.connection)
+    assert not rig.store.open and not rig.sent
+    rig.deleter.deleted(rig.connection, 1)
+    rig.deleter.wake()
+    assert not rig.store.open
+    again = FakeConnection()
+    rig.deleter.connected(1, again)
+    rig.rows(1)
+    assert [message.id for message in again.heard(Delete)] == [1]
+
+
+def test_one_botm_does_not_wait_for_another(rig: Rig) -> None:
+    other = FakeConnection()
+    rig.deleter.connected(2, other)
+    rig.store.unavailable()
+    assert rig.store.open[0].args[0] == 2
+    rig.store.answer([DeleteOrder(9, 2, 1)])
+    assert [message.id for message in other.heard(Delete)] == [9] and not rig.sent
+
+
+def test_orders_that_are_not_answered_leave_the_window_and_are_sent_again(rig: Rig) -> None:
+    rig.rows(1, 2, 3, 4)
+    rig.hub.clock.advance(STUCK_SECONDS)
+    rig.deleter.check_stuck(rig.hub.clock.seconds())
+    assert rig.rows(5) == (1, 4, WINDOW, NOW + STUCK_SECONDS)
+    rig.deleter.wake()
+    assert rig.rows()[1] == 5
+    rig.deleter.deleted(rig.connection, 5)
+    rig.store.answer(None, "deletes_done")
+    assert rig.rows(1, 2)[1] == 0, "from the start"
+    assert rig.sent == [1, 2, 3, 4, 5, 1, 2]
+
+
+def test_an_error_of_the_store_is_logged_and_it_goes_on(rig: Rig, logged_errors: LoggedErrors) -> None:
+    rig.rows(1)
+    rig.deleter.wake()
+    rig.deleter.deleted(rig.connection, 1)
+    rig.store.fail(ValueError("no such table"))
+    assert logged_errors.flush("Cannot work off the delete orders") and not rig.store.open
+    rig.hub.clock.advance(FAILED_SECONDS)
+    assert rig.store.names == ["deletes_done"]
+
+
+def test_a_newer_queue_manager_ends_it(rig: Rig) -> None:
+    rig.store.busy()
+    assert len(rig.hub.ended) == 1
+
+
+def test_after_the_wall_clock_was_set_no_file_is_removed_for_the_grace_period(rig: Rig) -> None:
+    rig.rows(1)
+    rig.deleter.stepped()
+    rig.deleter.wake()
+    rig.deleter.deleted(rig.connection, 1)
+    assert rig.store.names == ["deletes_done"]
+    rig.store.answer()
+    rig.hub.clock.advance(299)
+    rig.deleter.check_stuck(rig.hub.clock.seconds())
+    assert not rig.store.open
+    rig.hub.clock.advance(1)
+    rig.deleter.check_stuck(rig.hub.clock.seconds() + 10)
+    assert rig.store.names == ["deletes"]

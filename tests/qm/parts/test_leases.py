@@ -1,0 +1,159 @@
+"""The leases alone: no order goes to a machine of which the database does not say so, however late it answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lcc.model import MachineState, Waiting
+from lcc.protocols.hello import Hello
+from lcc.roles.qm.orders.leases import AHEAD, SPARE_SECONDS, Leases
+from lcc.roles.qm.orders.machines import Machine
+from tests.conftest import LoggedErrors
+from tests.qm.fake_hub import FakeConnection, FakeHub
+from tests.qm.model import scheduler
+
+LEASE = 100.0
+
+
+class Rig:
+    """Leases, and machine 1."""
+
+    def __init__(self, hub: FakeHub, store: Any) -> None:
+        self.hub, self.store = hub, store
+        self.work = True
+        self.scheduler = scheduler()
+        self.leases = Leases(hub, store, self.scheduler, LEASE, lambda: self.work)
+        self.machine = Machine(1)
+        hub.machines.append(self.machine)
+        self.connection = FakeConnection()
+
+    def connect(self) -> None:
+        self.machine.connected(self.connection, Hello(role="botm", name="b", machine=1, run="r"))
+        self.leases.connected(1, 0)
+
+    def ready(self) -> None:
+        self.machine.ready = True
+        self.leases.ready(1)
+
+    def saved(self) -> list[MachineState]:
+        """Commit what is being noted."""
+        states: list[MachineState] = self.store.answer(None, "save_machines")[0]
+        return states
+
+
+@pytest.fixture
+def rig(hub: FakeHub, store: Any) -> Rig:
+    rig = Rig(hub, store)
+    rig.leases.load([])
+    rig.connect()
+    rig.saved()
+    rig.ready()
+    return rig
+
+
+def test_no_order_before_it_is_noted(rig: Rig) -> None:
+    assert not rig.machine.granted
+    (state,) = rig.saved()
+    assert state.lease_until >= rig.hub.now() + LEASE
+    assert rig.machine.granted and rig.hub.pumps == 1
+
+
+def test_a_database_that_is_unavailable_is_asked_by_the_next_tick(rig: Rig) -> None:
+    rig.store.unavailable()
+    assert not rig.machine.granted and not rig.hub.clock.getDelayedCalls() and rig.hub.retry.trouble == ""
+    rig.leases.tick()
+    rig.saved()
+    assert rig.machine.granted
+
+
+def test_a_note_that_comes_too_late_grants_nothing(rig: Rig) -> None:
+    rig.hub.clock.advance(LEASE)
+    rig.saved()
+    assert not rig.machine.granted, "it is of the time when it was written"
+    rig.leases.tick()
+    rig.saved()
+    assert rig.machine.granted
+
+
+def test_it_is_noted_rarely_and_always_in_time(rig: Rig) -> None:
+    rig.saved()
+    writes = 0
+    for _ in range(200):
+        rig.hub.clock.advance(1)
+        rig.leases.tick()
+        assert rig.machine.granted
+        if rig.store.open:
+            rig.saved()
+            writes += 1
+    assert writes <= 200 / (LEASE * AHEAD / 2) + 1
+
+
+def test_while_the_database_is_away_orders_end_when_the_note_is_used_up(rig: Rig) -> None:
+    rig.saved()
+    granted = 0
+    for _ in range(100):
+        rig.hub.clock.advance(1)
+        rig.leases.tick()
+        if rig.store.open:
+            rig.store.unavailable()
+        granted += rig.machine.granted
+    assert granted <= LEASE * AHEAD and not rig.machine.granted
+
+
+def test_it_is_taken_back_when_there_is_nothing_to_fetch(rig: Rig) -> None:
+    rig.saved()
+    rig.work = False
+    rig.leases.tick()
+    assert not rig.machine.granted, "not even before that is saved"
+    (state,) = rig.saved()
+    assert state.lease_until == 0
+
+
+def test_a_machine_that_goes_while_it_is_noted_gets_nothing(rig: Rig) -> None:
+    rig.machine.disconnected(rig.connection)
+    rig.saved()
+    assert not rig.machine.granted and rig.hub.pumps == 0
+    rig.leases.tick()
+    (state,) = rig.saved()
+    assert state.lease_until == 0
+
+
+def test_what_comes_while_one_note_is_written_is_noted_right_after(rig: Rig) -> None:
+    other = Machine(2)
+    other.connected(FakeConnection(), Hello(role="botm", name="c", machine=2, run="r"))
+    other.ready = True
+    rig.hub.machines.append(other)
+    rig.leases.ready(2)
+    assert len(rig.store.open) == 1
+    rig.saved()
+    assert [state.machine for state in rig.saved()] == [2] and other.granted
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_providers_are_withheld_until_machines_with_orders_are_back_or_leases_have_passed(
+    hub: FakeHub, store: Any, back: bool
+) -> None:
+    rig = Rig(hub, store)
+    rig.leases.load([MachineState(1, 5, 6)], 3 * LEASE)
+    rig.scheduler.load([Waiting(1, 7)], withhold=True)
+    assert rig.leases.longest_seconds == 3 * LEASE and list(rig.leases.awaited) == [1]
+    hub.clock.advance(3 * LEASE * (1 + AHEAD) + SPARE_SECONDS - 1)
+    rig.leases.tick()
+    assert list(rig.scheduler.withheld) == [7]
+    if back:
+        rig.connect()
+        rig.ready()
+    else:
+        hub.clock.advance(1)
+        rig.leases.tick()
+    assert not rig.scheduler.withheld and not rig.leases.awaited and hub.pumps >= 1
+
+
+def test_errors(rig: Rig, logged_errors: LoggedErrors) -> None:
+    rig.store.fail(ValueError("no such column"))
+    assert logged_errors.flush("Cannot note which machines have orders") and not rig.hub.ended
+    rig.leases.tick()
+    rig.store.busy()
+    assert len(rig.hub.ended) == 1 and not rig.machine.granted
