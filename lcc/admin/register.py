@@ -106,7 +106,7 @@ def ask_command(
 @pass_admin
 def check_registration_command(admin: Admin, number: int, as_json: bool) -> None:
     """Step two: fetch the secret from the site, now."""
-    _tell(admin, _registering(admin, lambda registrar: registrar.check_number(number)), as_json)
+    _tell(_registering(admin, lambda registrar: registrar.check_number(number)), as_json)
 
 
 @register_group.command("approve")
@@ -122,7 +122,7 @@ def approve_command(admin: Admin, number: int, as_json: bool) -> None:
             registrar.send(done_mail(done, done.contact))
         return done
 
-    _tell(admin, _registering(admin, approve, with_database=True), as_json)
+    _tell(_registering(admin, approve, with_database=True), as_json)
 
 
 @register_group.command("list")
@@ -154,7 +154,7 @@ def _all_of(refused: RegistrationRefused) -> str:
     return "\n".join([refused.text, *(f"{name}: {fault}" for name, fault in refused.faults.items())])
 
 
-def _tell(admin: Admin, registration: Registration, as_json: bool) -> None:
+def _tell(registration: Registration, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(registration_object(registration)))
     elif registration.state is Progress.PROVEN:

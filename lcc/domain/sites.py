@@ -44,11 +44,6 @@ def site_folder(text: str, any_port: bool = False) -> str:
     return f"{folder}{slash}" if not last or "." in last else f"{url}/"
 
 
-def folder_of(url: str) -> str:
-    """The folder of a file, by its normalised URL: the root that a secret found there proves."""
-    return url[: url.rindex("/") + 1]
-
-
 def file_in(folder: str, name: str) -> str:
     """The URL of a file in a folder.
 

@@ -39,17 +39,6 @@ class Allowed:
     slots: int = DAY_SLOTS
 
 
-class Faults(Exception):
-    """Fields that cannot be.
-
-    :ivar faults: name of a field -> what is wrong with it.
-    """
-
-    def __init__(self, faults: dict[str, str]) -> None:
-        self.faults = faults
-        super().__init__("; ".join(f"{name}: {fault}" for name, fault in faults.items()))
-
-
 def is_mail_address(text: str) -> bool:
     """Whether this is one that mail can be sent to, without anything but ASCII in it."""
     return len(text) <= CONTACT_CHARS and _ADDRESS(text) is not None

@@ -40,7 +40,7 @@ class TlsClient:
         :param key: the site and provider that sessions are kept for.
         :raises FetchError: "tls-failed": the operator's authorities cannot be read.
         """
-        return _Creator(self._options_for(insecure), "" if numeric else host, not insecure, self._sessions.get(key))
+        return _Creator(self._options_for(insecure), "" if numeric else host, self._sessions.get(key))
 
     def verify(self, transport: Any, host: str, numeric: bool, insecure: bool) -> None:
         """After the handshake (which has checked the chain): is the certificate this host's?
@@ -96,10 +96,9 @@ class TlsClient:
 class _Creator:
     """Makes one connection's TLS state."""
 
-    def __init__(self, options: CertificateOptions, server_name: str, verified: bool, session: Any) -> None:
+    def __init__(self, options: CertificateOptions, server_name: str, session: Any) -> None:
         self._options = options
         self._server_name = server_name
-        self._verified = verified
         self._session = session
 
     def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:

@@ -87,7 +87,7 @@ def judge(known: Evidence) -> list[Trouble]:
             found += _of_intake(live)
             found += _of_robots(known, live)
             found += _of_away(known, live)
-            found += _of_results(known, live)
+            found += _of_results(known)
         else:
             found.append(_dead(live))
     found += _of_processes(known.processes)
@@ -327,7 +327,7 @@ def _of_processes(processes: tuple[ProcessHealth, ...]) -> Iterator[Trouble]:
             )
 
 
-def _of_results(known: Evidence, live: Live) -> Iterator[Trouble]:
+def _of_results(known: Evidence) -> Iterator[Trouble]:
     lately = [point for point in known.points if point.time > known.now - FAILING_SECONDS]
     counts = {
         name: sum(point.values[name] * point.seconds for point in lately)
