@@ -312,7 +312,7 @@ class _Fetch:
         elif isinstance(reason.value, FetchError):
             self._fail(self._judged(reason.value))
         else:
-            _log.failure("A connection could not be made", failure=reason)
+            _log.failure("Cannot connect", failure=reason)
             self._fail(FetchError("robot-error", type(reason.value).__name__))
 
     def _judged(self, error: FetchError) -> FetchError:
@@ -414,8 +414,8 @@ class _Fetch:
         except LccError as error:
             self._fail(FetchError("redirect-outside", error.text[:200]))
         except Exception:
-            _log.failure("A redirect could not be judged")
-            self._fail(FetchError("robot-error", "a redirect could not be judged"))
+            _log.failure("Cannot judge a redirect")
+            self._fail(FetchError("robot-error", "cannot judge the redirect"))
         else:
             self._fetcher._steps.tell("redirect", url)
             self.go(url)

@@ -378,7 +378,7 @@ class HttpConnection(protocol.Protocol):
         if isinstance(cause, FetchError):
             return cause
         if cause is not None:
-            _log.failure("A response could not be handled", failure=Failure(cause))
+            _log.failure("Cannot handle a response", failure=Failure(cause))
             return FetchError("robot-error", type(cause).__name__)
         return FetchError("bad-response", str(error)[:200])
 

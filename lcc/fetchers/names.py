@@ -94,7 +94,7 @@ class SystemNames:
         arguments = (hostName, portNumber, socket.AF_UNSPEC, socket.SOCK_STREAM)
         rows: Deferred[Any] = deferToThreadPool(self._reactor, self._pool, self._getaddrinfo, *arguments)
         rows.addCallbacks(answered, failed)
-        rows.addErrback(lambda reason: _log.failure("A name could not be asked for", failure=reason))
+        rows.addErrback(lambda reason: _log.failure("Cannot look up a name", failure=reason))
         return question
 
     def close(self) -> None:

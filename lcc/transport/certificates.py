@@ -142,11 +142,11 @@ class Credentials:
                     raise
                 if stamps != self._stamps:
                     _log.error(
-                        "Changed certificates are not used: {error}; the ones from before are", error=str(error)
+                        "Cannot use the changed certificates: {error}; keeping the earlier ones", error=str(error)
                     )
             else:
                 if self._loaded is not None:
-                    _log.info("Certificates were read again: {file}", file=str(self._files.certificate))
+                    _log.info("Reloaded certificates: {file}", file=str(self._files.certificate))
                 self._loaded, self._warned_time = loaded, None
             self._stamps = stamps
         self._warn(self._loaded)
@@ -160,7 +160,7 @@ class Credentials:
         left = loaded.chain[0].not_valid_after_utc.timestamp() - now
         if left < EXPIRY_WARNING_SECONDS:
             _log.warn(
-                "The certificate {file} {expires} {time}: renew it",
+                "Certificate {file} {expires} {time}: renew it",
                 file=str(self._files.certificate),
                 expires="expires at" if left > 0 else "has expired at",
                 time=utc(loaded.chain[0].not_valid_after_utc),

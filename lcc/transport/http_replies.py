@@ -103,7 +103,7 @@ def run(
         explained = explain(failure)
         if request.startedWriting or request.finished:
             # Too late to say so: an answer that ends without its end mark says that it is not complete.
-            _log.info("An answer was cut off: {error}", error=explained[1]["error"])
+            _log.info("Answer cut off: {error}", error=explained[1]["error"])
             request.unregisterProducer()
             request.loseConnection()
             return

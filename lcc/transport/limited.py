@@ -81,7 +81,7 @@ class LimitedFactory(WrappingFactory):
             self._refused += 1
             if self._refused & (self._refused - 1) == 0:  # a flood must not fill the log
                 _log.warn(
-                    "Too many {what}: {why}; {count} were refused so far",
+                    "Too many {what}: {why}; {count} refused so far",
                     what=self._what,
                     why=why,
                     count=self._refused,

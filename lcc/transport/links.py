@@ -121,7 +121,7 @@ class _WatchedEndpoint:
         if not failure.check(CancelledError) and (self._quiet_until is None or now >= self._quiet_until):
             self._quiet_until = now + OUTAGE_LOG_SECONDS
             _log.info(
-                "{endpoint} cannot be reached: {reason}; trying again",
+                "{endpoint} is unreachable: {reason}; retrying",
                 endpoint=self._shown,
                 reason=failure.getErrorMessage().rstrip("."),
             )

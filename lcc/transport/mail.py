@@ -77,7 +77,7 @@ class PostOffice:
     def send(self, mail: Mail) -> None:
         """Send a mail, and log how that went."""
         if len(self._sending) >= WAITING_MAX:
-            _log.warn("More than {limit} mails wait to be sent: one is dropped", limit=WAITING_MAX)
+            _log.warn("More than {limit} mails waiting to be sent: dropping one", limit=WAITING_MAX)
             return
         sending = self.deliver(mail)
         self._sending.add(sending)
@@ -116,8 +116,8 @@ class PostOffice:
     def _ended(self, result: Any, sending: Deferred[None]) -> None:
         self._sending.discard(sending)
         if not isinstance(result, Failure):
-            _log.info("A mail was sent")
+            _log.info("Mail sent")
         elif result.check(MailFailed):
-            _log.warn("A mail could not be sent: {reason}", reason=result.getErrorMessage())
+            _log.warn("Cannot send a mail: {reason}", reason=result.getErrorMessage())
         else:
-            _log.failure("A mail could not be sent", failure=result)
+            _log.failure("Cannot send a mail", failure=result)

@@ -248,7 +248,7 @@ class XmlStream(Protocol):
             except StreamError as fault:
                 error, result = fault, None
             except Exception:
-                _log.failure("A conversation failed; its stream is dropped")
+                _log.failure("Conversation failed; dropping the connection")
                 self.abort()
                 return
             if result is not None:
@@ -266,7 +266,7 @@ class XmlStream(Protocol):
                 if isinstance(value.value, StreamError):
                     self._fail(value.value)
                 else:
-                    _log.failure("A conversation failed; its stream is dropped", failure=value)
+                    _log.failure("Conversation failed; dropping the connection", failure=value)
                     self.abort()
                 return
             if error is not None:
@@ -340,7 +340,7 @@ class XmlStream(Protocol):
 
     def _stalled(self) -> None:
         self._stall_call = None
-        _log.warn("A peer does not read; its connection is dropped", peer=str(self.peer))
+        _log.warn("Peer does not read; dropping the connection", peer=str(self.peer))
         self.abort()
 
     def _cancel(self, name: str) -> None:

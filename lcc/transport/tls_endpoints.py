@@ -158,9 +158,7 @@ class _ServerFactory(_Factory):
         now = self._seconds()
         if now >= self._since + LOG_SECONDS:
             if self._count > LOG_LINES:
-                _log.warn(
-                    "{port}: {count} more connections were refused", port=self._shown, count=self._count - LOG_LINES
-                )
+                _log.warn("{port}: refused {count} more connections", port=self._shown, count=self._count - LOG_LINES)
             self._since, self._count = now, 0
         self._count += 1
         if self._count <= LOG_LINES:

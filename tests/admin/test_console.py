@@ -17,10 +17,10 @@ from lcc.admin.programs import ROLES as PROGRAM_MODULES
 BIN = Path(sys.executable).parent
 RUNNING = {
     "lcc": "Queue manager run",
-    "lcc-uns": "cannot be reached",
+    "lcc-uns": "is unreachable",
     "lcc-qm": "Queue manager run",
-    "lcc-botm": "cannot be reached",
-    "lcc-bot": "cannot be reached",
+    "lcc-botm": "is unreachable",
+    "lcc-bot": "is unreachable",
 }
 """Role -> what it logs once its reactor runs, alone as it is."""
 ROLES = tuple(RUNNING)

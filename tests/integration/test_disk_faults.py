@@ -196,7 +196,7 @@ def test_temporary_files_of_packages(
         assert failed.returncode == 4 and not package.exists(), failed
         assert "no room to make packages" in failed.stderr or "cut off" in failed.stderr, failed
     said = system.log("cu")
-    assert f"A package cannot be made: no temporary file can be written in {disk.path}/tmp" in said
+    assert f"Cannot make a package: no temporary file can be written in {disk.path}/tmp" in said
     assert "make room" in said
     disk.make_room()
     done = run(system, [*command, "--json"])

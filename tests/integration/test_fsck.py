@@ -284,7 +284,7 @@ def test_a_crash_of_the_machine(system: System, lay_out: LayOut) -> None:
     wait_for("what was lost is fetched again", lambda: len(system.origin.requests()) == asked + lost)
     system.wait_cached(site)
     wait_for("nothing is suspect", lambda: synced.read_text().split()[1] == "running")
-    assert "may have damaged is verified" in system.log("botm")
+    assert "Verified all content" in system.log("botm")
     summary = fsck(system, "--repair")[-1]["summary"]
     assert not any(summary["found"][kind] for kind in ROW_FAULTS)
     # A process that is killed loses nothing: nothing is verified, nothing is fetched.

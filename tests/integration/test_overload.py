@@ -39,7 +39,7 @@ def test_the_queue_is_full_then_the_spool_and_all_reverses_by_itself(
     system.publish_when_up(first)
     socket = system.folder / "home" / "qm.sock"
     wait_for("the port is closed", lambda: "Overloaded" in system.log("qm") and not socket.exists())
-    wait_for("the UNS has noticed", lambda: "The queue manager is gone" in system.log("uns"))
+    wait_for("the UNS has noticed", lambda: "Lost the queue manager" in system.log("uns"))
     spool = system.folder / "home" / "spool"
     accepted = rejected = 0
     for number in range(40):

@@ -150,7 +150,7 @@ def test_a_whole_lcc_over_tls(lcc: TlsSystem, tmp_path: Path) -> None:
     lcc.start_with("imposter", "bot", lcc.imposter)
     wait_for("the BOT-M refuses it", lambda: "is not for the role bot" in lcc.log("botm"))
     wait_for("it is told so", lambda: "the other end refuses this one" in lcc.log("imposter"))
-    assert f"tls:{HOST}:{lcc.ports['botm']} cannot be reached" in lcc.log("imposter")
+    assert f"tls:{HOST}:{lcc.ports['botm']} is unreachable" in lcc.log("imposter")
     assert f"(cu at {HOST}, by CN=LCC)" in lcc.log("botm")
     for name in ("imposter", "cu", "bot", "botm", "uns", "qm"):
         lcc.stop(name)

@@ -465,4 +465,4 @@ def test_a_fetcher_that_does_not_close_holds_up_no_stop(bench: Bench, gives: str
     bench.robot.close().addCallback(closed.append)
     bench.clock.advance(CLOSE_SECONDS)
     assert closed == [None] and bench.fetcher.closed
-    assert len(logged_errors.flush("strange does not close")) == 1
+    assert len(logged_errors.flush("Cannot close the fetcher for strange")) == 1

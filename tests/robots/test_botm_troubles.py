@@ -179,7 +179,7 @@ def test_a_failing_disk_stops_the_work_for_a_while(tmp_path: Path, logged_errors
     disk.broken = False
     bench.finish(bot, bot.of(Fetch)[2])
     assert qm.of(Done)[-1].code == 0
-    assert len(logged_errors.flush("Content cannot be stored")) == 2
+    assert len(logged_errors.flush("Cannot store content")) == 2
     assert len(logged_errors.flush("Cannot remove content file")) == 1
 
 
@@ -189,7 +189,7 @@ def test_a_result_without_its_file_is_no_success(bench: Bench, logged_errors: An
     bench.say(qm, fetch_order(1))
     bench.say(bot, done(bot.of(Fetch)[0]))
     assert qm.of(Done)[0].code == CODES["store-failed"]
-    assert logged_errors.flush("Content cannot be stored")
+    assert logged_errors.flush("Cannot store content")
 
 
 def test_no_name_can_be_reserved(tmp_path: Path, logged_errors: Any) -> None:
@@ -246,7 +246,7 @@ def test_nothing_is_left_in_the_reactor_after_stop(bench: Bench, logged_errors: 
     qm.stream.connectionLost()
     assert bot.lost
     assert bench.clock.getDelayedCalls() == []
-    assert logged_errors.flush("Content cannot be stored")
+    assert logged_errors.flush("Cannot store content")
 
 
 def test_an_order_that_is_too_late_goes_back(bench: Bench) -> None:

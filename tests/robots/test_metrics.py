@@ -71,7 +71,7 @@ def test_a_fetch_that_does_not_end_is_counted(tmp_path: Path, logged_errors: Any
     found = shown(BotMetrics(bench.robot))
     ended = found["lcc_bot_fetch_seconds", "deadline"]
     assert isinstance(ended, Buckets) and ended.upto[-1] == 1 == found["lcc_bot_fetches_abandoned",]
-    assert logged_errors.flush("does not end when it is told to")
+    assert logged_errors.flush("does not cancel")
 
 
 class LittleRoom(Disk):

@@ -321,4 +321,4 @@ async def test_no_secret_stands_in_the_database_or_in_the_log(
     for secret in (given["secret"], given["password"], given["ticket"].split("-")[1]):
         assert secret.encode() not in stored
         assert not [line for line in lines if secret in line]
-    assert [line for line in lines if "is asked for" in line] and [line for line in lines if "is proven" in line]
+    assert [line for line in lines if " requested" in line] and [line for line in lines if " proven: " in line]

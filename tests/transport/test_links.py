@@ -163,7 +163,7 @@ def test_a_peer_that_is_away_is_logged_once_a_minute() -> None:
         policy.good_hello()
         link.stopService()
     lines = [formatEvent(event) for event in logged if "links" in event["log_namespace"] or "lient" in str(event)]
-    away = "tcp:192.0.2.1:9100 cannot be reached: Connection was refused by other side; trying again"
+    away = "tcp:192.0.2.1:9100 is unreachable: Connection was refused by other side; retrying"
     assert lines == [*[away] * 6, "Connected to tcp:192.0.2.1:9100"]
 
 

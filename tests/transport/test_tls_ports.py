@@ -207,7 +207,7 @@ async def test_renewed_files_are_read_and_broken_ones_are_not(tmp_path: Path, lo
         far.certificate.write_bytes(broken)
         assert await talk() == "hello", "the certificate from before goes on"
         assert await talk() == "hello"
-        (told,) = logged_errors.flush("Changed certificates are not used")
+        (told,) = logged_errors.flush("Cannot use the changed certificates")
         assert str(far.certificate) in told or str(far.key) in told
     far.certificate.unlink()
     assert await talk() == "hello"
@@ -300,10 +300,10 @@ async def test_a_link_that_is_refused_says_so_and_goes_on_trying(pki: Pki) -> No
         await link.stopService()
     await port.stopListening()
     mine.first.addErrback(lambda _: None)
-    told = [line for line in lines(logged) if "cannot be reached" in line or "Connected" in line]
+    told = [line for line in lines(logged) if "is unreachable" in line or "Connected" in line]
     assert told == [
-        f"tls:{HOST}:{number} cannot be reached: the other end refuses this one: this end's certificate has expired "
-        "(its log tells more); trying again",
+        f"tls:{HOST}:{number} is unreachable: the other end refuses this one: this end's certificate has expired "
+        "(its log tells more); retrying",
         f"Connected to tls:{HOST}:{number}",
     ]
 

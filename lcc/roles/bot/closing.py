@@ -28,7 +28,7 @@ def close_all(fetchers: Mapping[str, IFetcher], clock: IReactorTime) -> Deferred
         for fetcher, (ok, failure) in zip(each, results, strict=True):
             if not ok:
                 _log.error(
-                    "The fetcher for {schemes} does not close: {failure}",
+                    "Cannot close the fetcher for {schemes}: {failure}",
                     schemes=", ".join(fetcher.schemes),
                     failure=failure,
                 )

@@ -216,7 +216,7 @@ class Robot:
         self._link = None
         count = len(self._running) + len(self._waiting)
         self.end_fetches()
-        _log.info("Lost {peer}; {count} fetches were ended", peer=link.describe(), count=count)
+        _log.info("Lost {peer}; ended {count} fetches", peer=link.describe(), count=count)
 
     # Inside.
 
@@ -244,7 +244,7 @@ class Robot:
         may be one of a BOT-M that has died since and given it to another; then the end of its connection is read
         within that moment."""
         if not self._holding:
-            _log.info("Orders come late, or this process stood still: looking whether the BOT-M is still there")
+            _log.info("Orders are late, or this process was stalled: checking that the BOT-M is still there")
             self._holding = True
             self._sweep_in(LOOK_SECONDS)
 

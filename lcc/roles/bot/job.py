@@ -124,7 +124,7 @@ class Job:
 
     def abandon(self) -> str:
         """It was told to end and goes on: leave it alone.  Its answer; what the fetcher says now counts no longer."""
-        _log.error("The fetcher for {url} does not end when it is told to; it is left alone", url=self.fetch.url)
+        _log.error("The fetcher does not cancel {url}; abandoning it", url=self.fetch.url)
         return self._failed(Failure(self._ended_for))
 
     def is_too_late(self, now: float) -> bool:
@@ -162,7 +162,7 @@ class Job:
         if self._ended_for is not None:
             error = self._ended_for
         elif not isinstance(error, (FetchError, OSError)):
-            _log.failure("The robot failed on {url}", failure=failure, url=self.fetch.url)
+            _log.failure("Unexpected error while fetching {url}", failure=failure, url=self.fetch.url)
         self.code = answers.error_code(error)
         return answers.failed(self.fetch, error, self._elapsed_ms(), self.wire_bytes)
 

@@ -83,7 +83,7 @@ class ListeningRobot:
         except (LccError, OSError) as error:
             return answer(self._failed(error, sink, begun))
         except Exception as error:
-            _log.failure("The robot failed on {url}", url=typed.url)
+            _log.failure("Unexpected error while fetching {url}", url=typed.url)
             return answer(self._failed(error, sink, begun))
         return answer(attrs.evolve(done, elapsed_ms=self._since(begun)), fetched.headers)
 

@@ -129,7 +129,7 @@ class ContentPort(Resource):
                 return _say(request, 410, "there is no such file any longer")
             return _say(request, 404, "there never was such a file")
         except OSError as error:
-            _log.error("Content file {file} cannot be read: {error}", file=file_id, error=str(error))
+            _log.error("Cannot read content file {file}: {error}", file=file_id, error=str(error))
             return _say(request, 500, "it cannot be read")
         etag = f'"{local.machine}-{file_id}"'
         request.setHeader("ETag", etag)
@@ -196,7 +196,7 @@ class ContentPort(Resource):
             if _is_over(request):
                 return  # nobody waits for it any longer
             failure.trap(HttpFailed)
-            _log.warn("Content cannot be passed on: {error}", error=failure.getErrorMessage())
+            _log.warn("Cannot relay content: {error}", error=failure.getErrorMessage())
             if state[0] is not None:
                 # What was promised cannot be kept: only a connection that breaks says so.
                 _abort(request)
@@ -206,7 +206,7 @@ class ContentPort(Resource):
 
         asked.addCallback(answered)
         asked.addCallbacks(lambda _: request.finish(), failed)
-        asked.addErrback(lambda failure: _log.failure("Content cannot be passed on", failure=failure))
+        asked.addErrback(lambda failure: _log.failure("Cannot relay content", failure=failure))
         return NOT_DONE_YET
 
 
@@ -294,7 +294,7 @@ class _Sender:
             if not piece:
                 raise OSError("it is shorter than it was")
         except OSError as error:
-            _log.error("Content file {file} cannot be read: {error}", file=self._file_id, error=str(error))
+            _log.error("Cannot read content file {file}: {error}", file=self._file_id, error=str(error))
             self.stopProducing()
             _abort(self._request)
             return

@@ -75,7 +75,7 @@ class DiskHealth:
             return True
         if self._pause_call is None:
             seconds = self._pause_seconds = min(max(PAUSE_FIRST_SECONDS, self._pause_seconds * 2), PAUSE_MAX_SECONDS)
-            _log.error("Content cannot be stored: {why}; no fetches for {seconds} seconds", why=why, seconds=seconds)
+            _log.error("Cannot store content: {why}; no fetches for {seconds} seconds", why=why, seconds=seconds)
             self._pause_call = self._clock.callLater(seconds, self._go_on)
             self._changed()
         return False
@@ -92,15 +92,15 @@ class DiskHealth:
         try:
             self._see(self._content.no_room(bool(self.no_room)))
         except Exception:
-            _log.failure("The look at the content's disk has failed")  # and comes again
+            _log.failure("Cannot check the content disk")  # and comes again
         else:
             self._looked = self._clock.seconds()
 
     def _see(self, no_room: str) -> None:
         before, self.no_room = self.no_room, no_room
         if no_room and not before:
-            _log.error("No room for content: {why}. Nothing is fetched until there is room", why=no_room)
+            _log.error("No room for content: {why}. Fetching stops until there is", why=no_room)
         elif before and not no_room:
-            _log.info("There is room for content again")
+            _log.info("There is room for content again; fetching goes on")
         if no_room != before:
             self._changed()

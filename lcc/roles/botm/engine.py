@@ -156,7 +156,7 @@ class BotMaster:
             self._content.claim(self._run)
         except OSError as error:
             _log.warn(
-                "Cannot note whose content folder this is, so robots with another one are not found: {error}",
+                "Cannot claim the content folder, so robots with another one go unnoticed: {error}",
                 error=str(error),
             )
         self._disk.start()

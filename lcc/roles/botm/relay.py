@@ -230,7 +230,7 @@ class Relay:
         route = self._routes.get(number)
         if route is not None and route.machine.run != machine.run:
             _log.warn(
-                "Machine {number} is there twice: behind {one}, and now behind {other}, which is turned away",
+                "Machine {number} is connected twice: through {one}, and now through {other}, which is refused",
                 number=number,
                 one=route.peer.describe(),
                 other=peer.describe(),
@@ -239,30 +239,30 @@ class Relay:
             return
         if route is not None and is_earlier(machine.session, route.machine.session):
             _log.info(
-                "Machine {number} has connected again meanwhile: {peer} is late",
+                "Machine {number} has reconnected since: refusing {peer}",
                 number=number,
                 peer=peer.describe(),
             )
             self._turn_away(peer, machine)
             return
         if route is None and len(self._routes) >= MACHINES_MAX:
-            _log.error("More than {limit} machines: turning away {number}", limit=MACHINES_MAX, number=number)
+            _log.error("More than {limit} machines: refusing {number}", limit=MACHINES_MAX, number=number)
             self._turn_away(peer, machine)
             return
         if route is not None:
-            _log.info("Machine {number} has connected again", number=number)
+            _log.info("Machine {number} reconnected", number=number)
             self._leave(number)
             if route.peer is not peer:
                 self._turn_away(*route)
         self._routes[number] = Route(peer, machine)
         self._link.say(attrs.evolve(machine, via=f"{self._name} {machine.via}".rstrip()))
-        _log.info("Machine {number} has connected: {peer}", number=number, peer=peer.describe())
+        _log.info("Machine {number} connected: {peer}", number=number, peer=peer.describe())
 
     def _departed(self, peer: RelayDownstream, number: int) -> None:
         route = self._routes.get(number)
         if route is not None and route.peer is peer:
             self._leave(number)
-            _log.info("Machine {number} is gone: {peer}", number=number, peer=peer.describe())
+            _log.info("Machine {number} disconnected: {peer}", number=number, peer=peer.describe())
 
     def _pass_up(self, peer: RelayDownstream, number: int, message: Flat) -> None:
         text = addressed(message, number)

@@ -68,7 +68,7 @@ class RelayDownstream(Downstream):
             named = attrs.evolve(hello, session=hello.session or self._new_session())
             self.engine.downstream_messages(self, [(self.machine, MachineHello(**attrs.asdict(named)))])
         else:
-            _log.info("{peer}, a central BOT-M, has connected", peer=self.describe())
+            _log.info("{peer}, a central BOT-M, connected", peer=self.describe())
 
     def elements_received(self, elements: list[Start]) -> Deferred[None] | None:
         self.engine.downstream_messages(self, self._with_machines(elements))

@@ -67,7 +67,7 @@ class Syncer:
         self._failing = False
         self._asked: deque[Verify] = deque()
         self._link: Upstream | None = None
-        self._verifying = Background("Content cannot be verified")
+        self._verifying = Background("Cannot verify content")
 
     @property
     def suspect(self) -> tuple[int, int]:
@@ -104,14 +104,14 @@ class Syncer:
     def _synced(self, _: object) -> None:
         if self._failing:
             self._failing = False
-            _log.info("The content folder can be synced again")
+            _log.info("The content folder is synced again")
 
     def _not_synced(self, failure: Failure) -> None:
         failure.trap(OSError)
         if not self._failing:
             self._failing = True
             _log.error(
-                "The content folder cannot be synced: {error}; a crash of the machine may lose files",
+                "Cannot sync the content folder: {error}; a crash of the machine may lose files",
                 error=failure.getErrorMessage(),
             )
 
@@ -130,7 +130,7 @@ class Syncer:
             if not self._verifying.busy:
                 self._verifying.begin(self._verify())
         elif isinstance(message, Intact) and message.upto >= self._sync.suspect[1] > 0:
-            _log.info("All content that the crash of the machine may have damaged is verified")
+            _log.info("Verified all content that the crash of the machine may have damaged")
             self._locked(self._sync.intact, self._safe_upto)
 
     def disconnected(self) -> None:
@@ -144,7 +144,7 @@ class Syncer:
             asked = self._asked.popleft()
             ok = await self._in_thread(self._content.is_intact, asked.file, asked.size_bytes, asked.md5)
             if not ok:
-                _log.warn("Content file {file} was damaged by the crash; it is fetched again", file=asked.file)
+                _log.warn("The crash damaged content file {file}; refetching it", file=asked.file)
             if self._link is not None:
                 self._link.say(Checked(asked.file, ok))
             await deferLater(self._clock, asked.size_bytes / self._settings.verify_bytes, lambda: None)

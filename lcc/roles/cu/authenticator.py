@@ -69,7 +69,7 @@ class Authenticator:
             self._right.pop(seen, None)
             self._wrong.add(key, self._clock.seconds())
             if self._wrong.count(key, self._clock.seconds()) == self._most and party:
-                _log.warn("Wrong tokens from {party}: throttled", party=party)
+                _log.warn("Too many wrong tokens from {party}: throttling", party=party)
             raise
         self._right[seen] = None
         self._right.move_to_end(seen)

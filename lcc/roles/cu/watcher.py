@@ -72,7 +72,7 @@ class ChangeWatcher:
 
     def _not_heard(self, failure: Failure) -> None:
         if not failure.check(StoreUnavailable):
-            _log.failure("The number of the last change cannot be read", failure=failure)
+            _log.failure("Cannot read the number of the last change", failure=failure)
 
     def _asked(self, _: object) -> None:
         self._asking = False

@@ -119,7 +119,7 @@ class Prover:
         except FetchError as error:
             told = self._told(url, error)
             if told is not error:
-                _log.info("{url} was not fetched: {error}", url=url, error=str(error))
+                _log.info("Cannot fetch {url}: {error}", url=url, error=str(error))
             raise NotProven(url, told, error) from None
         return private
 

@@ -247,7 +247,7 @@ class Registrar:
     def _tell(self, done: Registration) -> Registration:
         """Log what has come of a registration, and write to its contact."""
         _log.info(
-            "Registration {number} ({kind}) of {folders} is proven: {state}, provider {pid}",
+            "Registration {number} ({kind}) of {folders} proven: {state}, provider {pid}",
             number=done.number,
             kind=done.kind.value,
             folders=" ".join(done.folders),
@@ -311,7 +311,7 @@ class Registrar:
         challenge = Challenge(attrs.evolve(registration, number=number), f"{number}-{key}", secret, password)
         self.counters.asked_for += 1
         _log.info(
-            "Registration {number} ({kind}) of {folders} is asked for",
+            "Registration {number} ({kind}) of {folders} requested",
             number=number,
             kind=kind.value,
             folders=" ".join(folders),
@@ -335,11 +335,11 @@ class Registrar:
         except StoreUnavailable:
             return  # the store has logged it
         except Exception:
-            _log.failure("Expired registrations could not be removed")
+            _log.failure("Cannot remove expired registrations")
             return
         self.counters.expired += removed
         if removed:
-            _log.info("{removed} registrations have expired", removed=removed)
+            _log.info("Removed {removed} expired registrations", removed=removed)
 
     def _ask(self, question: Deferred[T]) -> Deferred[T]:
         """What the database answers, if it does in time."""

@@ -162,7 +162,7 @@ class Uns:
 
     def _drop_all(self) -> None:
         if self._open:
-            _log.info("{count} connections of providers are cut", count=len(self._open))
+            _log.info("Dropping {count} connections of providers", count=len(self._open))
         for session in list(self._open):
             session.drop()
         if self._stopped is not None and not self._stopped.called:
@@ -199,9 +199,9 @@ class Uns:
         """The spool takes no further set."""
         why = self.spool.no_room()
         if why and not self._told_full:
-            _log.error("The spool takes no more sets, providers are told to try again later: {why}", why=why)
+            _log.error("The spool is full: {why}; telling providers to try again later", why=why)
         elif self._told_full and not why:
-            _log.info("The spool takes sets again")
+            _log.info("The spool has room again")
         self._told_full = bool(why)
         return self._told_full
 
@@ -210,7 +210,7 @@ class Uns:
         now = self.clock.seconds()
         if now >= self._failing_until:
             self._failing_until = now + _SLOW_LOG_SECONDS
-            _log.error("The spool's disk fails: {fault}", fault=fault_text(self.spool.folder, error))
+            _log.error("Spool disk error: {fault}", fault=fault_text(self.spool.folder, error))
 
     def ask(self, question: Deferred[T]) -> Deferred[T]:
         """What the database answers, if it does in time.
@@ -224,7 +224,7 @@ class Uns:
             now = self.clock.seconds()
             if now >= self._slow_until:
                 self._slow_until = now + _SLOW_LOG_SECONDS
-                _log.warn("The database has not answered a provider's connection for {seconds} s", seconds=seconds)
+                _log.warn("No answer from the database for {seconds} s; a provider has to retry", seconds=seconds)
             answer.errback(StoreUnavailable("the database does not answer"))
 
         timer = self.clock.callLater(seconds, late)
@@ -281,5 +281,5 @@ class Uns:
             roots, former = Roots(provider.roots), Roots(provider.former_roots)
             return ElementChecker(roots, self._patterns, provider.hours, urlprefix, self._slots, former)
         except ValueError as error:
-            _log.error("The hours of provider {pid} make no sense: {error}", pid=provider.pid, error=str(error))
+            _log.error("Invalid hours of provider {pid}: {error}", pid=provider.pid, error=str(error))
             raise SetError("internal") from None

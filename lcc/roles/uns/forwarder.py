@@ -198,7 +198,7 @@ class Forwarder:
 
     def upstream_ready(self, peer: Upstream) -> None:
         """A queue manager has said hello: everything unanswered goes to it, from the oldest on."""
-        _log.info("Connected to {peer}; {count} sets wait", peer=peer.describe(), count=self.waiting_count)
+        _log.info("Connected to {peer}; {count} sets waiting", peer=peer.describe(), count=self.waiting_count)
         self._counters.links += 1
         self._peer = peer
         self._untold = self._spool.damage.pids
@@ -227,7 +227,7 @@ class Forwarder:
         """The link is gone: who waited for an answer is answered from the spool."""
         if peer is not self._peer:
             return
-        _log.info("The queue manager is gone; {count} sets wait", count=self.waiting_count)
+        _log.info("Lost the queue manager; {count} sets waiting", count=self.waiting_count)
         self._peer = None
         self._close_file()
         self._unsent.extendleft(reversed(self._outstanding))
@@ -296,7 +296,7 @@ class Forwarder:
         )
         self._ending_epoch = True
         self._in_thread(self._spool.write_epoch).addCallback(self._begin_epoch).addErrback(
-            lambda failure: _log.failure("No new epoch can be begun", failure=failure)
+            lambda failure: _log.failure("Cannot begin a new epoch", failure=failure)
         ).addBoth(self._epoch_over)
 
     def _begin_epoch(self, epoch: str) -> None:
@@ -327,7 +327,7 @@ class Forwarder:
         delivery.securing = True
         self._in_thread(self._spool.secure, delivery.entry).addCallbacks(
             lambda _: self._secured(delivery), lambda failure: self._not_secured(delivery, failure)
-        ).addErrback(lambda failure: _log.failure("Securing a set failed", failure=failure))
+        ).addErrback(lambda failure: _log.failure("Cannot secure a set", failure=failure))
 
     def _secured(self, delivery: Delivery) -> None:
         delivery.securing = False
@@ -348,9 +348,9 @@ class Forwarder:
         number = delivery.entry.header.number
         if isinstance(error, OSError):
             fault = fault_text(self._spool.folder, error)
-            _log.error("Set {number} cannot be put on stable storage: {fault}", number=number, fault=fault)
+            _log.error("Cannot sync set {number} to disk: {fault}", number=number, fault=fault)
         else:
-            _log.failure("Set {number} cannot be put on stable storage", failure=failure, number=number)
+            _log.failure("Cannot sync set {number} to disk", failure=failure, number=number)
         if delivery.sent:
             delivery.reply(None)
         else:
@@ -467,7 +467,7 @@ class Forwarder:
             self._unreadable(delivery, failure.value)
 
         self._in_thread(self._spool.check, delivery.entry).addCallbacks(checked, damaged).addErrback(
-            lambda failure: _log.failure("Checking a set failed", failure=failure)
+            lambda failure: _log.failure("Cannot check a set", failure=failure)
         )
 
     def _unreadable(self, delivery: Delivery, error: BaseException | None) -> None:
@@ -475,7 +475,7 @@ class Forwarder:
         if self._file is None and isinstance(error, OSError) and error.errno in _SHORTAGES:
             # Nothing is wrong with the file.
             number = delivery.entry.header.number
-            _log.error("Set {number} cannot be read now: {error}", number=number, error=str(error))
+            _log.error("Cannot read set {number}, retrying: {error}", number=number, error=str(error))
             self._pump_soon(_SHORTAGE_SECONDS)
         else:
             self._set_aside(delivery, str(error))

@@ -149,7 +149,7 @@ class Sequencer:
         self._cancel_retry()
         self._working = True
         Deferred.fromCoroutine(self._work()).addErrback(
-            lambda failure: _log.failure("Order numbers cannot be drawn", failure=failure)
+            lambda failure: _log.failure("Cannot draw order numbers", failure=failure)
         )
 
     async def _work(self) -> None:
@@ -164,7 +164,7 @@ class Sequencer:
                         if not each.number.called:
                             each.number.errback(error)
                     if not isinstance(error, StoreUnavailable):  # which the store has logged
-                        _log.failure("Order numbers cannot be drawn")
+                        _log.failure("Cannot draw order numbers")
                     if not self._beginning and not self._closed:
                         self._retry = self._clock.callLater(_RETRY_SECONDS, self._try_again)
                         return

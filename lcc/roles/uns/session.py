@@ -240,7 +240,7 @@ class Session:
         self._deciding = True
 
         def failed(failure: Failure) -> None:
-            _log.failure("A session failed; its connection is dropped", failure=failure)
+            _log.failure("Session failed; dropping the connection", failure=failure)
             self._stream.abort()
 
         Deferred.fromCoroutine(work).addErrback(failed)
@@ -485,7 +485,7 @@ class Session:
             blanked = arriving.checker.blanked_subtypes
             if blanked:
                 _log.info(
-                    "{count} subtypes of provider {pid} are blanked: not of the form type: value",
+                    "Blanked {count} subtypes of provider {pid}: not of the form type: value",
                     count=blanked,
                     pid=self.pid,
                 )
@@ -502,7 +502,7 @@ class Session:
     def _reject_set(self, number: int, text: str, prefix: str) -> None:
         """Reject the set that arrives, or whatever came in its place, and close."""
         self._uns.counters.sets_rejected += 1
-        _log.info("A set of provider {pid} is rejected: {code} {text}", pid=self.pid, code=number, text=text)
+        _log.info("Rejected a set of provider {pid}: {code} {text}", pid=self.pid, code=number, text=text)
         opened = self._set is not None
         if self._set is not None:
             prefix = self._set.prefix

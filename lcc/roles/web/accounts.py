@@ -104,12 +104,12 @@ class Accounts:
         user = await self._find(name)
         if len(password) > PASSWORD_CHARS or not await self._is_right(password, user or _NOBODY):
             self._throttle.failed(party, self._clock.seconds())
-            _log.warn("A login at the web monitor as {name!r} from {address!r} failed", name=name, address=address)
+            _log.warn("Web monitor: login of {name!r} from {address!r} failed", name=name, address=address)
             await constant_time(self._clock, begun, DENIED_SECONDS)
             raise LoginRefused("There is no such user, or the password is wrong.")
         assert user is not None
         self._throttle.passed(name, self._clock.seconds(), party)
-        _log.info("{name!r} logged in at the web monitor from {address!r}", name=name, address=address)
+        _log.info("Web monitor: {name!r} logged in from {address!r}", name=name, address=address)
         return self._open(user)
 
     def session(self, secret: str) -> Session | None:

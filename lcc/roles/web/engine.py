@@ -155,7 +155,7 @@ class Monitor:
 
     def _failed(self, failure: Any) -> None:
         if not failure.check(CancelledError):
-            _log.failure("The web monitor looks no longer", failure=failure)
+            _log.failure("Polling stopped", failure=failure)
 
     async def look(self) -> None:
         """Read the figures once."""
@@ -176,7 +176,7 @@ class Monitor:
         except CancelledError:
             raise
         except Exception:
-            _log.failure("The figures cannot be read")
+            _log.failure("Cannot read the statistics")
             self.database_trouble = "an internal error, see the log of lcc-web"
             self.counters.looks_failed += 1
         self._judge()

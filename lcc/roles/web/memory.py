@@ -59,7 +59,7 @@ class Memory:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            _log.warn("{path} cannot be used, the plots begin anew: {error}", path=str(self._path), error=error)
+            _log.warn("Cannot use {path}, the plots start afresh: {error}", path=str(self._path), error=error)
 
     def save(self, now: float) -> None:
         """Keep it, if it is time to."""
@@ -90,5 +90,5 @@ class Memory:
         self._saving = None
         failure.trap(OSError)
         if not self._failed:  # once, not every minute
-            _log.warn("The samples of the plots cannot be kept: {error}", error=failure.getErrorMessage())
+            _log.warn("Cannot save the samples of the plots: {error}", error=failure.getErrorMessage())
         self._failed = True

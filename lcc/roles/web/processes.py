@@ -76,7 +76,7 @@ class Processes:
 
     def _failed(self, failure: Failure, address: str) -> None:
         if not failure.check(CancelledError):
-            _log.failure("{address} cannot be asked how it is", failure=failure, address=address)
+            _log.failure("Cannot probe {address}", failure=failure, address=address)
 
 
 def _read(status: int, body: bytes) -> tuple[tuple[str, ...], tuple[Fault, ...]]:

@@ -81,7 +81,7 @@ class Contents(Asked):
             except ContentUnavailable as error:
                 # Users elsewhere need not know addresses of the LCC's own network; lcc-admin show tells them.
                 if request.channel is not None:  # else it is the user who has gone
-                    _log.info("Content cannot be read: {error}", error=error)
+                    _log.info("Cannot read content: {error}", error=error)
                 raise HttpError(503, "its content cannot be read now", retry_after="5") from None
         raise HttpError(503, "its content is missing, or changes too fast", retry_after="5")
 

@@ -73,7 +73,7 @@ class Packages(Asked):
             await self._send(writer, production, place)
             writer.finish()
         except NoRoom as error:
-            _log.error("A package cannot be made: {why}", why=str(error))
+            _log.error("Cannot make a package: {why}", why=str(error))
             text = "this LCC has no room to make packages, try again later"
             raise HttpError(503, text, retry_after=str(RETRY_SECONDS)) from None
         except GivenUp:

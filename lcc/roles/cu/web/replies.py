@@ -88,5 +88,5 @@ def _explain(failure: Failure) -> Explained:
         return 401, {"error": str(error)}, {"www-authenticate": 'Bearer realm="LCC"'}
     if isinstance(error, StoreUnavailable):
         return 503, {"error": "the database cannot be reached, try again later"}, {"retry-after": str(RETRY_SECONDS)}
-    _log.failure("A content user's request failed", failure=failure)
+    _log.failure("Cannot answer a request of a content user", failure=failure)
     return 500, {"error": "an internal error"}, {}

@@ -170,7 +170,7 @@ class Session:
 
     def _broken(self, failure: Failure) -> None:
         if not (self._closed and failure.check(CancelledError)):
-            _log.failure("A content user's session failed; its connection is dropped", failure=failure)
+            _log.failure("Session of a content user failed; dropping the connection", failure=failure)
             self._stream.abort()
 
 
@@ -190,7 +190,7 @@ def _explain(error: Exception) -> tuple[str, list[tuple[str, str]]]:
         return "access-denied", [("token", str(error))]
     if isinstance(error, StoreUnavailable):
         return "try-later", [("", "the database cannot be reached, try again later")]
-    _log.failure("A content user's question failed", failure=Failure(error))
+    _log.failure("Cannot answer a content user", failure=Failure(error))
     return "internal", [("", "an internal error")]
 
 

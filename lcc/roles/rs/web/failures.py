@@ -47,7 +47,7 @@ def explain(failure: Failure) -> Explained:
     if isinstance(error, StoreUnavailable):
         text = "the database cannot be reached, try again later"
         return 503, {"kind": "busy", "error": text}, {"retry-after": str(RETRY_SECONDS)}
-    _log.failure("A request to the registration server failed", failure=failure)
+    _log.failure("Cannot answer a request to the registration server", failure=failure)
     return 500, {"kind": "internal", "error": "an internal error"}, {}
 
 

@@ -40,7 +40,7 @@ def explain(failure: Failure) -> Explained:
         return error.status, {"error": error.text}, error.headers
     if isinstance(error, StoreUnavailable):
         return 503, {"error": f"The database does not answer: {error}"}, {"retry-after": str(RETRY_SECONDS)}
-    _log.failure("A page of the web monitor failed", failure=failure)
+    _log.failure("Cannot make a page of the web monitor", failure=failure)
     return 500, {"error": "An internal error; the log of lcc-web tells more."}, {}
 
 

@@ -79,7 +79,7 @@ class RetryPage(MonitorPage):
         order = await self.monitor.database.write(_order, pid, code)
         session = self.front.session(request)
         _log.info(
-            "{name!r} ordered at the web monitor: try again what failed (provider {pid}, error {code}; 0: all)",
+            "Web monitor: {name!r} ordered a retry of what failed (provider {pid}, error {code}; 0: all)",
             name="?" if session is None else session.user.name,
             pid=pid,
             code=code,

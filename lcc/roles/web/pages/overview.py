@@ -92,7 +92,7 @@ class TakenAwayPage(MonitorPage):
             raise HttpError(404, "Nobody of this name is missed.")
         session = self.front.session(request)
         _log.info(
-            "{user!r} said at the web monitor: {kind} {name!r} was taken away",
+            "Web monitor: {user!r} removed {kind} {name!r} from the members",
             user="?" if session is None else session.user.name,
             kind=kind,
             name=name,
