@@ -114,7 +114,7 @@ class CoroutineFetcher(ABC):
 
         if self._closing:
             running: Deferred[Fetched] = Deferred()
-            running.errback(FetchError("robot-error", "the robot stops"))
+            running.errback(FetchError("robot-error", "the robot is stopping"))
             return running
         running = Deferred.fromCoroutine(self.run(task))
         self._running.add(running)

@@ -81,7 +81,7 @@ class _Zlib:
                 if not data:
                     return
                 if not self._gzip:
-                    raise FetchError("coding-damaged", "there is something behind the end of the deflate coding")
+                    raise FetchError("coding-damaged", "trailing data after the deflate coding")
                 inflater = self._inflater = zlib.decompressobj(31)
             try:
                 piece = inflater.decompress(data, self._piece_bytes)
@@ -109,7 +109,7 @@ class _Brotli:
             try:
                 piece = decoder.process(data, output_buffer_limit=self._piece_bytes)
             except brotli.error:
-                raise FetchError("coding-damaged", "not brotli, or something stands behind its end") from None
+                raise FetchError("coding-damaged", "not brotli, or trailing data after it") from None
             self.complete = decoder.is_finished()
             data = b""
             if piece:

@@ -268,7 +268,7 @@ class _Fetch:
         fetcher, order = self._fetcher, self._order
         try:
             if fetcher.stopped:
-                raise FetchError("robot-error", "the robot stops")
+                raise FetchError("robot-error", "the robot is stopping")
             site, target = fetcher.locate(url)
         except FetchError as error:
             self._fail(error)
@@ -361,7 +361,7 @@ class _Fetch:
         if status == _NOT_MODIFIED and self._conditional:
             return None
         if status in _NOT_ASKED_FOR:
-            raise FetchError("bad-response", f"status {status} was not asked for")
+            raise FetchError("bad-response", f"unsolicited status {status}")
         location = fields.get(b"location")
         if status in _REDIRECTS and location is not None:
             self._location = location.strip().decode("latin-1")

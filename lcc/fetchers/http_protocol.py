@@ -301,7 +301,7 @@ class HttpConnection(protocol.Protocol):
         if version not in ("1.1", "1.0"):
             raise FetchError("bad-response", f"HTTP version {version}")
         if not 100 <= status < 600 or status == 101:
-            raise FetchError("bad-response", f"status {status} was not expected")
+            raise FetchError("bad-response", f"unexpected status {status}")
         if self.wire_bytes > self._overhead_max:
             # A bound that does not depend on how the bytes were cut: what the fields alone amount to.
             length = sum(len(name) + len(value) + 4 for name, value in self._headers)

@@ -85,7 +85,7 @@ class TlsClient:
                         Path(self._extra_roots).read_bytes()
                         options.getContext().load_verify_locations(self._extra_roots)
                     except (OSError, SSL.Error) as error:
-                        raise FetchError("tls-failed", f"extra_roots cannot be read: {error}"[:200]) from None
+                        raise FetchError("tls-failed", f"cannot read extra_roots: {error}"[:200]) from None
             # A server could have a handshake repeated as often as it likes, and each takes longer here than a page.
             options.getContext().set_options(SSL.OP_NO_RENEGOTIATION)
             self._options[insecure] = options

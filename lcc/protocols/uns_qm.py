@@ -202,4 +202,4 @@ def read_notice(attributes: dict[str, str]) -> UrlNotice:
             get("a", ""),
         )
     except (KeyError, ValueError) as error:
-        raise StreamError("syntax", f"<u> that no UNS writes: {str(error)[:80]}") from None
+        raise StreamError("syntax", f"invalid <u>: {str(error)[:80]}") from None

@@ -81,7 +81,7 @@ def certified_roles(transport: Any) -> frozenset[str] | None:
 
 @attrs.frozen
 class CertificateFiles:
-    """Where they are.
+    """Paths of the certificate files of one end.
 
     :ivar ca: the authorities that are trusted, and lists of what they have revoked; None: those of the system.
     :ivar certificate: what this end presents, with the certificates that lead to its authority; None: nothing.
@@ -95,7 +95,7 @@ class CertificateFiles:
 
 @attrs.frozen
 class Loaded:
-    """What was in them.
+    """What the files held when they were read.
 
     :ivar revoked: issuer and serial number of certificates that are no longer good.
     :ivar chain: the own certificate first; empty: there is none.
@@ -194,7 +194,7 @@ def load(files: CertificateFiles) -> Loaded:
     try:
         key: Any = load_pem_private_key(_read(files.key), None)
     except TypeError:
-        raise ConfigError([f"{files.key}: the key is encrypted; nobody is there to tell its password"]) from None
+        raise ConfigError([f"{files.key}: the key is encrypted; use one without a password"]) from None
     except ValueError:
         raise ConfigError([f"{files.key} holds no private key"]) from None
     if key.public_key() != chain[0].public_key():

@@ -34,7 +34,7 @@ def party_of_host(host: str) -> str:
 
 
 class ConnectionLimits:
-    """Counts connections.
+    """Counts connections, in all and by party, against their maxima.
 
     :param total_max: connections at once.
     :param each_max: of them, of one party; 0: no such limit.
@@ -73,7 +73,7 @@ class ConnectionLimits:
 
 
 class Place:
-    """One connection's place.
+    """One connection as :class:`ConnectionLimits` counts it.
 
     :param limits: among which it is.
     :ivar party: who is at the other end.

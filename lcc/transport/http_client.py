@@ -31,11 +31,11 @@ _UNIX_HOST = b".unix.invalid"
 
 
 class HttpFailed(Exception):
-    """The other end cannot be reached, is silent, or has broken off."""
+    """The server is unreachable, silent, or disconnected in the middle of a reply."""
 
 
 class TooLong(HttpFailed):
-    """A body is longer than was asked for."""
+    """A body is longer than allowed."""
 
 
 def is_address(text: str) -> bool:
@@ -53,7 +53,7 @@ def is_address(text: str) -> bool:
 
 @implementer(IStreamClientEndpoint)
 class _Quiet:
-    """An endpoint whose connections are not logged, one by one."""
+    """An endpoint that does not log each connection."""
 
     def __init__(self, endpoint: IStreamClientEndpoint) -> None:
         self._endpoint = endpoint
@@ -97,7 +97,7 @@ def _base(address: str) -> bytes:
 
 
 class HttpClient:
-    """Asks with GET.
+    """A small GET client: bounded, cancellable, one reply at a time; over TLS and UNIX sockets of our own roles.
 
     :param connections_max: at once, to all addresses together; who asks beyond that waits.
     :param timeout_seconds: to connect, and for each silence of the other end.
@@ -171,7 +171,7 @@ def _reason(error: Exception) -> str:
 
 
 class Watch:
-    """Calls somebody when nothing has moved for a while."""
+    """Calls back when nothing has moved for a while."""
 
     def __init__(self, clock: IReactorTime, timeout_seconds: float) -> None:
         self.over = False
@@ -204,7 +204,7 @@ class Watch:
 
 
 class Answer:
-    """The head of an answer, and its body to be taken.
+    """The head of a reply, whose body can then be read.
 
     :ivar status: of HTTP.
     """
@@ -260,7 +260,7 @@ class Answer:
 
 
 class _Body(Protocol):
-    """Takes a body; ``done`` fires with its length."""
+    """Receives a body; ``done`` fires with its length."""
 
     address = ""
 
@@ -272,7 +272,7 @@ class _Body(Protocol):
 
     def began(self) -> None:
         if not self.over:
-            self.watch.start(lambda: self.give_up(HttpFailed(f"{self.address} was silent for too long")))
+            self.watch.start(lambda: self.give_up(HttpFailed(f"{self.address} timed out")))
 
     def give_up(self, error: Exception | None) -> None:
         """End it here; None: it was cancelled."""
@@ -284,7 +284,7 @@ class _Body(Protocol):
         if reason.check(ResponseDone):
             self._end(self.size_bytes)
         else:
-            self._end(Failure(HttpFailed(f"{self.address} has broken off: {reason.getErrorMessage()}")))
+            self._end(Failure(HttpFailed(f"{self.address} disconnected: {reason.getErrorMessage()}")))
 
     def _end(self, result: Failure | int | None) -> None:
         if self.over:
@@ -352,4 +352,4 @@ class _Pipe(_Body):
 
     def stopProducing(self) -> None:
         if not self.over:
-            self.give_up(HttpFailed("the consumer has gone away"))
+            self.give_up(HttpFailed("the consumer has disconnected"))

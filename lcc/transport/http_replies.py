@@ -23,7 +23,7 @@ RETRY_SECONDS = 5
 
 
 class HttpError(Exception):
-    """An answer that is none.
+    """A reply other than the one that was asked for.
 
     :param status: of the reply.
     :param text: what was wrong.
@@ -55,7 +55,7 @@ def reply_json(request: Request, status: int, body: Mapping[str, Any], headers: 
 
 
 class JsonDocument(Resource):
-    """The same for everybody, such as an OpenAPI document."""
+    """A static JSON document, such as an OpenAPI description."""
 
     isLeaf = True
 

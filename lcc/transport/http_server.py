@@ -55,7 +55,7 @@ def list_header(request: Request, name: str) -> str | None:
 
 
 class GuardedRequest(Request):
-    """A request without a body to speak of."""
+    """A request whose body is limited to next to nothing."""
 
     body_bytes_max = BODY_BYTES_MAX
     _body_bytes = 0
@@ -102,7 +102,7 @@ class BodyRequest(GuardedRequest):
 
 
 class GuardedChannel(HTTPChannel):
-    """A connection."""
+    """An HTTP connection with limits on header, body and time."""
 
     _full = False
     """More waits to be sent than should."""
@@ -284,7 +284,7 @@ def reason_of(status: int) -> bytes:
 
 
 class HttpCounts:
-    """Answers of a site since the start.
+    """Replies of a site since the start.
 
     :ivar by_status: class of status, such as ``2xx`` -> how many there were.
     :ivar sent_bytes: of their bodies.
@@ -302,7 +302,7 @@ class HttpCounts:
 
 
 class GuardedSite(Site):
-    """A site of such connections, without an access log: what is asked for is nobody's business.
+    """A site of guarded connections, without an access log: what users ask for is private.
 
     :param reactor: a clock.
     :param now: the wall clock, for the dates of answers; None: the machine's.

@@ -17,7 +17,7 @@ SLOW_SECONDS = 30.0
 
 @implementer(IPushProducer)
 class _Producer:
-    """What the request asks to pause."""
+    """What the request pauses and resumes."""
 
     def __init__(self, writer: HttpWriter) -> None:
         self._writer = writer

@@ -36,7 +36,7 @@ class Limited(ProtocolWrapper):
 
 @implementer(IHalfCloseableProtocol)
 class _HalfCloseable(Limited):
-    """Passes on that the peer has said all it has to say; else it would be taken for the connection's end."""
+    """Forwards the peer's half-close; without it a half-close would end the connection."""
 
     wrappedProtocol: Any
 

@@ -62,7 +62,7 @@ def _warnings_only(event: LogEvent) -> None:
 
 
 class _Link(ClientService):
-    """Does not log each attempt: :class:`_WatchedEndpoint` tells what matters."""
+    """Logs no single attempt: :class:`_WatchedEndpoint` logs what matters."""
 
     _log = Logger(observer=_warnings_only)
     watched: _WatchedEndpoint
@@ -147,7 +147,7 @@ def _parsed(parse: Callable[[Any, str], Any], reactor: Any, endpoint: str) -> An
     except (OSError, ConfigError):
         raise  # a file that it names cannot be read: that says it best
     except Exception as error:  # the parsers raise whatever their conversions do
-        raise ConfigError([f"the endpoint {shown(endpoint)!r} does not make sense: {error}"]) from None
+        raise ConfigError([f"invalid endpoint {shown(endpoint)!r}: {error}"]) from None
 
 
 class PortService(MultiService):

@@ -24,7 +24,7 @@ WAITING_MAX = 200
 
 @attrs.frozen
 class Mail:
-    """A mail in plain text.
+    """A mail, plain text only.
 
     :ivar to: a checked address.
     """
@@ -51,7 +51,7 @@ def compose(mail: Mail, sender: str, now: float, message_id: str) -> bytes:
 
 
 class PostOffice:
-    """Sends mails.
+    """Queues and sends mails.
 
     :param now: seconds since 1970.
     :param token: gives 16 hexadecimal digits, never the same twice.
@@ -101,7 +101,7 @@ class PostOffice:
             password = self._read(settings.password_file).splitlines()[0] if settings.user else ""
             authorities = self._read(settings.authorities) if settings.authorities else ""
         except (OSError, UnicodeDecodeError, IndexError) as error:
-            raise MailFailed(f"mail.password_file or mail.authorities cannot be read: {error}") from None
+            raise MailFailed(f"cannot read mail.password_file or mail.authorities: {error}") from None
 
         def late(result: Any, seconds: float) -> Any:
             if isinstance(result, Failure) and result.check(CancelledError):

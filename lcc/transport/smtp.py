@@ -28,7 +28,7 @@ _REPLY = re.compile(rb"([2-5][0-9]{2})(?:([ -])(.*))?").fullmatch
 
 
 class MailFailed(Exception):
-    """A mail could not be handed over."""
+    """The mail server did not take a mail."""
 
 
 def _tls_options(host: str, authorities: str) -> IOpenSSLClientConnectionCreator:

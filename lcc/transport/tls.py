@@ -45,7 +45,7 @@ _FAULTS = {
 
 
 class Refused(SSL.Error):
-    """The other end's certificate is refused by this end; says why."""
+    """This end refuses the other end's certificate; says why."""
 
     def __init__(self, text: str) -> None:
         super().__init__([("lcc", "", text)])  # as OpenSSL's queue of errors, which Twisted looks into

@@ -67,14 +67,14 @@ def test_a_robot_that_is_being_dropped_gets_no_orders(bench: Bench) -> None:
 
 def test_what_the_desk_of_a_botm_says(bench: Bench) -> None:
     desk = BotmCommands(bench.engine)
-    assert "none" in str(desk.est()) and desk.queue(5) == [("queue", "no orders are here")]
+    assert "none" in str(desk.est()) and desk.queue(5) == [("queue", "no orders")]
     qm, _ = bench.qm()
     bench.bot(capacity=1)
     bench.say(qm, fetch_order(1), fetch_order(2))
     (_, first), (_, second) = desk.queue(5)
-    assert "at robot bot" in first and "waits for a robot" in second and "http://site1.example/1" in first
+    assert "at robot bot" in first and "waiting for a robot" in second and "http://site1.example/1" in first
     assert desk.queue(1)[1] == ("", "… and 1 order more")
-    assert "no order for 9" in str(desk.provider(9)) and desk.provider(1)[0][1] == first
+    assert "no orders for 9" in str(desk.provider(9)) and desk.provider(1)[0][1] == first
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_a_queue_manager_that_comes_later_is_told(world: World) -> None:
 
 def test_what_the_desk_says(world: World) -> None:
     desk = UnsCommands(world.uns)
-    assert desk.queue(10) == [("queue", "no set waits")]
+    assert desk.queue(10) == [("queue", "no sets waiting")]
     cp = world.send_set("a")  # without a queue manager it is answered from the spool
     assert "set_accepted" in cp.text
     ((_, queued),) = desk.queue(10)

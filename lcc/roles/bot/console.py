@@ -11,18 +11,18 @@ from lcc.roles.pausing import PausingCommands
 class BotCommands(PausingCommands[Robot]):
     """The commands of a robot."""
 
-    PAUSED = "no new orders are taken until resume(); those that are here are carried out"
-    RESUMED = "orders are taken again"
+    PAUSED = "no new orders until resume(); those here are finished"
+    RESUMED = "orders are accepted again"
 
     def est(self) -> Lines:
         """As :mod:`lcc.console.commands` says."""
         robot = self.engine
         running, waiting = robot.jobs
-        stands = "PAUSED, takes no new orders" if robot.paused else "takes orders"
+        stands = "PAUSED, accepts no new orders" if robot.paused else "accepts orders"
         return [
             ("robot", f"{robot.name}: {stands}"),
-            ("BOT-M", "connected" if robot.connected else "away: nothing is fetched"),
-            ("fetches", f"{len(running)} of {robot.concurrency} at once, {len(waiting)} wait"),
+            ("BOT-M", "connected" if robot.connected else "disconnected: nothing is fetched"),
+            ("fetches", f"{len(running)} of {robot.concurrency} at once, {len(waiting)} waiting"),
         ]
 
     def queue(self, limit: int) -> Lines:

@@ -9,7 +9,8 @@ FETCH_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 
 
 
 class FetchCounters:
-    """
+    """Fetches since the start, for the console and the metrics.
+
     :ivar results: how they ended.
     :ivar seconds: by that, how long they took.
     :ivar abandoned: that did not end when they were told to.

@@ -135,7 +135,7 @@ class Job:
         """The answer to an order whose time was over before its turn came."""
         if self._clock.seconds() >= self.start_by:
             return answers.failed(self.fetch, FetchError("hours-over"), 0)
-        return answers.failed(self.fetch, FetchError("deadline", "it waited in the robot too long"), 0)
+        return answers.failed(self.fetch, FetchError("deadline", "it waited too long in the robot"), 0)
 
     def _fetched(self, fetched: Fetched) -> str:
         self.wire_bytes = fetched.wire_bytes
@@ -143,7 +143,7 @@ class Job:
         assert sink is not None
         if fetched.unchanged:
             if not self.fetch.stored:
-                raise FetchError("bad-response", "not modified, but it was not asked that")
+                raise FetchError("bad-response", "not modified, though the request was not conditional")
             sink.discard()
             self.unchanged = True
             return answers.unchanged(self.fetch, fetched, self._elapsed_ms())

@@ -48,7 +48,7 @@ GREETING = '<!-- LCC robot: type <fetch url="http://www.example.org/"/>, with fi
 
 
 class ListeningRobot:
-    """The engine.
+    """The engine of a robot that takes orders from a terminal.
 
     :param fetchers: by URL scheme.
     :param sinks: makes the sink for a file's name; empty: for none.  Raises OSError.
@@ -79,7 +79,7 @@ class ListeningRobot:
             fetched = await fetcher.fetch(order, sink, self._redirects.rule(roots))
             done = self._finished(typed, fetched, sink)
         except CancelledError:
-            return answer(self._failed(FetchError("robot-error", "the robot stops"), sink, begun))
+            return answer(self._failed(FetchError("robot-error", "the robot is stopping"), sink, begun))
         except (LccError, OSError) as error:
             return answer(self._failed(error, sink, begun))
         except Exception as error:

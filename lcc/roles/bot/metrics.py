@@ -28,7 +28,7 @@ ABANDONED = counter("lcc_bot_fetches_abandoned", "Fetches that did not end when 
 
 @implementer(IRoleMetrics)
 class BotMetrics:
-    """Reads them out of the engine."""
+    """Metrics and conditions of a robot."""
 
     background: Sequence[Any] = ()
 
@@ -59,6 +59,6 @@ class BotMetrics:
         )
         yield Condition(
             "not-paused",
-            "" if not robot.paused else "an operator has it take no new orders",
+            "" if not robot.paused else "paused by an operator: it accepts no new orders",
             "resume() at its console (lcc-admin console bot)",
         )

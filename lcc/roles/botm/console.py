@@ -14,18 +14,18 @@ SHOWN = 20
 class BotmCommands(PausingCommands[BotMaster]):
     """The commands of the BOT-M of a machine."""
 
-    PAUSED = "no new orders are taken until resume(); those that are here are carried out"
-    RESUMED = "orders are taken again"
+    PAUSED = "no new orders until resume(); those here are finished"
+    RESUMED = "orders are accepted again"
 
     def est(self) -> Lines:
         """As :mod:`lcc.console.commands` says."""
         botm = self.engine
         orders = botm.orders
         out = sum(1 for order in orders if order.out)
-        stands = "PAUSED, takes no new orders" if botm.paused else "takes orders"
+        stands = "PAUSED, accepts no new orders" if botm.paused else "accepts orders"
         lines: Lines = [
             ("BOT-M", f"machine {botm.machine}: {stands}"),
-            ("QM", "connected" if botm.connected else "away: fetching goes on, results are kept"),
+            ("QM", "connected" if botm.connected else "disconnected: fetching goes on, results are kept"),
         ]
         if botm.disk_trouble:
             lines.append(("disk", botm.disk_trouble))
@@ -50,17 +50,17 @@ class BotmCommands(PausingCommands[BotMaster]):
         orders = self.engine.orders
         lines: Lines = [("order", self._order(order)) for order in orders[:limit]]
         lines += more(limit, len(orders), "order")
-        return lines or [("queue", "no orders are here")]
+        return lines or [("queue", "no orders")]
 
     def provider(self, pid: int) -> Lines:
         """As :mod:`lcc.console.commands` says."""
         orders = [order for order in self.engine.orders if order.fetch.pid == pid]
         lines: Lines = [("order", self._order(order)) for order in orders]
-        return lines or [("provider", f"no order for {pid} is here")]
+        return lines or [("provider", f"no orders for {pid}")]
 
     def _order(self, order: HeldOrder) -> str:
         robot = order.robot
-        where = f"at robot {robot.name}" if robot is not None else "held back" if order.out else "waits for a robot"
+        where = f"at robot {robot.name}" if robot is not None else "held back" if order.out else "waiting for a robot"
         left = duration(order.lease_end - self.engine.clock_seconds())
         attempts = f", {number(order.attempts, 'attempt')}" if order.attempts > 1 else ""
         return f"provider {order.fetch.pid}, {where}, lease ends in {left}{attempts}: {order.fetch.url}"
@@ -77,7 +77,7 @@ class RelayCommands:
         machines = self.engine.machines
         lines: Lines = [
             ("BOT-M", "a central one"),
-            ("QM", "connected" if self.engine.connected else "away: the machines connect again when it is back"),
+            ("QM", "connected" if self.engine.connected else "disconnected: the machines reconnect when it is back"),
         ]
         for number_, machine in sorted(machines.items())[:SHOWN]:
             via = f" via {machine.via}" if machine.via else ""

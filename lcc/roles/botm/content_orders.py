@@ -13,7 +13,7 @@ _log = Logger()
 
 
 class ContentOrders:
-    """Carries them out.
+    """Carries out orders that concern content files, not fetches.
 
     :param machine: the id of this machine.
     """
@@ -54,7 +54,7 @@ class ContentOrders:
         try:
             self._content.skip_names(names.upto)
         except OSError as error:
-            raise StreamError("limit", f"no file names can be reserved: {error}") from error
+            raise StreamError("limit", f"cannot reserve file names: {error}") from error
 
     def remember(self, mark: Mark) -> None:
         """Note how far the database has come."""

@@ -45,7 +45,7 @@ RETRY_AFTER_SECONDS = 5
 
 
 class Local(Protocol):
-    """The BOT-M of this machine."""
+    """The BOT-M of this machine, as its content port needs it."""
 
     @property
     def machine(self) -> int:
@@ -59,7 +59,7 @@ class Local(Protocol):
 
 
 class ContentPort(Resource):
-    """All of it.
+    """Serves content files over HTTP: those of this machine, and those of machines below by redirect or relay.
 
     :param content: the content of this machine; None: this BOT-M has none of its own.
     :param local: the BOT-M of this machine; None as before.
@@ -107,7 +107,7 @@ class ContentPort(Resource):
             return _say(request, 404, f"machine {machine} is not here, or its content cannot be read from elsewhere")
         if address.startswith(UNIX):
             if text_header(request, "Via") is not None:  # it has come through a BOT-M: not in circles
-                return _say(request, 502, "that machine does not know itself")
+                return _say(request, 502, "loop: that machine does not recognise its own number")
             return self._through(request, address, f"/{machine}/{file_id}")
         request.setHeader("Location", f"{address}/{machine}/{file_id}")
         return _say(request, 307, "there")
@@ -121,16 +121,16 @@ class ContentPort(Resource):
     def _own(self, request: Request, local: Local, content: IContentFolder, file_id: int) -> int | bytes:
         if local.is_suspect(file_id):
             request.setHeader("Retry-After", str(RETRY_AFTER_SECONDS))
-            return _say(request, 503, "it is being verified after a crash of the machine")
+            return _say(request, 503, "the file is being verified after a crash of the machine")
         try:
             reader = content.read(file_id)
         except (FileNotFoundError, NotADirectoryError):
             if 0 < file_id < content.names_upto:
-                return _say(request, 410, "there is no such file any longer")
-            return _say(request, 404, "there never was such a file")
+                return _say(request, 410, "this file was removed")
+            return _say(request, 404, "no such file")
         except OSError as error:
             _log.error("Cannot read content file {file}: {error}", file=file_id, error=str(error))
-            return _say(request, 500, "it cannot be read")
+            return _say(request, 500, "the file cannot be read")
         etag = f'"{local.machine}-{file_id}"'
         request.setHeader("ETag", etag)
         ended = precondition(
@@ -144,7 +144,7 @@ class ContentPort(Resource):
         if ended:
             reader.close()
             if ended == PRECONDITION_FAILED:
-                return _say(request, ended, "it is another file")
+                return _say(request, ended, "the file is another one")
             request.setResponseCode(ended)
             return b""
         condition = text_header(request, "If-Range")
@@ -155,7 +155,7 @@ class ContentPort(Resource):
             size = reader.size_bytes
             reader.close()
             request.setHeader("Content-Range", f"bytes */{size}")
-            return _say(request, 416, "it is shorter")
+            return _say(request, 416, "the file is shorter")
         first, length = part
         if length != reader.size_bytes:
             request.setResponseCode(206)
@@ -201,7 +201,7 @@ class ContentPort(Resource):
                 # What was promised cannot be kept: only a connection that breaks says so.
                 _abort(request)
                 return
-            request.write(_say(request, 502, "the BOT-M of that machine cannot be reached"))
+            request.write(_say(request, 502, "the BOT-M of that machine is unreachable"))
             request.finish()
 
         asked.addCallback(answered)
@@ -227,7 +227,7 @@ def _abort(request: Request) -> None:
 
 @implementer(IConsumer)
 class _Client:
-    """A request as what takes a body: it may go away, or stop reading."""
+    """A request as the consumer of a body; the client may disconnect, or stop reading."""
 
     def __init__(self, request: Request, watch: Watch) -> None:
         self._request = request
@@ -292,7 +292,7 @@ class _Sender:
         try:
             piece = self._reader.read(self._at, min(PIECE_BYTES, self._left))
             if not piece:
-                raise OSError("it is shorter than it was")
+                raise OSError("the file is shorter than it was")
         except OSError as error:
             _log.error("Cannot read content file {file}: {error}", file=self._file_id, error=str(error))
             self.stopProducing()

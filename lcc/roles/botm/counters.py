@@ -7,7 +7,8 @@ import attrs
 
 @attrs.define
 class Counters:
-    """
+    """Counted since the start, for the console and the metrics.
+
     :ivar orders_expired: dropped, because their time was over.
     :ivar orders_sent_back: undone, because of their hours or for want of room.
     """

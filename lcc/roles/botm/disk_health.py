@@ -27,7 +27,7 @@ PAUSE_MAX_SECONDS = 60.0
 
 
 class DiskHealth:
-    """Looks at the content folder's disk.
+    """Checks the disk of the content folder.
 
     :param changed: called when :attr:`ok` or :attr:`no_room` has changed.
     :ivar no_room: why nothing can be stored until somebody mends it, for people; empty: it can be.

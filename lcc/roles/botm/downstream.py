@@ -50,7 +50,7 @@ class Downstream(Peer):
 
 
 class DownstreamFactory(PeerFactory):
-    """Makes a peer for each connection, up to a number of them.
+    """Makes a peer for each connection, up to a maximum.
 
     :param who: is at the lower end, in the plural, for the log.
     """

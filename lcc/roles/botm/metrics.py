@@ -49,7 +49,7 @@ def _upper(connected: bool) -> Condition:
 
 @implementer(IRoleMetrics)
 class BotmMetrics:
-    """Reads them out of the engine of a machine's BOT-M."""
+    """Metrics and conditions of a machine's BOT-M."""
 
     background: Sequence[Any] = ()
 
@@ -91,25 +91,25 @@ class BotmMetrics:
         yield Condition(
             "disk",
             botm.disk_trouble,
-            "make room, or mend the disk, where it says so; it goes on by itself",
+            "free space there, or repair the disk; fetching resumes by itself",
         )
         yield Condition(
             "not-paused",
-            "" if not botm.paused else "an operator has it take no new orders",
+            "" if not botm.paused else "paused by an operator: it accepts no new orders",
             "resume() at its console (lcc-admin console botm)",
         )
         age = botm.look_age_seconds
         yield Condition(
             "looking",
-            f"it has not looked at the disk for {age:.0f} s" if age > STUCK_SECONDS else "",
-            "start it again: nothing is lost; please report the traceback in its log",
+            f"the disk was last checked {age:.0f} s ago" if age > STUCK_SECONDS else "",
+            "restart it, nothing is lost; please report the traceback in its log",
             alive=True,
         )
 
 
 @implementer(IRoleMetrics)
 class RelayMetrics:
-    """Reads them out of the engine of a central BOT-M."""
+    """Metrics and conditions of a central BOT-M."""
 
     background: Sequence[Any] = ()
 

@@ -16,7 +16,8 @@ NOBODY = Robots.telling([])
 
 
 class Roster:
-    """
+    """Tells the upper end of the robots.
+
     :param robots: gives those that are ready.
     """
 

@@ -41,7 +41,7 @@ InThread = Callable[..., Deferred[Any]]
 
 
 class Syncer:
-    """All of it.
+    """Syncs the content folder, and verifies it after a crash of the machine.
 
     :param safe_upto: all files below this id that will ever be accepted are accepted.
     """

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Reads(Protocol):
-    """The database, as far as it is needed here (:class:`lcc.storage.database.database.Database`)."""
+    """What reads the database: :class:`lcc.storage.database.database.Database`, or something in front of it."""
 
     def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
         """Run ``function(txn, *args)`` in a reading thread; all that it asks sees one state."""

@@ -24,7 +24,7 @@ RIGHT_KEPT = 10_000
 
 
 class Throttled(AccessDenied):
-    """Too many wrong tokens have come from there.
+    """Too many wrong tokens came from this address.
 
     :ivar seconds: until the next one is looked at.
     """
@@ -35,7 +35,7 @@ class Throttled(AccessDenied):
 
 
 class Authenticator:
-    """Lets in, or not.
+    """Checks tokens.
 
     :param without_token: what those who have no token may see (:data:`lcc.roles.cu.access.WITHOUT_TOKEN`).
     """

@@ -12,7 +12,7 @@ from lcc.roles.cu.watcher import ChangeWatcher
 
 @attrs.frozen
 class CuEngine:
-    """What there is to look into.
+    """What the console and the metrics read.
 
     :ivar questions: to the database.
     :ivar watcher: of those who wait for the next change.
@@ -35,6 +35,6 @@ class CuCommands:
         engine = self.engine
         return [
             ("questions", f"{number(engine.questions.waiting, 'question')} to the database under way"),
-            ("waiting", f"{number(engine.watcher.waiting, 'user')} wait for the next change"),
+            ("waiting", f"{number(engine.watcher.waiting, 'user')} waiting for the next change"),
             ("packages", f"{number(engine.workshop.count, 'package')} being made"),
         ]

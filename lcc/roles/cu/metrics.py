@@ -20,7 +20,7 @@ PACKAGES = gauge("lcc_cu_packages_running", "Packages (tar, WARC) that are being
 
 @implementer(IRoleMetrics)
 class CuMetrics:
-    """Reads them out of the engine.
+    """Metrics and conditions of the content user API.
 
     :param database: what is counted of its database.
     """

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class QueryError(Exception):
-    """A question that cannot be answered.
+    """The question is invalid.
 
     :ivar faults: what is wrong with it, a line each, with the name it is wrong at.
     """
@@ -38,7 +38,7 @@ class QueryError(Exception):
 
 @attrs.frozen
 class Query:
-    """A question.
+    """A parsed and checked question.
 
     :ivar since: a token: what changed since then, deletions included; "" or "0": everything, in the order of change,
         to go on from; None: what is there now, in the order of the keys.

@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class _NobodyWaits(Exception):
-    """It need not be answered."""
+    """The question was cancelled before its turn came."""
 
 
 class Questions:
-    """A :class:`lcc.roles.cu.answers.Reads` in front of another one.
+    """Limits the questions to another :class:`lcc.roles.cu.answers.Reads`.
 
     :param waiting_max: questions at once; beyond that, and if there is no place, they fail with StoreUnavailable.
     :ivar waiting: how many there are.

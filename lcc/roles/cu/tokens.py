@@ -34,7 +34,8 @@ class StartAgain(Exception):
 
 @attrs.frozen
 class Token:
-    """
+    """A position in the changes, with what it is valid for.
+
     :ivar timeline: on which the user has seen the changes.
     :ivar number: the last change that was seen.
     :ivar begun: where the counter of changes stood when the reading from the beginning began.

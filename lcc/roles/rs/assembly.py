@@ -20,7 +20,7 @@ from lcc.transport.mail import PostOffice
 
 @attrs.frozen
 class Means:
-    """What comes from outside.
+    """What the engine needs from its surroundings.
 
     :ivar reactor: connects, resolves, and is the clock.
     :ivar now: seconds since 1970.
@@ -39,7 +39,8 @@ class Means:
 
 
 class Assembly:
-    """
+    """The engine with its fetchers and its mail queue.
+
     :ivar registrar: the engine.
     """
 

@@ -12,19 +12,19 @@ from lcc.roles.rs.registrar import Registrar
 class RsCommands(PausingCommands[Registrar]):
     """The commands of a registration server."""
 
-    PAUSED = 'who registers is told "try again later" until resume()'
-    RESUMED = "registrations are taken again"
+    PAUSED = 'applicants are told "try again later" until resume()'
+    RESUMED = "registrations are accepted again"
 
     def est(self) -> Lines:
         """As :mod:`lcc.console.commands` says."""
         engine = self.engine
-        stands = "takes registrations"
+        stands = "accepts registrations"
         if engine.paused_since is not None:
-            stands = f"PAUSED for {duration(engine.now() - engine.paused_since)}, takes no registrations"
+            stands = f"PAUSED for {duration(engine.now() - engine.paused_since)}, accepts no registrations"
         counts = (f"{name.replace('_', ' ')} {count:,}" for name, count in attrs.asdict(engine.counters).items())
         return [
             ("registration", stands),
-            ("approval", "the operator's is needed" if engine.settings.approval else "none is needed"),
-            ("looked at", f"{number(engine.prover.running, 'site')} at present"),
+            ("approval", "by the operator" if engine.settings.approval else "not needed"),
+            ("checking", f"{number(engine.prover.running, 'site')}"),
             ("since start", ", ".join(counts)),
         ]

@@ -20,7 +20,7 @@ PAUSED = gauge("lcc_rs_paused", "1: an operator has it take no registrations")
 
 @implementer(IRoleMetrics)
 class RsMetrics:
-    """Reads them out of the engine.
+    """Metrics and conditions of a registration server.
 
     :param database: what is counted of its database.
     """
@@ -51,6 +51,6 @@ class RsMetrics:
         yield self._probe.condition()
         yield Condition(
             "not-paused",
-            "" if self._engine.paused_since is None else "an operator has it take no registrations",
+            "" if self._engine.paused_since is None else "paused by an operator: it accepts no registrations",
             "resume() at its console (lcc-admin console rs)",
         )

@@ -65,7 +65,7 @@ class NotProven(Exception):
 
 @implementer(IContentSink)
 class _Body:
-    """Keeps the content; the fetcher sees to it that there is not much."""
+    """Keeps the content in memory; the fetcher limits its length."""
 
     def __init__(self) -> None:
         self.content = b""
@@ -76,7 +76,7 @@ class _Body:
 
 
 class Prover:
-    """Fetches secrets.
+    """Fetches the secrets that prove ownership of sites.
 
     :param fetcher: of http and https, made with :func:`fetch_settings`.
     :ivar running: proofs that are being looked for.

@@ -31,7 +31,7 @@ class _Shared:
 
 
 class RateLimiter:
-    """Counts.
+    """Limits requests and wrong passwords.
 
     :param clock: the reactor or a clock.
     """

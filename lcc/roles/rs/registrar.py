@@ -52,7 +52,7 @@ Fields = Mapping[str, str]
 
 @attrs.define
 class Counters:
-    """Since the start."""
+    """Counted since the start, for the console and the metrics."""
 
     asked_for: int = 0
     proven: int = 0
@@ -61,7 +61,7 @@ class Counters:
 
 
 class Registrar:
-    """Registers.
+    """The engine of the registration server.
 
     :param allowed: what may be wished for.
     :param clock: the reactor or a clock.

@@ -15,26 +15,26 @@ SESSIONS_SHOWN = 10
 class UnsCommands(PausingCommands[Uns]):
     """The commands of a UNS."""
 
-    PAUSED = 'providers are told "try again later" until resume(); what is here is passed on'
-    RESUMED = "sets are taken in again"
+    PAUSED = 'providers are told "try again later" until resume(); spooled sets are forwarded'
+    RESUMED = "sets are accepted again"
 
     def est(self) -> Lines:
         """As :mod:`lcc.console.commands` says."""
         uns, spool, forwarder = self.engine, self.engine.spool, self.engine.forwarder
-        stands = "takes sets"
+        stands = "accepts sets"
         if uns.paused_since is not None:
-            stands = f"PAUSED for {duration(uns.now() - uns.paused_since)}, takes no sets"
+            stands = f"PAUSED for {duration(uns.now() - uns.paused_since)}, accepts no sets"
         elif why := spool.no_room():
-            stands = f"takes no sets: {why}"
+            stands = f"accepts no sets: {why}"
         sessions = uns.open_sessions
         share = 100 * spool.size_bytes // spool.size_max_bytes
         damaged = f"; {number(spool.damaged_count, 'damaged file')} set aside" if spool.damaged_count else ""
         lines: Lines = [
             ("UNS", f"{spool.name}: {stands}"),
-            ("QM", "connected" if forwarder.connected else "away: sets are answered from the spool"),
+            ("QM", "connected" if forwarder.connected else "disconnected: sets are answered from the spool"),
             (
                 "spool",
-                f"{number(forwarder.waiting_count, 'set')} wait, {spool.size_bytes:,} bytes ({share} %){damaged}",
+                f"{number(forwarder.waiting_count, 'set')} waiting, {spool.size_bytes:,} bytes ({share} %){damaged}",
             ),
         ]
         if spool.damage.pids:
@@ -51,7 +51,7 @@ class UnsCommands(PausingCommands[Uns]):
         deliveries = self.engine.forwarder.deliveries
         lines: Lines = [("set", self._delivery(delivery)) for delivery in deliveries[:limit]]
         lines += more(limit, len(deliveries), "set")
-        return lines or [("queue", "no set waits")]
+        return lines or [("queue", "no sets waiting")]
 
     def provider(self, pid: int) -> Lines:
         """As :mod:`lcc.console.commands` says."""
@@ -60,21 +60,21 @@ class UnsCommands(PausingCommands[Uns]):
         sets = [delivery for delivery in uns.forwarder.deliveries if delivery.entry.header.pid == pid]
         lines += [("set", self._delivery(delivery)) for delivery in sets]
         if uns.throttle.is_throttled(pid, "", uns.clock.seconds()):
-            lines.append(("logins", "throttled after wrong passwords, except from where it was let in lately"))
+            lines.append(("logins", "throttled after wrong passwords, except from addresses of recent logins"))
         if pid in uns.spool.damage.pids:
-            lines.append(("damage", "a set of it is lost, which the queue manager has not noted yet"))
-        return lines or [("provider", f"{pid} is not connected here, and no set of it waits")]
+            lines.append(("damage", "it has lost a set; the queue manager has not noted that yet"))
+        return lines or [("provider", f"{pid} is not connected here, and has no sets waiting")]
 
     def _delivery(self, delivery: Delivery) -> str:
         entry, header = delivery.entry, delivery.entry.header
         stands = (
-            "waits for the queue manager's answer"
+            "waiting for the queue manager's answer"
             if self.engine.forwarder.is_sent(delivery)
-            else "is put on stable storage"
+            else "being synced to disk"
             if delivery.securing
-            else "is being passed on"
+            else "being forwarded"
             if delivery.sent
-            else "waits to be passed on"
+            else "waiting to be forwarded"
         )
         told = ", its provider was told that it is accepted" if header.answered else ""
         kind = "full set" if header.full else "set"

@@ -7,7 +7,7 @@ import attrs
 
 @attrs.define
 class Counters:
-    """Plain numbers since the start, for a person at the console and for metrics."""
+    """Counted since the start, for the console and the metrics."""
 
     connections: int = 0
     connections_now: int = 0

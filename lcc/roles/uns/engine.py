@@ -69,7 +69,7 @@ class OpenSession(Protocol):
 
 
 class Uns:
-    """The engine.
+    """The engine of a UNS.
 
     :param settings: the ``[uns]`` table.
     :param mimetypes: patterns of what the LCC takes.

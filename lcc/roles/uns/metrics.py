@@ -39,7 +39,7 @@ PAUSED = gauge("lcc_uns_paused", "1: an operator has it take no sets")
 
 @implementer(IRoleMetrics)
 class UnsMetrics:
-    """Reads them out of the engine.
+    """Metrics and conditions of a UNS.
 
     :param database: what is counted of its database.
     :param probe: whether that answers: without it nobody can log in.
@@ -94,6 +94,6 @@ class UnsMetrics:
         )
         yield Condition(
             "not-paused",
-            "" if uns.paused_since is None else "an operator has it take no sets",
+            "" if uns.paused_since is None else "paused by an operator: it accepts no sets",
             "resume() at its console (lcc-admin console uns)",
         )

@@ -14,7 +14,7 @@ _REFUSED_AT_ONCE = 100
 
 
 class ProviderPort(Factory):
-    """Makes the protocols of providers' connections."""
+    """Makes a session for each connection of a provider."""
 
     noisy = False
 

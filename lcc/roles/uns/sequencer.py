@@ -51,7 +51,7 @@ class _Beginning:
 
 
 class Sequencer:
-    """See :mod:`lcc.roles.uns.sequencer`.
+    """Draws order numbers; see :mod:`lcc.roles.uns.sequencer`.
 
     :param ask: limits how long an answer is waited for.
     :param now: the wall clock, whole seconds.

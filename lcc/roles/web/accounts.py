@@ -36,7 +36,8 @@ _NOBODY = WebUser("", f"scrypt$16384$8$1${'00' * 16}${'00' * 32}")
 
 
 class LoginRefused(Exception):
-    """
+    """The login is refused.
+
     :ivar text: why, for who tries.
     :ivar retry_seconds: when to come back; 0: at once.
     """
@@ -49,7 +50,8 @@ class LoginRefused(Exception):
 
 @attrs.define(eq=False)
 class Session:
-    """
+    """A login.
+
     :ivar began, seen: on the clock.
     :ivar streams: pages that follow by themselves; each is called when the session ends.
     """
@@ -61,7 +63,7 @@ class Session:
 
 
 class Accounts:
-    """Lets in, and knows again.
+    """Checks logins, and knows their sessions by their cookies.
 
     :param find: gives the user of a name, or None.
     :param token: gives 16 hexadecimal digits that nobody can guess.

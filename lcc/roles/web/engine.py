@@ -44,7 +44,7 @@ FETCHING_NAMED = 50
 
 @attrs.define
 class Counters:
-    """Since the start."""
+    """Counted since the start, for the console and the metrics."""
 
     looks: int = 0
     looks_failed: int = 0
@@ -53,7 +53,8 @@ class Counters:
 
 
 class Monitor:
-    """
+    """The engine of the web monitor.
+
     :param now: seconds since 1970.
     :param disk_trouble: why the disk of a SQLite file is as good as full; empty: it is not.
     :param keep: makes what keeps these over a restart.

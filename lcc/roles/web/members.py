@@ -24,7 +24,8 @@ MEMBERS_MAX = 1000
 
 @attrs.define
 class _Member:
-    """
+    """When a member was seen, and whether it is missing.
+
     :ivar seen: when it was there last; ``missed``: since when it is known that it is not; None: it is.
     """
 
@@ -33,7 +34,7 @@ class _Member:
 
 
 class Members:
-    """All who were there."""
+    """All members that were ever seen, until they are forgotten."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], _Member] = {}

@@ -20,7 +20,7 @@ SAVE_SECONDS = 60.0
 
 
 class Part(Protocol):
-    """Something that is kept; its names in the file are its own."""
+    """An object with state to save; its names in the file are its own."""
 
     def kept(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -33,7 +33,8 @@ class Part(Protocol):
 
 
 class Memory:
-    """
+    """Loads and saves the state file.
+
     :param parts: what is kept.
     :param path: of the file; None: nothing is kept.
     :param in_thread: calls a function that blocks.

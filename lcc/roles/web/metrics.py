@@ -20,7 +20,7 @@ TROUBLES = gauge("lcc_web_troubles", "What is wrong: note (worth knowing), warni
 
 @implementer(IRoleMetrics)
 class WebMetrics:
-    """Reads them out of the engine."""
+    """Metrics and conditions of a web monitor."""
 
     def __init__(self, engine: Monitor) -> None:
         self._engine = engine

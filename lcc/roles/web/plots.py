@@ -16,7 +16,8 @@ UNITS = ("", "k", "M", "G", "T", "P")
 
 @attrs.frozen
 class Plot:
-    """
+    """A plot as SVG.
+
     :ivar line, area: the ``d`` of paths in a box of :data:`WIDTH` x :data:`HEIGHT`; where nothing is known is a gap.
     :ivar ticks: labels of the vertical axis, from the top down to zero.
     :ivar times: labels of the horizontal axis.

@@ -25,7 +25,7 @@ FAULTS_MAX = 10
 
 
 class Processes:
-    """All that are watched.
+    """The processes that are watched.
 
     :param now: seconds since 1970.
     """

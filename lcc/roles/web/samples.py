@@ -25,7 +25,7 @@ STALE_SECONDS = 20.0
 
 
 class Samples:
-    """The rings: the last hour or so as it was read, and the last day by minutes."""
+    """Rings of samples: the last hour or so as polled, the last day by minutes."""
 
     def __init__(self) -> None:
         self._before: Mapping[str, Any] = {}

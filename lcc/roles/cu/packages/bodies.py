@@ -69,7 +69,7 @@ class Body:
 
 
 class Bodies:
-    """All content; for one thread at a time, but for :meth:`abort`.
+    """Reads content into temporary files; for one thread at a time, but for :meth:`abort`.
 
     :param folder: the content folder of this machine.
     :param machine: whose content is there.
@@ -92,7 +92,7 @@ class Bodies:
         """
         machine, file_id, length = row.fetched_machineid, row.fetched_fileid, row.length
         if machine is None or file_id is None or length is None:
-            raise BodyUnavailable("it was lost and is being fetched again")
+            raise BodyUnavailable("it was lost and is being refetched")
         body = self._own(file_id, length, row.md5) if machine == self._machine else None
         return self._distant(machine, file_id, length, row.md5) if body is None else body
 

@@ -13,7 +13,7 @@ from lcc.roles.cu.packages.tarball import TarWriter
 
 
 class NotInstalled(Exception):
-    """What this kind of package needs is not installed."""
+    """A library that this kind of package needs is not installed."""
 
 
 def _tar(time: int, temporary: Path) -> Writer:
@@ -33,7 +33,8 @@ def _warc(compress: bool) -> Callable[[int, Path], Writer]:
 
 @attrs.frozen
 class Kind:
-    """
+    """A format of packages.
+
     :ivar media_type: for HTTP.
     :ivar make: ``make(time, temporary)`` makes a writer; NotInstalled: something is missing for it.
     :ivar compress: what the writer makes is one gzip stream.

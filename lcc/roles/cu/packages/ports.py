@@ -30,7 +30,7 @@ class BodyUnavailable(Exception):
 
 
 class Taking(Protocol):
-    """Where content goes: a file, or what stands before one.  Its methods raise OSError."""
+    """A file that content is written to, or a wrapper around one.  Its methods raise OSError."""
 
     def write(self, data: bytes, /) -> object:
         """Take the next bytes."""
@@ -84,7 +84,7 @@ class ContentPorts:
                     self._known[machine] = address
                 return
             address = sent_on
-        raise BodyUnavailable("sent on too often")
+        raise BodyUnavailable("too many redirects")
 
     def abort(self) -> None:
         """From another thread: nothing more is read; who is reading gets BodyUnavailable."""
@@ -149,7 +149,7 @@ class ContentPorts:
 
     def _ask(self, connection: http.client.HTTPConnection, machine: int, file: int) -> http.client.HTTPResponse:
         if self._aborted:
-            raise OSError("nobody wants it any longer")
+            raise OSError("aborted")
         connection.request("GET", f"/{machine}/{file}")
         return connection.getresponse()
 
@@ -158,7 +158,7 @@ class ContentPorts:
             response.read(PIECE_BYTES)
             target = urlsplit(response.headers["Location"] or "")
             if target.scheme not in ("http", "https") or not target.netloc:
-                raise BodyUnavailable("sent on to what is no content port")
+                raise BodyUnavailable("redirected to something that is not a content port")
             return f"{target.scheme}://{target.netloc}"
         if response.status != 200:
             said = response.read(REASON_BYTES).decode("ascii", "replace").partition("\n")[0]
@@ -171,7 +171,7 @@ class ContentPorts:
         while left:
             piece = response.read(min(PIECE_BYTES, left))
             if not piece:
-                raise BodyUnavailable("it was cut off")
+                raise BodyUnavailable("truncated")
             into.write(piece)
             left -= len(piece)
         response.read(1)  # the end of the reply, so that its connection can be used again

@@ -43,7 +43,7 @@ _OCTETS = "application/octet-stream"
 
 
 class Contents(Asked):
-    """All content.
+    """``GET /content``: the content of a row, or a part of it.
 
     :param client: reads content files.
     :param stall_seconds: who takes nothing for so long is dropped.

@@ -24,7 +24,7 @@ _log = Logger()
 
 
 class Packages(Asked):
-    """``GET /package``.
+    """``GET /package``: many rows with their content, as one archive.
 
     :param workshop: makes them.
     :param stall_seconds: who takes nothing for so long is dropped.

@@ -37,7 +37,7 @@ def bearer_token(request: Request) -> str | None:
 
 
 class Asked(Resource):
-    """A resource for those who may see something.
+    """A resource for users that the authenticator admits.
 
     Override :meth:`answer`.  It may raise HttpError, or what a question can end with, until it has written something.
     A request whose client goes away has its answer cancelled.

@@ -25,7 +25,7 @@ from lcc.transport.limited import LimitedFactory
 
 
 class _Nothing(Resource):
-    """What is not there."""
+    """404 for unknown paths."""
 
     isLeaf = True
 

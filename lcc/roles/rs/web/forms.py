@@ -19,7 +19,7 @@ VALUE_CHARS = 5000
 
 @attrs.frozen
 class Field:
-    """Something to fill in.
+    """A field of a form.
 
     :ivar name: in the API, and in what is said of faults.
     :ivar label, hint: for people.

@@ -28,7 +28,7 @@ AGAIN = frozenset(["faults", "denied", "unknown", "not-provable", "full", "throt
 
 @attrs.frozen
 class FormText:
-    """A form's page."""
+    """The texts of a form."""
 
     title: str
     intro: str
@@ -64,7 +64,7 @@ PAGES = {
 
 
 class Templates:
-    """Makes HTML.
+    """Renders the templates of the pages.
 
     :param timezones: names that are suggested.
     """
@@ -93,7 +93,7 @@ class Templates:
 
 
 class Pages:
-    """What all pages share."""
+    """What all pages need: the engine, the templates, the guard of forms."""
 
     def __init__(self, registrar: Registrar, templates: Templates, guard: FormGuard, secure: bool) -> None:
         self.registrar = registrar
@@ -118,7 +118,7 @@ class Pages:
 
 
 class _Page(Page):
-    """A page."""
+    """A page of the registration server."""
 
     def __init__(self, pages: Pages) -> None:
         super().__init__(explain, pages.show)
@@ -133,7 +133,7 @@ class StartPage(_Page):
 
 
 class NoPage(_Page):
-    """What is not there."""
+    """404 for unknown paths."""
 
     def takes(self, request: Any) -> bool:
         return True

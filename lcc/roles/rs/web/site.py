@@ -20,7 +20,7 @@ from lcc.transport.limited import LimitedFactory
 
 
 class _Root(NoPage):
-    """Has pages below it."""
+    """The root: its children are the pages."""
 
     isLeaf = False
 
@@ -29,7 +29,7 @@ class _Root(NoPage):
 
 
 class RegistrationSite(GuardedSite):
-    """Pages and API."""
+    """The site of the registration server: pages and API."""
 
     requestFactory = BodyRequest
 

@@ -45,7 +45,8 @@ def explain(failure: Failure) -> Explained:
 
 
 class Front:
-    """
+    """What all pages need: the engine, the sessions, the templates.
+
     :param guard: of the forms.
     :param secure: the site is reached by https.
     """
@@ -148,7 +149,7 @@ class Front:
 
 
 class MonitorPage(Page):
-    """A page for who is logged in; who is not, is sent to log in."""
+    """A page for logged-in users; others are redirected to the login."""
 
     is_open = False
     """For everybody."""
@@ -190,7 +191,7 @@ class MonitorPage(Page):
 
 
 class NoPage(MonitorPage):
-    """What is not there."""
+    """404 for unknown paths."""
 
     methods = (b"GET", b"HEAD", b"POST")
 

@@ -23,7 +23,7 @@ STREAMS_PER_SESSION = 12
 
 
 class LivePage(MonitorPage):
-    """The stream."""
+    """``/live``: a stream of server-sent events."""
 
     def __init__(self, front: Front) -> None:
         super().__init__(front)
@@ -73,7 +73,8 @@ class LivePage(MonitorPage):
 
 
 class _Stream:
-    """
+    """One open stream of events.
+
     :ivar over: fires when it was ended here; it is cancelled when the client goes away.
     """
 

@@ -12,7 +12,7 @@ from lcc.transport.http_server import BodyRequest
 
 
 class LoginPage(MonitorPage):
-    """``/login``."""
+    """``/login``: the form, and what it sends."""
 
     is_open = True
     methods = (b"GET", b"HEAD", b"POST")
@@ -50,7 +50,7 @@ class LoginPage(MonitorPage):
 
 
 class LogoutPage(MonitorPage):
-    """``/logout``."""
+    """``/logout``: ends the session."""
 
     methods = (b"POST",)
 

@@ -33,7 +33,7 @@ ROBOTS_SHOWN = 5
 
 
 class OverviewPage(MonitorPage):
-    """``/``: all of it on one page."""
+    """``/``: the state of the system on one page."""
 
     async def get(self, request: BodyRequest) -> None:
         query = read_query(request)
@@ -81,7 +81,7 @@ class MachinesPage(MonitorPage):
 
 
 class TakenAwayPage(MonitorPage):
-    """``/taken-away``: nobody waits any longer for somebody who is missed."""
+    """``/taken-away``: forgets a member that is missing."""
 
     methods = (b"POST",)
 

@@ -52,7 +52,7 @@ SITE_CHARS_MIN = 2
 
 
 class ProvidersPage(MonitorPage):
-    """``/providers``: some at a time, by their ids."""
+    """``/providers``: a page of them at a time, by id."""
 
     async def get(self, request: BodyRequest) -> None:
         query = read_query(request)
@@ -81,7 +81,7 @@ class ProvidersPage(MonitorPage):
 
 
 class ProviderPage(MonitorPage):
-    """``/provider/N``."""
+    """``/provider/N``: one provider in detail."""
 
     def takes(self, request: Any) -> bool:
         return len(request.postpath) == 1
@@ -157,7 +157,7 @@ class SearchPage(MonitorPage):
 
 @attrs.frozen
 class _Found:
-    """What a search has found.
+    """Results of a search.
 
     :ivar exact: the URL, normalised, where one was meant; empty: how it begins.
     :ivar further: (provider, key) behind which to look on.
@@ -171,7 +171,7 @@ class _Found:
 
 @attrs.frozen
 class _Looked:
-    """All that a provider's page shows.
+    """What the page of a provider shows.
 
     :ivar sets: (psetid, slot, full, urls, time) of those that wait, without those that are tried again.
     :ivar next: (url, mime type) of what is fetched next.

@@ -28,7 +28,7 @@ STATIC = {
 
 
 class _Root(NoPage):
-    """Has pages below it."""
+    """The root: its children are the pages."""
 
     isLeaf = False
 
@@ -37,7 +37,7 @@ class _Root(NoPage):
 
 
 class _Static(MonitorPage):
-    """A file that is the same for everybody."""
+    """A static file."""
 
     is_open = True
 
@@ -52,7 +52,7 @@ class _Static(MonitorPage):
 
 
 class MonitorSite(GuardedSite):
-    """All pages."""
+    """The site of the web monitor."""
 
     requestFactory = BodyRequest
 
