@@ -445,7 +445,7 @@ def test_a_fetcher_that_does_not_end_is_left_alone(bench: Bench, lost: bool, log
         assert [(result.id, result.code) for result in bench.results] == [(order.id, CODES["deadline"])]
         assert bench.robot.running == 1  # the other provider's goes on
     assert "000000000001.1" not in bench.files()
-    assert len(logged_errors.flush("does not end")) == 1
+    assert len(logged_errors.flush("does not cancel")) == 1
     bench.order(3, pid=1)
     assert bench.urls[-1] == "http://site1.example/3"
     with pytest.raises(OSError, match="ended"):

@@ -113,7 +113,7 @@ def test_a_disk_that_fails_is_logged_once_and_stops_nothing(bench: Bench, logged
 
     bench.disk.sync_all = fail  # type: ignore[method-assign]
     bench.pass_time(40)
-    assert len(logged_errors.flush("cannot be synced")) == 1
+    assert len(logged_errors.flush("Cannot sync the content folder")) == 1
     assert mark(bench)[1] == "failed"
     qm, _ = bench.qm()
     bot, _ = bench.bot(1)
