@@ -16,18 +16,18 @@ from . import test_bot
 
 
 def test_a_botm_takes_no_new_orders(bench: Bench) -> None:
-    desk = BotmCommands(bench.engine)
+    commands = BotmCommands(bench.engine)
     qm, _ = bench.qm()
     bot, _ = bench.bot(capacity=1)
     bench.say(qm, fetch_order(1), fetch_order(2))
-    desk.pause()
+    commands.pause()
     bench.settle()
     assert qm.of(Capacity)[-1] == Capacity(0, "", "BOT-M")
     for _ in range(2):  # what is here is carried out
         bench.finish(bot, bot.of(Fetch)[-1])
     assert len(qm.of(Done)) == 2
-    assert "PAUSED" in str(desk.est())
-    desk.resume()
+    assert "PAUSED" in str(commands.est())
+    commands.resume()
     bench.settle()
     assert qm.of(Capacity)[-1] == Capacity(1)
 
@@ -65,16 +65,16 @@ def test_a_robot_that_is_being_dropped_gets_no_orders(bench: Bench) -> None:
     assert len(other.of(Fetch)) == 1
 
 
-def test_what_the_desk_of_a_botm_says(bench: Bench) -> None:
-    desk = BotmCommands(bench.engine)
-    assert "none" in str(desk.est()) and desk.queue(5) == [("queue", "no orders")]
+def test_what_the_commands_of_a_botm_say(bench: Bench) -> None:
+    commands = BotmCommands(bench.engine)
+    assert "none" in str(commands.est()) and commands.queue(5) == [("queue", "no orders")]
     qm, _ = bench.qm()
     bench.bot(capacity=1)
     bench.say(qm, fetch_order(1), fetch_order(2))
-    (_, first), (_, second) = desk.queue(5)
+    (_, first), (_, second) = commands.queue(5)
     assert "at robot bot" in first and "waiting for a robot" in second and "http://site1.example/1" in first
-    assert desk.queue(1)[1] == ("", "… and 1 order more")
-    assert "no orders for 9" in str(desk.provider(9)) and desk.provider(1)[0][1] == first
+    assert commands.queue(1)[1] == ("", "… and 1 order more")
+    assert "no orders for 9" in str(commands.provider(9)) and commands.provider(1)[0][1] == first
 
 
 @pytest.fixture
@@ -83,16 +83,20 @@ def robot(tmp_path: Path) -> test_bot.Bench:
 
 
 def test_a_robot_says_that_it_is_paused(robot: test_bot.Bench) -> None:
-    desk = BotCommands(robot.robot)
+    commands = BotCommands(robot.robot)
     robot.order(1)
-    desk.pause()
+    commands.pause()
     robot.settle()
     assert robot.botm.of(Capacity) == [Capacity(0, "", "bot")]
     (running,) = robot.fetcher.running
-    assert "PAUSED" in str(desk.est()) and "http://site1.example/1" in str(desk.queue(5)) and desk.provider(1)
+    assert (
+        "PAUSED" in str(commands.est())
+        and "http://site1.example/1" in str(commands.queue(5))
+        and commands.provider(1)
+    )
     running.succeed(b"x", mimetype="text/html")
     assert len(robot.results) == 1
-    desk.resume()
+    commands.resume()
     robot.settle()
     assert robot.botm.of(Capacity)[-1] == Capacity(4)
     assert robot.botm.heard[0] == Ready()

@@ -1,4 +1,4 @@
-"""pause() and resume() of a UNS, and what its desk says."""
+"""pause() and resume() of a UNS, and what its commands says."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def world(tmp_path: Path) -> World:
 
 
 def test_providers_are_told_to_try_again_later(world: World) -> None:
-    desk = UnsCommands(world.uns)
+    commands = UnsCommands(world.uns)
     qm = world.connect_qm(make=Listening)
     inside = world.login()
-    desk.pause()
+    commands.pause()
     world.pump()
     assert qm.paused is True
     assert codes(world.send_set("a").text) == [1012]  # at the door
     inside.send(partial("b"))
     world.pump()
     assert codes(inside.text.partition("</lococa:init_accepted>")[2]) == [1012]  # one that was in already
-    assert not qm.sets and "PAUSED for" in str(desk.est())
-    desk.resume()
+    assert not qm.sets and "PAUSED for" in str(commands.est())
+    commands.resume()
     world.pump()
     assert qm.paused is False
     assert "set_accepted" in world.send_set("c").text and qm.numbers == [1]
@@ -63,16 +63,16 @@ def test_a_queue_manager_that_comes_later_is_told(world: World) -> None:
     assert world.connect_qm(make=Listening).paused is True
 
 
-def test_what_the_desk_says(world: World) -> None:
-    desk = UnsCommands(world.uns)
-    assert desk.queue(10) == [("queue", "no sets waiting")]
+def test_what_the_commands_say(world: World) -> None:
+    commands = UnsCommands(world.uns)
+    assert commands.queue(10) == [("queue", "no sets waiting")]
     cp = world.send_set("a")  # without a queue manager it is answered from the spool
     assert "set_accepted" in cp.text
-    ((_, queued),) = desk.queue(10)
+    ((_, queued),) = commands.queue(10)
     assert "of provider 7, set of 1 elements" in queued and "was told that it is accepted" in queued
-    assert "away" in str(desk.est()) and "provider 7 from 192.0.2.7: between sets" in str(desk.est())
-    assert {name for name, _ in desk.provider(7)} == {"connection", "set"}
-    assert "not connected" in str(desk.provider(8))
+    assert "disconnected" in str(commands.est()) and "provider 7 from 192.0.2.7: between sets" in str(commands.est())
+    assert {name for name, _ in commands.provider(7)} == {"connection", "set"}
+    assert "not connected" in str(commands.provider(8))
     for _ in range(10):
         world.login(8, "wrong")
-    assert "throttled" in str(desk.provider(8))
+    assert "throttled" in str(commands.provider(8))
