@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from twisted.logger import LogEvent, globalLogPublisher
 
 from lcc.testing.galera import PORTS, PrivateGalera
@@ -15,6 +16,10 @@ from tests.support.databases import Backend, need_galera
 from tests.support.logs import LoggedErrors, describe
 from tests.support.ports import free_port
 from tests.support.switches import BACKENDS, LONG
+
+# A loaded machine is slow, not wrong.
+settings.register_profile("lcc", deadline=None)
+settings.load_profile("lcc")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

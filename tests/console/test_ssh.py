@@ -22,7 +22,7 @@ from twisted.python.filepath import FilePath
 
 from lcc.console.credentials import with_password
 from lcc.errors import ConfigError
-from tests.support.processes.system import free_port
+from tests.support.ports import free_port
 
 from .kit import PASSWORD, make_key, running
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cu.conftest import api, cache, cu_settings, host
 from tests.support.cache import Cache
 from tests.support.databases import Backend
+from tests.support.fixtures import api, cache, cu_settings, host
 from tests.support.servers.content_host import ContentHost
 
 from .kit import Pages

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from lcc.errors import entry_for
 from lcc.roles.bot.redirects import Redirects
-from tests.hostile.answers import BAD, GOOD, Case
+from tests.hostile.answers import BAD, CLOSE, GOOD, HANG, RESET, Case
 from tests.hostile.endless import ENDLESS
-from tests.support.roles.fetchers import CLOSE, HANG, RESET, SMALL, MemoryWeb, Outcome
+from tests.support.roles.fetchers import SMALL, MemoryWeb, Outcome
 
 CUTS_MAX = 200
 """Long answers are cut at as many places as this."""

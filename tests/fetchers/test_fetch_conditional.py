@@ -10,7 +10,8 @@ import pytest
 
 from lcc.fetchers.http_head import may_revalidate
 from lcc.model import FetchOrder
-from tests.support.roles.fetchers import SMALL, MemoryWeb, Outcome, Sink, collect, reply, stay
+from tests.hostile.answers import reply
+from tests.support.roles.fetchers import SMALL, MemoryWeb, Outcome, Sink, collect, stay
 
 ORDER = FetchOrder(1, "http://127.0.0.1/page", "text/html", private=True)
 STORED = ORDER._replace(conditional=True, etag='W/"abc"', modified=1445412480, stored_bytes=5)

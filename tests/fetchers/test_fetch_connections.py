@@ -17,7 +17,8 @@ from lcc.fetchers.http import HttpFetcher
 from lcc.fetchers.registry import build_fetchers
 from lcc.interfaces import IFetcher
 from lcc.model import FetchOrder
-from tests.support.roles.fetchers import SMALL, MemoryWeb, Sink, reply, stay
+from tests.hostile.answers import reply
+from tests.support.roles.fetchers import SMALL, MemoryWeb, Sink, stay
 
 
 def test_the_request_is_complete_and_one_write() -> None:

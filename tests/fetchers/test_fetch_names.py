@@ -15,7 +15,8 @@ from lcc.fetchers.http import HttpFetcher
 from lcc.fetchers.names import SystemNames
 from lcc.fetchers.resolver import CachingResolver
 from lcc.model import FetchOrder
-from tests.support.roles.fetchers import SMALL, Outcome, ScriptedServer, Sink, collect, reply, stay
+from tests.hostile.answers import reply
+from tests.support.roles.fetchers import SMALL, Outcome, ScriptedServer, Sink, collect, stay
 
 reactor: Any = global_reactor
 REAL = attrs.evolve(SMALL, connect_timeout=30.0, deadline=60.0, idle_timeout=20.0)

@@ -11,8 +11,9 @@ from twisted.internet.interfaces import IHostnameResolver
 from zope.interface import implementer
 
 from lcc.roles.bot.redirects import Redirects
+from tests.hostile.answers import reply
 from tests.hostile.places import NO_ANSWER, PLACES, PUBLIC, Place
-from tests.support.roles.fetchers import SMALL, MemoryWeb, reply
+from tests.support.roles.fetchers import SMALL, MemoryWeb
 
 NOT_REMEMBERED = attrs.evolve(SMALL, dns_cache=0.0, keepalive=0.0, connect_timeout=1.0)
 

@@ -16,7 +16,8 @@ from zope.interface import implementer
 from lcc.errors import FetchError
 from lcc.fetchers import resolver as module
 from lcc.fetchers.resolver import ADDRESSES_MAX, CachingResolver
-from tests.support.roles.fetchers import SMALL, MemoryWeb, reply
+from tests.hostile.answers import reply
+from tests.support.roles.fetchers import SMALL, MemoryWeb
 
 
 @implementer(IHostnameResolver)

@@ -15,8 +15,8 @@ from twisted.internet.task import deferLater
 from lcc.fetchers.http import HttpFetcher
 from lcc.model import FetchOrder
 from lcc.roles.bot.redirects import Redirects
-from tests.hostile.answers import BAD, GOOD, Case
-from tests.support.roles.fetchers import CLOSE, HANG, RESET, SMALL, Outcome, ScriptedServer, Sink, collect, reply
+from tests.hostile.answers import BAD, CLOSE, GOOD, HANG, RESET, Case, reply
+from tests.support.roles.fetchers import SMALL, Outcome, ScriptedServer, Sink, collect
 
 reactor: Any = global_reactor
 # Long enough for a busy machine where the case is not about time; the idle time of those that hang stays short.

@@ -20,8 +20,9 @@ from lcc.config import BotConfig
 from lcc.fetchers.http import HttpFetcher
 from lcc.fetchers.tls import TlsClient
 from lcc.model import FetchOrder, FetchStep
+from tests.hostile.answers import CLOSE, CUT, HANG, reply
 from tests.support import certificates
-from tests.support.roles.fetchers import CLOSE, CUT, HANG, SMALL, Outcome, ScriptedServer, Sink, collect, reply, stay
+from tests.support.roles.fetchers import SMALL, Outcome, ScriptedServer, Sink, collect, stay
 
 reactor: Any = global_reactor
 REAL = attrs.evolve(SMALL, connect_timeout=30.0, deadline=60.0, idle_timeout=20.0, keepalive=20.0)

@@ -28,7 +28,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from lcc.protocols.cp_uns_client import init, set_begin, url_element
 from lcc.protocols.hello import Hello
 from tests.support.certificates import Authority
-from tests.support.processes.system import OriginServer, System, free_port
+from tests.support.ports import free_port
+from tests.support.processes.system import OriginServer, System
 from tests.support.waiting import wait_for
 
 REPOSITORY = Path(__file__).parents[2]

@@ -20,7 +20,8 @@ import pytest
 
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.support.certificates import Authority
-from tests.support.processes.system import BIN, OriginServer, System, free_port
+from tests.support.ports import free_port
+from tests.support.processes.system import BIN, OriginServer, System
 from tests.support.waiting import wait_for
 
 from .scraping import ask

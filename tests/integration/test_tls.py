@@ -15,7 +15,8 @@ from lxml import etree
 
 from lcc.client.blocking import Cache
 from tests.support.packages import Unpacked
-from tests.support.processes.system import BIN, OriginServer, Site, System, files_of, free_port
+from tests.support.ports import free_port
+from tests.support.processes.system import BIN, OriginServer, Site, System, files_of
 from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 HOST = "127.0.0.1"

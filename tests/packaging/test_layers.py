@@ -117,6 +117,18 @@ def test_rooms_of_the_storage_import_one_way(room: str) -> None:
                 assert imported.split(".")[2] in STORAGE[room], f"{path} must not import {imported}"
 
 
+def test_folders_of_tests_share_support_only() -> None:
+    """What two folders of tests need stands in tests/support; tests/hostile has servers for all, and no tests."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        own = room_of(module_name(path))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").startswith("tests."):
+                folder = room_of(str(node.module))
+                assert folder in ("support", "hostile", own), f"{path} imports {node.module}"
+            if isinstance(node, ast.ImportFrom) and own == "support":
+                assert not str(node.module).rpartition(".")[2].startswith("test_"), path
+
+
 def test_no_files_import_each_other_in_a_circle() -> None:
     """Imports within functions and for type checkers count, too."""
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [("b", "c")]

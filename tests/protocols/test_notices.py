@@ -63,7 +63,7 @@ def received(data: bytes, size: int, *, by_runs: bool) -> tuple[list[UrlNotice],
     return found, in_runs
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.one_of(PLAIN, PLAIN, ANY), max_size=8), st.integers(20, 2000))
 def test_whatever_is_written_is_read(notices: list[UrlNotice], size: int) -> None:
     data = "\n".join(map(write_notice, notices)).encode()

@@ -13,12 +13,13 @@ from twisted.internet.endpoints import serverFromString
 from twisted.internet.protocol import Factory
 from twisted.internet.testing import MemoryReactorClock
 
+from lcc.admin.authority import PUBLIC
 from lcc.provider.client import uns_endpoint
 from lcc.provider.lcccp import command
 from lcc.provider.submitter import Orders, Submitter
 from lcc.transport.tls_endpoints import TlsClientEndpoint
 from tests.support.servers.uns import Script, ScriptedUns
-from tests.support.tls import EXPIRED, HOST, PUBLIC, RIGHT, End, Pki, reactor
+from tests.support.tls import EXPIRED, HOST, RIGHT, End, Pki, reactor
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from lcc.roles.qm.schedule.work import FetchInfo
 from .model import DNS, NOW, SLOTS, ModelStore, load, random_limits, random_step, row_of, scheduler
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32), st.integers(2, 5))
 def test_every_row_is_handed_out_in_order_and_alone(seed: int, read_ahead: int) -> None:
     random = Random(seed)
@@ -28,7 +28,7 @@ def test_every_row_is_handed_out_in_order_and_alone(seed: int, read_ahead: int) 
     assert store.subject.buffered_count == 0
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.integers(0, 2**32), st.integers(2, 5), st.integers(1, 4), st.sampled_from([0, 0, 50]))
 def test_hours_bandwidth_priorities_and_turns(seed: int, read_ahead: int, quantum: int, site_rate: int) -> None:
     random = Random(seed)
@@ -42,7 +42,7 @@ def test_hours_bandwidth_priorities_and_turns(seed: int, read_ahead: int, quantu
     assert store.subject.buffered_count == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32), st.sets(st.integers(1, 3)))
 def test_what_may_be_being_fetched_by_an_earlier_order_is_withheld(seed: int, running: set[int]) -> None:
     random = Random(seed)

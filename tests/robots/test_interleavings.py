@@ -337,7 +337,7 @@ class Walk(World):
         assert list((self.path / ATTEMPTS).glob("*/*")) == []
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.integers(0, 2**32), st.integers(0, 2))
 def test_any_order_of_events(seed: int, hops: int) -> None:
     # A walk drawn by hypothesis itself stays too short and too regular to get anywhere: nothing that was broken on

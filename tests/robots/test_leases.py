@@ -75,7 +75,7 @@ class Chain(Bench):
             assert now < self.given[running.order.url] + LEASE_SECONDS, "fetched after its lease"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_nobody_fetches_after_the_lease(seed: int) -> None:
     random = Random(seed)

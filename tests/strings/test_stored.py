@@ -53,7 +53,7 @@ def echo(txn: Txn, text: str) -> Any:
 def test_any_text_as_a_parameter(database: BlockingDatabase) -> None:
     anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 
-    @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+    @settings(max_examples=300, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
     @given(st.one_of(st.sampled_from(ANY), anything, texts))
     def check(text: str) -> None:
         assert tuple(database.interact(echo, text)) == (text, 1)

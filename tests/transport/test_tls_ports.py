@@ -24,6 +24,7 @@ from twisted.internet.task import Clock, deferLater
 from twisted.internet.threads import deferToThread
 from twisted.logger import capturedLogs, formatEvent
 
+from lcc.admin.authority import PUBLIC
 from lcc.errors import ConfigError
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import UP
@@ -33,7 +34,7 @@ from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.tls_endpoints import TlsFailed
 from tests.support.logs import LoggedErrors
-from tests.support.tls import DAY, EXPIRED, HOST, PUBLIC, RIGHT, VALIDITY, WRONG_CA, End, Pki, meet, reactor, string
+from tests.support.tls import DAY, EXPIRED, HOST, RIGHT, VALIDITY, WRONG_CA, End, Pki, meet, reactor, string
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from lcc.protocols.flat import Flat
 from lcc.protocols.uns_qm import Absorbed, Damage, EndSet, Noted, Set
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.qm.intake.absorber import Absorber
-from tests.conftest import LoggedErrors
 from tests.qm.fake_hub import NOTHING_ABSORBED, FakeConnection, FakeHub
+from tests.support.logs import LoggedErrors
 
 BAD_SET = code("bad-set")
 

@@ -9,8 +9,8 @@ import pytest
 from lcc.model import DeleteOrder
 from lcc.protocols.work import Delete
 from lcc.roles.qm.orders.deleter import FAILED_SECONDS, STUCK_SECONDS, Deleter
-from tests.conftest import LoggedErrors
 from tests.qm.fake_hub import NOW, FakeConnection, FakeHub
+from tests.support.logs import LoggedErrors
 
 WINDOW = 4
 

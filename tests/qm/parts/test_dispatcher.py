@@ -12,10 +12,10 @@ from lcc.protocols.work import Done, Fetch, RecordedUpto, Running
 from lcc.roles.qm.orders.dispatcher import Dispatcher
 from lcc.roles.qm.orders.machines import Machine
 from lcc.roles.qm.orders.recorder import Recorder
-from tests.conftest import LoggedErrors
 from tests.qm.fake_hub import NOTHING_RECORDED, FakeConnection, FakeHub
 from tests.qm.model import load, row_of, scheduler
 from tests.qm.test_scheduler import read_all
+from tests.support.logs import LoggedErrors
 
 LEASE = 100.0
 

@@ -17,8 +17,8 @@ from lcc.roles.qm.intake.overload import Intake
 from lcc.roles.qm.maintenance.repair import Repair
 from lcc.roles.qm.peers.handler import Connection, Handler
 from lcc.roles.qm.peers.handshake import Handshake
-from tests.conftest import LoggedErrors
 from tests.qm.fake_hub import FakeConnection, FakeHub
+from tests.support.logs import LoggedErrors
 
 UNS = Hello(role="uns", name="u", epoch="e", acked=5, numbers_upto=9)
 FRESH = Hello(role="uns", name="u", epoch="e")

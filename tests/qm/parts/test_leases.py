@@ -10,9 +10,9 @@ from lcc.model import MachineState, Waiting
 from lcc.protocols.hello import Hello
 from lcc.roles.qm.orders.leases import AHEAD, SPARE_SECONDS, Leases
 from lcc.roles.qm.orders.machines import Machine
-from tests.conftest import LoggedErrors
 from tests.qm.fake_hub import FakeConnection, FakeHub
 from tests.qm.model import scheduler
+from tests.support.logs import LoggedErrors
 
 LEASE = 100.0
 

@@ -9,8 +9,8 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from lcc.errors import StoreUnavailable
 from lcc.roles.qm.part import FIRST_SECONDS, LONGEST_SECONDS, Part
-from tests.conftest import LoggedErrors
 from tests.qm.fake_hub import FakeHub
+from tests.support.logs import LoggedErrors
 
 
 class Counter(Part):

@@ -8,9 +8,9 @@ import pytest
 
 from lcc.model import Ahead, Provider, QueueRow, ReadAhead
 from lcc.roles.qm.maintenance.reader import Reader
-from tests.conftest import LoggedErrors
 from tests.qm.fake_hub import NOW, FakeHub
 from tests.qm.model import load, row_of, scheduler
+from tests.support.logs import LoggedErrors
 
 
 class Rig:

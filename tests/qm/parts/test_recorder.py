@@ -12,9 +12,9 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.work import RecordedUpto
 from lcc.roles.qm.orders.machines import Machine
 from lcc.roles.qm.orders.recorder import Entry, Recorder
-from tests.conftest import LoggedErrors
 from tests.qm.fake_hub import NOTHING_RECORDED, NOW, FakeConnection, FakeHub
 from tests.qm.model import key_of, row_of, scheduler
+from tests.support.logs import LoggedErrors
 
 BATCH = 4
 

@@ -12,9 +12,9 @@ from lcc.protocols.work import Checked, Intact, Settled, Verify
 from lcc.roles.qm.orders.machines import Machine
 from lcc.roles.qm.orders.recorder import Entry, Recorder
 from lcc.roles.qm.orders.verifier import Verifier
-from tests.conftest import LoggedErrors
 from tests.qm.fake_hub import NOTHING_ABSORBED, FakeConnection, FakeHub
 from tests.qm.model import key_of, scheduler
+from tests.support.logs import LoggedErrors
 
 
 class Rig:

@@ -19,11 +19,7 @@ from lcc.errors import FetchError
 from lcc.fetchers.http import HttpFetcher
 from lcc.interfaces import IContentSink
 from lcc.model import Fetched, FetchOrder
-from tests.hostile.answers import CLOSE as CLOSE
-from tests.hostile.answers import CUT as CUT
-from tests.hostile.answers import HANG as HANG
-from tests.hostile.answers import RESET as RESET
-from tests.hostile.answers import reply as reply
+from tests.hostile.answers import CLOSE, CUT, RESET
 
 SMALL = BotConfig(
     connect_timeout=2.0,
