@@ -39,7 +39,7 @@ class Peer:
     """One connection to another role.
 
     Override :meth:`peer_ready`, :meth:`messages_received` (or, for raw elements, :meth:`elements_received`),
-    :meth:`peer_lost` and, where much is written, :meth:`peer_resumed`.
+    :meth:`peer_lost` and, where much is written, :meth:`stream_resumed`.
 
     :param hello: what this end says of itself.
     :param expected: the roles that may be at the other end.
@@ -95,9 +95,6 @@ class Peer:
         """Messages arrived, pings left out.  A Deferred pauses the peer until it fires."""
         return None
 
-    def peer_resumed(self) -> None:
-        """The transport's buffer has drained."""
-
     def peer_lost(self, reason: Failure) -> None:
         """The connection is gone; called once, also when no hello was said."""
 
@@ -148,7 +145,7 @@ class Peer:
         self.stream.abort()
 
     def stream_resumed(self) -> None:
-        self.peer_resumed()
+        """The transport's buffer has drained."""
 
     def peer_finished(self) -> None:
         self.stream.abort()

@@ -62,7 +62,7 @@ class Upstream(Peer):
         self.engine.upstream_messages(self, messages)
         return None
 
-    def peer_resumed(self) -> None:
+    def stream_resumed(self) -> None:
         self.engine.upstream_resumed(self)
 
     def peer_lost(self, reason: Failure) -> None:

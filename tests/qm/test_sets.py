@@ -182,7 +182,7 @@ def test_the_database_is_away_for_a_while(world: World) -> None:
 def test_nothing_asks_the_database_any_more_once_it_has_stopped(world: World) -> None:
     uns = FakeUns(world)
     world.database.unavailable = True
-    uns.send_set(1, world.database.now(lambda txn: 1), pages(1, 2))
+    uns.send_set(1, 1, pages(1, 2))
     uns.close()
     world.advance(1)
     world.engine.stop()

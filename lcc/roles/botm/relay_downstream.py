@@ -74,7 +74,7 @@ class RelayDownstream(Downstream):
         self.engine.downstream_messages(self, self._with_machines(elements))
         return None
 
-    def peer_resumed(self) -> None:
+    def stream_resumed(self) -> None:
         self.unread_bytes = 0
 
     def _with_machines(self, elements: list[Start]) -> Iterator[tuple[int, Flat]]:
