@@ -74,7 +74,7 @@ class Sets(_Qm):
     """What UNSes say."""
 
     name = "uns-qm: at the queue manager"
-    allowed = ("breaks the stream", "is refused", "has lost a set", "put back from a backup")
+    allowed = ("breaks the stream", "is refused", "has lost an accepted set", "restored from a backup")
 
     @classmethod
     def seeds(cls) -> list[bytes]:
@@ -112,7 +112,7 @@ class Results(_Qm):
     """What BOT-Ms say."""
 
     name = "qm-botm: at the queue manager"
-    allowed = ("cannot be used", "put back from a backup")
+    allowed = ("Unusable result", "restored from a backup")
 
     @classmethod
     def seeds(cls) -> list[bytes]:

@@ -332,7 +332,7 @@ def test_a_uns_that_has_gone_back_begins_a_new_epoch(world: World, logged: list[
     back.write(back.set_text(4, pid, pages(44)))
     assert back.others == [NewEpoch("e1")] and not back.answers and back.closed
     assert wanted(world, pid) == "cache-crash" and epoch(world) == before
-    assert any("put back from a backup" in event.get("log_format", "") for event in logged)
+    assert any("restored from a backup" in event.get("log_format", "") for event in logged)
     Botm(world).finish_all()
     assert not any(row.endswith("/44.html") for row in world.cached())
     new = Uns(world, 0, 4, epoch="e9")

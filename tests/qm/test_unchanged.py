@@ -70,7 +70,7 @@ def test_neither_content_nor_unchanged_is_the_robots_error(world: World, logged_
     assert not botm.out and world.cached(pid) == {}
     queued = world.database.now(lambda txn: txn.query("SELECT bad_code, attempts FROM qdb"))
     assert queued == [(CODES["robot-error"], 1)]
-    assert len(logged_errors.flush("cannot be used")) == 1
+    assert len(logged_errors.flush("Unusable result")) == 1
 
 
 def test_a_queue_manager_that_starts_between_order_and_answer(world: World) -> None:

@@ -162,4 +162,4 @@ def test_a_result_that_makes_no_sense_fails_its_order(rig: Rig, logged_errors: L
     rig.recorder.start()
     (result,) = rig.store.answer(NOTHING_RECORDED)[0]
     assert result.key.hex() == fetch.key and result.code
-    assert logged_errors.flush("cannot be used")
+    assert logged_errors.flush("Unusable result")

@@ -143,7 +143,7 @@ def test_a_spool_that_was_put_back_begins_anew_and_is_not_listened_to(rig: Rig, 
     rig.store.answer(None, "want_full_sets")
     assert rig.connection.heard(NewEpoch) == [NewEpoch("e")] and rig.connection.left
     assert not rig.admitted and not rig.listener.heard
-    logged_errors.flush("put back")
+    logged_errors.flush("restored from a ")
 
 
 def test_hellos_are_compared_one_after_the_other(rig: Rig) -> None:

@@ -4,10 +4,10 @@ Each peer's hello says what it remembers (:mod:`lcc.storage.queue.repair`); it i
 the peer says is looked at.
 
 * *The database is behind* (a set was answered that it does not know; a BOT-M heard of a change that it does not
-  know): it was lost, or put back from a backup.  All providers are asked for full sets (``cache-crash``); the
+  know): it was lost, or restored from a backup.  All providers are asked for full sets (``cache-crash``); the
   database gets a new epoch, so that content users start again; its counters jump ahead.  When several peers remember
   more than the database, that is one loss: it is dealt with once in a run, and what the others say is noted.
-* *A UNS is behind* (it would give numbers again that the database knows): its spool was put back from a backup.  New
+* *A UNS is behind* (it would give numbers again that the database knows): its spool was restored from a backup.  New
   sets under old numbers would be taken for sets that are applied already and be lost in silence; so it is told to
   begin a new epoch, and is not listened to until it has.  Sets that it had accepted may be lost with the spool: all
   providers are asked for full sets.
@@ -88,9 +88,8 @@ class Repair:
         if who not in self._told:
             self.spools_behind += 1
             _log.critical(
-                "UNS {uns} would give set numbers from {upto} on again, in epoch {epoch}: its spool was put back "
-                "from a backup. It is told to begin a new epoch; what it had accepted may be lost, so all providers "
-                "are asked for full sets",
+                "UNS {uns} would reuse set numbers from {upto} on, in epoch {epoch}: its spool was restored from a "
+                "backup. Accepted sets may be lost; a new epoch is begun, and full sets are asked for",
                 uns=hello.name,
                 upto=hello.numbers_upto,
                 epoch=hello.epoch,
@@ -121,12 +120,12 @@ class Repair:
         return True
 
     async def _names(self, connection: Connection, hello: Hello) -> None:
-        """A content folder that was lost, or put back from a backup, would give ids again that rows refer to."""
+        """A content folder that was lost, or restored from a backup, would give ids again that rows refer to."""
         used = await self._ask("a BOT-M's hello", lambda: self._store.names_used(hello.machine))
         if 0 < hello.names_upto <= used:
             _log.critical(
-                "Machine {number} has given out file names up to {here} only; {known} is known: its content folder "
-                "was lost or put back from a backup. Files of cached URLs are missing there, until lcc-admin fsck "
+                "Machine {number} has used file names up to {here} only, but {known} is known: its content folder "
+                "was lost or restored from a backup. Files of cached URLs are missing there, until lcc-admin fsck "
                 "--repair is run on that machine",
                 number=hello.machine,
                 here=hello.names_upto - 1,
@@ -138,11 +137,11 @@ class Repair:
 
     async def _database_behind(self, who: tuple[str, str], why: str, least_change: int) -> None:
         if self.losses and who not in self._seen:
-            _log.warn("{why}; it belongs to the loss that was noticed before", why=why)
+            _log.warn("{why}: part of the loss that was noticed before", why=why)
             return
         self.losses += 1
         _log.critical(
-            "The database has gone back in time: {why}. It was lost or put back from a backup. All providers are "
+            "The database has gone back in time: {why}. It was lost or restored from a backup. All providers are "
             "asked for full sets, and content users have to start again. Files that were removed since are missing, "
             "until lcc-admin fsck --quick --repair is run on each machine with content",
             why=why,
@@ -153,7 +152,7 @@ class Repair:
         self.epoch = await self._ask(
             "a new epoch of the database", lambda: self._store.begin_epoch(before, epoch, least_change)
         )
-        _log.warn("The database's epoch is {epoch} from now on", epoch=self.epoch)
+        _log.warn("New epoch of the database: {epoch}", epoch=self.epoch)
 
     async def _want_all(self, order_lost: bool = False) -> None:
         await self._ask(

@@ -27,7 +27,7 @@ def tell_step(step: float, when: str = "") -> None:
     :param when: such as " while no queue manager ran".
     """
     _log.warn(
-        "The wall clock was set {direction} by {seconds} s ({text}){when}: what waits for hours is looked at again",
+        "The wall clock was set {direction} by {seconds} s ({text}){when}; evaluating hours anew",
         direction="forward" if step > 0 else "back",
         seconds=round(abs(step)),
         text=duration(abs(step)),

@@ -180,7 +180,7 @@ class Dispatcher:
                 raise StreamError("syntax", f"order {order.id} was for another URL")
         except StreamError as error:
             _log.error(
-                "BOT-M {machine} gives a result that cannot be used: {error}",
+                "Unusable result from BOT-M {machine}: {error}",
                 machine=machine.number,
                 error=str(error),
             )
@@ -317,7 +317,7 @@ class Dispatcher:
     def _lease_passed(self, order: Order) -> None:
         self.leases_passed += 1
         _log.warn(
-            "Order {id} for provider {pid} at BOT-M {machine} is not back after its lease",
+            "Lease of order {id} for provider {pid} at BOT-M {machine} has expired",
             id=order.id,
             pid=order.pid,
             machine=order.machine.number,

@@ -62,7 +62,7 @@ class Scheduler(ReadAhead):
         self._quantum_bytes = quantum_bytes
         self._blocked: set[int] = set()
         self._parked: set[int] = set()
-        self._lines: tuple[deque[ProviderWork], ...] = tuple(deque() for _ in range(PRIORITIES))
+        self._queues: tuple[deque[ProviderWork], ...] = tuple(deque() for _ in range(PRIORITIES))
         self._idle: tuple[dict[int, ProviderWork], ...] = tuple({} for _ in range(PRIORITIES))
         self._inactive = Inactive()
         self.withheld: dict[int, Waiting] = {}
@@ -169,7 +169,7 @@ class Scheduler(ReadAhead):
                 lowest = next((level for level in range(top) if idle[level]), None)
                 if lowest is None or wanted <= 0:
                     return
-                self._give_up(self._last_in_line(idle[lowest]))
+                self._give_up(self._last_queued(idle[lowest]))
                 places += 1
             turn = ready.next()
             assert turn is not None
@@ -179,7 +179,7 @@ class Scheduler(ReadAhead):
             self._activate(turn.pid, turn.place, turn.priority)
             places -= 1
 
-    def _last_in_line(self, idle: dict[int, ProviderWork]) -> ProviderWork:
+    def _last_queued(self, idle: dict[int, ProviderWork]) -> ProviderWork:
         newest_first = reversed(idle.values())
         return next((work for work in newest_first if not work.served), next(reversed(idle.values())))
 
@@ -187,10 +187,10 @@ class Scheduler(ReadAhead):
         """Hand out the next row: it stands in the provider's ``row``.  None: there is nothing to send now."""
         if SITE in self.delays:
             return None
-        for line in reversed(self._lines):
-            while line:
-                work = line.popleft()
-                work.in_line = False
+        for queue in reversed(self._queues):
+            while queue:
+                work = queue.popleft()
+                work.queued = False
                 if work.gone or work.busy or work.doubt is not None or work.pid in self._parked:
                     continue
                 row = self._take_row(work, now) if self.hours.lets_provider(work, now) else None
@@ -380,8 +380,8 @@ class Scheduler(ReadAhead):
             self._idle[work.priority].pop(work.pid, None)
             self._not_hungry(work)
             work.priority = limits.priority
-            if work.in_line:
-                self._lines[work.priority].append(work)
+            if work.queued:
+                self._queues[work.priority].append(work)
         work.info = info
         work.open_since = work.open_until = 0.0
         unpaid, work.unpaid_bytes = work.unpaid_bytes, 0
@@ -414,11 +414,11 @@ class Scheduler(ReadAhead):
                 work.express_done = False
             self._blocked.discard(pid)
             self._idle[priority][pid] = work
-            if work.has_rows and not work.in_line:
-                work.in_line = True
-                line = self._lines[priority]
+            if work.has_rows and not work.queued:
+                work.queued = True
+                queue = self._queues[priority]
                 # In the middle of its turn it goes on: its connections are open, its rows of the tables at hand.
-                (line.appendleft if work.served else line.append)(work)
+                (queue.appendleft if work.served else queue.append)(work)
         self._update_reading(work)
 
     def _may_have_to_yield(self, work: ProviderWork) -> bool:

@@ -81,7 +81,7 @@ class ProviderWork:
             "express_stale",
             "gone",
             "hours_end",
-            "in_line",
+            "queued",
             "info",
             "info_stale",
             "machine",
@@ -105,7 +105,7 @@ class ProviderWork:
         self.machine = 0
         self.busy = 0
         self.doubt: bytes | None = None
-        self.in_line = False
+        self.queued = False
         self.gone = False
         self.served = 0
         self.served_bytes = 0
