@@ -60,7 +60,7 @@ class CachedState(NamedTuple):
     :ivar told_md5, told_length, told_mtime: as the provider told last.
     :ivar md5, length, mtime: of the content.
     :ivar furl: as told last.
-    :ivar description: as told last (:data:`lcc.model.DESCRIPTION`).
+    :ivar description: as told last (:data:`lcc.model.sets.DESCRIPTION`).
     """
 
     cached: bool
