@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
@@ -139,7 +140,7 @@ class Recorder(Part):
             return
         self._take_reached()
         if self._queue or self._removed or self._closed:
-            self._begin(self._record_all)
+            self._job.begin(self._record_all())
 
     def enable(self) -> None:
         """The queue manager may write from now on."""
@@ -210,7 +211,7 @@ class Recorder(Part):
         results = [entry.result for entry in batch.entries if entry.result is not None]
         if results or batch.removed or batch.closed:
             try:
-                outcome = await self._ask("recording results", lambda: self._write(results, batch))
+                outcome = await self._ask("recording results", partial(self._write, results, batch))
             except ENDINGS:
                 raise
             except Exception:
@@ -243,7 +244,7 @@ class Recorder(Part):
         assert result is not None
         error = _error(result, _ROBOT_ERROR, "its result could not be recorded")
         try:
-            outcome = await self._ask("recording results", lambda: self._write([error], _Batch()))
+            outcome = await self._ask("recording results", partial(self._write, [error], _Batch()))
         except ENDINGS:
             raise
         except Exception:
