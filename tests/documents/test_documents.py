@@ -73,7 +73,12 @@ def test_no_command_is_left_out() -> None:
 
 
 LINE_CHARS = 100
-TEXTS = [ROOT / "README.md", *(ROOT / "doc").rglob("*.md"), *(ROOT / "newsfragments").glob("*.rst")]
+TEXTS = [
+    *ROOT.glob("*.md"),
+    *(ROOT / "tests").glob("*.md"),
+    *(ROOT / "doc").rglob("*.md"),
+    *(ROOT / "newsfragments").glob("*.rst"),
+]
 GREETING = '<!-- LCC robot: type <fetch url="http://www.example.org/"/>'
 """What a role says, in one line that a test compares."""
 
