@@ -138,7 +138,7 @@ class QmEngine:
         self.verifier = Verifier(self, store, self.recorder)
 
         self.repair = Repair(self, store, random)
-        self._connections: set[DirectConnection] = set()
+        self._connections: dict[DirectConnection, None] = {}
         self._handshake = Handshake(self, store, self.repair, self.intake, self._admit)
 
         self.reader = Reader(self, store, scheduler)

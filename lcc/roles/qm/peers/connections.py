@@ -31,7 +31,7 @@ class DirectConnection(Peer):
     def __init__(
         self,
         handshake: Handshake,
-        connections: set[DirectConnection],
+        connections: dict[DirectConnection, None],
         clock: IReactorTime,
         hello: Hello,
         expected: frozenset[str],
@@ -42,7 +42,7 @@ class DirectConnection(Peer):
         self._connections = connections
 
     def peer_ready(self, hello: Hello) -> None:
-        self._connections.add(self)
+        self._connections[self] = None
         self._handshake.hello(self, hello)
         if hello.role == "uns":
             self.feed.spellings = NOTICE_SPELLINGS
@@ -60,7 +60,7 @@ class DirectConnection(Peer):
 
     def peer_lost(self, reason: Failure) -> None:
         self._handler_lost()
-        self._connections.discard(self)
+        self._connections.pop(self, None)
         if self.peer_hello is not None:
             _log.info("{peer} has disconnected", peer=self.describe())
 
@@ -82,7 +82,7 @@ class DirectConnection(Peer):
 class ConnectionFactory(Factory):
     """Makes a :class:`DirectConnection` for each peer.
 
-    :param connections: those that have said hello.
+    :param connections: those that have said hello, in that order; each enters itself.
     :param expected: the roles that may connect here.
     """
 
@@ -91,7 +91,7 @@ class ConnectionFactory(Factory):
     def __init__(
         self,
         handshake: Handshake,
-        connections: set[DirectConnection],
+        connections: dict[DirectConnection, None],
         clock: IReactorTime,
         hello: Hello,
         expected: frozenset[str],

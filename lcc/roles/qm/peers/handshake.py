@@ -40,7 +40,7 @@ class Handshake:
         self._repair = repair
         self._intake = intake
         self._admit = admit
-        self._pending: set[PendingPeer] = set()
+        self._pending: dict[PendingPeer, None] = {}  # in the order in which they came
         self._enabled = False
 
     def enable(self) -> None:
@@ -88,7 +88,7 @@ class PendingPeer(Part, Handler):
         hello: Hello,
         repair: Repair,
         admit: Admit,
-        pending: set[PendingPeer],
+        pending: dict[PendingPeer, None],
     ) -> None:
         super().__init__(hub, store)
         self._connection = connection
@@ -99,7 +99,7 @@ class PendingPeer(Part, Handler):
         self._elements: list[Start] = []
         self._room: Deferred[None] | None = None
         self._lost = False
-        pending.add(self)
+        pending[self] = None
 
     def compare(self) -> None:
         """Compare its hello; then it is admitted, unless it has to begin anew."""
@@ -140,7 +140,7 @@ class PendingPeer(Part, Handler):
             room.callback(None)  # the connection may be shared with others, who go on
 
     def _ended(self) -> None:
-        self._pending.discard(self)
+        self._pending.pop(self, None)
 
     def _failed(self, failure: Failure) -> None:
         error = failure.value
