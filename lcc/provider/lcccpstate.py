@@ -126,12 +126,12 @@ def _filter(
             click.echo(f"lcccpstate: {why}: sending everything", err=True)
     token = os.urandom(16).hex()
     try:
-        settled = state.settle(token)
+        adopted = state.adopt_pending(token)
     except StateFault:
         if not full:
             raise StateDamaged(f"{state.path} or {state.pending.name} is damaged") from None
-        settled = False
-    if settled and not quiet:
+        adopted = False
+    if adopted and not quiet:
         click.echo("lcccpstate: the last submission's answer is not known: its changes are sent again", err=True)
     urlprefix = urlprefix or state.urlprefix()
     sink = _Sink(sys.stdout.buffer, Header("lcccpstate", full, state.path, token, urlprefix))

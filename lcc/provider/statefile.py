@@ -317,7 +317,7 @@ class StateFile:
         if self.pending_token() == token:
             self.pending.unlink(missing_ok=True)
 
-    def settle(self, token: str) -> bool:
+    def adopt_pending(self, token: str) -> bool:
         """Take in a pending state that nobody put in place: what differs becomes unsure.
 
         :returns: True if there was one.

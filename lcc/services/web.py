@@ -13,10 +13,10 @@ from lcc.errors import ConfigError
 from lcc.insight.disks import database_disk
 from lcc.roles.web.console import WebCommands
 from lcc.roles.web.engine import Monitor
-from lcc.roles.web.memory import Memory
 from lcc.roles.web.metrics import WebMetrics
 from lcc.roles.web.pages.site import build_site
 from lcc.roles.web.processes import TIMEOUT_SECONDS, Processes
+from lcc.roles.web.state_file import StateFile
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
@@ -91,7 +91,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         reactor,
         environment.now,
         lambda: database_disk(config, environment.disk),
-        lambda *parts: Memory(
+        lambda *parts: StateFile(
             config.under_home(settings.samples) if settings.samples else None,
             environment.disk,
             environment.in_thread,

@@ -105,7 +105,7 @@ def publish(
     :param fate: "accepted"; "lost": the LCC took it, and nobody heard; "cut": it did not, and nobody knows.
     """
     state = StateFile(statefile)
-    state.settle(token)
+    state.adopt_pending(token)
     sink = io.BytesIO()
     writer = StateWriter(state.pending, token, state_prefix or state.urlprefix())
     stream = StreamWriter(sink, Header("lcccpstate", full, state.path, token, writer.urlprefix))

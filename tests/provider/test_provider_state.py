@@ -29,7 +29,7 @@ def elements(site: Site) -> list[dict[str, str]]:
 def run(state: StateFile, site: Site, token: str = "t", **options: bool) -> tuple[list[dict[str, str]], Difference]:
     """One run of lcccpstate, as far as the pending state."""
     sent: list[dict[str, str]] = []
-    state.settle(token)
+    state.adopt_pending(token)
     writer = StateWriter(state.pending, token)
     options.setdefault("allow_mass_delete", True)
     try:

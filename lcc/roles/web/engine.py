@@ -24,9 +24,9 @@ from lcc.insight.summary import Summary, summarise
 from lcc.insight.verdict import Level, Trouble, Troubles, judge, sentence
 from lcc.roles.web.accounts import Accounts
 from lcc.roles.web.members import Members
-from lcc.roles.web.memory import Memory
 from lcc.roles.web.processes import Processes
 from lcc.roles.web.samples import Samples
+from lcc.roles.web.state_file import StateFile
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.web_users import WebUser, get_web_user, list_web_users
@@ -72,7 +72,7 @@ class Monitor:
         clock: Any,
         now: Callable[[], float],
         disk_trouble: Callable[[], str],
-        keep: Callable[[Samples, Members], Memory],
+        keep: Callable[[Samples, Members], StateFile],
         processes: Processes,
         token: Callable[[], str],
         in_thread: Callable[..., Deferred[Any]],
@@ -94,7 +94,7 @@ class Monitor:
         self.accounts = Accounts(self.settings, clock, self._find, token, in_thread)
         self.followers: set[Callable[[], None]] = set()
         self._disk_trouble = disk_trouble
-        self._memory = keep(self.samples, self.members)
+        self._state_file = keep(self.samples, self.members)
         self._known = Troubles()
         self._summary_due = 0.0
         self._work: Deferred[None] | None = None
@@ -121,7 +121,7 @@ class Monitor:
 
     def start(self) -> None:
         """Look by the clock from now on."""
-        self._memory.load()
+        self._state_file.load()
         self._work = Deferred.fromCoroutine(self._run())
         self._work.addErrback(self._failed)
 
@@ -130,7 +130,7 @@ class Monitor:
         if self._work is not None:
             self._work.cancel()
         self.accounts.stop()
-        return gatherResults([self._memory.close(), self.processes.stop()]).addCallback(lambda _: None)
+        return gatherResults([self._state_file.close(), self.processes.stop()]).addCallback(lambda _: None)
 
     def soon(self) -> None:
         """Look again at once: something was ordered."""
@@ -181,7 +181,7 @@ class Monitor:
             self.database_trouble = "an internal error, see the log of lcc-web"
             self.counters.looks_failed += 1
         self._judge()
-        self._memory.save(self.clock.seconds())
+        self._state_file.save(self.clock.seconds())
         for follower in list(self.followers):
             follower()
 

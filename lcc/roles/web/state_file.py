@@ -19,7 +19,7 @@ _log = Logger()
 SAVE_SECONDS = 60.0
 
 
-class Part(Protocol):
+class Saved(Protocol):
     """An object with state to save; its names in the file are its own."""
 
     def kept(self) -> dict[str, Any]:
@@ -32,7 +32,7 @@ class Part(Protocol):
         """
 
 
-class Memory:
+class StateFile:
     """Loads and saves the state file.
 
     :param parts: what is kept.
@@ -40,7 +40,7 @@ class Memory:
     :param in_thread: calls a function that blocks.
     """
 
-    def __init__(self, path: Path | None, disk: Disk, in_thread: Callable[..., Deferred[Any]], *parts: Part) -> None:
+    def __init__(self, path: Path | None, disk: Disk, in_thread: Callable[..., Deferred[Any]], *parts: Saved) -> None:
         self._parts = parts
         self._path = path
         self._disk = disk
