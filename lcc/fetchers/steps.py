@@ -1,6 +1,6 @@
 """What a fetch does, step by step, for a person who looks on (``lcc-admin fetch``).
 
-Nobody looks on in a robot: then a step costs nothing but the question whether anybody does.
+A robot has no watcher: a step then costs nothing but the test for one.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Buckets:
 class Metric:
     """
     :ivar name: with its unit at the end.
-    :ivar meaning: one line, for people.
+    :ivar meaning: one line, for display.
     :ivar labels: names of what its series differ in.
     """
 
@@ -119,7 +119,7 @@ class Condition:
     """Something that must hold so that a role can do its work.
 
     :ivar name: stable, lower case, for programs.
-    :ivar fault: what is wrong, for people; empty: it holds.
+    :ivar fault: what is wrong, for display; empty: it holds.
     :ivar remedy: what to do if it does not.
     :ivar alive: without it the process is broken, and a new one is better; else it waits for something outside.
     """

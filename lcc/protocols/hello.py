@@ -45,7 +45,7 @@ class Hello(Flat):
     :ivar session: BOT-M: names this connection (:func:`session_name`); on wires that several machines share, all that
         is said to the machine names it, too, so that what was meant for an earlier connection, and was still on its
         way, is known as such.  Empty: an older version, or a central BOT-M of an older version on the way.
-    :ivar folder: BOT: path of the content folder that it writes to, for people; empty: an older version.
+    :ivar folder: BOT: path of the content folder that it writes to, for display; empty: an older version.
     :ivar owner: BOT: the run of the BOT-M that has opened this folder, as it stands there; empty: none.
     :ivar suspect_from, suspect_upto: BOT-M: files from the first to before the second may have been lost when the
         machine crashed, and are to be verified; both 0: none.

@@ -196,9 +196,9 @@ class Ready(Flat):
 class Capacity(Flat):
     """How many fetches this end takes at once; the upper end may slightly overload it.
 
-    :ivar trouble: from a BOT-M: why it can store nothing, for people; empty: it can.
+    :ivar trouble: from a BOT-M: why it can store nothing, for display; empty: it can.
     :ivar paused: what an operator has paused here, as words for a person: it takes nothing new.  Empty: nothing.
-    :ivar refused: from a BOT-M: which robots get no orders, and why, for people; empty: none.
+    :ivar refused: from a BOT-M: which robots get no orders, and why, for display; empty: none.
     """
 
     TAG = "capacity"
@@ -210,7 +210,7 @@ class Capacity(Flat):
 
 @attrs.frozen
 class Robots(Flat):
-    """Which robots are connected to a BOT-M, and how busy they are, for people; told at most every few seconds.
+    """Which robots are connected to a BOT-M, and how busy they are, for display; told at most every few seconds.
 
     :ivar count: all that there are.
     :ivar told: the first :data:`ROBOTS_TOLD` of them, by name: JSON, a list of ``[name, fetches at once, fetches that

@@ -160,7 +160,7 @@ class Peer:
     def describe(self) -> str:
         """Who this is, for the log."""
         if self.peer_hello is None:
-            return "a peer that has said no hello"
+            return "a peer without a hello"
         return f"{self.peer_hello.role} {self.peer_hello.name}"
 
     def _say_ping(self) -> None:

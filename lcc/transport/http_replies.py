@@ -88,7 +88,7 @@ def run(
     *args: Any,
     show: Callable[[Request, Explained], None] = show_json,
 ) -> None:
-    """Let a coroutine answer a request; it is cancelled when the client goes away.
+    """Let a coroutine answer a request; it is cancelled when the client disconnects.
 
     :param explain: says what a failure is.
     :param show: replies with that.

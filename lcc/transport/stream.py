@@ -188,7 +188,7 @@ class XmlStream(Protocol):
             transport: Any = self.transport
             transport.loseConnection()
         elif self._busy:
-            self._end_untold = True  # until all is worked off that came before
+            self._end_untold = True  # until all is processed that came before
         else:
             self.conversation.peer_finished()
 

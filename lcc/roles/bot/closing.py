@@ -13,7 +13,7 @@ from lcc.interfaces import IFetcher
 _log = Logger()
 
 CLOSE_SECONDS = 5.0
-"""A fetcher may take so long to close its connections; it may be anybody's."""
+"""The time that a fetcher (which may be a plugin) has to close its connections."""
 
 
 def close_all(fetchers: Mapping[str, IFetcher], clock: IReactorTime) -> Deferred[None]:

@@ -67,7 +67,7 @@ class Robot:
     :param fetchers: by URL scheme.
     :param sinks: makes the sink for an attempt; raises OSError for a name that is none.
     :param run: names this run of the process; never used again.
-    :param folder: path of the content folder, for people; empty: nothing is told of it.
+    :param folder: path of the content folder, for display; empty: nothing is told of it.
     :param owner: gives the run of the BOT-M that has opened this folder.
     """
 

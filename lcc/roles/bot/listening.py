@@ -9,7 +9,7 @@ What it does
 
 Failures
     *What is typed cannot be understood*: an error in words; where it is not even XML, the connection is closed.
-    *The person goes away*: the fetch that is going on ends by itself, at its deadline at the latest.
+    *The person disconnects*: the fetch that is going on ends by itself, at its deadline at the latest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether content can be stored: looked at by the clock, and when storing has failed.
 
-*No room*: the disk is full (or as good as full: a reserve is kept), read-only, or fails.  That is no fault of the
-URLs that were to be stored, and lasts until somebody mends it: orders go back to the queue manager, uncounted, and
+*No room*: the disk is full (or nearly full: a reserve is kept), read-only, or fails.  That is no fault of the
+URLs that were to be stored, and lasts until somebody repairs it: orders go back to the queue manager, uncounted, and
 none are taken.  It is looked at every few seconds, at last by writing something, and the work goes on by itself.
 
 *A pause*: storing has failed, but the disk says that all is well (one content larger than all that is free, say).
@@ -30,7 +30,7 @@ class DiskHealth:
     """Checks the disk of the content folder.
 
     :param changed: called when :attr:`ok` or :attr:`no_room` has changed.
-    :ivar no_room: why nothing can be stored until somebody mends it, for people; empty: it can be.
+    :ivar no_room: why nothing can be stored until somebody repairs it, for display; empty: it can be.
     """
 
     def __init__(self, clock: IReactorTime, content: IContentFolder, changed: Callable[[], None]) -> None:

@@ -274,7 +274,7 @@ class BotMaster:
 
     @property
     def capacity(self) -> int:
-        """Fetches that the robots can do at once; 0 while the disk fails, or an operator has it so."""
+        """Fetches that the robots can do at once; 0 while the disk fails, or while paused."""
         return self._dispatcher.pool.capacity if self._disk.ok and not self.paused else 0
 
     @property

@@ -23,7 +23,7 @@ FROM_ROBOT = Vocabulary(Ready, Capacity, Done, Ping, often=[Done])
 CAPACITY_MAX = 4096
 """What one robot may say of itself."""
 FOLDER_CHARS = 200
-"""Of the path of a robot's content folder, for people."""
+"""Of the path of a robot's content folder, for display."""
 REFUSED_TOLD = 3
 """Robots without orders that are named."""
 AFFINITY_MAX = 20_000

@@ -1,4 +1,4 @@
-"""Tells the upper end, for people, which robots there are and how busy: when that has changed, every few seconds."""
+"""Tells the upper end which robots there are and how busy: when that has changed, every few seconds."""
 
 from __future__ import annotations
 

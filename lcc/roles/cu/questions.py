@@ -1,6 +1,6 @@
 """The database as content users ask it: so many questions wait at most, and none for somebody who has gone away.
 
-There are few reading threads, and while the database is away each of them tries for seconds.  Without a limit,
+There are few reading threads, and while the database is unreachable each of them tries for seconds.  Without a limit,
 clients that ask, give up and ask again would fill the memory with questions whose answers nobody waits for.
 """
 

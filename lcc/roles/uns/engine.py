@@ -12,11 +12,11 @@ the disk.
 
 *Failures.*
 
-* The queue manager is away, slow, or goes away midway: sets are answered from the spool, once they are on stable
-  storage, and passed on later, in order, while new ones come in.
+* The queue manager is unreachable, slow, or disconnects midway: sets are answered from the spool, once they are on
+  stable storage, and passed on later, in order, while new ones come in.
 * The spool is over its size, or its disk is full (a reserve is kept): at init and for each further set, "try again
   later"; a set that does not fit any more is rejected, so.
-* The database is away: at init and where a set begins, "try again later".
+* The database is unreachable: at init and where a set begins, "try again later".
 * The disk fails: the set concerned is rejected.  A file that is damaged is moved aside, loudly.
 * The process is killed: sets that were arriving are gone, as their providers know; complete ones are passed on by the
   next run.  One that the queue manager had already is applied only once.

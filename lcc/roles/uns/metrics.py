@@ -83,7 +83,7 @@ class UnsMetrics:
         yield from self._database.readings("uns")
 
     def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says.  A queue manager that is away is none: sets are answered from
+        """As :class:`lcc.interfaces.IRoleMetrics` says.  An unreachable queue manager is none: sets are answered from
         the spool."""
         uns = self._engine
         yield self._probe.condition()

@@ -3,7 +3,7 @@
 Owns: figures in memory, and a file with the samples of the plots and with who was ever there.  Strategy: what the
 queue manager says of itself is read every few seconds (one row); queue, errors and cache are summed up less often, in
 a question of its own that is asked a twentieth of the time at most.  However many pages are open, the database is
-asked no more often.  Failures: a database that is away is told on the pages, with figures as old as they are.
+asked no more often.  Failures: an unreachable database is shown on the pages, with the last figures.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Monitor:
     """The engine of the web monitor.
 
     :param now: seconds since 1970.
-    :param disk_trouble: why the disk of a SQLite file is as good as full; empty: it is not.
+    :param disk_trouble: why the disk of a SQLite file is nearly full; empty: it is not.
     :param keep: makes what keeps these over a restart.
     :param processes: asked how they are.
     :param token: gives 16 hexadecimal digits that nobody can guess.

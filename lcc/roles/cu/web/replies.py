@@ -40,7 +40,7 @@ class Asked(Resource):
     """A resource for users that the authenticator admits.
 
     Override :meth:`answer`.  It may raise HttpError, or what a question can end with, until it has written something.
-    A request whose client goes away has its answer cancelled.
+    A request whose client disconnects has its answer cancelled.
 
     :param authenticator: who is let in.
     """

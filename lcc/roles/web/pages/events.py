@@ -75,7 +75,7 @@ class LivePage(MonitorPage):
 class _Stream:
     """One open stream of events.
 
-    :ivar over: fires when it was ended here; it is cancelled when the client goes away.
+    :ivar over: fires when it was ended here; it is cancelled when the client disconnects.
     """
 
     def __init__(self, monitor: Any, request: BodyRequest, stall_seconds: float) -> None:
