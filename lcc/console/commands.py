@@ -1,6 +1,6 @@
 """The commands at the console: ``est()``, ``queue()``, ``provider(7)``, ``pause()``, ``resume()``, ``help()``.
 
-Each role has a *desk*: an object whose methods of these names say what the role knows, or tell it something.  In a
+Each role has *commands*: an object whose methods of these names show what the role knows, or change it.  In a
 process with several roles a command asks each of them that has an answer, or those that are named: ``est("qm")``.
 """
 
@@ -24,12 +24,12 @@ SHOWN = 20
 class Helpers:
     """The commands of one session.
 
-    :param desks: of the roles in this process, by name.
+    :param commands: of the roles in this process, by name.
     :param who: the operator, for the log.
     """
 
-    def __init__(self, desks: Mapping[str, Any], who: str) -> None:
-        self._desks = desks
+    def __init__(self, commands: Mapping[str, Any], who: str) -> None:
+        self._commands = commands
         self._who = who
 
     def namespace(self) -> dict[str, Any]:
@@ -37,21 +37,21 @@ class Helpers:
         found: dict[str, Any] = {
             name: getattr(self, name)
             for name in ("est", "queue", "provider", "pause", "resume")
-            if any(hasattr(desk, name) for desk in self._desks.values())
+            if any(hasattr(commands, name) for commands in self._commands.values())
         }
         return {**found, "help": self.help, "exit": leave, "quit": leave, "input": no_input}
 
     def est(self, *roles: str) -> Text:
         """What goes on now: peers, what waits, what is being done, timers, counts."""
-        return self._ask("est", roles, lambda desk: desk.est())
+        return self._ask("est", roles, lambda commands: commands.est())
 
     def queue(self, *roles: str, limit: int = SHOWN) -> Text:
         """What waits here, what is next first; queue(limit=100) shows more."""
-        return self._ask("queue", roles, lambda desk: desk.queue(limit))
+        return self._ask("queue", roles, lambda commands: commands.queue(limit))
 
     def provider(self, pid: int, *roles: str) -> Text:
         """All that this process knows of a provider."""
-        return self._ask("provider", roles, lambda desk: desk.provider(pid))
+        return self._ask("provider", roles, lambda commands: commands.provider(pid))
 
     def pause(self, *roles: str) -> Text:
         """Take on nothing new (what is begun is finished), until resume() or a restart."""
@@ -73,17 +73,17 @@ class Helpers:
             first, _, _ = (inspect.getdoc(command) or "").partition("\n")
             lines.append((f"{name}({'7' if name == 'provider' else ''})", first))
         lines.append(("exit()", "Leave; so does Ctrl-D."))
-        for role in self._desks:
+        for role in self._commands:
             lines.append((role, "What runs here: the engine of this role, to look into."))
         lines.append(("services", "The services of this process by their names."))
-        if len(self._desks) > 1:
-            lines.append(("", f"Commands take names of roles, too: est({next(iter(self._desks))!r})."))
+        if len(self._commands) > 1:
+            lines.append(("", f"Commands take names of roles, too: est({next(iter(self._commands))!r})."))
         lines.append(("", "All else is Python, in the process itself: what blocks here blocks the role."))
         return Text(screen(lines))
 
     def _tell(self, command: str, roles: tuple[str, ...]) -> Text:
-        def tell(desk: Any) -> Lines:
-            lines: Lines = getattr(desk, command)()
+        def tell(commands: Any) -> Lines:
+            lines: Lines = getattr(commands, command)()
             return lines
 
         asked = ", ".join(self._asked(command, roles))
@@ -92,18 +92,18 @@ class Helpers:
 
     def _asked(self, command: str, roles: tuple[str, ...]) -> list[str]:
         for role in roles:
-            if role not in self._desks:
-                raise ValueError(f"there is no {role!r} here, only {', '.join(self._desks)}")
-            if not hasattr(self._desks[role], command):
+            if role not in self._commands:
+                raise ValueError(f"there is no {role!r} here, only {', '.join(self._commands)}")
+            if not hasattr(self._commands[role], command):
                 raise ValueError(f"{role} has no {command}()")
-        return [role for role in roles or self._desks if hasattr(self._desks[role], command)]
+        return [role for role in roles or self._commands if hasattr(self._commands[role], command)]
 
     def _ask(self, command: str, roles: tuple[str, ...], ask: Callable[[Any], Lines]) -> Text:
         answers: list[str] = []
         asked = self._asked(command, roles)
         for role in asked:
-            heading = [f"--- {role}"] if len(self._desks) > 1 else []
-            answers.append("\n".join([*heading, screen(ask(self._desks[role]))]))
+            heading = [f"--- {role}"] if len(self._commands) > 1 else []
+            answers.append("\n".join([*heading, screen(ask(self._commands[role]))]))
         return Text("\n".join(answers))
 
 

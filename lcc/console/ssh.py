@@ -320,7 +320,7 @@ class ConsoleFactory(SSHFactory):
     :param host_key: of this machine.
     :param keys: file of the public keys that may log in.
     :param passwords: file of the passwords; None: there are none.
-    :param desks: of the roles, by name (:mod:`lcc.console.commands`).
+    :param commands: of the roles, by name (:mod:`lcc.console.commands`).
     :param more: what else is in the namespace of a session.
     """
 
@@ -336,7 +336,7 @@ class ConsoleFactory(SSHFactory):
         host_key: Key,
         keys: Path,
         passwords: Path | None,
-        desks: Mapping[str, Any],
+        commands: Mapping[str, Any],
         more: Mapping[str, Any],
         greeting: str,
     ) -> None:
@@ -350,7 +350,7 @@ class ConsoleFactory(SSHFactory):
         if passwords is not None:
             checkers.append(PasswordChecker(passwords, settings, reactor))
         self.portal = Portal(_Realm(self), checkers)
-        self._desks = desks
+        self._commands = commands
         self._more = more
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
@@ -369,7 +369,7 @@ class ConsoleFactory(SSHFactory):
 
     def namespace(self, operator: Operator) -> dict[str, Any]:
         """What an operator finds: the commands, and what else there is."""
-        return {"__name__": "__console__", **self._more, **Helpers(self._desks, str(operator)).namespace()}
+        return {"__name__": "__console__", **self._more, **Helpers(self._commands, str(operator)).namespace()}
 
     def drop_all(self) -> None:
         """End all connections."""

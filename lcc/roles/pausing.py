@@ -1,4 +1,4 @@
-"""What the desks of all roles that can be paused share (:mod:`lcc.console.commands`)."""
+"""What the console commands of all roles that can be paused share (:mod:`lcc.console.commands`)."""
 
 from __future__ import annotations
 

@@ -89,11 +89,11 @@ def build(config: Config, environment: Environment) -> RoleService:
     port: IProtocolFactory
     link: IProtocolFactory
     owned: Service
-    desk: BotmCommands | RelayCommands
+    commands: BotmCommands | RelayCommands
     metrics: BotmMetrics | RelayMetrics
     if settings.serves == "botms":
         relay = Relay(settings, reactor, run, frozenset(["botm" if settings.parent else "qm"]))
-        owned, desk, metrics = _Relaying(relay), RelayCommands(relay), RelayMetrics(relay)
+        owned, commands, metrics = _Relaying(relay), RelayCommands(relay), RelayMetrics(relay)
         port, link = relay.downstream_factory(), relay.upstream_factory(policy.good_hello)
         content_port = ContentPort(None, None, relay.content_of, http, reactor, stall_seconds)
     else:
@@ -106,7 +106,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         )
         sync = ContentSync(content.path, environment.boot_id(), environment.disk)
         engine = BotMaster(settings, reactor, content, sync, environment.in_thread, run)
-        owned, desk, metrics = _Content(content, sync, engine), BotmCommands(engine), BotmMetrics(engine, content)
+        owned, commands, metrics = _Content(content, sync, engine), BotmCommands(engine), BotmMetrics(engine, content)
         port, link = engine.downstream_factory(), engine.upstream_factory(policy.good_hello)
         content_port = ContentPort(content, engine, lambda _: "", http, reactor, stall_seconds)
     factory = content_factory(
@@ -118,7 +118,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment.now,
     )
     limited = LimitedFactory(port, settings.robots_max, settings.serves, settings.robots_per_address)
-    services = RoleService("botm", desk, metrics)
+    services = RoleService("botm", commands, metrics)
     for service in (
         environment.lock(config.home / "botm.lock"),
         owned,

@@ -120,7 +120,7 @@ class RoleService(MultiService):
     """All services of a role; they start in the order in which they were added, and stop in the reverse one.
 
     :ivar name: of the role.
-    :ivar desk: what it shows and takes at the console (:mod:`lcc.console.commands`).
+    :ivar commands: what it shows and takes at the console (:mod:`lcc.console.commands`).
     :ivar metrics: what it tells of itself (:mod:`lcc.metrics`).
     :param drain: called when the role is to stop, before any of its services does: brings to an end what others wait
         for, in bounded time.
@@ -129,11 +129,11 @@ class RoleService(MultiService):
     name: str
 
     def __init__(
-        self, name: str, desk: Any, metrics: IRoleMetrics, drain: Callable[[], Deferred[Any]] | None = None
+        self, name: str, commands: Any, metrics: IRoleMetrics, drain: Callable[[], Deferred[Any]] | None = None
     ) -> None:
         super().__init__()
         self.setName(name)
-        self.desk = desk
+        self.commands = commands
         self.metrics = metrics
         self._drain = drain
 

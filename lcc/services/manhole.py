@@ -71,14 +71,14 @@ class ManholeService(MultiService):
                 ]
             )
         names = [role.name for role in self._roles]
-        engines = {role.name: role.desk.engine for role in self._roles}
+        engines = {role.name: role.commands.engine for role in self._roles}
         return ConsoleFactory(
             self._reactor,
             settings,
             key,
             keys,
             passwords if with_passwords else None,
-            {role.name: role.desk for role in self._roles},
+            {role.name: role.commands for role in self._roles},
             {**engines, "services": named_services(self._process)},
             f"LCC console of {', '.join(names)} in {Path(self._config.home)}. help() lists the commands.",
         )

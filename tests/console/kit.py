@@ -32,8 +32,8 @@ class Engine:
     answer = 42
 
 
-class FakeDesk:
-    """A desk that remembers what it was told."""
+class FakeCommands:
+    """Commands that remember what they were told."""
 
     def __init__(self) -> None:
         self.engine = Engine()
@@ -58,7 +58,7 @@ class FakeDesk:
 
 
 class OnlyEst:
-    """A desk that offers nothing else."""
+    """Commands without pause."""
 
     engine = Engine()
 
@@ -94,7 +94,7 @@ class Running:
 
     home: Path
     service: ManholeService
-    desk: FakeDesk
+    commands: FakeCommands
     port: int
     socket: Path
 
@@ -138,14 +138,14 @@ def running(home: Path, settings: str = "", *, port: int = 0, names: tuple[str, 
     if not keys.exists():
         keys.write_text("# operators\n\n" + make_key(home / "key"))
         keys.chmod(0o600)
-    desk = FakeDesk()
-    roles = tuple(RoleService(name, desk if name == "qm" else OnlyEst(), NoMetrics()) for name in names)
+    commands = FakeCommands()
+    roles = tuple(RoleService(name, commands if name == "qm" else OnlyEst(), NoMetrics()) for name in names)
     process = MultiService()
     for role in roles:
         role.setServiceParent(process)
     service = ManholeService(config, reactor, config.endpoint(endpoint), roles, process)
     service.startService()
     try:
-        yield Running(home, service, desk, port, socket)
+        yield Running(home, service, commands, port, socket)
     finally:
         service.stopService()

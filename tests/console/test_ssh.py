@@ -71,7 +71,7 @@ def test_a_session_at_a_terminal(tmp_path: Path, log: list[str]) -> Steps:
         text = out.decode().replace("\r", "")
         assert "help() lists the commands" in text
         assert "21\n" in text and "0\n1\n" in text and "ZeroDivisionError" in text and "until resume()" in text
-        assert console.desk.paused
+        assert console.commands.paused
         assert code == 0, err
     assert any("alice (key SHA256:" in line and "tells qm: pause" in line for line in log)
 
@@ -340,6 +340,6 @@ def test_several_roles_in_one_process(tmp_path: Path) -> Steps:
         out, _err, code = yield console.ssh("est('cu')")
         assert out == b"--- cu\nstate         well\n"
         out, _err, code = yield console.ssh("pause(); pause('cu')")
-        assert code == 1 and b"cu has no pause()" in out and console.desk.paused
+        assert code == 1 and b"cu has no pause()" in out and console.commands.paused
         out, _err, code = yield console.ssh("help()")
         assert b"est('qm')" in out

@@ -17,29 +17,29 @@ def state(world: World) -> dict[str, object]:
 
 
 def test_no_orders_go_out_until_it_goes_on(world: World) -> None:
-    desk = QmCommands(world.engine)
+    commands = QmCommands(world.engine)
     pids = [world.provider(f"http://site{number}.example/") for number in range(3)]
     uns, botm = FakeUns(world), FakeBotm(world, capacity=2)
     uns.send_set(1, pids[0], pages(1, 2))
     world.advance(1)
     assert len(botm.out) == 1
-    desk.pause()
-    desk.pause()
+    commands.pause()
+    commands.pause()
     assert state(world)["paused_since"] is not None
     uns.send_set(2, pids[1], pages(1))
     assert botm.finish_all() == 1  # what was out comes back, and nothing follows it
     world.advance(10)
     assert not botm.out and world.cached_count == 1
-    text = str(desk.est())
+    text = str(commands.est())
     assert "PAUSED for" in text and "gives out no orders" in text
-    assert {line[0] for line in desk.queue(10)} <= {"turn", "waits"}
-    desk.resume()
+    assert {line[0] for line in commands.queue(10)} <= {"turn", "waits"}
+    commands.resume()
     world.settle()
     assert botm.out
     botm.finish_all()
     world.advance(1)
     assert world.cached_count == 3 and state(world)["paused_since"] is None
-    assert desk.queue(10) == [("queue", "nobody has work")]
+    assert commands.queue(10) == [("queue", "nobody has work")]
 
 
 def test_what_is_paused_elsewhere_is_seen(world: World) -> None:
@@ -58,19 +58,19 @@ def test_what_is_paused_elsewhere_is_seen(world: World) -> None:
     assert read_live(world.database.now(saved_state), NOW + int(world.clock.seconds())).trouble == ""
 
 
-def test_what_the_desk_says_of_a_provider(world: World) -> None:
-    desk = QmCommands(world.engine)
+def test_what_the_commands_say_of_a_provider(world: World) -> None:
+    commands = QmCommands(world.engine)
     pid, waiting = world.provider("http://a.example/"), world.provider("http://b.example/", hours="3")
     uns, botm = FakeUns(world), FakeBotm(world, capacity=1)
     uns.send_set(1, pid, pages(*range(5)))
     uns.send_set(2, waiting, pages(1))
     world.advance(2)
     (fetch,) = botm.out.values()
-    lines = dict(reversed(desk.provider(pid)))
+    lines = dict(reversed(commands.provider(pid)))
     assert (
         "is being fetched from" in lines["turn"] and fetch.id in lines["order"] and lines["next"].startswith("http")
     )
-    assert "hours" in str(desk.provider(waiting)) or "waits" in str(desk.provider(waiting))
-    assert "no work" in str(desk.provider(999))
-    assert f"provider {pid} at machine 1, order {fetch.id}" in str(desk.est())
+    assert "hours" in str(commands.provider(waiting)) or "waits" in str(commands.provider(waiting))
+    assert "no work" in str(commands.provider(999))
+    assert f"provider {pid} at machine 1, order {fetch.id}" in str(commands.est())
     botm.finish_all()

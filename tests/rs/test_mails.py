@@ -116,7 +116,7 @@ async def test_who_goes_away_does_not_keep_a_provider_from_hearing_of_it(
     await until(lambda: len(mail.taken) == 1)
     given = (await browser.api("", {"kind": "password", "pid": first["pid"], "site": site.url})).json()
     place(site, given)
-    registrar: Any = office.services.desk.engine
+    registrar: Any = office.services.commands.engine
     prove, gone = registrar._store.prove, Deferred[None]()
     found: list[Any] = []
 

@@ -85,15 +85,15 @@ def test_faults_of_the_configuration(backend: Backend, text: str, fault: str) ->
 
 @pytest_twisted.ensureDeferred
 async def test_what_the_console_shows_and_takes(office: Office, site: WebSite) -> None:
-    desk = office.services.desk
+    commands = office.services.commands
     browser = office.browser()
     given = await ask(browser, site.url)
     await check(browser, given)
-    assert dict(desk.est())["since start"] == "asked for 1, proven 0, not proven 1, expired 0"
-    desk.pause()
-    assert "PAUSED" in dict(desk.est())["registration"]
+    assert dict(commands.est())["since start"] == "asked for 1, proven 0, not proven 1, expired 0"
+    commands.pause()
+    assert "PAUSED" in dict(commands.est())["registration"]
     for reply in (await browser.api("", {"contact": "a@b", "site": site.url}), await check(browser, given)):
         assert reply.status == 503 and reply.headers["retry-after"] == "60"
-    desk.resume()
+    commands.resume()
     place(site, given)
     assert (await check(browser, given)).json()["state"] == "done"

@@ -57,7 +57,7 @@ class Watch:
 
     @property
     def monitor(self) -> Monitor:
-        engine: Monitor = self.services.desk.engine
+        engine: Monitor = self.services.commands.engine
         return engine
 
     @property

@@ -101,7 +101,7 @@ class Registrar:
 
     @property
     def mails(self) -> bool:
-        """Letters can be sent."""
+        """Mails can be sent."""
         return self._send is not None
 
     def start(self) -> None:
