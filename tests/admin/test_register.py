@@ -71,7 +71,7 @@ def the_whole_way(shell: Shell, lcc: Lcc, web: WebSite) -> None:
     missing = shell.run("check", number, expect=1)
     assert "404" in missing.stderr and given["urls"][0] in missing.stderr
     unproven = shell.run("approve", number, expect=1)
-    assert "not found yet" in unproven.stderr
+    assert "has not been found yet" in unproven.stderr
     web.files[f"/{given['file']}"] = given["secret"].encode()
     assert f"register approve {number}" in shell.run("check", number).stdout
     (row,) = lcc.rows("register", "list")

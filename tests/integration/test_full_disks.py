@@ -225,5 +225,5 @@ def test_a_full_database_disk(
             system.publish_when_up(site)
         system.wait_cached(site)
         wait_for("all of it is queued", lambda: queued(system) == SET_URLS)
-        wait_for("that is said", lambda: "can be written to again" in system.log("qm"))
+        wait_for("that is said", lambda: "Database writable again" in system.log("qm"))
         assert_well(system, origin)

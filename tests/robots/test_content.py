@@ -126,7 +126,7 @@ def test_a_missing_attempt_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_a_robot_writes_nothing_but_attempts(tmp_path: Path, name: str) -> None:
-    with pytest.raises(OSError, match="names no attempt"):
+    with pytest.raises(OSError, match="is not the path of an attempt"):
         AttemptFolder(tmp_path).sink(name)
 
 

@@ -257,7 +257,7 @@ async def test_a_provider_that_is_removed_meanwhile(office: Office, site: WebSit
     assert (reply.status, reply.json()["kind"]) == (409, "gone")
     page = await browser.get(f"/registration/{given['ticket']}")
     told = await browser.submit(page)
-    assert told.status == 409 and "not registered any longer" in told.text("failure")
+    assert told.status == 409 and "no longer registered" in told.text("failure")
 
 
 @pytest_twisted.ensureDeferred

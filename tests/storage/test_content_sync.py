@@ -106,11 +106,11 @@ def test_a_disk_that_failed_once_is_not_trusted_again_before_the_next_boot(
     with pytest.raises(OSError, match="Input/output"):
         sync.advance(30)
     for method in (lambda: sync.advance(40), sync.close):
-        with pytest.raises(OSError, match="before"):
+        with pytest.raises(OSError, match="earlier write"):
             method()
-    with pytest.raises(OSError, match="before"):
+    with pytest.raises(OSError, match="earlier write"):
         start("boot1", 100).close()
-    assert logged_errors.flush("could not write something before")
+    assert logged_errors.flush("An earlier write to the disk failed")
     assert start("boot2", 100).suspect == (20, 100)
 
 

@@ -245,8 +245,8 @@ async def test_a_wrong_password_or_name_may_be_mended_meanwhile(
         assert await database.interact(_count) == 0
     lines = [formatEvent(event) or "" for event in logged]
     assert [line.partition(":")[0] for line in lines if "database" in line] == [
-        "The database cannot be reached",
-        "The database can be reached again",
+        "Database unreachable",
+        "Database reachable again",
     ]
     await database.stop()
     mariadb.execute(f"DROP USER {user}@localhost")
@@ -267,8 +267,8 @@ def test_an_outage_is_told_once_a_minute() -> None:
         outages.reached()
     lines = [formatEvent(event) for event in logged]
     assert lines == [
-        *["The database cannot be reached: <db>: no route; trying again"] * 3,
-        "The database can be reached again: <db>",
+        *["Database unreachable: <db>: no route; trying again"] * 3,
+        "Database reachable again: <db>",
     ]
 
 
@@ -286,8 +286,8 @@ def test_a_full_disk_is_told_once_a_minute_and_when_it_is_over(logged_errors: Lo
         outages.reached(True)
         outages.reached(True)
     assert [formatEvent(event) for event in logged] == [
-        *["The database cannot be written to: <db>: no room; trying again"] * 2,
-        "The database can be written to again: <db>",
+        *["Cannot write to the database: <db>: no room; trying again"] * 2,
+        "Database writable again: <db>",
     ]
     assert len(logged_errors.flush("cannot be written to")) == 2
 

@@ -230,14 +230,14 @@ def test_nobody_locks_out_who_has_the_host(database: DirectDatabase) -> None:
     for folder in ("http://h/~a/", "http://h/~a/1/"):
         register(folder)
     for folder in ("http://h/~a/2/", "https://h/~a/1/"):
-        with pytest.raises(RegistrationRefused, match="2 providers have roots on h/~a already"):
+        with pytest.raises(RegistrationRefused, match="2 providers already have roots on h/~a"):
             register(folder)
     register("http://h/~b/")  # a neighbour
     register("https://h/")  # the owner of them all: what lies below does not count
     register("http://h/")
-    with pytest.raises(RegistrationRefused, match="2 providers have roots on h/ already"):
+    with pytest.raises(RegistrationRefused, match="2 providers already have roots on h/"):
         register("http://h/")
-    with pytest.raises(RegistrationRefused, match="4 providers have roots on h already"):
+    with pytest.raises(RegistrationRefused, match="4 providers already have roots on h"):
         register("http://h/~c/")
 
 
@@ -246,7 +246,7 @@ def test_not_too_many_providers_on_one_host(database: DirectDatabase) -> None:
     numbers = [open_one(database, another(folders=(f"http://a_b/{name}/",))) for name in "abc"]
     first = prove(database, numbers[0], few)
     prove(database, numbers[1], few)
-    with pytest.raises(RegistrationRefused, match="2 providers have roots on a_b"):
+    with pytest.raises(RegistrationRefused, match="2 providers already have roots on a_b"):
         prove(database, numbers[2], few)
     # "_" stands for itself; another port is another site; https is not; a folder on it may be somebody else's.
     for other in ("http://axb/", "http://a_b:8080/", "http://c/a_b/"):

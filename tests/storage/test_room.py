@@ -63,7 +63,7 @@ def test_a_disk_without_inodes_or_read_only_has_no_room(tmp_path: Path) -> None:
     disk.space_left = Space(1 << 40, None, True)
     assert room.missing() == ""
     disk.space_left = Space(1 << 40, 5, False)
-    assert "Read-only file system: see what the system's log says" in room.missing()
+    assert "Read-only file system: see the system log" in room.missing()
 
 
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS])

@@ -447,7 +447,7 @@ class Forwarder:
                 raise SpoolDamaged(f"it ends after {self._file_bytes} of {entry.body_bytes} bytes")
             return len(data)
         if self._file_check != entry.check:
-            raise SpoolDamaged("its elements are not those that were written")
+            raise SpoolDamaged("checksum mismatch")
         self._close_file()
         self._unsent.popleft()
         self._outstanding.append(delivery)

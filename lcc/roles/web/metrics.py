@@ -42,5 +42,5 @@ class WebMetrics:
         yield Condition(
             "database",
             f"cannot read the database: {trouble}" if trouble else "",
-            "see that the database server runs, and what [database] url says (lcc-admin check)",
+            "check the database server and [database] url (lcc-admin check)",
         )

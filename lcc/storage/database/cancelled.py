@@ -1,6 +1,7 @@
-"""Rows of the queue that do nothing at their turn (``cancelled``): a deletion came after them.
+"""Cancelled rows of the queue (``cancelled``): a deletion came after them, so there is nothing to fetch.
 
-They stay until then, which may be hours in a time slot, and count in ``qpsdb.nurls``; but nobody waits for them.
+They are removed at their turn, which may be hours later in a time slot.  Until then they count in ``qpsdb.nurls``,
+but not as backlog.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from lcc.storage.database.rows import NOTHING
 from lcc.storage.database.transactions import Txn
 
 LOOKED_AT = 100_000
-"""Where there are more of them, the rest counts as if it were to be fetched."""
+"""If there are more cancelled rows, the rest counts as backlog."""
 
 
 def _with_cancelled(where: str = "") -> str:
@@ -24,18 +25,18 @@ def _with_cancelled(where: str = "") -> str:
 
 
 WITH_CANCELLED = _with_cancelled()
-"""Put it behind rows of ``qpsdb``, named ``s``, for :data:`TO_FETCH`."""
+"""Append it to ``qpsdb s`` to use :data:`TO_FETCH`."""
 WITH_CANCELLED_OF_ONE = _with_cancelled(" WHERE urlkey BETWEEN ? AND ?")
-"""The same for the sets of one provider; its two parameters are the ends of the provider's keys."""
+"""The same for one provider; its two parameters are the first and last key of the provider."""
 TO_FETCH = "(s.nurls - COALESCE(gone.cancelled, 0))"
-"""How many rows of a set and slot are to be fetched."""
+"""Rows to fetch of a set and slot."""
 
 
 def note_cancelled(txn: Txn, keys: Iterable[bytes]) -> None:
-    """These rows do nothing from now on."""
+    """Mark these rows as cancelled."""
     txn.upsert("cancelled", ("urlkey",), [(key,) for key in keys], ("urlkey",), ("urlkey",))
 
 
 def forget_cancelled(txn: Txn, keys: Iterable[bytes]) -> None:
-    """The rows of these keys are gone, if there were any."""
+    """The rows of these keys are gone or no longer cancelled."""
     txn.execute_in("DELETE FROM cancelled WHERE urlkey IN ({in})", keys)

@@ -9,10 +9,9 @@ from lcc.storage.database.transactions import Txn
 
 
 def content_rows(txn: Txn, machine: int, after: int, upto: int, limit: int) -> list[ContentRow]:
-    """The rows of the cache with content on this machine, by file.
+    """The cached rows with content on this machine, in the order of the files.
 
-    :param after: files behind this one.
-    :param upto: only files before this one.
+    :param after, upto: ``after < file < upto``.
     """
     sql = (
         f"SELECT fetched_fileid, urlkey, len, md5 FROM lccurl {txn.by_index('lccurl_file')}"
@@ -25,7 +24,7 @@ def content_rows(txn: Txn, machine: int, after: int, upto: int, limit: int) -> l
 
 
 def rows_of_files(txn: Txn, machine: int, files: Iterable[int]) -> dict[int, ContentRow]:
-    """Those of these files that are the content of a URL."""
+    """The rows of these files, by file."""
     sql = (
         f"SELECT fetched_fileid, urlkey, len, md5 FROM lccurl {txn.by_index('lccurl_file')}"
         " WHERE fetched_machineid = ? AND fetched_fileid IN ({in})"
@@ -35,6 +34,6 @@ def rows_of_files(txn: Txn, machine: int, files: Iterable[int]) -> dict[int, Con
 
 
 def note_damaged(txn: Txn, machine: int, files: Sequence[int]) -> None:
-    """Name files for an order :data:`lcc.storage.database.order_rows.FETCH_AGAIN` (written by ``lcc-admin``)."""
+    """Note files for an order :data:`lcc.storage.database.order_rows.FETCH_AGAIN` (written by ``lcc-admin``)."""
     rows = [(machine, file) for file in files]
     txn.upsert("damaged", ("machine", "file"), rows, ("machine", "file"), ("file",))

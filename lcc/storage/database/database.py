@@ -1,8 +1,8 @@
-"""The database behind adbapi: one thread that writes, some that read, the schema brought up to date at first use.
+"""The database behind adbapi: one writer thread, a few reader threads; the schema is migrated at first use.
 
 Interactions are plain functions ``function(txn, *args)`` (:class:`lcc.storage.database.transactions.Txn`), run as a
-whole in a thread and again after passing troubles; so each must be idempotent.  Writers go one after the other, in
-the order of the calls.  An interaction that gives up fails with StoreUnavailable: it may or may not have been done.
+whole in a thread, and again after transient errors; so each must be idempotent.  Writes run one at a time, in the
+order of the calls.  An interaction that gives up fails with StoreUnavailable: it may or may not have been committed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _new_epoch(random: Random) -> str:
 
 
 class _Schema:
-    """Brings the schema up to date once, whichever thread comes first."""
+    """Migrates the schema once, in whichever thread comes first."""
 
     def __init__(self, dialect: Dialect, random: Random, series: str) -> None:
         self._dialect = dialect
@@ -71,11 +71,11 @@ class Database:
     """The tables, for code that runs under a reactor.
 
     :param url: as ``database.url`` in the configuration.
-    :param home: what a SQLite file is relative to.
-    :param random: jitter of retries, and the name of a database that is created.
+    :param home: a SQLite path is relative to it.
+    :param random: for the jitter of retries, and the epoch of a new database.
     :param series: which tables (:mod:`lcc.storage.database.migrations`).
-    :param read_seconds: :meth:`interact` cannot write, and no question may take longer; 0: as long as it takes.
-    :raises ConfigError: the URL cannot be understood.
+    :param read_seconds: timeout of a query, and :meth:`interact` is read-only; 0: no timeout.
+    :raises ConfigError: bad URL.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Database:
         return f"<Database {self.dialect!r}>"
 
     def start(self) -> None:
-        """Take interactions from now on.  Connects to nothing yet."""
+        """Accept interactions.  Does not connect yet."""
         if self._writer is None:
             _make_folder(self.dialect)
             self._closing.clear()
@@ -112,7 +112,7 @@ class Database:
             self._readers = self._pool(READERS_MAX, self.dialect.reader_arguments)
 
     def stop(self) -> Deferred[None]:
-        """End: no new interactions, those begun are waited for (but not retried); no thread is left then."""
+        """Accept no more interactions, wait for running ones (without retries), and end all threads."""
         self._closing.set()
         pools = [pool for pool in (self._writer, self._readers) if pool is not None]
         self._writer = self._readers = None
@@ -124,24 +124,23 @@ class Database:
         return DeferredList(list(self._running)).addCallback(close)
 
     def interact(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        """Run ``function(txn, *args)`` in a reading thread, as one transaction: all that it asks sees one state.
+        """Run ``function(txn, *args)`` in a reading thread, as one transaction on one snapshot.
 
-        :raises StoreUnavailable: (as the Deferred's failure) the database cannot be reached, or the answer takes too
-            long.
+        :raises StoreUnavailable: (as the Deferred's failure) the database is unreachable, or a query timed out.
         """
         return self._run(self._readers, Access.SNAPSHOT, function, args)
 
     def select(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        """As :meth:`interact`, for a function that runs one SELECT: on MySQL that is a round trip less.
+        """As :meth:`interact`, for a function that runs a single SELECT: on MySQL that saves a round trip.
 
-        :raises RuntimeError: (as the Deferred's failure) it runs several.
+        :raises RuntimeError: (as the Deferred's failure) it ran several.
         """
         return self._run(self._readers, Access.SELECT, function, args)
 
     def write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
         """Run ``function(txn, *args)`` in the writing thread; durable when the Deferred fires.
 
-        :raises StoreUnavailable: (as the Deferred's failure) it was given up, and may have been done or not.
+        :raises StoreUnavailable: (as the Deferred's failure) gave up; it may or may not have been committed.
         """
         return self._run(self._writer, Access.WRITE, function, args)
 
@@ -225,23 +224,23 @@ class BlockingDatabase:
         return False
 
     def interact(self, function: Callable[..., T], *args: Any) -> T:
-        """Run ``function(txn, *args)`` for reading: all that it asks sees one state.
+        """Run ``function(txn, *args)`` on one snapshot, read-only.
 
-        :raises StoreUnavailable: the database cannot be reached.
+        :raises StoreUnavailable: the database is unreachable.
         """
         return self._run(Access.SNAPSHOT, function, args)
 
     def select(self, function: Callable[..., T], *args: Any) -> T:
         """As :meth:`interact`, for a function that runs one SELECT.
 
-        :raises RuntimeError: it runs several.
+        :raises RuntimeError: it ran several.
         """
         return self._run(Access.SELECT, function, args)
 
     def write(self, function: Callable[..., T], *args: Any) -> T:
         """Run ``function(txn, *args)``; durable on return.
 
-        :raises StoreUnavailable: it was tried often enough, and may have been done or not.
+        :raises StoreUnavailable: gave up; it may or may not have been committed.
         """
         return self._run(Access.WRITE, function, args)
 

@@ -1,6 +1,6 @@
-"""What differs between SQLite and MySQL (MariaDB): connecting, beginning, writing many rows, which errors pass.
+"""What differs between SQLite and MySQL (MariaDB): connections, transactions, bulk writes, transient errors.
 
-Everything else of the storage is written once, in SQL that both understand, with ``?`` for a parameter.
+All other SQL is written once, for both, with ``?`` for a parameter.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Trouble(Enum):
     """What an exception of the driver means for the transaction."""
 
     AGAIN = "again"
-    """It was rolled back (deadlock, lock timeout): try again on the same connection."""
+    """Rolled back (deadlock, lock timeout): retry on the same connection."""
     LOST = "lost"
-    """The connection is gone or could not be made: try again on a new one."""
+    """The connection was lost or refused: retry on a new one."""
     FULL = "full"
-    """The database's own disk is full, or takes no writes: undone, and of no use to try again at once."""
+    """The database's disk is full or read-only: rolled back, an immediate retry is useless."""
     SLOW = "slow"
-    """A question took longer than it may (:attr:`Dialect.read_seconds`)."""
+    """A query exceeded :attr:`Dialect.read_seconds`."""
 
 
 class Dialect(ABC):
@@ -45,9 +45,9 @@ class Dialect(ABC):
     :ivar driver: the DB-API module.
     :ivar connect_arguments: for its ``connect``; they may hold a password.
     :ivar values_max: values in one IN list.
-    :ivar for_update: put behind a SELECT that locks its rows until the end of the transaction.
-    :ivar read_seconds: who reads cannot write, and no question may take longer; 0: as long as it takes.
-    :ivar random_bits: gives a number of so many bits that nobody can guess; a simulation brings its own.
+    :ivar for_update: appended to a SELECT that locks its rows until the end of the transaction.
+    :ivar read_seconds: readers are read-only, with this query timeout; 0: no timeout.
+    :ivar random_bits: returns an unguessable number of so many bits; a simulation brings its own.
     """
 
     name: str
@@ -66,8 +66,8 @@ class Dialect(ABC):
 
     @property
     def certifies(self) -> bool:
-        """Whether locks hold at one node of a cluster only: what another node has committed is found out at COMMIT,
-        and only where both transactions have changed the same row."""
+        """Whether locks are local to a node of the cluster: a conflict with another node is detected at COMMIT, and
+        only if both transactions changed the same row."""
         return False
 
     @abstractmethod
@@ -76,12 +76,12 @@ class Dialect(ABC):
 
     @property
     def writer_arguments(self) -> dict[str, Any]:
-        """As :attr:`connect_arguments`, for the connection that the writes of a role go through."""
+        """As :attr:`connect_arguments`, for the writer of a role."""
         return self.connect_arguments
 
     @property
     def reader_arguments(self) -> dict[str, Any]:
-        """As :attr:`connect_arguments`, for connections that nothing is written through."""
+        """As :attr:`connect_arguments`, for readers."""
         return self.connect_arguments
 
     @abstractmethod
@@ -90,45 +90,45 @@ class Dialect(ABC):
 
     @abstractmethod
     def begin_snapshot(self, cursor: Any) -> None:
-        """In a transaction for reading: all that is asked from now on sees one state.
+        """In a read transaction: all queries from now on see one snapshot.
 
-        :param cursor: that nothing has been asked of.
+        :param cursor: not used yet.
         """
 
     def cursor(self, connection: Any, whole: bool) -> Any:
-        """For the statements of a transaction.
+        """A cursor for the statements of a transaction.
 
-        :param whole: it is ended by :meth:`finish`, so that what is written may be sent as late as then.
+        :param whole: the transaction ends with :meth:`finish`, so writes may be sent as late as then.
         """
         return connection.cursor()
 
     def finish(self, connection: Any, cursor: Any) -> None:
-        """Send what is not sent yet, and make the transaction durable."""
+        """Send pending statements and commit."""
         cursor.close()
         self.commit(connection)
 
     @abstractmethod
     def commit(self, connection: Any) -> None:
-        """Make it durable."""
+        """Commit."""
 
     @abstractmethod
     def rollback(self, connection: Any) -> None:
-        """Undo it."""
+        """Roll back."""
 
     @abstractmethod
     def trouble(self, error: BaseException) -> Trouble | None:
-        """What this exception means; None: it is no passing trouble."""
+        """What this exception means; None: it is not transient."""
 
     def is_there_already(self, error: BaseException) -> bool:
-        """Whether a change of the schema has failed because it is made already."""
+        """Whether a schema change failed because it was made before."""
         return False
 
     def reason(self, error: BaseException) -> str:
-        """What this exception says, for people."""
+        """The message of this exception."""
         return str(error) or type(error).__name__
 
     def remedy(self) -> str:
-        """What to do where its disk is full, for people."""
+        """What to do if the disk is full."""
         return "make room on the disk of the database"
 
     @abstractmethod
@@ -137,17 +137,17 @@ class Dialect(ABC):
 
     @abstractmethod
     def execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
-        """Run one statement that gives no rows; where a cursor says so, later, but before all that follow."""
+        """Run a statement without result; a cursor may defer it, but keeps the order of statements."""
 
     @abstractmethod
     def query_each(self, cursor: Any, sql: str, each: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-        """The rows of this SELECT for each of these lists of parameters, all together, in any order."""
+        """The rows of this SELECT for each of these lists of parameters, concatenated, in any order."""
 
     @abstractmethod
     def query_several(
         self, cursor: Any, questions: Sequence[tuple[str, Sequence[Any]]]
     ) -> list[Sequence[tuple[Any, ...]]]:
-        """The rows of each of these SELECTs, asked one after the other."""
+        """The rows of each of these SELECTs, run in this order."""
 
     @abstractmethod
     def write_rows(self, cursor: Any, head: str, tail: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -155,15 +155,15 @@ class Dialect(ABC):
 
     @abstractmethod
     def by_index(self, name: str) -> str:
-        """Put behind a table's name (and alias) in a SELECT: it is read by this index.
+        """Index hint, put behind a table's name (and alias) in a SELECT.
 
-        Where there is an ORDER BY with a LIMIT, databases are tempted to walk along the primary key until they have
-        found enough, which may be far.
+        Given ORDER BY with LIMIT, databases tend to scan the primary key until they have found enough rows, which may
+        be far.
         """
 
     @abstractmethod
     def on_duplicate(self, key: Sequence[str], update: Iterable[str]) -> str:
-        """The end of an upsert: these columns take the new row's values where the key exists."""
+        """The tail of an upsert: these columns take the new row's values if the key exists."""
 
 
 class SqliteDialect(Dialect):

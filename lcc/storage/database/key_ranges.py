@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 PAGE_BYTES = 16
-"""The part of a key that all views of one page share."""
+"""The prefix of a key that all views of a page share."""
 
 _ALL_VIEWS = b"\0\0\0\0"
 
 
 def all_views_key(key: bytes) -> bytes:
-    """The key that stands for all views of this key's page."""
+    """The key for all views of this key's page."""
     return key[:PAGE_BYTES] + _ALL_VIEWS
 
 
 def is_all_views(key: bytes) -> bool:
-    """Whether the key names no view."""
+    """Whether the key stands for all views of its page."""
     return key[PAGE_BYTES:] == _ALL_VIEWS
 
 

@@ -1,11 +1,10 @@
-"""Values as literals in MySQL's SQL, and many rows of them at once.
+"""Values as literals of MySQL's SQL, and rows of them in bulk.
 
 The session's ``sql_mode`` is ours (:class:`lcc.storage.database.dialects.MysqlDialect`), so that a backslash
-escapes.  A statement travels with its length, so that within quotes nothing but the backslash and the quote has a
-meaning.
+escapes.  A statement is sent with its length, so within quotes only the backslash and the quote are special.
 
-:func:`row_literals` gives the same text as :func:`literal` for each value, but looks at columns instead of values: in
-a batch most columns have one type, many have one value, and texts hardly ever have anything to escape.
+:func:`row_literals` gives the same text as :func:`literal` for each value, but works by column: in a batch most
+columns have one type, many have one value, and texts hardly ever need escaping.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _LITERALS: dict[type, Callable[[Any], str]] = {
 
 
 def literal(value: Any) -> str:
-    """The value as it stands in a statement."""
+    """The SQL literal of a value."""
     return _LITERALS[type(value)](value)
 
 
@@ -60,7 +59,7 @@ def row_literals(rows: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def _column(column: Sequence[Any]) -> tuple[str, Sequence[Any] | None]:
-    """How a column stands in the pattern of a row, and what is put there; None: all of it stands in the pattern."""
+    """The part of a row's pattern for a column, and the values to fill in; None: the pattern is complete."""
     first = column[0]
     kinds = set(map(type, column))
     if len(kinds) == 1 and float not in kinds and column.count(first) == len(column):  # -0.0 == 0.0

@@ -23,7 +23,7 @@ REASONS = ("again", "lost", "full", "slow")
 
 
 class DatabaseCounts:
-    """What is counted of one database in one process."""
+    """Counts of one database in one process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,12 +31,12 @@ class DatabaseCounts:
         self._seconds = {True: Histogram(TRANSACTION_SECONDS), False: Histogram(TRANSACTION_SECONDS)}
 
     def failed(self, reason: str) -> None:
-        """An attempt has failed; may be called in any thread."""
+        """Count a failed attempt; may be called in any thread."""
         with self._lock:
             self._retries[reason] += 1
 
     def ended(self, write: bool, seconds: float) -> None:
-        """A transaction has ended, well or not; called in the reactor's thread."""
+        """Count a finished transaction, successful or not; called in the reactor's thread."""
         self._seconds[write].add(seconds)
 
     def readings(self, role: str) -> Iterator[Reading]:

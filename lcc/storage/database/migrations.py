@@ -1,8 +1,8 @@
 """Numbered schema changes: ``sql/NNN_name.DIALECT.sql``, applied in order, each once.
 
-Several processes may start at once; a schema newer than this program is refused.  The table ``meta`` keeps the number
-of the last change applied, under the name of the series (``schema``; SQLite's order numbers, in a file of their
-own, are the series ``connections``).
+Several processes may start at the same time; a schema newer than this program is refused.  The table ``meta`` keeps
+the number of the last change applied, under the name of the series (``schema``; SQLite's order numbers, in a file of
+their own, are the series ``connections``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CREATE_META = {
 
 
 class SchemaError(Exception):
-    """The database cannot be used by this version of the program."""
+    """This version of the program cannot use the database."""
 
 
 @attrs.frozen
@@ -67,7 +67,7 @@ def migrations(dialect_name: str, series: str = MAIN) -> list[Migration]:
             found.append(Migration(int(match["number"]), entry.name, statements, CONVERSIONS.get(match["name"])))
     found.sort(key=lambda migration: migration.number)
     if [migration.number for migration in found] != list(range(1, len(found) + 1)):
-        raise SchemaError(f"the migrations of {series} for {dialect_name} are not numbered 1, 2, 3 …")
+        raise SchemaError(f"migrations of {series} for {dialect_name} are not numbered 1, 2, 3 …")
     return found
 
 
@@ -79,7 +79,7 @@ def migrate(
     series: str = MAIN,
     changes: list[Migration] | None = None,
 ) -> int:
-    """Bring a database up to date; does nothing, and waits for nobody, if it is.
+    """Migrate a database; does nothing, and takes no lock, if it is up to date.
 
     :param connection: not within a transaction.
     :param open_another: opens a second connection (MySQL: changes of the schema end a transaction, so that the lock
@@ -123,7 +123,7 @@ def _number(txn: Txn, series: str, newest: int, lock: str = "") -> int:
     number = int(txn.value(f"SELECT value FROM meta WHERE name = ?{lock}", [series], "0"))
     if number > newest:
         raise SchemaError(
-            f"{txn.dialect!r}: the schema is at version {number}, this program knows {newest} only; use a newer one"
+            f"{txn.dialect!r}: the schema has version {number}, this program supports only {newest}: upgrade it"
         )
     return number
 

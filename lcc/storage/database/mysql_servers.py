@@ -1,7 +1,7 @@
-"""Connections to one of several servers that have the same database: the nodes of a Galera cluster.
+"""Connections to one of several servers with the same database: the nodes of a Galera cluster.
 
-It is a driver as :class:`lcc.storage.database.dialects.Dialect` names them, so that whoever needs a connection gets
-one to a node that can serve.
+This module is a driver in the sense of :class:`lcc.storage.database.dialects.Dialect`: it connects to a node that is
+ready.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pymysql.constants import CR, ER
 apilevel, threadsafety, paramstyle = pymysql.apilevel, pymysql.threadsafety, pymysql.paramstyle
 
 NOT_READY = ER.UNKNOWN_COM_ERROR
-"""What Galera gives where a node is cut off from the others, or is not up to date yet."""
+"""Galera's error of a node that is cut off from the others, or not synced yet."""
 
 
 class Servers:
-    """Remembers which one has answered last: a connection is made to that one, or else to the next that can serve.
+    """Connects to the server that answered last, or else to the next one that is ready.
 
-    :param addresses: host and port of each; the first connection is to the first that can serve.
-    :ivar galera: they are nodes of a cluster, as far as is known.
+    :param addresses: host and port of each, the preferred one first.
+    :ivar galera: they are nodes of a cluster, as far as known.
     """
 
     def __init__(self, addresses: Sequence[tuple[str, int]]) -> None:
@@ -34,7 +34,7 @@ class Servers:
     def connect(self, **arguments: Any) -> Any:
         """A connection to one of them.
 
-        :raises pymysql.err.Error: of the only one; or one that tells of each why it cannot serve.
+        :raises pymysql.err.Error: the reason for each server.
         """
         begin, reasons = self._current, []
         for number in [*range(begin, len(self.addresses)), *range(begin)]:
@@ -51,10 +51,10 @@ class Servers:
         raise pymysql.err.OperationalError(CR.CR_CONN_HOST_ERROR, "; ".join(reasons))
 
     def _greeted(self, host: str, port: int, arguments: dict[str, Any]) -> Any:
-        """A connection; the whole greeting has the time that there is to connect.
+        """A connection; the connect timeout covers the whole handshake.
 
-        A server that hangs, or whose machine does, still has its kernel take connections; PyMySQL would wait for its
-        first word as long as for the longest statement.
+        The kernel of a hung server still accepts connections; PyMySQL would wait for the greeting as long as for the
+        longest statement.
         """
         seconds = arguments["connect_timeout"]
         limits = {"read_timeout": seconds, "write_timeout": seconds}

@@ -1,4 +1,4 @@
-"""Whether a database answers, asked now and then for roles that are not always at work on it."""
+"""Polls whether a database answers, for roles that do not use it all the time."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from lcc.storage.database.transactions import Txn
 
 PROBE_SECONDS = 5.0
 LATE_SECONDS = 10.0
-"""One that has not answered after this long counts as away."""
+"""A database that has not answered for so long counts as unreachable."""
 
 
 def ping(txn: Txn) -> int:
-    """The least question."""
+    """The cheapest query."""
     return int(txn.value("SELECT 1"))
 
 
 class DatabaseProbe:
-    """Asks it, one question at a time.
+    """Polls the database, one query at a time.
 
     :param interact: :meth:`lcc.storage.database.database.Database.interact`.
     """
@@ -31,33 +31,33 @@ class DatabaseProbe:
     def __init__(self, interact: Callable[..., Deferred[Any]], clock: IReactorTime) -> None:
         self._interact = interact
         self._clock = clock
-        self._fault = "it has not been asked yet"
+        self._fault = "not polled yet"
         self._asked = 0.0
         self._asking: Deferred[Any] | None = None
         self._next: IDelayedCall | None = None
         self._running = False
 
     def start(self) -> None:
-        """Ask now, and then again and again."""
+        """Poll now, and periodically."""
         self._running = True
         self._ask()
 
     def stop(self) -> None:
-        """Ask no longer."""
+        """Stop polling."""
         self._running = False
         if self._next is not None:
             self._next.cancel()
             self._next = None
 
     def condition(self) -> Condition:
-        """Whether it answers."""
+        """Whether the database answers."""
         fault, waited = self._fault, self._clock.seconds() - self._asked
         if not fault and self._asking is not None and waited > LATE_SECONDS:
-            fault = f"it has not answered for {waited:.0f} s"
+            fault = f"no answer for {waited:.0f} s"
         return Condition(
             "database",
             f"the database: {fault}" if fault else "",
-            "see that the database server runs, and what [database] url says (lcc-admin check)",
+            "check the database server and [database] url (lcc-admin check)",
         )
 
     def _ask(self) -> None:

@@ -1,10 +1,9 @@
-"""Whole interactions, tried again: after a deadlock, a lost connection, a database that is away for a while.
+"""Retries whole interactions: after a deadlock, a lost connection, an outage of the database.
 
-adbapi does not notice a MySQL connection that is gone, so all of this is ours.  It runs in the thread that the
-connection belongs to.
+adbapi does not notice a lost MySQL connection, so this is our own.  It runs in the thread that owns the connection.
 
-A database that is away is told in the log at once, then once a minute: not at each attempt.  So is one whose disk is
-full; there an interaction is given up at once, because whoever asked may have something better to do than to wait.
+An unreachable database is logged at once, then once a minute, not at each attempt.  So is one whose disk is full;
+there an interaction fails at once, because its caller may have something better to do than to wait.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ FIRST_DELAY_SECONDS = 0.02
 LONGEST_DELAY_SECONDS = 2.0
 OUTAGE_LOG_SECONDS = 60.0
 FULL_SECONDS = 10.0
-"""Longer than those who were told that the database is full wait before they try again."""
+"""Longer than the retry delay of callers that were told that the database is full."""
 
 
 class ConnectionHolder(Protocol):
@@ -44,9 +43,10 @@ class ConnectionHolder(Protocol):
 
 
 class OutageLog:
-    """Tells that a database is away, or full: at once, then at most once a minute, however many ask.
+    """Logs that a database is unreachable, or full: at once, then at most once a minute, however many callers there
+    are.
 
-    :param shown: the database, as it is shown.
+    :param shown: the name of the database in the log.
     :param seconds: a clock.
     """
 
@@ -59,28 +59,28 @@ class OutageLog:
         self._quiet_until: dict[bool, float] = {}
 
     def away(self, reason: str) -> None:
-        """An attempt has failed: nobody is there."""
+        """An attempt failed: unreachable."""
         if self._tell(False):
             _log.warn(
-                "The database cannot be reached: {database}: {reason}; trying again",
+                "Database unreachable: {database}: {reason}; trying again",
                 database=self._shown,
                 reason=reason,
             )
 
     def full(self, reason: str) -> None:
-        """An attempt has failed: nothing can be written."""
+        """An attempt failed: no write is possible."""
         if self._tell(True):
             _log.error(
-                "The database cannot be written to: {database}: {reason}; trying again",
+                "Cannot write to the database: {database}: {reason}; trying again",
                 database=self._shown,
                 reason=reason,
             )
 
     def reached(self, wrote: bool = True) -> None:
-        """An attempt has succeeded.
+        """An attempt succeeded.
 
-        :param wrote: something was written; else it may still be full.  So it may all the same: what needs no more
-            room goes on.  That there is room again is told when nothing has failed for a while.
+        :param wrote: it was a write.  The disk may still be full, for a write that needs no more space succeeds:
+            "writable again" is logged after a while without failures.
         """
         if self._told_away or (wrote and self._told_full):
             with self._lock:
@@ -88,9 +88,9 @@ class OutageLog:
                 full = wrote and self._told_full and self._seconds() > self._failed + FULL_SECONDS
                 self._told_full = self._told_full and not full
             if away:
-                _log.info("The database can be reached again: {database}", database=self._shown)
+                _log.info("Database reachable again: {database}", database=self._shown)
             if full:
-                _log.info("The database can be written to again: {database}", database=self._shown)
+                _log.info("Database writable again: {database}", database=self._shown)
 
     def _tell(self, full: bool) -> bool:
         with self._lock:
@@ -110,18 +110,18 @@ class OutageLog:
 
 @cache
 def outage_log(shown: str) -> OutageLog:
-    """The one of this process for this database: several roles may use it."""
+    """The log of this process for this database, shared by its roles."""
     return OutageLog(shown)
 
 
 @attrs.frozen
 class RetryPolicy:
-    """How often and after which delays.
+    """How often to retry, and after which delays.
 
-    :ivar retries: tries after the first one.
+    :ivar retries: attempts after the first one.
     :ivar random: jitter; a delay is between half and all of its nominal length.
     :ivar wait: wait for so many seconds; True: the database is being closed, give up.
-    :ivar counted: called with what each attempt that has failed was (``Trouble.value``), in the thread that tried.
+    :ivar counted: called with ``Trouble.value`` of each failed attempt, in the thread that made it.
     """
 
     retries: int
@@ -169,7 +169,7 @@ def run_retrying(
             policy.counted(trouble.value)
             reason = dialect.reason(error)
             if trouble is Trouble.SLOW:
-                reason = f"it took longer than {dialect.read_seconds:g} seconds to answer"
+                reason = f"query exceeded {dialect.read_seconds:g} seconds"
                 raise StoreUnavailable(f"{dialect!r}: {reason}") from None
             if trouble is Trouble.FULL:
                 reason = f"{reason}; {dialect.remedy()}"
@@ -179,7 +179,10 @@ def run_retrying(
                 outages.away(reason)
             else:
                 _log.info(
-                    "{database!r}: failure {failures}: {reason}", database=dialect, failures=failures, reason=reason
+                    "{database!r}: attempt {failures} failed: {reason}",
+                    database=dialect,
+                    failures=failures,
+                    reason=reason,
                 )
             if failures > policy.retries or policy.wait(policy.delay_seconds(failures)):
                 raise StoreUnavailable(f"{dialect!r}: {reason}") from None

@@ -7,8 +7,8 @@ from lcc.storage.database.transactions import Txn
 
 
 def queue_size(txn: Txn) -> int:
-    """See :meth:`lcc.interfaces.IQueueStore.queue_size`.  The counter is kept exactly, in the transactions that
-    change the queue, so that nobody has to count rows, nor to add up providers."""
+    """See :meth:`lcc.interfaces.IQueueStore.queue_size`.  The counter is exact: it is updated in the transactions
+    that change the queue."""
     return int(txn.value("SELECT value FROM counters WHERE name = 'queued'", (), 0))
 
 
@@ -18,17 +18,17 @@ def last_change(txn: Txn) -> int:
 
 
 def database_epoch(txn: Txn) -> str:
-    """Names this database; another one after it was made anew."""
+    """The epoch of this database: another one after a loss, or if it is created anew."""
     return str(txn.value("SELECT value FROM meta WHERE name = 'epoch'", (), ""))
 
 
 def forgotten_upto(txn: Txn) -> int:
-    """Deletions up to this number of a change may be no longer known: their tombstones were old, and are gone."""
+    """Deletions up to this change number may be forgotten: their tombstones have expired."""
     return int(txn.value("SELECT value FROM counters WHERE name = 'forgotten'", (), 0))
 
 
 def next_retry(txn: Txn) -> int | None:
-    """When the first of all of them is due; None: nothing waits."""
+    """When the first URL that waits for a retry is due; None: none waits."""
     sql = f"SELECT slot FROM qpsdb {txn.by_index('qpsdb_slot')} WHERE slot < ? ORDER BY slot DESC LIMIT 1"
     slot = txn.value(sql, [FETCH_NOW])
     return None if slot is None else retry_time(slot)

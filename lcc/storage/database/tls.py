@@ -13,12 +13,12 @@ SYSTEM = "system"
 
 
 def database_tls(home: Path, settings: DatabaseConfig) -> ssl.SSLContext:
-    """What a connection to the database server verifies, and shows: authority, host name, TLS 1.2 or later.
+    """The TLS context for the database server: authority, host name, client certificate, TLS 1.2 or later.
 
-    PyMySQL refuses a server that offers no TLS where it was given this, before it says who it is.
+    With it PyMySQL refuses a server without TLS before it sends the login.
 
     :param home: the files are relative to it.
-    :raises ConfigError: a file cannot be read, or is not what it should be.
+    :raises ConfigError: a file is unreadable or invalid.
     """
     where = settings.tls_authority
     try:

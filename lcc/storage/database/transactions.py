@@ -10,21 +10,21 @@ from lcc.storage.database.dialects import Dialect
 
 
 class Access(Enum):
-    """What a transaction that is run as a whole is for."""
+    """The kind of a transaction that is run as a whole."""
 
     WRITE = "write"
-    """It reads what is committed by then, and writes."""
+    """Reads what is committed, and writes."""
     SNAPSHOT = "snapshot"
-    """It only reads; all its SELECTs see one state."""
+    """Read-only, on one snapshot."""
     SELECT = "select"
-    """It runs one SELECT, and needs nothing around it."""
+    """A single SELECT, without BEGIN and COMMIT."""
 
 
 class Question(NamedTuple):
     """A SELECT.
 
-    :ivar values: what its ``{in}`` stands for, however many; None: it has none.
-    :ivar before: parameters before that.
+    :ivar values: replace its ``{in}``, however many; None: it has no ``{in}``.
+    :ivar before: parameters before these.
     """
 
     sql: str
@@ -33,18 +33,18 @@ class Question(NamedTuple):
 
 
 class Txn:
-    """What an interaction is given: statements of one transaction, ``?`` for each parameter on every database.
+    """The transaction of an interaction; parameters are ``?`` on every database.
 
-    Interactions may be run again from their start, also after a commit whose result got lost: they are idempotent.
+    Interactions must be idempotent: they may be run again from the start, even after a commit whose result was lost.
     """
 
     _left: int | None = None
-    """Statements that may still be run; None: any number."""
+    """Statements left; None: any number."""
 
     def __init__(self, dialect: Dialect, connection: Any, access: Access | None = None) -> None:
         """
-        :param access: what it is for, where it is ended by :meth:`finish`; so the database may learn of what is
-            written as late as then.  None: it is ended in another way.
+        :param access: its kind, if it ends with :meth:`finish`; then writes may be sent as late as that.  None: it
+            ends in another way.
         """
         self.dialect = dialect
         self._connection = connection
@@ -56,30 +56,30 @@ class Txn:
             dialect.begin_snapshot(self._cursor)
 
     def _count(self, statements: int = 1) -> None:
-        """There are so many more.
+        """Count statements.
 
-        :raises RuntimeError: it was to be one SELECT, and these would not see the same as that.
+        :raises RuntimeError: more than one in :attr:`Access.SELECT`: they would see different snapshots.
         """
         if self._left is not None:
             self._left -= statements
             if self._left < 0:
-                raise RuntimeError("several statements in what was to be one SELECT: use interact()")
+                raise RuntimeError("several statements where one SELECT is allowed: use interact()")
 
     @property
     def for_update(self) -> str:
-        """Put it behind a SELECT whose rows this transaction will change."""
+        """Append it to a SELECT whose rows this transaction will change."""
         return self.dialect.for_update
 
     def random_bits(self, count: int) -> int:
-        """A number of so many bits that nobody can guess."""
+        """An unguessable number of so many bits."""
         return self.dialect.random_bits(count)
 
     def by_index(self, name: str) -> str:
-        """Put it behind a table's name in a SELECT that has to use this index."""
+        """Put it behind a table's name in a SELECT to force this index."""
         return self.dialect.by_index(name)
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
-        """Run a statement that gives no rows."""
+        """Run a statement without result."""
         self._count()
         self.dialect.execute(self._cursor, sql, parameters)
 
@@ -102,13 +102,13 @@ class Txn:
         return default if row is None or row[0] is None else row[0]
 
     def query_each(self, sql: str, each: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-        """The rows of a SELECT for each of many lists of parameters, all together, in any order; in as few statements
-        as may be.  The SELECT may have an ORDER BY with a LIMIT."""
+        """The rows of a SELECT for each of many lists of parameters, concatenated, in any order; in as few statements
+        as possible.  The SELECT may have an ORDER BY with a LIMIT."""
         self._count(len(each))
         return self.dialect.query_each(self._cursor, sql, each) if each else []
 
     def query_several(self, questions: Sequence[Question]) -> list[list[tuple[Any, ...]]]:
-        """The rows of each of these questions: the first one's are as they were before the second one is asked."""
+        """The rows of each of these questions, which are run in this order."""
         parts: list[tuple[str, Sequence[Any]]] = []
         counts: list[int] = []
         for sql, values, before in questions:
@@ -138,7 +138,7 @@ class Txn:
     def execute_in(
         self, sql: str, values: Iterable[Any], before: Sequence[Any] = (), after: Sequence[Any] = ()
     ) -> None:
-        """As :meth:`query_in`, for a statement that gives no rows."""
+        """As :meth:`query_in`, for a statement without result."""
         for chunk, marks in self._chunks(values):
             self.execute(sql.replace("{in}", marks), [*before, *chunk, *after])
 
@@ -150,7 +150,7 @@ class Txn:
             yield chunk, ",".join("?" * len(chunk))
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Insert many rows, in as few statements as may be."""
+        """Insert many rows, in as few statements as possible."""
         if rows:
             self.dialect.write_rows(self._cursor, f"INSERT INTO {table} ({', '.join(columns)})", "", rows)
 
@@ -162,9 +162,9 @@ class Txn:
         key: Sequence[str],
         update: Sequence[str] | None = None,
     ) -> None:
-        """Insert rows; where the key exists, give its row the new values instead.
+        """Insert rows; if the key exists, update its row.
 
-        :param update: only these columns change in a row that exists; None: all but the key.
+        :param update: only these columns of an existing row; None: all but the key.
         """
         if rows:
             changing = [column for column in columns if column not in key] if update is None else update
@@ -172,9 +172,9 @@ class Txn:
             self.dialect.write_rows(self._cursor, head, self.dialect.on_duplicate(key, changing), rows)
 
     def finish(self) -> None:
-        """End it; it is durable then.  For who began it."""
+        """Commit.  For the code that began the transaction."""
         self.dialect.finish(self._connection, self._cursor)
 
     def close(self) -> None:
-        """Called by who began a transaction that is ended in another way."""
+        """Release the cursor.  For the code that began a transaction without :class:`Access`."""
         self._cursor.close()

@@ -1,23 +1,22 @@
-"""The folder of content files: names that are never used twice, attempts, and files in their place.
+"""The folder of content files: file ids that are never reused, attempts, and accepted files.
 
 ``content/``
-    ``mark``                 how far the database had come when this BOT-M heard of it last
+    ``mark``                 the last change of the database that this BOT-M heard of
     ``counter``              the next free file id (:class:`lcc.storage.disk.durable.DurableCounter`)
-    ``owner``                the run of the BOT-M that opened it last, by which robots show that they see this folder
-    ``synced``               which files are safely on the disk (:mod:`lcc.storage.disk.content_sync`)
-    ``attempts/003/ID.N``    what a robot is writing: the N-th attempt for file ID, in one of 1024 folders
+    ``owner``                the run of the BOT-M that opened it last, by which robots prove that they see this folder
+    ``synced``               which files are on the disk (:mod:`lcc.storage.disk.content_sync`)
+    ``attempts/003/ID.N``    written by a robot: the N-th attempt for file ID, in one of 1024 folders
     ``0000000/3ff/0000000ffc2a``  a content file: two levels of 1024, all in hexadecimal, so that names sort by id
 
 A BOT-M owns the folder (:class:`ContentFolder`); robots on the same machine only write attempts
-(:class:`AttemptFolder`).  An attempt becomes a content file by a rename within one file system: a content file is
-never seen half written.  Nothing is fsynced file by file (design: promise P7).
+(:class:`AttemptFolder`).  An attempt becomes a content file by a rename within one file system, so a content file
+is always complete.  Files are not fsynced one by one (design: promise P7).
 
 Files take turns in the folders of attempts, 1024 at a time, because of ext4: it makes a file near its folder,
 and passes over the inodes there that were freed in the last minutes, one by one.  With one folder, a cache that
 replaces some hundred pages a second would pay half a millisecond for each new file.
 
-Ids are reserved durably before use and never given again, so that a reader of an old file is safe; a removed file
-gives its space back, not its name.
+Ids are reserved durably before use and never reused, so that a reader of an old file is safe.
 """
 
 from __future__ import annotations
@@ -43,25 +42,25 @@ PROBE = "probe"
 _MARK_BYTES = 201
 _OWNER_BYTES = 256
 _FOLDER_MODE = 0o750
-"""Programs of the same group may read the content."""
+"""The group may read the content."""
 
 
 class Counter(Protocol):
-    """What a content folder needs of its counter (:class:`lcc.storage.disk.durable.DurableCounter` has it)."""
+    """The counter of a content folder (:class:`lcc.storage.disk.durable.DurableCounter`)."""
 
     def skip_to(self, number: int) -> None:
-        """Give only numbers from this one on."""
+        """Give out only numbers from this one on."""
 
     @property
     def reserved_upto(self) -> int:
-        """No number from this one on has ever been given."""
+        """No number from this one on was ever given out."""
 
     @property
     def next_number(self) -> int:
-        """No number from this one on was given by this counter."""
+        """No number from this one on was given out by this process."""
 
     def next(self) -> int:
-        """The next number; never the same again."""
+        """The next number, which is never given out again."""
 
 
 def _parsed_mark(data: bytes) -> tuple[str, int]:
@@ -79,11 +78,10 @@ def _parsed_mark(data: bytes) -> tuple[str, int]:
 class ContentFolder:
     """The content files of one machine, for their owner, the BOT-M.
 
-    Nothing is touched before :meth:`open`.
+    Touches nothing before :meth:`open`.
 
     :param path: the folder.
-    :param open_counter: makes the counter of file ids once the folder exists; its result has ``next()`` and
-        ``reserved_upto``.
+    :param open_counter: opens the counter of file ids, once the folder exists.
     :param reserve_bytes: of the disk that are kept free (:mod:`lcc.storage.disk.free_space`).
     """
 
@@ -120,18 +118,18 @@ class ContentFolder:
             pass
 
     def claim(self, run: str) -> None:
-        """Note that the folder belongs to this run of a BOT-M: :meth:`AttemptFolder.owner` tells it.
+        """Write the run of the BOT-M that owns the folder, for :meth:`AttemptFolder.owner`.
 
-        :raises OSError: it cannot be noted.
+        :raises OSError: disk error.
         """
         text = run.encode().ljust(_OWNER_BYTES - 1) + b"\n"
         self._disk.patch(f"{self._root}/{OWNER}", 0, text, create=True)
         self.owner = run
 
     def remember(self, timeline: str, change: int) -> None:
-        """How far the database has come.  A hint only, so it is not synced.
+        """Write the last change of the database.  A hint only, so it is not synced.
 
-        :raises OSError: it cannot be kept.
+        :raises OSError: disk error.
         """
         if (timeline, change) != self.mark:
             text = f"{change:020d} {timeline}".encode()
@@ -141,18 +139,18 @@ class ContentFolder:
 
     @property
     def free_bytes(self) -> int | None:
-        """Of its disk, when it was looked at last; None: it was not."""
+        """Of its disk, at the last check; None: not checked yet."""
         return self._room.free_bytes
 
     @property
     def reserve_bytes(self) -> int:
-        """Of its disk, that are kept free."""
+        """Kept free on its disk."""
         return self._room.reserve_bytes
 
     def no_room(self, tried: bool) -> str:
-        """Why no content can be stored at present; empty: it can be.
+        """Why no content can be stored at present; empty: it can.
 
-        :param tried: write something to see.
+        :param tried: try to write a file.
         """
         return self._room.missing(self.path / ATTEMPTS / PROBE if tried else None)
 
@@ -164,7 +162,7 @@ class ContentFolder:
     def skip_names(self, upto: int) -> None:
         """Give out no file id below this one.
 
-        :raises OSError: that cannot be kept.
+        :raises OSError: disk error.
         """
         self._opened().skip_to(upto)
 
@@ -182,13 +180,13 @@ class ContentFolder:
         return self._disk.reader(f"{self._root}/{content_path(file_id)}")
 
     def is_intact(self, file_id: int, size_bytes: int, md5: str) -> bool:
-        """Whether a content file is there with this content.  Reads it: call it in a thread."""
+        """Whether a content file exists with this content.  Blocks: call it in a thread."""
         return not fault_of(self.path, file_id, size_bytes, md5, lambda _: None, self._disk)
 
     def reserve(self) -> int:
-        """A file id that was never given before; its attempts have a folder.
+        """Allocate a file id, and make the folder of its attempts.
 
-        :raises OSError: no more can be reserved for now.
+        :raises OSError: no further ids can be reserved at present.
         """
         file_id = self._opened().next()
         folder = attempt_path(file_id, 0).rpartition("/")[0]
@@ -198,11 +196,11 @@ class ContentFolder:
         return file_id
 
     def attempt(self, file_id: int, attempt: int) -> str:
-        """The name for this attempt to write this file, relative to the folder."""
+        """Path of this attempt at this file, relative to the folder."""
         return attempt_path(file_id, attempt)
 
     def attempt_bytes(self, attempt: str) -> int:
-        """How long this attempt's file is by now; 0: there is none yet."""
+        """The current length of this attempt's file; 0: no file."""
         try:
             reader = self._disk.reader(f"{self._root}/{attempt}")
         except OSError:
@@ -213,9 +211,9 @@ class ContentFolder:
             reader.close()
 
     def accept(self, attempt: str, file_id: int) -> None:
-        """The attempt is complete: it becomes the content file.
+        """Rename a complete attempt to the content file.
 
-        :raises OSError: there is no such attempt, or it cannot be moved.
+        :raises OSError: the attempt is missing or cannot be renamed.
         """
         source, target = f"{self._root}/{attempt}", f"{self._root}/{content_path(file_id)}"
         try:
@@ -246,7 +244,7 @@ class ContentFolder:
 
 
 class AttemptFolder:
-    """The content folder as a robot sees it: it may write attempts, nothing else."""
+    """The content folder for a robot, which only writes attempts."""
 
     def __init__(self, path: Path, disk: Disk = DISK) -> None:
         self.path = path
@@ -254,7 +252,7 @@ class AttemptFolder:
         self._disk = disk
 
     def owner(self) -> str:
-        """The run of the BOT-M that has opened this folder; empty: none has, or it cannot be read."""
+        """The run of the BOT-M that opened this folder last; empty: none, or unreadable."""
         try:
             return self._disk.read(f"{self._root}/{OWNER}")[:_OWNER_BYTES].decode("utf-8", "replace").strip()
         except OSError:
@@ -264,10 +262,10 @@ class AttemptFolder:
         """A sink for this attempt.
 
         :param attempt: as the BOT-M named it.
-        :raises OSError: the name is not one of an attempt.
+        :raises OSError: not the path of an attempt.
         """
         if not is_attempt(attempt):
-            raise PermissionError(f"{attempt[:100]!r} names no attempt")
+            raise PermissionError(f"{attempt[:100]!r} is not the path of an attempt")
         return ContentSink(f"{self._root}/{attempt}", self._disk)
 
 
@@ -275,8 +273,8 @@ class AttemptFolder:
 class ContentSink:
     """Writes and hashes one attempt.
 
-    The file is made at the first write (most failures never write); an empty content gives an empty file when the
-    sink is closed.  Every piece goes straight to the kernel.
+    The file is made at the first write (most failures never write), or for an empty content at the close.  Every
+    piece goes straight to the kernel.
     """
 
     __slots__ = ("_descriptor", "_disk", "_ended", "_hash", "_made", "_path", "size_bytes")
@@ -296,9 +294,9 @@ class ContentSink:
         return self._hash.hexdigest()
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes of the content.
+        """Append content.
 
-        :raises OSError: they cannot be stored.
+        :raises OSError: disk error.
         """
         descriptor = self._descriptor
         if descriptor is None:
@@ -315,7 +313,7 @@ class ContentSink:
     def close(self) -> None:
         """The content is complete.
 
-        :raises OSError: it could not be stored.
+        :raises OSError: disk error.
         """
         descriptor = self._descriptor
         if descriptor is None:
@@ -325,7 +323,7 @@ class ContentSink:
         self._disk.end(descriptor)
 
     def discard(self) -> None:
-        """Take back what was written; also after :meth:`close`.  Never fails."""
+        """Remove the file, also after :meth:`close`.  Never fails."""
         descriptor, self._descriptor = self._descriptor, None
         self._ended = True
         try:
@@ -342,7 +340,7 @@ class ContentSink:
 
     def _create(self) -> int:
         if self._ended:
-            raise OSError("this attempt has ended")
+            raise OSError("this attempt is closed")
         descriptor = self._descriptor = self._disk.begin(self._path)
         self._made = True
         return descriptor

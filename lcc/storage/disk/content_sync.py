@@ -1,20 +1,20 @@
-"""Which content files are safely on the disk, also if the machine crashes (promise P7).
+"""Which content files survive a crash of the machine (promise P7).
 
 Content is not fsynced file by file.  Instead the whole file system is synced at intervals, and ``synced``, a small
-file in the content folder, says durably what that is worth.  Its words:
+file in the content folder, records durably what is on the disk.  Its words:
 
 ``upto``
-    All files below this id that were ever accepted are on the disk.
+    All accepted files below this id are on the disk.
 ``state``
-    ``running``: files from ``upto`` on may be lost if the machine crashes.  ``clean``: the BOT-M was stopped in
-    order, all files are on the disk.  ``suspect``: the machine has crashed, and files from ``upto`` to before
-    ``suspect_upto`` have not been verified yet.  ``failed``: the disk has reported that it could not write something;
-    what that was nobody knows, so that ``upto`` stays where it is.
+    ``running``: files from ``upto`` on may be lost if the machine crashes.  ``clean``: the BOT-M was stopped cleanly,
+    all files are on the disk.  ``suspect``: the machine has crashed, and files from ``upto`` to before
+    ``suspect_upto`` are not verified yet.  ``failed``: the disk reported a write error; the kernel does not say of
+    which file, so ``upto`` stays where it is.
 ``suspect_upto``
     See ``suspect``; 0: no file is suspect.
 ``boot``
-    Which boot of the machine it was written under.  A process that was killed loses nothing: what it wrote is in the
-    kernel.  So ``running`` and ``failed`` make files suspect only under another boot than this.
+    The boot of the machine that wrote it.  A killed process loses nothing: its writes are in the kernel.  So
+    ``running`` and ``failed`` make files suspect only under another boot.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STATES = frozenset([RUNNING, CLEAN, SUSPECT, FAILED])
 
 @attrs.frozen
 class SyncMark:
-    """What ``synced`` says."""
+    """The content of ``synced``."""
 
     upto: int
     state: str
@@ -51,7 +51,7 @@ class SyncMark:
 
 
 def read_mark(text: bytes) -> SyncMark | None:
-    """The mark that a file's content says; None: it makes no sense."""
+    """Parse the file; None: it is not valid."""
     words = text.decode("ascii", "replace").split()
     if len(words) != 4 or not (words[0].isdigit() and words[3].isdigit()) or words[1] not in _STATES:
         return None
@@ -59,10 +59,10 @@ def read_mark(text: bytes) -> SyncMark | None:
 
 
 def mark_at_start(before: SyncMark | None, boot: str, names_upto: int) -> SyncMark:
-    """What holds when a BOT-M starts.
+    """The mark of a BOT-M that starts.
 
-    :param before: what the file says; None: nothing, so that no file is known to be on the disk.
-    :param boot: of the machine, now; empty: it cannot be known, so that it counts as another one.
+    :param before: the mark of the last run; None: unknown, so no file is known to be on the disk.
+    :param boot: of the machine now; empty: unknown, so it counts as another one.
     :param names_upto: file ids from this one on were never given out.
     """
     if before is None:
@@ -78,7 +78,7 @@ def mark_at_start(before: SyncMark | None, boot: str, names_upto: int) -> SyncMa
 
 
 def boot_id() -> str:
-    """Names this boot of the machine; empty: the system does not say."""
+    """The id of this boot of the machine; empty: unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -87,7 +87,7 @@ def boot_id() -> str:
 
 @implementer(IContentSync)
 class ContentSync:
-    """Keeps ``synced``.  All methods block, and are called one at a time.
+    """Maintains ``synced``.  All methods block, and are called one at a time.
 
     :param boot: see :func:`boot_id`.
     """
@@ -100,7 +100,7 @@ class ContentSync:
         self._mark = SyncMark(0, RUNNING, boot)
 
     def open(self, names_upto: int) -> None:
-        """See what a crash may have lost.
+        """Find out what a crash may have lost.
 
         :raises OSError: the mark cannot be read or written.
         """
@@ -116,12 +116,12 @@ class ContentSync:
             self._write(mark)
         if mark.state == SUSPECT:
             _log.warn(
-                "The machine was not shut down in order: content files {upto} to {last} are verified",
+                "The machine was not shut down cleanly: verifying content files {upto} to {last}",
                 upto=mark.upto,
                 last=mark.suspect_upto - 1,
             )
         elif mark.state == FAILED:
-            _log.error("The disk could not write something before; see what it reports, then start the machine anew")
+            _log.error("An earlier write to the disk failed: see the system log, then reboot the machine")
 
     @property
     def suspect(self) -> tuple[int, int]:
@@ -133,7 +133,7 @@ class ContentSync:
         """Sync.
 
         :param upto: all files below this one that will ever be accepted are accepted.
-        :raises OSError: something could not be written to the disk, now or earlier.
+        :raises OSError: a write to the disk failed, now or earlier.
         """
         self._sync_all()
         if self._mark.state == RUNNING and upto > self._mark.upto:
@@ -156,7 +156,7 @@ class ContentSync:
 
     def _sync_all(self) -> None:
         if self._mark.state == FAILED:
-            raise OSError("the disk could not write something before")
+            raise OSError("an earlier write to the disk failed")
         try:
             self._disk.sync_all(self._folder)
         except OSError:

@@ -1,4 +1,4 @@
-"""Whether content files are what they must be."""
+"""Verifies content files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def fault_of(
 ) -> str:
     """What is wrong with a content file: ``missing``, ``length``, ``hash``, ``unreadable``; empty: nothing.
 
-    What is in memory is read from the disk again, as far as it has been written there.
+    Reads from the disk, not from the page cache, as far as the file has been written to the disk.
 
     :param expected_md5: empty: the content is not read.
-    :param paced: is told of each piece that was read, in bytes, and may wait.
-    :raises PermissionError: this user may not read it, which says nothing of the file.
+    :param paced: called with the bytes of each piece that was read; may sleep.
+    :raises PermissionError: this user may not read the file.
     """
     try:
         reader = disk.reader(folder / content_path(file))

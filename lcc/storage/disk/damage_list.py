@@ -12,14 +12,14 @@ from lcc.storage.disk.file_system import DISK, Disk
 _log = Logger()
 
 UNKNOWN = 0
-"""In place of a provider id: nobody knows whose set it was."""
+"""In place of a provider id: unknown provider."""
 
 
 class DamageList:
     """A small set of provider ids in a file, one a line.
 
-    It is written durably at each change; changes are as rare as damage.  A disk that cannot take it is no reason to
-    stop: what is in memory is reported all the same.
+    It is written durably at each change, which is rare.  If the disk fails, the list in memory is reported all the
+    same.
     """
 
     def __init__(self, path: Path, disk: Disk = DISK) -> None:
@@ -29,7 +29,7 @@ class DamageList:
 
     @property
     def pids(self) -> list[int]:
-        """Those that were not noted yet."""
+        """Those that no queue manager has noted yet."""
         return sorted(self._pids)
 
     def open(self) -> None:
@@ -39,9 +39,9 @@ class DamageList:
         except FileNotFoundError:
             words = []
         except OSError as error:
-            _log.error("It cannot be read which providers have lost sets: {error}", error=str(error))
+            _log.error("Cannot read which providers have lost sets: {error}", error=str(error))
             words = ["?"]
-        # A file that cannot be read says that there was damage.
+        # An unreadable file is damage, too.
         self._pids = {int(word) if word.isdigit() else UNKNOWN for word in words}
 
     def add(self, pid: int) -> None:
@@ -61,4 +61,4 @@ class DamageList:
         try:
             write_durably(self._path, text.encode(), self._disk)
         except OSError as error:
-            _log.error("Cannot note which providers have lost sets: {error}", error=str(error))
+            _log.error("Cannot save which providers have lost sets: {error}", error=str(error))

@@ -1,4 +1,4 @@
-"""Files that survive a power cut: what is said to be on the disk is on the disk."""
+"""Files that survive a power cut."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from lcc.storage.disk.file_system import DISK, AnyPath, Disk
 
 _UNREADABLE = frozenset([errno.EACCES, errno.EPERM])
 _NOTHING_TO_SYNC = _UNREADABLE | {errno.EINVAL, errno.EROFS}
-"""What a folder answers that this process cannot have changed, or whose file system knows of no sync."""
+"""Errors of a folder that this process cannot have changed, or whose file system has no fsync."""
 
 
 def make_folder_durably(path: AnyPath, disk: Disk = DISK, mode: int = 0o700) -> None:
-    """Make a folder with its parents where it does not exist; it is there after a crash.
+    """Make a folder and its parents, unless it exists; it survives a crash.
 
-    That holds for a folder that was there before, too: the process that made it may have been killed, or its disk
-    have failed, before its name was on the disk.
+    Existing folders are synced, too: the process that made one may have been killed before its name was on the disk.
 
-    :raises OSError: it cannot be made, or is not known to be on the disk.
+    :raises OSError: it cannot be made, or synced.
     """
     disk.make_folder(path, mode)
     parents = Path(path).absolute().parents
@@ -33,9 +32,9 @@ def make_folder_durably(path: AnyPath, disk: Disk = DISK, mode: int = 0o700) -> 
 
 
 def write_durably(path: Path, data: bytes, disk: Disk = DISK) -> None:
-    """Replace a file's content at once and for good: after a crash it has the old content or the new, never a part.
+    """Replace a file atomically and durably: after a crash it has the old content or the new one.
 
-    :raises OSError: the old content stands.
+    :raises OSError: the old content stays.
     """
     temporary = path.with_name(path.name + ".new")
     with disk.create(temporary) as file:
@@ -46,16 +45,16 @@ def write_durably(path: Path, data: bytes, disk: Disk = DISK) -> None:
 
 
 class DurableCounter:
-    """Numbers that are never given twice, whatever crashes.
+    """Allocates numbers, each once, whatever crashes.
 
-    Blocks of numbers are reserved in the file, durably, before the first of a block is given; a restart goes on
-    behind the last block that was reserved, so that up to a block of numbers is skipped.
+    Blocks of numbers are reserved durably in the file, before the first of a block is given out; a restart continues
+    behind the last reserved block, so it skips up to a block of numbers.
 
     :param path: the file; its folder must exist.
     :param block: numbers reserved at once.
     :param first: the first number of a new file.
     :raises OSError: the file cannot be read.
-    :raises ValueError: the file holds no number; starting again at the first would give numbers twice.
+    :raises ValueError: the file holds no number; starting over would give out numbers twice.
     """
 
     def __init__(self, path: Path, block: int, disk: Disk = DISK, first: int = 1) -> None:
@@ -74,18 +73,18 @@ class DurableCounter:
 
     @property
     def reserved_upto(self) -> int:
-        """No number from this one on has ever been given."""
+        """No number from this one on was ever given out."""
         return self._reserved
 
     @property
     def next_number(self) -> int:
-        """No number from this one on was given by this counter."""
+        """No number from this one on was given out by this process."""
         return self._next
 
     def next(self) -> int:
         """The next number.
 
-        :raises OSError: no further block can be reserved; the counter can be asked again.
+        :raises OSError: no further block can be reserved; may be retried.
         """
         if self._next >= self._reserved:
             self._reserve(self._next + self._block)
@@ -94,7 +93,7 @@ class DurableCounter:
         return number
 
     def skip_to(self, number: int) -> None:
-        """Give only numbers from this one on (somebody knows of higher ones than this counter has given).
+        """Give out only numbers from this one on (a peer knows higher ones than this counter).
 
         :raises OSError: as :meth:`next`.
         """

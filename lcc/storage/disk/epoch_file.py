@@ -1,7 +1,7 @@
 """The file that names the epoch of a spool.
 
-Its first line is the current epoch.  Each further line is an epoch that was ended because the spool had gone back in
-time, and the one that its sets belong to since: their files need not be written anew.
+Its first line is the current epoch.  Each further line is an epoch that ended because the spool was restored from a
+backup, and the epoch that its sets belong to since: their files need not be rewritten.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lcc.storage.disk.file_system import DISK, Disk
 
 
 class EpochFile:
-    """The file, and what it said when it was read."""
+    """The file, and its content as read last."""
 
     def __init__(self, path: Path, disk: Disk = DISK) -> None:
         self._path = path
@@ -30,10 +30,10 @@ class EpochFile:
         return lines[0].strip() if lines else ""
 
     def write(self, epoch: str, ended: str = "") -> None:
-        """Name the current epoch, durably; changes nothing in memory.
+        """Write the current epoch durably; changes nothing in memory.
 
-        :param ended: the epoch that it takes the place of, with all its sets; empty: it takes no place.
-        :raises OSError: the old content stands.
+        :param ended: the epoch that it replaces, with all its sets; empty: none.
+        :raises OSError: the old content stays.
         """
         pairs = self._ended | ({ended: epoch} if ended else {})
         lines = [epoch, *(f"{old} {new}" for old, new in pairs.items())]

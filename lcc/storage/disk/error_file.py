@@ -1,8 +1,8 @@
-"""Text that a peer does not take yet: a first-in, first-out store that goes to the disk when it grows.
+"""Output that a peer does not read yet: a FIFO that spills to the disk.
 
 A provider may send a whole set before it reads the first error container.  What does not fit into the transport's
-buffer waits here: a little of it in memory, more in a file that has no name, so that it is gone with the connection,
-whatever happens.
+buffer waits here: a little of it in memory, more in an unlinked file, which is gone with the connection, whatever
+happens.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ MEMORY_BYTES = 65536
 
 
 class ErrorFileFull(Exception):
-    """More is waiting than is allowed."""
+    """The limit of waiting output is reached."""
 
 
 class ErrorFile:
-    """Whole lines in, whole lines out, in order: what is not taken any more leaves nothing half said.
+    """Whole lines in, whole lines out, in order, so that no line is cut off.
 
-    :param path: where the file is made when it is needed; its name is removed at once.
-    :param size_max_bytes: more than this is refused.
+    :param path: of the file, which is unlinked at once.
+    :param size_max_bytes: limit of waiting output.
     """
 
     def __init__(self, path: Path, size_max_bytes: int, disk: Disk = DISK) -> None:
@@ -36,15 +36,15 @@ class ErrorFile:
         self._newest = bytearray()
 
     def __bool__(self) -> bool:
-        """Something is waiting."""
+        """Whether output is waiting."""
         return bool(self._newest) or self._read_offset < self._write_offset
 
     def append(self, text: str, *, bounded: bool = True) -> None:
-        """Take a text; its last line has its end.
+        """Append lines, each with its line end.
 
-        :param bounded: False: take it whatever is waiting (the last words).
-        :raises ErrorFileFull: it is not taken.
-        :raises OSError: the disk has failed; the store is of no use any more.
+        :param bounded: False: ignore the limit (for the end of the stream).
+        :raises ErrorFileFull: the text would exceed the limit.
+        :raises OSError: disk error; the file is unusable from then on.
         """
         data = text.encode()
         if bounded and self._write_offset + len(self._newest) + len(data) > self._size_max_bytes:
@@ -84,14 +84,14 @@ class ErrorFile:
         while True:
             piece = file.read(size_bytes)
             if not piece:
-                raise OSError("a temporary file lost its content")
+                raise OSError("temporary file truncated")
             data += piece
             end = data.rfind(b"\n") + 1
             if end:
                 return data[:end]
 
     def close(self) -> None:
-        """Forget everything."""
+        """Discard everything."""
         self._newest.clear()
         self._read_offset = self._write_offset = 0
         if self._file is not None:

@@ -1,4 +1,4 @@
-"""Sinks for content that is fetched for a person: into a file that the person names, or nowhere."""
+"""Sinks for content that an operator fetches by hand (``lcc-admin fetch``): into a named file, or nowhere."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class MeasuringSink:
 
 
 class NamedFolder:
-    """A folder in which files get names from outside: plain names, and never twice.
+    """A folder whose files get plain names from outside; an existing file is never overwritten.
 
-    :param path: made when the first file is.
+    :param path: created with the first file.
     """
 
     def __init__(self, path: Path, disk: Disk = DISK) -> None:
@@ -51,14 +51,14 @@ class NamedFolder:
         self._disk = disk
 
     def sink(self, name: str) -> IAttemptFile:
-        """A sink for this name; its first write raises FileExistsError where there is such a file.
+        """A sink for this name; its first write raises FileExistsError if the file exists.
 
         :param name: empty: nothing is stored.
-        :raises OSError: the name may lead elsewhere, or the folder cannot be made.
+        :raises OSError: not a plain file name, or the folder cannot be made.
         """
         if not name:
             return MeasuringSink()
         if not _NAME.fullmatch(name):
-            raise PermissionError(f"{name[:100]!r} is no plain file name")
+            raise PermissionError(f"{name[:100]!r} is not a plain file name")
         self._disk.make_folder(self._path)
         return ContentSink(f"{self._path}/{name}", self._disk)

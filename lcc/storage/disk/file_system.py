@@ -1,8 +1,7 @@
-"""The disk, as roles see it.
+"""The file system calls of the roles.
 
-Roles open no files themselves: whoever keeps files takes a :class:`Disk`, so that a test can watch the order of what
-is done, or let it fail, and a simulation can put a disk of its own in its place.  Paths may be plain strings: that is
-cheaper, and content files are on the path of each fetch.
+Roles open no files themselves but through a :class:`Disk`, so that a test can watch the order of the calls, or let
+them fail, and a simulation can replace it.  Paths may be plain strings: that is cheaper, and each fetch makes a file.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ AnyPath = str | PathLike[str]
 
 @implementer(IContentReader)
 class FileReader:
-    """An open file.  It stays what it is, also when it is removed meanwhile.
+    """An open file; it stays readable when it is removed meanwhile.
 
     :ivar size_bytes: of the whole file.
     """
@@ -35,18 +34,18 @@ class FileReader:
         self.size_bytes = os.fstat(self._descriptor).st_size
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes from this place on, as many as there are, at most so many.
+        """At most ``length`` bytes from this offset.
 
-        :raises OSError: the disk reported a fault.
+        :raises OSError: read error.
         """
         return os.pread(self._descriptor, length, offset)
 
     def forget(self) -> None:
-        """What is in memory of it, and on the disk as well, is read from the disk next time."""
+        """Drop it from the page cache, as far as it has been written to the disk."""
         os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
-        """Close it; it must not be read any longer."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
@@ -59,11 +58,11 @@ _TOP_OF_FOLDERS = 0x00020000
 
 @attrs.frozen
 class Space:
-    """What a file system has left.
+    """Free space of a file system.
 
-    :ivar free_bytes: for a process that is not privileged.
-    :ivar free_files: names that can still be made (inodes); None: the file system does not count them.
-    :ivar writable: False: it is mounted read-only.
+    :ivar free_bytes: for unprivileged processes.
+    :ivar free_files: free inodes; None: the file system does not count them.
+    :ivar writable: False: mounted read-only.
     """
 
     free_bytes: int
@@ -77,9 +76,9 @@ class Disk:
     # Folders.
 
     def make_folder(self, path: AnyPath, mode: int = 0o700) -> list[str]:
-        """Make a folder with its parents; nothing happens if it exists.
+        """Make a folder and its parents, unless it exists.
 
-        :returns: what was made, the outermost first.
+        :returns: the folders that were made, the outermost first.
         """
         folder = os.path.abspath(path)  # noqa: PTH100
         missing = []
@@ -96,21 +95,21 @@ class Disk:
         return missing
 
     def names(self, folder: AnyPath) -> Iterator[tuple[str, int]]:
-        """Name and size in bytes of each ordinary file in a folder, in any order."""
+        """Name and size in bytes of each regular file in a folder, in any order."""
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_file(follow_symlinks=False):
                     yield entry.name, entry.stat(follow_symlinks=False).st_size
 
     def folders(self, folder: AnyPath) -> list[str]:
-        """The names of the folders in a folder, sorted; symbolic links are none."""
+        """The names of the folders in a folder, sorted, without symbolic links."""
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 
     def spread(self, folder: AnyPath) -> bool:
-        """Ask that folders made in this one from now on lie far from each other (ext4: ``chattr +T``).
+        """Ask the file system to spread new folders in this one over the disk (ext4: ``chattr +T``).
 
-        :returns: False: the file system knows nothing of it, and does as it likes.
+        :returns: False: the file system does not support it.
         """
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -123,7 +122,7 @@ class Disk:
         return True
 
     def space(self, folder: AnyPath) -> Space:
-        """What the file system with this folder has left."""
+        """Free space of the file system with this folder."""
         found = os.statvfs(folder)
         free_files = found.f_favail if found.f_files else None
         return Space(found.f_bavail * found.f_frsize, free_files, not found.f_flag & os.ST_RDONLY)
@@ -131,14 +130,14 @@ class Disk:
     # Files by name.
 
     def read(self, path: AnyPath) -> bytes:
-        """The whole content of a (small) file."""
+        """The content of a (small) file."""
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123
             return file.readall()
 
     def patch(self, path: AnyPath, offset: int, data: bytes, *, create: bool = False) -> None:
         """Overwrite bytes of a file in place.
 
-        :param create: make the file if it does not exist; else that is an error.
+        :param create: create a missing file; else that is an error.
         """
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
         try:
@@ -148,7 +147,7 @@ class Disk:
             os.close(descriptor)
 
     def rename(self, source: AnyPath, target: AnyPath) -> None:
-        """Give a file another name, replacing what had it."""
+        """Rename a file, replacing the target."""
         os.rename(source, target)  # noqa: PTH104
 
     def remove(self, path: AnyPath) -> bool:
@@ -162,33 +161,32 @@ class Disk:
     # Open files.
 
     def create(self, path: AnyPath) -> BinaryIO:
-        """A new, empty file for writing and reading back, unbuffered, readable by the owner alone."""
+        """Create or truncate a file for writing and reading, unbuffered, mode 600."""
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         return os.fdopen(os.open(path, flags, 0o600), "w+b", buffering=0)
 
     def open(self, path: AnyPath) -> BinaryIO:
-        """An existing file for reading, unbuffered."""
+        """Open a file for reading, unbuffered."""
         return open(path, "rb", buffering=0)  # noqa: PTH123
 
     def write(self, file: BinaryIO, data: bytes) -> None:
-        """Write all of the data at the file's place."""
+        """Write all of the data at the current offset."""
         view = memoryview(data)
         while view:
             view = view[file.write(view) :]
 
     def reader(self, path: AnyPath) -> FileReader:
-        """An existing file, to be read at any place; symbolic links are not followed."""
+        """Open a file for random access; does not follow symbolic links."""
         return FileReader(path)
 
     # Content files, while they are written: as little as can be, since each fetch does it.
 
     def begin(self, path: str) -> int:
-        """A new file for writing, which the group may read; its descriptor.  FileExistsError when there is one of
-        that name."""
+        """Create a file for writing, mode 640; returns its descriptor.  FileExistsError if it exists."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
 
     def append(self, descriptor: int, data: bytes) -> int:
-        """Write some of the data; how many bytes were taken."""
+        """Write some of the data; returns the number of bytes written."""
         return os.write(descriptor, data)
 
     def end(self, descriptor: int) -> None:
@@ -198,15 +196,15 @@ class Disk:
     # What survives a power cut.
 
     def sync_file(self, path: AnyPath) -> None:
-        """Wait until the content of this file is on the disk; at an OSError nothing is known of it."""
+        """Fsync a file; after an OSError nothing is known of its content."""
         _fsync(path, os.O_RDONLY)
 
     def sync_folder(self, path: AnyPath) -> None:
-        """Wait until the names in this folder (new, renamed, removed) are on the disk."""
+        """Fsync a folder: its names (new, renamed, removed)."""
         _fsync(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def sync_all(self, folder: AnyPath) -> None:
-        """Wait until all that was written to the file system with this folder, by any process, is on the disk."""
+        """Sync the whole file system with this folder (syncfs)."""
         library = ctypes.CDLL(None, use_errno=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

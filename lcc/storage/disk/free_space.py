@@ -1,8 +1,8 @@
-"""Whether a folder has room: looked at before it is needed, so that a full disk is no surprise.
+"""Checks the free space of a folder's disk before it is needed.
 
-A part of the disk is kept free (the *reserve*): what has begun when the disk fills up can end, state files can be
-replaced, and what else lies on the disk (the database, say) has room when the folder takes nothing more.  All reasons
-are for people: they name the folder, the fault and what to do.
+A part of the disk is kept free (the *reserve*): when the disk fills up, work in progress can end, state files can be
+replaced, and other users of the disk (a database, say) have room.  All reasons are for operators: they name the
+folder, the fault and what to do.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from pathlib import Path
 from lcc.storage.disk.file_system import DISK, Disk
 
 AGAIN_SHARE = 1.1
-"""After it was reached there is room again when so much of the reserve is free: else it would come and go."""
+"""Hysteresis: once the reserve was reached, this multiple of it must be free."""
 PROBE_BYTES = 4096
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""The numbers of an OSError that says so."""
+"""Error numbers of a full disk."""
 
 
 class Room:
-    """Looks at the disk of one folder.
+    """Checks the disk of one folder.
 
-    :param folder: must exist when it is looked at.
+    :param folder: must exist when it is checked.
     :param reserve_bytes: to be kept free; 0: nothing.
-    :param setting: the setting that says so, for people.
+    :param setting: the name of that setting, for messages.
     """
 
     def __init__(self, folder: Path, reserve_bytes: int, setting: str, disk: Disk = DISK) -> None:
@@ -35,12 +35,12 @@ class Room:
         self._reached = False
         self.reserve_bytes = reserve_bytes
         self.free_bytes: int | None = None
-        """When it was looked at last; None: it was not."""
+        """At the last check; None: not checked yet."""
 
     def missing(self, probe: Path | None = None) -> str:
-        """Why nothing more should be put there; empty: there is room.
+        """Why nothing more should be written there; empty: there is room.
 
-        :param probe: try it: write this file, and remove it.
+        :param probe: also try to write this file, and remove it.
         """
         try:
             space = self._disk.space(self._folder)
@@ -49,9 +49,7 @@ class Room:
         if not space.writable:
             return fault_text(self._folder, OSError(errno.EROFS, os.strerror(errno.EROFS)))
         if space.free_files == 0:
-            return (
-                f"{self._folder}: its disk takes no more files (it has no inodes left): remove files from that disk"
-            )
+            return f"{self._folder}: no inodes left on its disk: remove files"
         self.free_bytes = space.free_bytes
         wanted = self.reserve_bytes * (AGAIN_SHARE if self._reached else 1)
         self._reached = space.free_bytes < wanted
@@ -78,10 +76,10 @@ class Room:
 
 
 def fault_text(folder: Path | str, error: OSError) -> str:
-    """What is wrong with a folder that cannot be written to, and what to do, for people."""
+    """Why a folder cannot be written to, and what to do, for operators."""
     what = error.strerror or str(error)
     if error.errno in DISK_FULL:
         return f"{folder}: {what}: make room on its disk, or raise the quota"
     if error.errno == errno.EROFS:
-        return f"{folder}: {what}: see what the system's log says of that disk, then mount it for writing again"
-    return f"{folder}: {what}: see what the system's log says of that disk"
+        return f"{folder}: {what}: see the system log, then remount it read-write"
+    return f"{folder}: {what}: see the system log"

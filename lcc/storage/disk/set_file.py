@@ -1,6 +1,6 @@
 """One set in the spool: a header line of :data:`HEADER_BYTES` bytes, then the elements.
 
-The name of a set whose provider may have been answered says whose it is: that outlives all that the file holds.
+The file name of a set that may have been acknowledged names its provider, which survives any damage of the content.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ HEADER_BYTES = 512
 SUFFIX = ".set"
 _ACCEPTED_NAME = re.compile(r"\d+-(\d+)\.set", re.ASCII)
 CHARGED_BYTES_MIN = 8192
-"""What a set counts for in its spool, at least: one that waits takes memory and a file, however small it is."""
+"""The least that a set is charged in its spool: even a small one takes memory and a file."""
 
 
 def set_name(number: int) -> str:
-    """The name of a complete set that nobody was told is accepted."""
+    """File name of a complete set that is not acknowledged."""
     return f"{number:012d}{SUFFIX}"
 
 
 def accepted_name(number: int, pid: int) -> str:
-    """The name of a set whose provider may have been told that it is accepted."""
+    """File name of a set whose provider may have been told that it is accepted."""
     return f"{number:012d}-{pid}{SUFFIX}"
 
 
 def accepted_pid(name: str) -> int | None:
-    """The provider that may have been told that the set in the file of this name is accepted; None: nobody was."""
+    """The provider that may have been told that the set of this file name is accepted; None: none."""
     match = _ACCEPTED_NAME.fullmatch(name)
     return None if match is None else int(match[1])
 
 
 class SpoolDamaged(Exception):
-    """A set file is not what was written.
+    """A set file is damaged.
 
-    :ivar lost_pid: the provider whose accepted set is lost; 0: it is not known whose; None: it was not accepted.
+    :ivar lost_pid: the provider whose accepted set is lost; 0: unknown provider; None: it was not accepted.
     """
 
     def __init__(self, why: str, lost_pid: int | None = None) -> None:
@@ -75,7 +75,7 @@ class SpooledSet:
 
     @property
     def charged_bytes(self) -> int:
-        """What it counts for in its spool."""
+        """What it is charged in its spool."""
         return max(self.size_bytes, CHARGED_BYTES_MIN)
 
     def header_line(self, *, answered: bool) -> bytes:
@@ -99,9 +99,9 @@ class SpooledSet:
 
 
 def read_set_header(uns: str, path: Path, size: int, disk: Disk, epochs: EpochFile) -> SpooledSet:
-    """What a set file says of itself.
+    """Read the header of a set file.
 
-    :raises SpoolDamaged: it is not what was written.
+    :raises SpoolDamaged: bad header or size.
     """
     with disk.open(path) as file:
         line = file.read(HEADER_BYTES)
@@ -125,7 +125,7 @@ def read_set_header(uns: str, path: Path, size: int, disk: Disk, epochs: EpochFi
         lost = accepted_pid(path.name)
         if lost is None and line.strip(b"\0 \n"):
             lost = 0  # without any header it was on its way when the power failed: what is accepted is synced with it
-        raise SpoolDamaged(f"its header cannot be read ({error!r})", lost) from None
+        raise SpoolDamaged(f"bad header ({error!r})", lost) from None
     if size != HEADER_BYTES + body_bytes:
         lost = header.pid if header.answered else accepted_pid(path.name)
         raise SpoolDamaged(f"it has {size} bytes instead of {HEADER_BYTES + body_bytes}", lost)

@@ -1,23 +1,22 @@
-"""The spool of a UNS (the *unsdb*): every set that is arriving or that no queue manager has answered yet.
+"""The spool of a UNS (the *unsdb*): sets that are arriving, or not yet answered by a queue manager.
 
 One folder::
 
     epoch                random token; (epoch, number) names a set for ever (:mod:`lcc.storage.disk.epoch_file`)
     numbers              the durable counter of set numbers
     acked                the epoch, and the highest number that a queue manager has answered
-    incoming/N           a set that is arriving; removed at start, because its provider was told nothing
-    NNNNNNNNNNNN.set     a complete set; its number was given when it was complete, so order of numbers = order of
-                         completion
+    incoming/N           a set that is arriving; removed at start, because its provider has no answer
+    NNNNNNNNNNNN.set     a complete set; numbered at its end, so sets are numbered in the order of completion
     NNNNNNNNNNNN-P.set   the same, once it is on stable storage: provider P may have been told that it is accepted
-    damaged/             what could not be read; kept for a person to look at
+    damaged/             damaged files, kept for the operator
     damage               providers that lost a set by that, until a queue manager has noted it
 
 A set file is a header line of :data:`HEADER_BYTES` bytes (JSON, padded with spaces) and then the elements, one a
 line, exactly as they go to the queue manager; passing them on is copying bytes.  The header holds their number,
-length and check sum, so that a file that lost its end is noticed before anything of it is passed on.
+length and checksum, so that a truncated file is noticed before any of it is passed on.
 
-Nothing here waits for the disk but :meth:`Spool.secure`, :meth:`Spool.check` and :meth:`Spool.write_epoch`, which are
-to be called in a thread, the counter, once in a thousand sets, and the note of a damage.
+Only :meth:`Spool.secure`, :meth:`Spool.check` and :meth:`Spool.write_epoch`, which must be called in a thread, wait
+for the disk; so do the counter, once in a thousand sets, and the list of damage.
 """
 
 from __future__ import annotations
@@ -52,14 +51,14 @@ from lcc.storage.disk.set_file import (
 
 PIECE_BYTES = 65536
 FULL_SHARE = 0.9
-"""A spool that is filled to this part of its size counts as full."""
+"""A spool that is filled to this share counts as full."""
 _NUMBERS_BLOCK = 1000
 
 _log = Logger()
 
 
 def spool_room(folder: Path, reserve_bytes: int, disk: Disk = DISK) -> Room:
-    """Tells whether the disk of a spool has room."""
+    """The free space check of a spool's disk."""
     return Room(folder, reserve_bytes, "[uns] spool_reserve", disk)
 
 
@@ -91,7 +90,7 @@ class Spool:
         self.size_max_bytes = size_max_bytes
         self.disk = disk
         self.size_bytes = 0
-        """What all complete and arriving sets count for."""
+        """Charged for all complete and arriving sets."""
         self.epoch = ""
         self.acked = 0
         self.damaged_count = 0
@@ -106,7 +105,7 @@ class Spool:
         self._numbers: DurableCounter | None = None
 
     def open(self) -> list[SpooledSet]:
-        """Begin work; gives the complete sets that are left from earlier, in the order to be passed on.
+        """Open the spool; returns the complete sets of earlier runs, in the order of delivery.
 
         :raises OSError: the folder cannot be used.
         """
@@ -114,7 +113,7 @@ class Spool:
         make_folder_durably(self.folder, disk)  # a set is as durable as the folder that it lies in
         disk.make_folder(self._incoming)
         for name, _size in list(disk.names(self._incoming)):
-            _log.info("A set that had not arrived completely is removed ({name})", name=name)
+            _log.info("Removing an incomplete set ({name})", name=name)
             disk.remove(self._incoming / name)
         self._open_epoch()
         self.damage.open()
@@ -130,7 +129,7 @@ class Spool:
         return found
 
     def _mend_name(self, entry: SpooledSet) -> None:
-        """A set that was answered by an earlier version, or just before a crash, gets the name of such sets."""
+        """A set that was acknowledged by an earlier version, or just before a crash, gets the name of such sets."""
         try:
             self._name_as_accepted(entry)
         except OSError as error:
@@ -143,34 +142,33 @@ class Spool:
         return self._numbers.next_number
 
     def no_room(self) -> str:
-        """Why no further set should be begun, for people; empty: one may.  What is left is for those that arrive.
+        """Why no further set may begin, for operators; empty: it may.  The rest of the space is for arriving sets.
 
-        Less than all of its size is full already, because what does not fit is not written: the last bytes are never
-        used.
+        The threshold is below the full size, because what does not fit is not written: the last bytes stay unused.
         """
         if self.size_bytes >= FULL_SHARE * self.size_max_bytes:
             return (
                 f"{self.folder}: {self.size_bytes:,} of {self.size_max_bytes:,} bytes ([uns] spool_max_bytes) are "
-                "taken by sets that wait for the queue manager: see why it does not take them"
+                "taken by sets that wait for the queue manager: see the queue manager's log"
             )
         return self._room.missing()
 
     def begin(
         self, *, pid: int, connseq: int, full: bool, errors_upto: int, wantid: int = 0, deletions: bool = False
     ) -> SetWriter:
-        """A file for a set that begins to arrive.
+        """A writer for a set that begins to arrive.
 
-        :raises SpoolFull, OSError: it cannot be made.
+        :raises SpoolFull, OSError: the file cannot be made.
         """
         self._arrivals += 1
         header = SetHeader(self.name, self.epoch, 0, pid, connseq, full, errors_upto, False, 0, wantid, deletions)
         return SetWriter(self, self._incoming / f"{self._arrivals}", header)
 
     def secure(self, entry: SpooledSet) -> None:
-        """Put a set on stable storage, noted as answered.  To be called in a thread; changes nothing in memory but
-        the entry's path.
+        """Put a set on stable storage, marked as acknowledged.  To be called in a thread; changes nothing in memory
+        but the entry's path.
 
-        :raises OSError: it is not known to be there.
+        :raises OSError: it may not be on stable storage.
         """
         self.disk.patch(entry.path, 0, entry.header_line(answered=True))
         self.disk.sync_file(entry.path)
@@ -184,9 +182,9 @@ class Spool:
             entry.path = path
 
     def check(self, entry: SpooledSet) -> None:
-        """Read a file through.  To be called in a thread; changes nothing in memory.
+        """Verify a file.  To be called in a thread; changes nothing in memory.
 
-        :raises SpoolDamaged: the file is not what was written.
+        :raises SpoolDamaged: the checksum does not match.
         :raises OSError: it cannot be read.
         """
         check = length = 0
@@ -195,30 +193,29 @@ class Spool:
                 check = zlib.crc32(data, check)
                 length += len(data)
         if (length, check) != (entry.body_bytes, entry.check):
-            raise SpoolDamaged(f"{entry.path}: its elements are not those that were written")
+            raise SpoolDamaged(f"{entry.path}: checksum mismatch")
 
     def error_file(self, size_max_bytes: int) -> ErrorFile:
-        """A file for what cannot be sent yet on one connection."""
+        """A file for the waiting output of a connection."""
         self._arrivals += 1
         return ErrorFile(self._incoming / f"{self._arrivals}", size_max_bytes, self.disk)
 
     def read(self, entry: SpooledSet) -> BinaryIO:
-        """The file, open at its first element.
+        """Open the file at its first element.
 
-        :raises OSError: it cannot be read.
+        :raises OSError: read error.
         """
         file = self.disk.open(entry.path)
         file.seek(HEADER_BYTES)
         return file
 
     def remove(self, entry: SpooledSet) -> None:
-        """The set is of no use any more.  A file that cannot be removed is delivered again after a restart, which
-        changes nothing."""
+        """Remove a set.  A file that cannot be removed is delivered again after a restart, which does no harm."""
         self.size_bytes -= entry.charged_bytes
         self.remove_file(entry)
 
     def remove_file(self, entry: SpooledSet) -> None:
-        """Remove the file of a set that was removed before, but had got a new name just then."""
+        """Remove the file of a removed set that was renamed meanwhile."""
         try:
             self.disk.remove(entry.path)
         except OSError as error:
@@ -230,12 +227,12 @@ class Spool:
         self._set_aside(entry.path, why)
 
     def spare_number(self) -> int:
-        """A number of the current epoch that no set has; 0: the disk gives none."""
+        """Allocate a set number that no set has; 0: disk error."""
         assert self._numbers is not None
         try:
             return self._numbers.next()
         except OSError as error:
-            _log.error("No number can be given out: {fault}", fault=fault_text(self.folder, error))
+            _log.error("Cannot allocate a set number: {fault}", fault=fault_text(self.folder, error))
             return 0
 
     def acknowledged(self, number: int) -> None:
@@ -249,20 +246,22 @@ class Spool:
         except OSError as error:
             if not self._ack_fails:  # once is enough: each answer comes here
                 self._ack_fails = True
-                _log.error("Cannot note the last answer: {fault}", fault=fault_text(self.folder, error))
+                _log.error(
+                    "Cannot save the last acknowledged set number: {fault}", fault=fault_text(self.folder, error)
+                )
 
     def write_epoch(self) -> str:
-        """Begin a new epoch on stable storage, in place of the current one; gives it.  To be called in a thread;
+        """Write a new epoch to stable storage, in place of the current one, and return it.  To be called in a thread;
         changes nothing in memory: :meth:`begin_epoch` does.
 
-        :raises OSError: the old epoch stands.
+        :raises OSError: the old epoch stays.
         """
         epoch = self._token()
         self._epochs.write(epoch, self.epoch)
         return epoch
 
     def begin_epoch(self, epoch: str) -> None:
-        """From now on sets are named in this epoch, which :meth:`write_epoch` gave."""
+        """Number sets in this epoch, which :meth:`write_epoch` returned."""
         self._epochs.end(self.epoch, epoch)
         self.epoch = epoch
         self.acked = 0
@@ -277,7 +276,7 @@ class Spool:
             self._numbers = DurableCounter(numbers, _NUMBERS_BLOCK, disk)
         except (FileNotFoundError, ValueError) as error:
             if self.epoch:
-                _log.error("The counter of set numbers is lost ({error}): a new epoch begins", error=str(error))
+                _log.error("The counter of set numbers is lost ({error}): starting a new epoch", error=str(error))
             self.epoch = ""
             write_durably(numbers, b"1\n", disk)
             self._numbers = DurableCounter(numbers, _NUMBERS_BLOCK, disk)
@@ -289,7 +288,7 @@ class Spool:
         except FileNotFoundError:
             name, number = "", ""
         except OSError as error:  # a hint only
-            _log.error("What was answered last cannot be read: {error}", error=str(error))
+            _log.error("Cannot read the last acknowledged set number: {error}", error=str(error))
             name, number = "", ""
         self.acked = int(number) if name == self.epoch and number.isdigit() else 0
 
@@ -305,14 +304,14 @@ class Spool:
                 if error.lost_pid is not None:
                     self.damage.add(error.lost_pid)
             except OSError as error:
-                self._set_aside(path, f"it cannot be read ({error})")
+                self._set_aside(path, f"read error ({error})")
                 self.damage.add(accepted_pid(name) or UNKNOWN)
 
     def _set_aside(self, path: Path, why: str) -> None:
         self.damaged_count += 1
         folder = self.folder / "damaged"
         _log.critical(
-            "A spooled set is damaged: {why}; {path} is moved to {folder}",
+            "Damaged set in the spool: {why}; moving {path} to {folder}",
             why=why,
             path=str(path),
             folder=str(folder),
@@ -330,7 +329,7 @@ class Spool:
 
 
 class SetWriter:
-    """A set that is arriving.  Ends with :meth:`complete` or :meth:`abandon`.
+    """Writes a set that is arriving.  Ends with :meth:`complete` or :meth:`abandon`.
 
     :ivar count: elements so far.
     """
@@ -354,16 +353,16 @@ class SetWriter:
             raise
 
     def add(self, element: str) -> None:
-        """Take the next element.
+        """Append an element.
 
-        :raises SpoolFull: the spool has reached its size.
-        :raises SetError: the set alone would.
-        :raises OSError: the disk has.
+        :raises SpoolFull: the spool is full.
+        :raises SetError: the set is larger than the spool.
+        :raises OSError: disk error.
         """
         self.add_lines(element, 1)
 
     def add_lines(self, elements: str, count: int) -> None:
-        """Take the next elements: so many, a line each, without the last line's end.
+        """Append ``count`` elements, a line each, without the last line's end.
 
         :raises SpoolFull, SetError, OSError: as :meth:`add`.
         """
@@ -374,7 +373,7 @@ class SetWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Hand what was collected to the system."""
+        """Write the collected elements to the file."""
         if not self._lines:
             return
         self._lines.append("")
@@ -386,9 +385,9 @@ class SetWriter:
         self._check = zlib.crc32(data, self._check)
 
     def complete(self, now: int) -> SpooledSet:
-        """The set has arrived: it gets its number and name.  Not yet on stable storage.
+        """The set is complete: it gets its number and name, but is not yet on stable storage.
 
-        :raises SpoolFull, SetError, OSError: as :meth:`add`; the writer is then to be abandoned.
+        :raises SpoolFull, SetError, OSError: as :meth:`add`; the writer must then be abandoned.
         """
         self.flush()
         number, path = self._spool._next_place()
@@ -403,7 +402,7 @@ class SetWriter:
         return entry
 
     def abandon(self) -> None:
-        """Nothing of the set is to remain.  May be called after a failure, and twice."""
+        """Discard the set.  May be called after a failure, and twice."""
         self._lines.clear()
         self._spool.size_bytes -= self._charged_bytes
         self._charged_bytes = 0
@@ -418,7 +417,7 @@ class SetWriter:
         written = self._written_bytes + len(data)
         more = max(written, CHARGED_BYTES_MIN) - self._charged_bytes
         if written > spool.size_max_bytes:
-            raise SetError("set-too-large", f"more than the {spool.size_max_bytes} bytes that this server can keep")
+            raise SetError("set-too-large", f"larger than the spool of this server ({spool.size_max_bytes} bytes)")
         if spool.size_bytes + more > spool.size_max_bytes:
             raise SpoolFull
         spool.size_bytes += more

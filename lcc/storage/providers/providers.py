@@ -131,7 +131,7 @@ def add_provider(txn: Txn, provider: Provider, *, first: int = 1, last: int = PI
     highest = locked_counter(txn, "pid")
     pid = provider.pid or max(first, highest + 1)
     if not 0 < pid <= (PID_MAX if provider.pid else last):
-        raise ProviderExists(f"no free provider id from {first} to {last}")
+        raise ProviderExists(f"no provider id is free from {first} to {last}")
     if provider.pid:
         used = txn.one("SELECT 1 FROM pidb WHERE pid = ?", [pid]) or txn.one(
             "SELECT 1 FROM pstats WHERE pid = ?", [pid]

@@ -91,10 +91,10 @@ def open_registration(txn: Txn, registration: Registration, settings: RsConfig) 
         return int(done)
     number = locked_counter(txn, "registration") + 1
     if number > NUMBER_MAX:
-        raise RegistrationRefused("full", "there are no numbers for registrations any longer")
+        raise RegistrationRefused("full", "all registration numbers are used up")
     pending = txn.value("SELECT COUNT(*) FROM registrations WHERE state <> ?", [Progress.DONE.value], 0)
     if pending >= settings.pending_max:
-        raise RegistrationRefused("full", "too many registrations are under way, try again later", {}, 3600.0)
+        raise RegistrationRefused("full", "too many registrations are pending, try again later", {}, 3600.0)
     txn.execute("UPDATE meta SET value = ? WHERE name = 'registration'", [str(number)])
     _insert(txn, attrs.evolve(registration, number=number))
     return number
@@ -124,7 +124,7 @@ def approve_registration(txn: Txn, number: int, settings: RsConfig, now: int) ->
     """
     registration = _pending(txn, number, now)
     if registration.state is Progress.ASKED:
-        raise RegistrationRefused("not-proven", f"the secret of registration {number} was not found yet")
+        raise RegistrationRefused("not-proven", f"the secret of registration {number} has not been found yet")
     return registration if registration.state is Progress.DONE else _carry_out(txn, registration, settings)
 
 
@@ -206,7 +206,7 @@ def _new_password(txn: Txn, registration: Registration, _settings: RsConfig) -> 
 def _provider(txn: Txn, pid: int) -> Provider:
     provider = locked_provider(txn, pid)
     if provider is None or provider.removed:
-        raise RegistrationRefused("gone", f"provider {pid} is not registered any longer")
+        raise RegistrationRefused("gone", f"provider {pid} is no longer registered")
     return provider
 
 
@@ -238,7 +238,7 @@ def _check_site(txn: Txn, folder: str, pid: int, settings: RsConfig) -> None:
         (there, settings.providers_per_host, host),
     ):
         if len(found) >= most:
-            raise RegistrationRefused("full", f"{most} providers have roots on {where} already: ask the operator")
+            raise RegistrationRefused("full", f"{most} providers already have roots on {where}: ask the operator")
 
 
 def _first_folder(root: str) -> str:

@@ -113,7 +113,7 @@ def _mend_set(write: WriteTransaction, at: _Counted) -> None:
         derived = derived_set(txn, at.pid, at.slot, at.psetid, at.first, at.upto, at.rows, write.now)
         SETS.upsert(txn, [derived])
     _log.error(
-        "Set {psetid} of provider {pid} (slot {slot}) did not agree with the queue; it is mended",
+        "Set {psetid} of provider {pid} (slot {slot}) did not match the queue; repaired",
         psetid=at.psetid,
         pid=at.pid,
         slot=at.slot,
@@ -137,7 +137,7 @@ def check_rows_of_sets(write: WriteTransaction, progress: bytes) -> bytes | None
             is None
         ):
             txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", [psetid, slot])
-            _log.error("Set {psetid} of provider {pid} has no rows; it is taken away", psetid=psetid, pid=pid)
+            _log.error("Set {psetid} of provider {pid} has no rows; removed", psetid=psetid, pid=pid)
     return b"%d %d" % (psetid, slot) if len(rows) == PAGE_SETS else None
 
 
@@ -150,7 +150,7 @@ def check_counters(write: WriteTransaction, progress: bytes) -> bytes | None:
     if not progress:
         stored, right = write.count_queue()
         if stored != right:
-            _log.error("{stored} rows of the queue were counted, it is {right}", stored=stored, right=right)
+            _log.error("Queue size was {stored}, should be {right}; repaired", stored=stored, right=right)
     pid, key, before, counts = _parse_counted(progress)
     for _ in range(PAGE_SETS):
         if not key:
@@ -169,7 +169,7 @@ def check_counters(write: WriteTransaction, progress: bytes) -> bytes | None:
             right = believed(counted, stored, stored_before)
             if right != stored:
                 _log.error(
-                    "{name} of provider {pid} was {stored}, is {right}",
+                    "{name} of provider {pid} was {stored}, should be {right}; repaired",
                     name=name,
                     pid=pid,
                     stored=stored,

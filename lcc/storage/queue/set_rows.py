@@ -125,7 +125,7 @@ class QueuedSets:
         found = self._sets.get((row.psetid, row.slot))
         if found is None:
             # It is missing, which should not be: it is made here, so that nothing stands still, and counted later.
-            _log.error("Set {psetid} of provider {pid} was missing; it is made anew", psetid=row.psetid, pid=row.pid)
+            _log.error("Set {psetid} of provider {pid} was missing; restored", psetid=row.psetid, pid=row.pid)
             sql = (
                 "SELECT COUNT(*), MIN(seq), MAX(seq) FROM (SELECT seq FROM qdb"
                 " WHERE pid = ? AND slot = ? AND psetid = ? ORDER BY seq LIMIT ?) AS page"
