@@ -1,8 +1,8 @@
-"""Taking pieces of sets into the queue: one transaction for a run of pieces.
+"""Absorbs pieces of sets into the queue, several pieces in one transaction.
 
-Each transaction moves the mark how far a set is applied (``setspos``), so that whatever comes twice, after whatever
-kind of interruption, is applied once.  A full set is not complete with its last piece: what it did not name has to go
-first (:mod:`lcc.storage.queue.sweep`).
+Each transaction advances the position of a set (``setspos``), so that a piece that is delivered twice is applied
+once. A full set is not complete with its last piece: first the sweep deletes what it did not name
+(:mod:`lcc.storage.queue.sweep`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _GONE = code("provider-gone")
 
 @attrs.frozen
 class Sweep:
-    """What a full set did not name, and no later set has told again, has to go.
+    """Deletes what a full set did not name and no later set has told again.
 
-    :ivar connseq: the full set's.
+    :ivar connseq: of the full set.
     :ivar psetid: marks what it named.
     """
 
@@ -43,7 +43,7 @@ class Sweep:
 
 @attrs.frozen
 class WholeSet:
-    """A full set that has arrived as a whole; it is complete once it is swept."""
+    """A full set whose pieces are all absorbed; it is complete after its sweep."""
 
     header: SetHeader
     sweep: Sweep
@@ -60,17 +60,17 @@ def absorb_pieces(
 ) -> tuple[list[SetAnswer], WholeSet | None]:
     """Absorb pieces; none may follow the last piece of a full set.
 
-    :returns: answers for the sets that are complete; the full set that has to be completed next.
+    :returns: answers for the complete sets; the full set to be swept next, or None.
     """
     headers = [piece.header for piece in pieces]
     pids = {header.pid for header in headers}
     keys = {notice.key for piece in pieces for notice in piece.notices}
-    # What is known of all of it travels together.  Of pieces that come a second time too much is read.
+    # One round trip.  For pieces that are delivered again this reads too much.
     questions = (registered_question(pids), *row_questions(keys), *position_questions(headers))
     write = WriteTransaction(txn, run, now, settings, pending, questions, pids)
     providers, queued, cached, *places = write.answers
     registered = registered_in(providers)
-    # Also where no row is written: the end of a full set may tell of rows.
+    # Even if no row is written here: the sweep of a full set may note rows.
     pending.add_priorities({pid: provider.priority for pid, provider in registered.items()})
     positions = SetPositions(txn, headers, places)
     parts: list[SetPart] = []
@@ -111,7 +111,7 @@ def absorb_pieces(
         if done_set.header.deletions:
             order_release(write, done_set.header)
     if whole is not None:
-        # From now on older sets have nothing to say: the set is here as a whole.
+        # The set is here as a whole: older sets do nothing from now on.
         stats = write.stats(whole.header.pid)
         stats.fullconnseq = max(stats.fullconnseq, whole.header.connseq)
         stats.maxconnseq = max(stats.maxconnseq, stats.fullconnseq)  # it may be empty
@@ -121,7 +121,7 @@ def absorb_pieces(
 
 
 def _load_more(rows: RowCache, write: WriteTransaction, parts: Sequence[SetPart]) -> None:
-    """What depends on more than the keys."""
+    """Read rows that depend on more than the keys."""
     pages: set[bytes] = set()
     all_views: set[bytes] = set()
     newest: dict[int, int] = {}

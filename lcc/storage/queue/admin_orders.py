@@ -1,7 +1,7 @@
-"""What lcc-admin ordered, carried out by the queue manager in bounded transactions.
+"""Carries out the orders of lcc-admin, in bounded transactions.
 
-How far an order is carried out is saved (``orders.progress``) in the transaction that does it, so that a restart goes
-on there; an order goes with its last part.
+The progress of an order is saved (``orders.progress``) in each transaction, where a restart continues; the last one
+deletes the order.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ PAGE_ROWS = 2000
 PAGE_PROVIDERS = 1000
 
 _QUEUE, _CONTENT = b"q", b"c"
-"""What a provider that is removed loses first, and then."""
+"""Phases of the removal of a provider: its queue, then its content."""
 
 
 def carry_out(write: WriteTransaction, rules: IQueueRules, order: AdminOrder) -> bool:
-    """Carry out the next part of an order; True: it is carried out, and gone."""
+    """Carry out the next page of an order; True: it is done, and deleted."""
     txn = write.txn
     progress = txn.value("SELECT progress FROM orders WHERE id = ?", [order.id])
     if progress is None:
         return True
     if progress != order.progress:
-        return False  # the try before was committed after all
+        return False  # the last attempt was committed after all
     left: bytes | None = None
     if order.kind == REMOVED:
         left = _remove_page(write, order.pid, progress)
@@ -92,7 +92,7 @@ def _want_page(write: WriteTransaction, order: AdminOrder, progress: bytes) -> b
 
 
 def _rebuild_page(write: WriteTransaction, progress: bytes) -> bytes | None:
-    """The checks that are made in the background, one after the other, at once."""
+    """Run the checks of the background jobs at once, one after the other."""
     number, _, inner = progress.partition(b":")
     at = int(number or b"0")
     left = CHECKS[at](write, inner)
@@ -102,7 +102,7 @@ def _rebuild_page(write: WriteTransaction, progress: bytes) -> bytes | None:
 
 
 def _remove_page(write: WriteTransaction, pid: int, progress: bytes) -> bytes | None:
-    """Take away the next part of a provider: its queue, its content (tombstones stay), at last itself."""
+    """Remove the next page of a provider: its queue, its content (tombstones stay), finally the provider."""
     txn = write.txn
     if txn.one("SELECT 1 FROM pidb WHERE pid = ? AND removed = 1", [pid]) is None:
         return None
@@ -133,7 +133,7 @@ def _remove_page(write: WriteTransaction, pid: int, progress: bytes) -> bytes | 
         return _CONTENT + bytes(rows[-1][0])
     for table in ("qpsdb", "urlerrs", "heldsweeps", "proots", "formerroots", "pdelays", "pidb"):
         txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
-    # The row stays: it says that the id was used, and how far its connections had come.
+    # The row stays: it shows that the id was used, and its last order number.
     stats = write.stats(pid)
     kept = Stats(maxconnseq=stats.maxconnseq, fullconnseq=stats.fullconnseq, last_set_time=write.now)
     for field in attrs.fields(Stats):

@@ -1,7 +1,6 @@
-"""Trying again what failed (``lcc-admin retry``): at once what waits because of an error; and what failed for good,
-from the errors that are kept for the providers.
+"""``lcc-admin retry``: retries at once what waits for a retry, and what failed for good, from the stored errors.
 
-Only what failed is fetched again: not what has been fetched, deleted or told since, nor what is in the queue anyway.
+Skips what has been fetched, deleted or told since, and what is queued anyway.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from lcc.storage.queue.waiting_retries import BEFORE_SLOTS, hasten_page
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 PAGE_ROWS = 500
-"""Errors, or rows that wait, looked at in one transaction."""
+"""Errors, or waiting rows, examined in one transaction."""
 
 _ERRORS = b"e"
-"""What waits comes first, then the errors that are kept."""
+"""The second phase: stored errors, after the waiting rows."""
 
 _SELECT = "SELECT pid, number, code, time, urlkey, connseq, generation, notice, sent FROM urlerrs WHERE"
 
 
 class _Failed(NamedTuple):
-    """What failed for good."""
+    """A URL that failed for good."""
 
     pid: int
     key: bytes
@@ -48,12 +47,12 @@ def retry_page(
     code: int,
     progress: bytes,
 ) -> bytes | None:
-    """Do the next part of it.
+    """Do the next page.
 
     :param pid: only this provider's; 0: all.
     :param code: only what failed with this error; 0: all.
-    :param progress: where the page before ended; empty: from the start.
-    :returns: where the next page begins; None: that was all.
+    :param progress: as returned by the last page; empty: from the start.
+    :returns: where the next page starts; None: done.
     """
     kind, _, rest = progress.partition(b" ")
     numbers = [int(number) for number in rest.split()]
@@ -76,7 +75,7 @@ def _errors_page(
     rows = _next_errors(write.txn, pid, after_pid, after_number)
     failed: dict[bytes, _Failed] = {}
     for owner, _number, error, time, key, connseq, generation, notice, sent in rows:
-        # What has failed since this began was tried again by it.  (Later than now: the wall clock was set back.)
+        # What failed since the start was retried by this order.  (Later than now: the wall clock was set back.)
         if notice is not None and not begun < time <= write.now and code in (0, error):
             failed[bytes(key)] = _Failed(owner, bytes(key), connseq, generation, time, read_notice(notice, sent))
     if failed:
@@ -114,12 +113,12 @@ def _queue(write: WriteTransaction, rules: IQueueRules, failed: list[_Failed]) -
         header = SetHeader("", "", 0, row.pid, row.connseq, full=False, errors_upto=0, answered=True, time=write.now)
         batch.apply(SetPart(header, psetid, count, (KeyedNotice(row.key, row.notice),)))
         if row.pid in held and held[row.pid].connseq == row.connseq:
-            rows.mark(row.key, held[row.pid].psetid)  # the set that is held has told it: it is not to be deleted
+            rows.mark(row.key, held[row.pid].psetid)  # the held set named it, so it must not be deleted
     batch.commit()
 
 
 def _is_done(row: _Failed, rows: RowCache, known: tuple[int, int, int | None] | None) -> bool:
-    """Something has come of it since it failed."""
+    """Whether it was fetched, deleted or told since it failed."""
     queued = rows.queue.get(row.key)
     if queued is not None and queued.state.connseq >= row.connseq:
         return True

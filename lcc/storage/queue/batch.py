@@ -1,4 +1,4 @@
-"""What the notices of a batch do, one after the other, to the rows that they meet."""
+"""Applies the notices of a batch, in order, to the rows of queue and cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_UPDATES = frozenset({Action.FETCH, Action.CONFIRM, Action.UPDATE, Action.KNO
 
 @attrs.frozen
 class SetPart:
-    """Elements that are applied now.
+    """The elements of a set that a batch applies.
 
     :ivar index: of the first of them in the set.
     """
@@ -33,10 +33,10 @@ class SetPart:
 
 
 class Batch:
-    """Decides on each notice in order, on the rows as those before have left them; :meth:`commit` writes it all.
+    """Applies each notice to the rows as the notices before have left them; :meth:`commit` writes the rows.
 
     :param registered: the providers of all notices.
-    :ivar rows: what the notices meet; it has to be read before they are applied.
+    :ivar rows: must be loaded before notices are applied.
     """
 
     def __init__(self, write: WriteTransaction, rules: IQueueRules, registered: Mapping[int, Registered]) -> None:
@@ -86,12 +86,12 @@ class Batch:
                 continue
             refused = 0
             if action in _OF_UPDATES and not notice.lies_within(prefixes):
-                refused = _OUTSIDE  # it was inside when its UNS checked it; the roots have changed since
+                refused = _OUTSIDE  # the roots have changed since its UNS checked it
             elif limited and action is Action.FETCH:
                 refused = self._over_quota(key, notice, header, seq)
             if refused:
                 if cached is not None and cached.state.cached and cached.file is None:
-                    rows.delete(key, connseq, notice, pid)  # it was lost: there is nothing to keep
+                    rows.delete(key, connseq, notice, pid)  # its file was lost: nothing to keep
                 else:
                     rows.refuse(key, connseq)
                 self._write.error(pid, key, connseq, refused, "", notice)
@@ -116,7 +116,7 @@ class Batch:
         if self.rows.fetch(key, header.pid, (place[0], slot, place[1]), header.connseq, notice):
             self._add(key, (place[0], slot, place[1]))
             return
-        # It keeps its place in the order; but it need not wait for hours that it no longer has.
+        # It keeps its place in the order, but not the time slot of its former hours.
         entry = self.rows.queue[key]
         psetid, old_slot, seq = entry.place
         if entry.new and slot != old_slot:
@@ -130,13 +130,13 @@ class Batch:
         self._added.setdefault((psetid, slot), AddedRows(self._headers[psetid])).add(key, seq)
 
     def queue_again(self, part: SetPart) -> None:
-        """Queue these, whatever is known of them: their content is lost."""
+        """Queue these unconditionally: their content is lost."""
         self._headers[part.psetid] = part.header
         for seq, (key, notice) in enumerate(part.notices, part.index + 1):
             self._fetch(key, notice, part.header, (part.psetid, seq))
 
     def _over_quota(self, key: bytes, notice: UrlNotice, header: SetHeader, seq: int) -> int:
-        """The error that there is no room for it; 0: there is."""
+        """The error code of the exceeded quota; 0: none is exceeded."""
         rows, stats = self.rows, self._write.stats(header.pid)
         files = stats.files_used + stats.files_pending
         space = stats.space_used + stats.space_pending
@@ -156,7 +156,7 @@ class Batch:
     def _delete_all_views(
         self, key: bytes, header: SetHeader, floor: int, notice: UrlNotice, seen: int | None
     ) -> None:
-        """A deletion without a mime type: each view that is known, and a tombstone for those that are not."""
+        """A deletion without a mime type: deletes each known view, and leaves a tombstone for the unknown ones."""
         rows = self.rows
         for view in sorted(rows.views.get(key[:PAGE_BYTES], set()) | {key}):
             queued, cached = rows.queue.get(view), rows.cache.get(view)
@@ -174,7 +174,7 @@ class Batch:
     # Writing.
 
     def commit(self, new_psetids: Collection[int] = frozenset()) -> None:
-        """Write the rows, and note for the queue manager what has become of them.
+        """Write the rows, and note what the queue manager has to be told.
 
         :param new_psetids: sets that have no rows yet.
         """
@@ -190,7 +190,7 @@ class Batch:
         queue = self.rows.queue
         found = {}
         for (psetid, slot), place in self._added.items():
-            # A row may have gone again, or have been made once more by another set of this batch.
+            # The row may be gone, or replaced by one of another set of this batch.
             place.keys = {
                 key: seq
                 for key, seq in place.keys.items()
@@ -203,7 +203,7 @@ class Batch:
         return found
 
     def _move(self) -> None:
-        """Move the rows that were waiting for other hours than they have now."""
+        """Move rows to the time slots of their new hours."""
         moves: dict[tuple[int, int, int], list[tuple[bytes, int]]] = {}
         for key, slot in self._moves.items():
             entry = self.rows.queue[key]

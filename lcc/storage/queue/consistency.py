@@ -1,11 +1,11 @@
-"""Making the tables that can be derived agree with those that they are derived from (seed 002, section 6).
+"""Checks and repairs derived tables (seed 002, section 6).
 
 ``qpsdb`` is derived from ``qdb``; the counters of ``pstats`` from ``qdb`` and ``lccurl``.  All are written in the
-same transactions as what they are derived from; so these checks, page by page in the background or at once on
-``lcc-admin rebuild``, find nothing to do, unless something was damaged.
+same transactions as their sources; so these checks, page by page in the background or at once on
+``lcc-admin rebuild``, find nothing unless something was damaged.
 
-What is too big for one page is counted while it may change.  Then a count is only believed where what is stored
-cannot be explained by the changes made meanwhile.
+What is too big for one page is counted while it may change.  Such a count is only believed if the changes made
+meanwhile cannot explain the stored value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGE_ROWS = 5000
 PAGE_SETS = 100
 
 Check = Callable[[WriteTransaction, bytes], "bytes | None"]
-"""``check(write, progress)`` checks a page; gives where the next one begins, None: that was all."""
+"""``check(write, progress)`` checks a page; returns where the next one begins, None: done."""
 
 
 class _Counted(NamedTuple):
@@ -49,9 +49,9 @@ class _Counted(NamedTuple):
 
 
 def believed(counted: int, stored: int, before: int) -> int:
-    """What a number is taken to be that was counted while it may have changed.
+    """The right value of a number that may have changed while it was counted.
 
-    :param before, stored: as it was stored when the counting began, and ended.
+    :param before, stored: the stored value when counting began, and ended.
     """
     return stored if abs(stored - counted) <= abs(stored - before) else counted
 
@@ -84,7 +84,7 @@ def check_sets(write: WriteTransaction, progress: bytes) -> bytes | None:
 
 
 def _next_set(txn: Txn, after: _Counted) -> tuple[int, int, int] | None:
-    """The set behind this one in the order of the index: three short walks, whatever lies in between."""
+    """The next set in the order of the index, by three short index scans."""
     select = "SELECT pid, slot, psetid FROM qdb WHERE"
     return (
         txn.one(
@@ -145,7 +145,7 @@ _COUNTERS = ("files_used", "space_used", "nurlproc", "files_pending", "space_pen
 
 
 def check_counters(write: WriteTransaction, progress: bytes) -> bytes | None:
-    """What is counted of each provider is what there is."""
+    """The counters of each provider match its rows."""
     txn, left = write.txn, PAGE_ROWS
     if not progress:
         stored, right = write.count_queue()
@@ -191,7 +191,7 @@ def _parse_counted(progress: bytes) -> tuple[int, bytes, list[int], list[int]]:
 
 
 def _count_page(txn: Txn, low: bytes, high: bytes, limit: int, counts: list[int]) -> tuple[bytes, int]:
-    """Count the rows behind a key; gives the last key looked at (empty: that was all), and how many rows."""
+    """Count the rows behind a key; returns the last key examined (empty: done), and the number of rows."""
     sql = "SELECT urlkey, state, len FROM lccurl WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
     cached = txn.query(sql, [low, high, limit])
     end = cached[-1][0] if len(cached) == limit else b""

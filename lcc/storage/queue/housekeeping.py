@@ -1,7 +1,7 @@
-"""What the queue manager does in the background, one bounded page at a time (``chores``).
+"""Background jobs of the queue manager, one bounded page at a time (table ``chores``).
 
-Each job goes through a table in the order of its key, and begins anew some time after it has ended.  How far it has
-come is saved in the transaction of each page: a restart goes on there.
+Each job scans a table in the order of its key, and starts over some time after its end.  Its progress is saved in the
+transaction of each page, where a restart continues.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXPIRED = code("expired")
 
 class _Job(NamedTuple):
     """
-    :ivar often: it begins anew after an hour already.
+    :ivar often: it starts over after an hour already.
     """
 
     page: Check
@@ -34,7 +34,7 @@ class _Job(NamedTuple):
 
 
 def do_next_page(write: WriteTransaction) -> bool:
-    """Do a page of the job that has been due for longest; True: there is more to do now."""
+    """Do a page of the job that is overdue the longest; True: there is more to do now."""
     txn, now, settings = write.txn, write.now, write.settings
     state = {
         name: (due, bytes(progress)) for name, due, progress in txn.query("SELECT name, due, progress FROM chores")
@@ -42,7 +42,7 @@ def do_next_page(write: WriteTransaction) -> bool:
     due: list[tuple[int, str]] = []
     for name, job in JOBS.items():
         at = state.get(name, (0, b""))[0]
-        # One that is far ahead is of a clock that was wrong.
+        # A time too far ahead is from a wrong clock.
         if at <= now or at > now + _period(job, settings):
             due.append((min(at, now), name))
     if not due:
@@ -61,7 +61,7 @@ def _period(job: _Job, settings: QmConfig) -> int:
 
 
 def look_at_ages(write: WriteTransaction, progress: bytes) -> bytes | None:
-    """Content that was not confirmed for long is asked for, later deleted; old tombstones are forgotten."""
+    """Ask for content that was not confirmed for long, later delete it; delete old tombstones."""
     txn, now, settings = write.txn, write.now, write.settings
     sql = (
         "SELECT urlkey, pid, state, source, change_number, connseq, confirmed_time, len, fetched_machineid,"
@@ -71,14 +71,14 @@ def look_at_ages(write: WriteTransaction, progress: bytes) -> bytes | None:
     held = held_sweeps(txn, (row[1] for row in rows))
     for sweep in held.values():
         if settings.age_expired and now - sweep.time >= settings.age_expired:
-            drop_held(txn, sweep.pid, sweep.psetid)  # all that it would delete has expired
+            drop_held(txn, sweep.pid, sweep.psetid)  # all that it held has expired
     expired: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
     old: set[int] = set()
     lacking: set[int] = set()
     forgotten: list[bytes] = []
     for key, pid, state, source, change, connseq, confirmed, *content, seen in rows:
         age = now - (confirmed or now)
-        # What a full set did not name, and is only held, expires as anything else; another full set would not help.
+        # Held deletions expire like anything else; another full set would not help.
         unnamed = pid in held and seen != held[pid].psetid and connseq <= held[pid].connseq
         if state != CACHED:
             if age >= settings.tombstones_kept:
@@ -103,9 +103,9 @@ def look_at_ages(write: WriteTransaction, progress: bytes) -> bytes | None:
 
 
 def _expire(write: WriteTransaction, pid: int, rows: list[tuple[Any, ...]]) -> bool:
-    """Delete them; False: there is nothing to delete."""
+    """Delete expired rows; False: there were none."""
     txn = write.txn
-    # What the provider has told of since is not expired, however long it waits for its turn.
+    # What the provider has told since is not expired, however long it is queued.
     sql = f"SELECT urlkey FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
     queued = {key for (key,) in txn.query_in(sql, [row[0] for row in rows])}
     gone = [row for row in rows if row[0] not in queued]
@@ -117,15 +117,15 @@ def _expire(write: WriteTransaction, pid: int, rows: list[tuple[Any, ...]]) -> b
 
 
 def _want(write: WriteTransaction, pid: int, reason: str) -> None:
-    """Ask for a full set, unless one has come lately: what is old all the same cannot be fetched, and another one
-    would not help."""
+    """Ask for a full set, unless one came lately: what is still old cannot be fetched, and another one would not
+    help."""
     stats = write.stats(pid)
     if write.now - stats.last_full_time >= write.settings.age_wanted:
         write.want_full_set(pid, reason)
 
 
 def allow_full_sets(write: WriteTransaction, progress: bytes) -> bytes | None:
-    """Begin a new period for the providers whose period of unsolicited full sets is over."""
+    """Reset the count of unsolicited full sets of providers whose period has ended."""
     txn = write.txn
     after = int(progress or b"0")
     sql = "SELECT pid FROM pstats WHERE pid > ? ORDER BY pid LIMIT ?"
@@ -134,7 +134,7 @@ def allow_full_sets(write: WriteTransaction, progress: bytes) -> bytes | None:
         txn.execute(
             "UPDATE pstats SET fullsets_used = 0, fullsets_since = ?"
             " WHERE pid > ? AND pid <= ? AND fullsets_used > 0 AND (fullsets_since <= ? OR fullsets_since > ?)",
-            # A period that begins later than now is of a clock that was set back.
+            # A period that starts in the future: the clock was set back.
             [write.now, after, pids[-1], write.now - write.settings.full_set_period, write.now],
         )
     return b"%d" % pids[-1] if len(pids) == PAGE_PROVIDERS else None

@@ -1,12 +1,12 @@
-"""Fetching again what was lost: rows of the cache whose content file is missing or damaged.
+"""Refetches lost content: cached rows whose content file is missing or damaged.
 
-Who finds such a file (``lcc-admin fsck``, or a BOT-M after the machine had crashed) only names it.  Here, in one
-transaction for each page, a row that still refers to it forgets its content (file, md5, what a fetch could be made
-conditional with, what was told) and is queued again; the file is ordered away.  From then on the row is cached
-without a file until the fetch has ended; if that fails for good, the row is deleted, because nothing is left of it.
+``lcc-admin fsck``, or a BOT-M after a crash of the machine, only names the file.  Here, one transaction a page, a row
+that still refers to it loses its content (file, md5, validators, what was told) and is queued; a delete order is
+written for the file.  From then on the row is cached without a file until the fetch has ended; if that fails for
+good, the row is deleted, because nothing is left of it.
 
-A row that is queued already is fetched anyway; its generation moves on, so that a fetch that is under way, and may
-say "not modified" of the content that was lost, does not end it.
+A row that is queued already is fetched anyway; its generation is incremented, so that a running fetch, which may
+report the lost content as "not modified", does not complete it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from lcc.storage.queue.registered import registered_providers
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 PAGE_FILES = 500
-"""Files looked at in one transaction."""
+"""Files of one transaction."""
 
 
 def fetch_damaged(write: WriteTransaction, rules: IQueueRules) -> bytes | None:
-    """Have the next of the files that are named fetched again; None: those were all."""
+    """Refetch the next of the files in ``damaged``; None: done."""
     txn = write.txn
     rows = txn.query("SELECT machine, file FROM damaged ORDER BY machine, file LIMIT ?", [PAGE_FILES])
     named: defaultdict[int, list[int]] = defaultdict(list)
@@ -39,9 +39,9 @@ def fetch_damaged(write: WriteTransaction, rules: IQueueRules) -> bytes | None:
 
 
 def fetch_again(write: WriteTransaction, rules: IQueueRules, machine: int, files: Sequence[int]) -> int:
-    """Have the URLs of these files fetched again; what no row refers to any longer is left alone.
+    """Refetch the URLs of these files; files that no row refers to are ignored.
 
-    :returns: how many URLs.
+    :returns: the number of URLs.
     """
     txn = write.txn
     sql = (
@@ -52,7 +52,7 @@ def fetch_again(write: WriteTransaction, rules: IQueueRules, machine: int, files
     if not found:
         return 0
     registered = registered_providers(txn, {row[1] for row in found})
-    # One that is being removed loses its content anyway.
+    # A provider that is being removed loses its content anyway.
     lost = sorted(row for row in found if row[1] in registered)
     if not lost:
         return 0

@@ -1,7 +1,7 @@
-"""What lies outside of a provider's roots, once some of them were taken away: it is queued no longer, and, if the
-operator says so, cached no longer.  Each URL is an error that its provider is told.
+"""After a provider has lost roots: drops what is queued outside of the remaining ones, and, on the operator's order,
+what is cached there.  Each URL is stored as an error for its provider.
 
-The pages go by the roots as they are then, not as they were when it was ordered.
+Each page uses the current roots, not those at the time of the order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PAGE = "WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
 
 
 def _prefixes(txn: Txn, rules: IQueueRules, pid: int) -> tuple[str, ...] | None:
-    """What the provider's URLs begin with; None: it is being removed."""
+    """Prefixes of the provider's URLs; None: it is being removed."""
     registered = registered_providers(txn, [pid]).get(pid)
     return None if registered is None else rules.prefixes(registered.roots)
 
@@ -35,10 +35,10 @@ def drop_queued_page(
     progress: bytes,
     page_rows: int,
 ) -> bytes | None:
-    """The next rows of the queue that lie outside are not to be fetched any more; content stays.
+    """Cancel the next queued rows outside of the roots; content stays.
 
-    :param progress: as this returned it; empty: from the start.
-    :returns: None: that was all.
+    :param progress: as returned by the last page; empty: from the start.
+    :returns: where the next page starts; None: done.
     """
     txn, stats = write.txn, write.stats(pid)
     prefixes = _prefixes(txn, rules, pid)
@@ -57,7 +57,7 @@ def drop_queued_page(
     txn.execute_in(sql, outside)
     note_cancelled(txn, outside)
     stats.nurlproc -= len(outside)
-    # What was lost and cannot be fetched again is gone.
+    # What was lost and cannot be refetched is gone.
     _delete(write, pid, [key for key, file in files.items() if file is None])
     if outside:
         earliest = txn.value("SELECT MIN(psetid) FROM qpsdb WHERE pid = ? AND slot = ?", [pid, FETCH_NOW])
@@ -69,7 +69,7 @@ def drop_queued_page(
 def delete_cached_page(
     write: WriteTransaction, rules: IQueueRules, pid: int, progress: bytes, page_rows: int
 ) -> bytes | None:
-    """The next content that lies outside goes; parameters as those of :func:`drop_queued_page`."""
+    """Delete the next content outside of the roots; parameters as of :func:`drop_queued_page`."""
     txn = write.txn
     prefixes = _prefixes(txn, rules, pid)
     if prefixes is None:

@@ -1,6 +1,7 @@
-"""A provider was changed: its sets get the new priority, its rows in time slots those of the new hours.
+"""After a change of a provider: gives its sets the new priority, and moves its rows to the time slots of the new
+hours.
 
-(What is read of a provider when it is fetched from needs nothing of this.)
+(Settings that are read for each fetch need none of this.)
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ def changed_page(
     progress: bytes,
     page_rows: int,
 ) -> bytes | None:
-    """The next part of it.
+    """Do the next page.
 
-    :param progress: as this returned it; empty: from the start.
-    :returns: None: that was all.
+    :param progress: as returned by the last page; empty: from the start.
+    :returns: where the next page starts; None: done.
     """
     txn = write.txn
     registered = registered_providers(txn, [pid]).get(pid)
@@ -57,7 +58,7 @@ def changed_page(
 def _next_set(txn: Txn, pid: int, slot: int, psetid: int) -> tuple[int, int] | None:
     """The provider's first set in a time slot from here on: ``(slot, psetid)``."""
     table = f"qpsdb {txn.by_index('qpsdb_provider')}"
-    # Two statements, each a walk along the index; one with OR would not be.
+    # Two statements, each an index scan; one with OR would not be.
     same = f"SELECT slot, psetid FROM {table} WHERE pid = ? AND slot = ? AND psetid >= ? ORDER BY psetid LIMIT 1"
     later = f"SELECT slot, psetid FROM {table} WHERE pid = ? AND slot > ? ORDER BY slot, psetid LIMIT 1"
     found = txn.one(same, [pid, slot, psetid]) or txn.one(later, [pid, slot])
@@ -65,7 +66,7 @@ def _next_set(txn: Txn, pid: int, slot: int, psetid: int) -> tuple[int, int] | N
 
 
 def _set_priority(txn: Txn, pid: int, priority: int) -> bool:
-    """For people only: the queue manager goes by the provider's own.  True: there are more."""
+    """For listings only: the scheduler uses the provider's own priority.  True: there are more."""
     sql = "SELECT DISTINCT psetid FROM qpsdb WHERE pid = ? AND pri <> ? LIMIT ?"
     sets = [psetid for (psetid,) in txn.query(sql, [pid, priority, _SETS_AT_ONCE])]
     txn.execute_in("UPDATE qpsdb SET pri = ? WHERE psetid IN ({in})", sets, [priority])

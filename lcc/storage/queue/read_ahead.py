@@ -1,4 +1,4 @@
-"""Reading the queue for the scheduler."""
+"""Reads the queue for the scheduler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lcc.storage.queue.revalidation import with_stored
 
 def providers_with_work(txn: Txn) -> list[Waiting]:
     """See :meth:`lcc.interfaces.IQueueStore.providers_with_work`."""
-    # In the order of this index nothing has to be sorted or kept aside for a hundred thousand providers.
+    # In the order of this index, no sort and no temporary table for a hundred thousand providers.
     sql = (
         f"SELECT MIN(q.psetid), q.pid, COALESCE(MAX(p.priority), 0) FROM qpsdb q {txn.by_index('qpsdb_provider')}"
         " LEFT JOIN pidb p ON p.pid = q.pid WHERE q.slot = ? GROUP BY q.pid"
@@ -27,8 +27,7 @@ def providers_with_work(txn: Txn) -> list[Waiting]:
 def read_ahead(txn: Txn, rules: IQueueRules, cursors: Sequence[Cursor], unknown: Sequence[int] = ()) -> ReadAhead:
     """See :meth:`lcc.interfaces.IQueueStore.read_ahead`.
 
-    However many cursors there are, these are a few statements: a visit of a provider with few rows costs little more
-    than its rows.
+    A few statements for any number of cursors, so that a provider with few rows costs little more than its rows.
     """
     found = _next_rows(txn, [cursor for cursor in cursors if not cursor.partial])
     found |= _partial_rows(txn, [cursor for cursor in cursors if cursor.partial])
@@ -45,7 +44,7 @@ class _Set(NamedTuple):
 
 
 def _sets(txn: Txn, cursors: Sequence[Cursor], more: str, limit: int) -> dict[int, list[_Set]]:
-    """The sets of each provider from the cursor's on, the first ones."""
+    """The first sets of each provider from its cursor on."""
     sql = (
         f"SELECT pid, psetid, firstseq, nurls, fullset FROM qpsdb {txn.by_index('qpsdb_provider')}"
         f" WHERE pid = ? AND slot = ? AND psetid >= ?{more} ORDER BY psetid LIMIT ?"
@@ -60,12 +59,12 @@ def _sets(txn: Txn, cursors: Sequence[Cursor], more: str, limit: int) -> dict[in
 
 _IN_SET = "WHERE pid = ? AND slot = ? AND psetid = ? AND seq > ? ORDER BY seq LIMIT ?"
 _BEHIND_SET = "WHERE pid = ? AND slot = ? AND psetid > ? ORDER BY psetid, seq LIMIT ?"
-# One with OR would not be a walk along the index.
+# One statement with OR would not be an index scan.
 
 
 def _rows(txn: Txn, where: str, each: Sequence[tuple[int, ...]]) -> list[QueueRow]:
     """The rows for each of these lists of parameters, in any order."""
-    # Without the name of the index MariaDB may go through all of a set that is gone and not purged yet.
+    # Without the index hint MariaDB may scan all deleted rows of a set that are not purged yet.
     sql = f"{QUEUE.select} {txn.by_index('qdb_order')} {where}"
     return [queue_row(row) for row in txn.query_each(sql, each)]
 
@@ -73,7 +72,7 @@ def _rows(txn: Txn, where: str, each: Sequence[tuple[int, ...]]) -> list[QueueRo
 def _from(cursor: Cursor, queued: _Set) -> int:
     """The place in this set behind which its rows are read.
 
-    Without this lower bound, many rows that are gone (but not yet purged) might be looked at.
+    Without this lower bound, many deleted rows that are not purged yet might be scanned.
     """
     first = queued.firstseq - 1
     return max(cursor.seq, first) if queued.psetid == cursor.psetid else first
@@ -107,7 +106,7 @@ def _place(row: QueueRow) -> tuple[int, int]:
 
 
 def _full_left(txn: Txn, sets: dict[int, list[_Set]], rows: dict[int, list[QueueRow]]) -> dict[int, int]:
-    """Where a provider's last row is one of a full set: the rows that this set has left."""
+    """For providers whose last row belongs to a full set: the rows left of this set."""
     ends = {pid: found[-1].psetid for pid, found in rows.items() if found}
     known = {queued.psetid: queued for found in sets.values() for queued in found}
     full = {psetid: queued.nurls for psetid, queued in known.items() if queued.full}

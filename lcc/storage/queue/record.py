@@ -1,8 +1,7 @@
-"""Recording finished fetches: one transaction for a batch of results.
+"""Records finished fetches, one transaction for a batch of results.
 
-A result that comes twice finds its row gone and its file in the cache, and does nothing.  Files that were ordered
-away never come back: content is only taken if the queue row that it was fetched for is newer than the one whose
-content came last.
+A duplicate result finds its row gone and its file in the cache, and does nothing.  A file with a delete order never
+comes back: content is only taken if the queue row that it was fetched for is newer than that of the current content.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ _UPDATED = CACHE.without(("urlkey", "pid"))
 class Requeued:
     """Rows that went to the end of their set, key -> (psetid, seq, generation).
 
-    It outlives a transaction whose commit got lost: the next try knows them again.
+    It outlives a transaction whose commit was not confirmed: the next attempt recognises them.
     """
 
     rows: dict[bytes, tuple[int, int, int]] = attrs.field(factory=dict)
@@ -84,7 +83,7 @@ class _Work:
     """The rows of a batch, as the results before have left them.
 
     :ivar cache: lccurl rows by key, each a dictionary of its columns.
-    :ivar changed: keys of those that have to be written; False: only their ``connseq``.
+    :ivar changed: keys of those to be written.
     """
 
     txn: Txn
@@ -102,7 +101,7 @@ class _Work:
     cancelled: set[bytes] = attrs.field(factory=set)
 
     def pend(self, key: bytes, count: int) -> None:
-        """Take the row of this key into what is pending, or out of it."""
+        """Add the row of this key to the pending URLs of its provider, or remove it."""
         row, cached = self.queue.get(key), self.cache.get(key)
         if row is not None and not row.delete and (cached is None or cached["state"] != CACHED):
             self.write.stats(row.pid).pend(count, row.notice.length)
@@ -120,7 +119,7 @@ def record_results(
     closed: Sequence[tuple[bytes, int, int]] = (),
     delays: Sequence[Delay] = (),
 ) -> Recorded:
-    """Record results, take away rows that do "nothing", send rows back to their slots (see
+    """Record results, remove cancelled rows, move rows to their time slots (see
     :meth:`lcc.interfaces.IQueueStore.record`)."""
     fetched = sorted({result.key for result in results})
     keys = sorted({*fetched, *[key for key, _ in removed], *[row[0] for row in closed]})
@@ -149,7 +148,7 @@ def record_results(
         row = work.queue.get(result.key)
         known = before.get(result.key)
         if row is not None and result.code and known == (row.psetid, row.seq, row.generation):
-            _tell(requeued, waiting, row)  # committed by the try before
+            _tell(requeued, waiting, row)  # committed by the last attempt
             if entry_for(result.code).remedy is Remedy.HOLD_PROVIDER:
                 held[result.pid] = result.code
             continue
@@ -191,7 +190,7 @@ def record_results(
 
 
 def _tell(requeued: dict[int, tuple[int, int]], waiting: list[int], row: QueueRow) -> None:
-    """A row is at the end of its set: it can be fetched, or waits in a slot."""
+    """Note a row at the end of its set, which can be fetched, or waits in a slot."""
     if row.slot != FETCH_NOW:
         waiting.append(row.slot)
         return
@@ -241,12 +240,12 @@ def _is_current(cached: dict[str, Any], result: FetchResult) -> bool:
 
 
 def _discard_file(work: _Work, result: FetchResult) -> None:
-    """A file that is not wanted, unless it is the one in the cache (a result that came twice)."""
+    """Delete an unwanted file, unless it is the one in the cache (a duplicate result)."""
     if result.file is None:
         return
     cached, row = work.cache.get(result.key), work.queue.get(result.key)
     if cached is None and row is None and not registered_providers(work.txn, [result.pid]):
-        # Nothing of this provider will be fetched any more: nothing has to be remembered.
+        # Nothing of this provider is fetched any more: no tombstone is needed.
         work.write.delete_file(result.machine, result.file)
         return
     if cached is None:
@@ -294,7 +293,7 @@ def _failed(work: _Work, row: QueueRow, code: int, detail: str = "") -> None:
         cached["connseq"] = row.connseq
         work.changed[row.key] = None
     if code == _MISMATCH and cached["revalidate"]:
-        # "Not modified" tells no type: next time, look.
+        # "Not modified" has no type: fetch it next time.
         cached["revalidate"] = 0
         work.changed[row.key] = None
 
@@ -325,7 +324,7 @@ def _delete_content(work: _Work, row: QueueRow) -> None:
 
 
 def _over_quota(work: _Work, result: FetchResult, cached: dict[str, Any]) -> int:
-    """The error that there is no room for this content; 0: there is."""
+    """The error code of the exceeded quota; 0: none is exceeded."""
     quota = work.quotas.get(result.pid)
     if quota is None:
         return 0
@@ -336,7 +335,7 @@ def _over_quota(work: _Work, result: FetchResult, cached: dict[str, Any]) -> int
 
 
 def _is_arriving(work: _Work, psetid: int) -> bool:
-    """The set is not complete: a full set has not deleted yet what it did not name."""
+    """Whether the set is incomplete: a full set has not yet deleted what it did not name."""
     return work.txn.one("SELECT 1 FROM setspos WHERE part_psetid = ?", [psetid]) is not None
 
 
@@ -347,7 +346,7 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
     if cached is None:
         cached = work.cache[row.key] = empty_cache_row(row.key, row.pid)
     elif _is_current(cached, result) or result.generation <= cached["generation"]:
-        _discard_file(work, result)  # came twice, or too late
+        _discard_file(work, result)  # duplicate, or outdated
         return outcome
     was_cached = cached["state"] == CACHED
     same = was_cached and work.rules.same_content(result.md5, result.size_bytes, cached["md5"], cached["len"])
@@ -355,7 +354,7 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
     if not same and (refused := _over_quota(work, result, cached)):
         _discard_file(work, result)
         if told and _is_arriving(work, row.psetid):
-            # Longer each time: should the rest of the set never come, the site must not pay for it.
+            # With backoff, in case the rest of the set never arrives.
             _try_later(work, row._replace(attempts=row.attempts + 1), _Bad(refused, ""))
             return Outcome.RETRY
         if told:
@@ -393,24 +392,24 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
         headers=result.headers,
     )
     if not told and result.url != (notice.furl or notice.curl):
-        # It came from the fetch URL that was told before: what that server says is nothing to the new one.
+        # It came from the former fetch URL: its validators mean nothing to the new one.
         cached["revalidate"] = 0
     _fetched(work, result, row, cached, told, changed)
     return outcome
 
 
 def _confirm(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) -> Outcome:
-    """The server says that what is stored is unchanged."""
+    """The server reported "not modified"."""
     cached = work.cache.get(row.key)
     if outcome is Outcome.STORE_AGAIN:
-        return outcome  # it will be fetched once more, for what was told since
+        return outcome  # it is fetched once more, for the newer notice
     if (
         cached is None
         or cached["state"] != CACHED
         or not cached["revalidate"]
         or result.unchanged != content_token(cached["fetched_machineid"], cached["fetched_fileid"])
     ):
-        # What it speaks of is gone, or found to be bad since: it has to be fetched after all.
+        # The content meant is gone, or was found damaged: fetch it after all.
         _to_the_end(work, row, row.slot, _Bad(0, ""))
         return Outcome.RETRY
     _fetched(work, result, row, cached, told=True, changed=_named_otherwise(cached, row.notice))
@@ -425,10 +424,10 @@ def _named_otherwise(cached: dict[str, Any], notice: UrlNotice) -> bool:
 def _fetched(
     work: _Work, result: FetchResult, row: QueueRow, cached: dict[str, Any], told: bool, changed: bool
 ) -> None:
-    """The content is the right one: what was told of it, and that it is confirmed.
+    """Confirm the content, and take over what was told of it.
 
     :param told: the notice is about this content.
-    :param changed: content users have to see it.
+    :param changed: visible to content users.
     """
     notice = row.notice
     cached.update(zip(TOLD_WITH_CONTENT, told_values(notice), strict=True))

@@ -13,7 +13,7 @@ from lcc.storage.database.transactions import Question, Txn
 
 @attrs.frozen
 class Registered:
-    """What is needed of a provider."""
+    """A registered provider, as far as the queue needs it."""
 
     priority: int
     quota: Quota
@@ -23,7 +23,7 @@ class Registered:
 
     @property
     def has_quota(self) -> bool:
-        """Anything is limited."""
+        """Whether any quota is set."""
         return self.quota != (None, None)
 
 
@@ -34,12 +34,12 @@ _SELECT_REGISTERED = (
 
 
 def registered_question(pids: Iterable[int]) -> Question:
-    """What :func:`registered_in` needs to know of these providers."""
+    """The query for :func:`registered_in`."""
     return Question(_SELECT_REGISTERED, sorted(pids))
 
 
 def registered_in(rows: Iterable[tuple[Any, ...]]) -> dict[int, Registered]:
-    """What the answer to that question says."""
+    """The providers in the answer to :func:`registered_question`."""
     roots: dict[tuple[Any, ...], list[str]] = {}
     for *row, root in rows:
         roots.setdefault(tuple(row), []).extend([] if root is None else [root])
@@ -50,5 +50,5 @@ def registered_in(rows: Iterable[tuple[Any, ...]]) -> dict[int, Registered]:
 
 
 def registered_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Registered]:
-    """Those of these providers that are registered, and are not being removed."""
+    """Those of these providers that are registered and not being removed."""
     return registered_in(*txn.query_several([registered_question(pids)]))

@@ -1,7 +1,7 @@
-"""The rows that a batch of notices meets: read at once, changed in memory, written at once.
+"""The rows that a batch of notices needs: loaded in bulk, changed in memory, saved in bulk.
 
-The same key may come several times in a batch; so every decision is made on the rows as the notices before have left
-them.
+The same key may occur several times in a batch, so every decision is based on the rows as the notices before have
+left them.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class QueueEntry:
     """A queue row being changed.
 
     :ivar notice: the new one; None: the stored one stays.
-    :ivar length: bytes that were told.
-    :ivar new: it is not stored yet.
+    :ivar length: told, in bytes.
+    :ivar new: not stored yet.
     """
 
     __slots__ = (
@@ -77,8 +77,9 @@ class QueueEntry:
 class CacheEntry:
     """A cache row being changed.
 
-    :ivar before: as it is stored.
-    :ivar tombstone: it becomes one now; (is it a change that content users see?, the notice).
+    :ivar before: as stored.
+    :ivar change: the change number of its deletion; None: it is not deleted.
+    :ivar tombstone: the deletion that makes it, if it is a new tombstone.
     """
 
     __slots__ = (
@@ -111,7 +112,7 @@ class CacheEntry:
 
 
 def row_questions(keys: Iterable[bytes], extra_cache: Iterable[bytes] = ()) -> list[Question]:
-    """What is stored of these keys; parameters as those of :meth:`RowCache.load`."""
+    """The queries for these keys; parameters as of :meth:`RowCache.load`."""
     wanted = sorted(set(keys))
     return [
         Question(f"{_QUEUE} WHERE urlkey IN ({{in}})", wanted),
@@ -142,16 +143,16 @@ class RowCache:
         self.add(*self.write.txn.query_several(row_questions(keys, extra_cache)))
 
     def add(self, queued: Iterable[tuple[Any, ...]], cached: Iterable[tuple[Any, ...]]) -> None:
-        """Take the answers to :func:`row_questions`."""
+        """Add the answers to :func:`row_questions`."""
         for row in queued:
             self._add_queue(row)
         for row in cached:
             self._add_cache(row)
 
     def load_views(self, pages: Iterable[bytes]) -> None:
-        """Read the rows of all views.
+        """Read the rows of all views of these pages.
 
-        :param pages: the keys that they begin with.
+        :param pages: prefixes of their keys.
         """
         txn = self.write.txn
         ranges = sorted({views_range(page) for page in pages})
@@ -189,7 +190,7 @@ class RowCache:
     # Changing.
 
     def mark(self, key: bytes, seen: int | None) -> None:
-        """A full set has named it."""
+        """Mark it as named by a full set."""
         if seen is not None:
             for entry in (self.queue.get(key), self.cache.get(key)):
                 if entry is not None:
@@ -197,7 +198,7 @@ class RowCache:
                     entry.touched = True
 
     def known(self, key: bytes, connseq: int) -> None:
-        """The last operation of it was of this order number."""
+        """Set the order number of its last operation."""
         queued, cached = self.queue.get(key), self.cache.get(key)
         if queued is not None:
             queued.state = queued.state._replace(connseq=connseq)
@@ -207,32 +208,32 @@ class RowCache:
             cached.touched = True
 
     def confirm(self, key: bytes, connseq: int) -> None:
-        """The content is what the provider has."""
+        """The cached content is current."""
         self.known(key, connseq)
         self.cache[key].confirmed = True
 
     def update(self, key: bytes, connseq: int, notice: UrlNotice) -> None:
-        """As :meth:`confirm`, and this is how the provider describes it now."""
+        """As :meth:`confirm`, with a new description."""
         self.confirm(key, connseq)
         entry = self.cache[key]
         entry.state = entry.state._replace(description=description_of(notice))
 
     def _pend(self, key: bytes, count: int) -> None:
-        """Take the row of this key into what is pending, or out of it."""
+        """Add the row of this key to the pending URLs of its provider, or remove it."""
         entry = self.queue.get(key)
         if entry is not None and self.is_pending(key):
             self.write.stats(entry.pid).pend(count, entry.length)
 
     def is_pending(self, key: bytes) -> bool:
-        """It is to be fetched, and there is no content yet."""
+        """Whether it is to be fetched, and has no content yet."""
         entry, cached = self.queue.get(key), self.cache.get(key)
         return entry is not None and entry.state.fetch and (cached is None or not cached.state.cached)
 
     def fetch(self, key: bytes, pid: int, place: tuple[int, int, int], connseq: int, notice: UrlNotice) -> bool:
         """Queue it.
 
-        :param place: (psetid, slot, seq), for a row that is new.
-        :returns: the row was made now.
+        :param place: (psetid, slot, seq) of a new row.
+        :returns: the row is new.
         """
         self._pend(key, -1)
         entry = self.queue.get(key)
@@ -257,7 +258,7 @@ class RowCache:
         return made
 
     def refuse(self, key: bytes, connseq: int) -> None:
-        """It is not to be fetched, whatever was told before; its content stays."""
+        """Cancel its fetch; its content stays."""
         self._pend(key, -1)
         self.known(key, connseq)
         queued = self.queue.get(key)
@@ -275,7 +276,7 @@ class RowCache:
             queued.changed = True
 
     def delete(self, key: bytes, connseq: int, notice: UrlNotice, pid: int) -> None:
-        """Its content goes, its queue row does nothing, a tombstone stays."""
+        """Delete its content, cancel its fetch, leave a tombstone."""
         self._pend(key, -1)
         queued = self.queue.get(key)
         if queued is not None:
@@ -298,7 +299,7 @@ class RowCache:
     # Writing.
 
     def save(self) -> frozenset[bytes]:
-        """Write all that has changed.
+        """Write all changes.
 
         :returns: keys of the rows that were queued before and have changed.
         """
@@ -352,7 +353,7 @@ class RowCache:
                 groups[connseq, entry.seen, entry.confirmed].append(key)
                 if not entry.state.cached:
                     continue
-                # What was told and taken back within the batch is no change.
+                # A change that was reverted within the batch is none.
                 if entry.state.shown != entry.before.shown:
                     described.append(self._described(entry, self.write.next("change")))
                 elif entry.state.description != entry.before.description:
