@@ -1,7 +1,7 @@
-"""The interfaces that the rooms of the LCC meet through.
+"""The interfaces between the packages of the LCC.
 
-Roles reach the database, files, peers and the network only through these; so the whole system can run in one
-process on simulated ones.
+Roles access the database, files, peers and the network only through these, so that the whole system can run in one
+process, on simulated ones.
 """
 
 from __future__ import annotations
@@ -75,31 +75,31 @@ class IRoleMetrics(Interface):
 
 
 class IFeed(Interface):
-    """Turns the bytes of a stream into events (see :class:`lcc.protocols.xmlfeed.XmlFeed`)."""
+    """Parses the bytes of a stream into events (see :class:`lcc.protocols.xmlfeed.XmlFeed`)."""
 
     waiting: bool = Attribute("True from a document's end until next_document.")
     salvaged: list[Any] = Attribute("After a StreamError: the events of that call that came before the fault.")
 
     def receive(data: bytes) -> list[Any]:
-        """Take bytes, give events.  Raises StreamError."""
+        """Parse bytes, return events.  Raises StreamError."""
 
     def next_document() -> list[Any]:
-        """Go on with the next document.  Raises StreamError."""
+        """Continue with the next document.  Raises StreamError."""
 
 
 class IConversation(Interface):
-    """What stands behind a stream (see :class:`lcc.transport.stream.XmlStream`)."""
+    """The handler of a stream (see :class:`lcc.transport.stream.XmlStream`)."""
 
     def stream_opened(stream: Any) -> None:
         """The transport is connected; ``stream.send`` works from now on."""
 
     def events_received(events: list[Any]) -> Deferred[Any] | None:
         """Elements arrived.  A Deferred pauses the peer until it fires; a StreamError (raised, or its failure)
-        comes back as ``stream_failed``, any other failure drops the stream."""
+        is reported to ``stream_failed``, any other failure aborts the stream."""
 
     def stream_failed(error: StreamError) -> None:
-        """The peer sent what cannot be accepted, or nothing in time.  The conversation may still send, and must
-        close the stream (``finish`` or ``abort``)."""
+        """Protocol error or timeout.  The conversation may still send, and must close the stream (``finish`` or
+        ``abort``)."""
 
     def stream_resumed() -> None:
         """The transport's buffer has drained after ``writable`` was false."""
@@ -108,60 +108,60 @@ class IConversation(Interface):
         """The peer closed its sending half; the conversation may still send, and must close the stream."""
 
     def stream_closed(reason: Failure) -> None:
-        """The transport is gone; called once, last."""
+        """The connection is closed; called once, last."""
 
 
-# Storage.  Every method that returns a Deferred fails with StoreUnavailable when the database cannot be reached
-# (the caller tries again later), and with Busy when a newer queue manager has claimed it.
+# Storage.  Every method that returns a Deferred fails with StoreUnavailable if the database is unreachable (the
+# caller retries later), and with Busy if a newer queue manager has claimed it.
 
 
 class IProviderReader(Interface):
-    """What a UNS reads of the PIDB."""
+    """Providers, for a UNS."""
 
     def provider(pid: int) -> Deferred[Provider | None]:
-        """The provider with its roots; None: there is none of this id (or it is being removed)."""
+        """The provider with its roots; None: unknown id, or being removed."""
 
     def status(pid: int, errors_max: int) -> Deferred[ProviderStatus]:
-        """What ``<init_accepted>`` says."""
+        """The status in ``<init_accepted>``."""
 
 
 class ISessionStore(Interface):
-    """Order numbers, connections, full sets under way: what a UNS writes (:mod:`lcc.storage.providers.sessions`)."""
+    """What a UNS writes: order numbers, connections, running full sets (:mod:`lcc.storage.providers.sessions`)."""
 
     def open_session(pid: int, ip: str, now: int, known: int = 0) -> Deferred[Session]:
-        """Count a successful connection; durable and unique among all UNSes when the Deferred fires.
+        """Count a login; durable and unique among all UNSes when the Deferred fires.
 
         :param known: the highest order number of the provider that is known here."""
 
     def begin_sets(starts: Sequence[SetStart], now: int) -> Deferred[list[int | None]]:
-        """The order number of each of these sets, which are given in the order in which they began; durable.  To be
-        called again only when it has ended.
+        """The order numbers of these sets, which are given in the order in which they began; durable.  Calls must not
+        overlap.
 
-        Of two sets of a provider, the one that began when the other one had its number already has the same or a
-        higher one; the same only if both are of one session.
+        Of two sets of a provider, one that began after the other had got its number has the same number or a higher
+        one; the same only within one session.
 
-        :returns: None where it is a full set too many; it may be noted all the same until :meth:`end_full_sets`."""
+        :returns: None for a full set that exceeds the limit; it may be noted all the same until
+            :meth:`end_full_sets`."""
 
     def end_full_sets(keys: Collection[FullSetKey]) -> Deferred[None]:
-        """These unsolicited full sets are counted by the queue manager, or nothing will come of them.  If it fails,
-        they are taken along by the next call, and by :meth:`begin_sets`."""
+        """These unsolicited full sets are counted by the queue manager, or abandoned.  On failure, they are included
+        in the next call, and in :meth:`begin_sets`."""
 
     def settle_full_sets(here: Collection[FullSetKey], now: int) -> Deferred[None]:
         """Of this UNS these full sets are under way, and no others.  To be called before any set begins."""
 
 
 class IRegistrationStore(Interface):
-    """Registrations, and what they lead to.  What cannot be fails with RegistrationRefused."""
+    """Registrations.  Methods fail with RegistrationRefused if a registration is not possible."""
 
     def open(registration: Registration) -> Deferred[int]:
-        """Store a new one; gives its number."""
+        """Store a new one; returns its number."""
 
     def find(number: int, now: int) -> Deferred[Registration | None]:
-        """The registration of this number; None: there is none, or its time is over."""
+        """The registration of this number; None: unknown or expired."""
 
     def prove(number: int, private: bool, now: int) -> Deferred[Registration]:
-        """Its secret was found: carry out what was asked for, or let it wait for the operator.  Done once, also when
-        it was found twice.
+        """Its secret was found: carry it out, or let it wait for approval.  Idempotent.
 
         :param private: it was found on a private address."""
 
@@ -169,34 +169,35 @@ class IRegistrationStore(Interface):
         """As :meth:`IProviderReader.provider`."""
 
     def remove_expired(now: int) -> Deferred[int]:
-        """Forget those whose time is over; gives how many there were."""
+        """Delete expired registrations; returns their number."""
 
 
 class IQueueRules(Interface):
-    """The rules of the queue, as the store asks for them (pure: :class:`lcc.domain.rules.QueueRules`)."""
+    """The rules of the queue, used by the store (pure: :class:`lcc.domain.rules.QueueRules`)."""
 
     def action(
         notice: UrlNotice, connseq: int, floor: int, queued: QueuedState | None, cached: CachedState | None
     ) -> Action:
-        """What to do about a notice of this order number; its rows, or None.
+        """What to do about a notice of this order number.
 
-        :param floor: the highest order number that is known to have said something of all URLs that this one belongs
-            to (a full set, a deletion of all views)."""
+        :param floor: the highest order number of an operation on all URLs of the provider (a full set) or on all
+            views of the page.
+        :param queued, cached: its rows; None: no row."""
 
     def outcome(
         code: int, generation: int, row_fetch: bool | None, row_generation: int, attempts: int, unreached: int = 0
     ) -> Outcome:
         """What to do about the result of a fetch.
 
-        :param code: 0: there is content; else the error.
-        :param generation: of the row when it was sent out.
-        :param row_fetch: the row is to be fetched; False: its operation is "nothing"; None: there is no row any more.
+        :param code: 0: success; else the error.
+        :param generation: of the row when it was ordered.
+        :param row_fetch: the row is to be fetched; False: it is cancelled; None: there is no row any more.
         :param row_generation: of the row now.
-        :param attempts: fetches of it that have failed before, by an error of the URL.
-        :param unreached: fetches of it before that did not reach its site."""
+        :param attempts: earlier fetches that failed by an error of the URL.
+        :param unreached: earlier fetches that did not reach the site."""
 
     def retry_time(attempts: int, key: bytes, now: int) -> float:
-        """When a URL that has failed so often (1: once) is tried again, in seconds since 1970."""
+        """When a URL is retried after so many failures, in seconds since 1970."""
 
     def slot(hours: str, provider_hours: str, timezone: str, now: int) -> int:
         """The time slot of a new queue row: FETCH_NOW, or when it may be fetched next.
@@ -205,116 +206,114 @@ class IQueueRules(Interface):
         :param timezone: of both hours; empty: the LCC's."""
 
     def over_quota(limits: Quota, is_new: bool, files: int, space_bytes: int, length: int | None) -> int:
-        """The error that there is no room for a URL's content; 0: there is.
+        """The error code of the quota that a URL's content would exceed; 0: none.
 
-        :param is_new: the URL counts as a file more.
-        :param files, space_bytes: what the provider uses, and has been promised, without this URL.
+        :param is_new: the URL counts as another file.
+        :param files, space_bytes: used by the provider and pending, without this URL.
         :param length: bytes; None: not known yet."""
 
     def is_mass_deletion(count: int, cached: int) -> bool:
-        """Whether a full set deletes so much that somebody has to say that it is meant.
+        """Whether a full set deletes so much that it needs confirmation.
 
         :param count: pages that it does not name.
-        :param cached: pages of the provider in the cache, those included."""
+        :param cached: pages of the provider in the cache, including those."""
 
     def prefixes(roots: Iterable[str]) -> tuple[str, ...]:
-        """What a URL within these roots begins with: one of these."""
+        """Prefixes of the URLs within these roots."""
 
     def may_be_unchanged(notice: UrlNotice, cached: CachedState) -> bool:
-        """Whether a notice leaves it open that the cached content is still the right one."""
+        """Whether the cached content may still be current, as far as the notice says."""
 
     def same_content(md5: str, size_bytes: int, stored_md5: str, stored_length: int | None) -> bool:
-        """Whether fetched content is what the cache has already."""
+        """Whether fetched content equals the cached content."""
 
 
 class IQueueRepair(Interface):
-    """What the queue manager remembers of its peers, and does when a database, or a spool, has gone back in time
+    """Detection of, and recovery from, a database or spool that was restored from a backup
     (:mod:`lcc.storage.queue.repair`)."""
 
     def progress() -> Deferred[tuple[str, int]]:
         """How far the cache has come: its timeline, and the number of its last change."""
 
     def check_uns(uns: str, epoch: str, acked: int, numbers_upto: int) -> Deferred[UnsStanding]:
-        """Compare what a UNS says in its hello with what is known of it.
+        """Compare the hello of a UNS with what is known of it.
 
-        :param acked: the highest number of this epoch that was ever answered.
-        :param numbers_upto: set numbers from this one on were never given out there; 0: it does not say."""
+        :param acked: the highest set number of this epoch that was ever answered.
+        :param numbers_upto: set numbers from this one on were never given out there; 0: unknown."""
 
     def check_witness(timeline: str, change: int) -> Deferred[bool]:
         """Whether the database knows of this change of a timeline (or, for one of a former epoch, of this epoch);
         False: it was lost."""
 
     def settle_uns(uns: str, epoch: str, acked: int) -> Deferred[None]:
-        """Sets up to this number were answered, whatever the answer was."""
+        """Sets up to this number were answered, accepted or refused."""
 
     def want_full_sets(reason: str, order_lost: bool = False) -> Deferred[None]:
         """Ask all providers for full sets.
 
-        :param order_lost: there were later order numbers than the database knows; they jump ahead."""
+        :param order_lost: order numbers were lost, so they jump ahead."""
 
     def begin_epoch(before: str, epoch: str, least_change: int) -> Deferred[str]:
-        """End the database's epoch ``before``: cursors of content users start again, and all counters jump ahead.
+        """End the epoch ``before`` of the database: invalidates the tokens of content users, and all counters jump
+        ahead.
 
-        :param least_change: the number of a change that is known to have been made.
-        :returns: the epoch that is current then (not ``epoch``, if this was done before)."""
+        :param least_change: the number of a change that is known to exist.
+        :returns: the current epoch (not ``epoch``, if this was done before)."""
 
     def names_used(machine: int) -> Deferred[int]:
         """No file id above this one is known to have been given out on this machine."""
 
     def machines() -> Deferred[list[MachineState]]:
-        """The machines that are known."""
+        """The known machines."""
 
     def save_machines(states: Sequence[MachineState]) -> Deferred[None]:
-        """Save these in place of what was saved for their machines."""
+        """Save these in place of the saved states of their machines."""
 
 
 class IQueueStore(IQueueRepair):
     """The queue and the cache tables, written by the queue manager alone.
 
-    All writes are made one after the other in one thread, in the order of the calls.
+    All writes are made in one thread, in the order of the calls.
     """
 
     def claim(now: int) -> Deferred[Claim]:
-        """Take the right to write; an older queue manager's writes fail with Busy from now on."""
+        """Become the writer; the writes of older queue managers fail with Busy from now on."""
 
     def absorb(pieces: Sequence[SetPiece], now: int) -> Deferred[Absorbed]:
-        """Take pieces of sets into the queue, in one transaction, durable when the Deferred fires.
+        """Absorb pieces of sets, in one transaction, durable when the Deferred fires.
 
-        Pieces of a set that was absorbed before are skipped, element by element (a set that comes twice is applied
-        once, however far it came the first time)."""
+        Elements that were absorbed before are skipped: a set that is delivered twice is applied once."""
 
     def providers_with_work() -> Deferred[list[Waiting]]:
         """Each provider with something to fetch now, in the order of their earliest sets."""
 
     def delays() -> Deferred[list[Delay]]:
-        """The delays that were saved."""
+        """The saved delays."""
 
     def save_delays(saved: Sequence[Delay]) -> Deferred[None]:
-        """Save these in place of what was saved for their providers."""
+        """Save these in place of the saved delays of their providers."""
 
     def slots_opened() -> Deferred[tuple[float, str]]:
         """Up to when the slots that began were opened, and the period that their numbers belong to, as
         :meth:`save_slots_opened` saved it; (0, ""): never."""
 
     def save_slots_opened(upto: float, period: str) -> Deferred[None]:
-        """All slots that began up to this time are opened."""
+        """Save that all slots up to this time are opened."""
 
     def open_slot(slot: int, limit: int, after: tuple[int, int]) -> Deferred[SlotPage]:
-        """Move at most ``limit`` rows of this time slot to FETCH_NOW, to the place in the order that they would have
-        without it.
+        """Move at most ``limit`` rows of this time slot to FETCH_NOW, keeping their places in the order.
 
-        :param after: begin behind this ``(psetid, seq)``: what was opened before and is back already, because its
-            hours are closed, is not opened again."""
+        :param after: start behind this ``(psetid, seq)``, so that rows which were opened before and sent back,
+            because their hours are closed, are not opened again."""
 
     def open_retries(now: int, limit: int) -> Deferred[RetryPage]:
-        """Move at most ``limit`` rows that waited to be tried again, and are due, to FETCH_NOW, at the end of their
-        sets."""
+        """Move at most ``limit`` due retries to FETCH_NOW, at the end of their sets."""
 
     def read_ahead(cursors: Sequence[Cursor], unknown: Collection[int] = ()) -> Deferred[ReadAhead]:
-        """The next queue rows of several providers, for each of which there is one cursor; with each row what the
-        cache has of it, where a server may confirm that (``QueueRow.stored``).
+        """The next queue rows of several providers, one cursor each; each row with the validators of its cached
+        content, if it has any (``QueueRow.stored``).
 
-        :param unknown: providers that are to be read as well, as by :meth:`provider`."""
+        :param unknown: providers to be read as well, as by :meth:`provider`."""
 
     def provider(pid: int) -> Deferred[Provider | None]:
         """As :meth:`IProviderReader.provider`, also for one that is being removed."""
@@ -326,67 +325,64 @@ class IQueueStore(IQueueRepair):
         closed: Sequence[tuple[bytes, int, int]] = (),
         delays: Sequence[Delay] = (),
     ) -> Deferred[Recorded]:
-        """Record finished fetches, in one transaction; a result that comes twice is recorded once.
+        """Record finished fetches, in one transaction; duplicate results are ignored.
 
-        :param removed: ``(key, generation)`` of rows whose operation is "nothing", reached and to be taken away.
-        :param closed: ``(key, generation, slot)`` of rows that were reached when their hours had closed: they go to
-            that time slot; those whose generation has moved on stay, and come back in ``again``.
-        :param delays: saved as by :meth:`save_delays`, so that no debt is forgotten that the results have made."""
+        :param removed: ``(key, generation)`` of cancelled rows that were reached and can be removed.
+        :param closed: ``(key, generation, slot)`` of rows that were reached outside of their hours: they move to that
+            time slot; those with another generation by now stay, and are returned in ``again``.
+        :param delays: saved as by :meth:`save_delays`, so that the delays caused by the results are not lost."""
 
     def deletes(machine: int, after: int, limit: int, now: int) -> Deferred[list[DeleteOrder]]:
         """Delete orders of this machine with ``id > after`` that are due, in order of id, at most ``limit``.  They
         become due in that order."""
 
     def deletes_done(ids: Sequence[int]) -> Deferred[None]:
-        """The files of these orders are gone."""
+        """The files of these delete orders are removed."""
 
     def content_rows(machine: int, after: int, upto: int, limit: int) -> Deferred[list[ContentRow]]:
         """The next rows of the cache with content on this machine, by file: ``after < file < upto``."""
 
     def fetch_again(machine: int, files: Sequence[int], now: int) -> Deferred[Absorbed]:
-        """These content files are missing or damaged: what they are the content of is fetched anew, without the
-        conditions of what is stored."""
+        """Refetch the URLs of these missing or damaged content files, unconditionally."""
 
     def queue_size() -> Deferred[int]:
-        """How many rows of the queue are to be fetched, all providers together; cheap."""
+        """Number of rows to fetch, of all providers; cheap."""
 
     def want_full_set(pid: int, reason: str) -> Deferred[None]:
-        """Ask the provider for a full set from now on (``cache-crash``: something that it was told is accepted is
-        lost)."""
+        """Ask the provider for a full set (``cache-crash``: an accepted set is lost)."""
 
     def save_state(text: str) -> Deferred[None]:
         """Save the queue manager's state (:mod:`lcc.roles.qm.maintenance.state`), in place of the last one."""
 
     def carry_out_orders(now: int) -> Deferred[CarriedOut]:
-        """Carry out a bounded part of what ``lcc-admin`` ordered."""
+        """Carry out a bounded part of the orders of ``lcc-admin``."""
 
     def housekeeping(now: int) -> Deferred[Kept]:
-        """Do one bounded page of what has to be done in the background, if any of it is due: content that was not
-        confirmed for long, tombstones that are old enough to be forgotten, full sets that are allowed again, and a
-        check of the queue's sets."""
+        """Do one bounded page of the background jobs, if one is due: expiry of unconfirmed content and of tombstones,
+        the counts of full sets, consistency checks."""
 
 
 # Fetching.
 
 
 class IContentSink(Interface):
-    """Where a fetcher puts the content of one URL."""
+    """Receives the content of one URL from a fetcher."""
 
     def write(data: bytes) -> None:
-        """Take the next bytes of the content; OSError when they cannot be stored."""
+        """Append content; OSError on a disk error."""
 
 
 class IAttemptFile(IContentSink):
-    """One attempt to store the content of one URL, as the robot that writes it sees it."""
+    """One attempt of a robot to store the content of one URL."""
 
     size_bytes: int = Attribute("Bytes written so far.")
     md5: str = Attribute("Of what was written so far, in hexadecimal.")
 
     def close() -> None:
-        """The content is complete; OSError when it could not be stored."""
+        """The content is complete; OSError on a disk error."""
 
     def discard() -> None:
-        """Take back what was written; never fails."""
+        """Remove the file; never fails."""
 
 
 class IContentReader(Interface):
@@ -395,7 +391,7 @@ class IContentReader(Interface):
     size_bytes: int = Attribute("Of the whole file.")
 
     def read(offset: int, length: int) -> bytes:
-        """Bytes from this place on, at most so many; OSError when the disk reports a fault."""
+        """At most ``length`` bytes from this offset; OSError on a read error."""
 
     def close() -> None:
         """Close it."""
@@ -408,35 +404,34 @@ class IContentFolder(Interface):
     next_name: int = Attribute("File ids from this one on were not given out by this process.")
     mark: tuple[str, int] = Attribute("Timeline and number of the last change of the database that is remembered.")
 
-    path: Path = Attribute("Where it is, for people.")
-    owner: str = Attribute("The run that has claimed it; empty: none, or it could not be noted.")
+    path: Path = Attribute("Its path, for messages.")
+    owner: str = Attribute("The run that has claimed it; empty: none, or the claim failed.")
 
     def claim(run: str) -> None:
-        """Note, for robots to tell, that the folder belongs to this run of a BOT-M.  OSError when it cannot be
-        noted."""
+        """Write the run of the BOT-M that owns the folder, for its robots.  OSError on a disk error."""
 
     def remember(timeline: str, change: int) -> None:
         """The database has come so far; OSError when it cannot be kept."""
 
     def no_room(tried: bool) -> str:
-        """Why no content can be stored at present, for people; empty: it can be.
+        """Why no content can be stored at present, for operators; empty: it can.
 
-        :param tried: write something to see (the disk is known to fail)."""
+        :param tried: try to write a file (the disk is known to fail)."""
 
     def skip_names(upto: int) -> None:
-        """Give out no file id below this one; durable on return.  OSError when that cannot be kept."""
+        """Give out no file id below this one; durable on return.  OSError on a disk error."""
 
     def reserve() -> int:
-        """A file id that was never given before; OSError when no more can be reserved for now."""
+        """Allocate a file id; OSError if no further ids can be reserved at present."""
 
     def attempt(file_id: int, attempt: int) -> str:
-        """The name for this attempt to write this file, relative to the folder."""
+        """Path of this attempt at this file, relative to the folder."""
 
     def attempt_bytes(attempt: str) -> int:
-        """How long this attempt's file is by now; 0: there is none yet."""
+        """The current length of this attempt's file; 0: no file."""
 
     def accept(attempt: str, file_id: int) -> None:
-        """The attempt is complete: it becomes the content file.  OSError when it is missing or cannot be moved."""
+        """Rename a complete attempt to the content file.  OSError if it is missing or cannot be renamed."""
 
     def discard(attempt: str) -> None:
         """Remove an attempt's file, if there is one."""
@@ -448,11 +443,11 @@ class IContentFolder(Interface):
         """Open a content file; FileNotFoundError when there is none, OSError when it cannot be opened."""
 
     def is_intact(file_id: int, size_bytes: int, md5: str) -> bool:
-        """Whether a content file is there with this content.  Blocks while it reads."""
+        """Whether a content file exists with this content.  Blocks while it reads."""
 
 
 class IContentSync(Interface):
-    """Knows which content files are on stable storage (:class:`lcc.storage.disk.content_sync.ContentSync`).
+    """Tracks which content files are on stable storage (:class:`lcc.storage.disk.content_sync.ContentSync`).
 
     Its methods block, are called one at a time, and raise OSError when the disk does."""
 
@@ -487,10 +482,10 @@ class IFetcher(Interface):
 
 
 class IWatchedFetcher(IFetcher):
-    """A fetcher that tells what it does."""
+    """A fetcher that reports its steps."""
 
     def watch(watcher: Callable[[FetchStep], None]) -> None:
-        """Tell each step of all fetches from now on."""
+        """Report each step of all fetches to the watcher from now on."""
 
 
 class IFetcherPlugin(Interface):

@@ -251,7 +251,7 @@ def test_rebuild(site: Site, logged_errors: LoggedErrors) -> None:
     site.queue.database.now(lambda txn: txn.execute("DELETE FROM qpsdb"))
     assert "run lcc-admin rebuild" in site.words("b")
     carry_out(site)
-    assert logged_errors.flush("it is mended")
+    assert logged_errors.flush("repaired")
     assert "behind 1 row of its set" in site.words("b")
     site.queue.check_books()
 

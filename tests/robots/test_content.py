@@ -64,7 +64,7 @@ def test_nothing_is_made_before_the_first_write(tmp_path: Path) -> None:
     sink = AttemptFolder(tmp_path).sink(folder.attempt(1, 1))
     assert files_in(tmp_path / ATTEMPTS) == []
     sink.discard()
-    with pytest.raises(OSError, match="ended"):
+    with pytest.raises(OSError, match="closed"):
         sink.write(b"late")
     assert files_in(tmp_path / ATTEMPTS) == []
 

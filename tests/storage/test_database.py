@@ -244,7 +244,7 @@ async def test_a_wrong_password_or_name_may_be_mended_meanwhile(
         mariadb.execute(f"GRANT ALL ON {name}.* TO {user}@localhost")
         assert await database.interact(_count) == 0
     lines = [formatEvent(event) or "" for event in logged]
-    assert [line.partition(":")[0] for line in lines if "database" in line] == [
+    assert [line.partition(":")[0] for line in lines if line.startswith("Database ")] == [
         "Database unreachable",
         "Database reachable again",
     ]
@@ -289,7 +289,7 @@ def test_a_full_disk_is_told_once_a_minute_and_when_it_is_over(logged_errors: Lo
         *["Cannot write to the database: <db>: no room; trying again"] * 2,
         "Database writable again: <db>",
     ]
-    assert len(logged_errors.flush("cannot be written to")) == 2
+    assert len(logged_errors.flush("Cannot write to the database")) == 2
 
 
 FULL_MYSQL = [
@@ -335,7 +335,7 @@ def test_a_full_sqlite_file_fails_at_once_with_what_to_do_and_loses_nothing(
     database.write(lambda txn: txn.insert("t", ["a"], [("y",)]))
     assert database.interact(lambda txn: txn.query("SELECT a FROM t")) == [("y",)]
     database.close()
-    logged_errors.flush("cannot be written to")
+    logged_errors.flush("Cannot write to the database")
 
 
 @pytest_twisted.ensureDeferred

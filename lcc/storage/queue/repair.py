@@ -1,13 +1,12 @@
-"""What the queue manager keeps about its peers, so that a database that was lost or put back from a backup, or a UNS
-whose spool was, is noticed; and what is done then.
+"""Detects a database, or the spool of a UNS, that was lost or restored from a backup, and recovers from it.
 
-Witnesses stand outside the database: a UNS knows the highest number of a set that was ever answered, a BOT-M the last
-change (timeline and number) that it was told of.  A database that knows less than they do has lost something, also
-one that has come as far again on another timeline (:mod:`lcc.storage.database.timeline`).
+Witnesses are outside of the database: a UNS knows the highest number of a set that was ever answered, a BOT-M the
+last change (timeline and number) that it was told of.  A database that knows less than they do has lost something,
+also one that has come as far again on another timeline (:mod:`lcc.storage.database.timeline`).
 
-After a loss the database gets a new epoch, which makes all cursors of content users say "start again", its counters
-jump ahead by :data:`JUMP`, so that no number of the time that was lost comes again, and every provider is asked for a
-full set.  The old epoch is kept, with the number it had come to, so that a BOT-M that still names it causes no alarm.
+After a loss the database gets a new epoch, which invalidates all tokens of content users, its counters jump ahead by
+:data:`JUMP`, so that no lost number is reused, and every provider is asked for a full set.  The old epoch is kept,
+with its last change number, so that a BOT-M that still names it causes no alarm.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from lcc.storage.providers.sessions import ORDER_JUMP
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 JUMP = 1 << 32
-"""How far the counters jump; thousands of times fit into what follows from them (generations)."""
+"""How far the counters jump; generations, which are derived from them, have room for thousands of jumps."""
 
 
 PAGE_PROVIDERS = 1000
@@ -37,7 +36,7 @@ _MACHINE = ("machine", "last_seen", "lease_until", "names_upto")
 
 
 class RepairStore:
-    """The part of the queue manager's store that is about its peers (:class:`lcc.interfaces.IQueueRepair`)."""
+    """The part of the store that implements :class:`lcc.interfaces.IQueueRepair`."""
 
     _database: Database
     _write: Callable[..., Deferred[Any]]
@@ -83,7 +82,7 @@ def check_uns(txn: Txn, uns: str, epoch: str, acked: int, numbers_upto: int) -> 
     sql = "SELECT uns, last_number, answered_number, part_number FROM setspos WHERE epoch = ?"
     known = used = 0
     for name, last, answered, part in txn.query(sql, [epoch.encode()]):
-        # A UNS that was given another name has the same epoch: what was answered under the old one was answered.
+        # A renamed UNS keeps its epoch: what was answered under the old name counts.
         known = max(known, last, answered)
         if bytes(name) == uns.encode():
             used = max(used, last, answered, part)
@@ -107,7 +106,7 @@ def check_witness(txn: Txn, timeline: str, change: int) -> bool:
 
 
 def note_answered(txn: Txn, run: int, uns: str, epoch: str, number: int) -> None:
-    """Sets of this UNS up to this number are answered, whatever the answer was."""
+    """Sets of this UNS up to this number are answered, accepted or refused."""
     WriteTransaction(txn, run)
     key = (uns.encode(), epoch.encode())
     row = txn.one("SELECT answered_number FROM setspos WHERE uns = ? AND epoch = ?", key)
@@ -118,7 +117,7 @@ def note_answered(txn: Txn, run: int, uns: str, epoch: str, number: int) -> None
 
 
 def want_page(txn: Txn, run: int, reason: str, order_lost: bool, after: int) -> int | None:
-    """Ask the next providers for a full set; gives the last one's id, None: there are no more."""
+    """Ask the next providers for a full set; returns the last one's id, None: done."""
     write = WriteTransaction(txn, run)
     sql = "SELECT pid FROM pidb WHERE pid > ? AND removed = 0 ORDER BY pid LIMIT ?"
     pids = [pid for (pid,) in txn.query(sql, [after, PAGE_PROVIDERS])]
@@ -132,10 +131,10 @@ def want_page(txn: Txn, run: int, reason: str, order_lost: bool, after: int) -> 
 
 
 def begin_epoch(txn: Txn, run: int, before: str, epoch: str, least_change: int) -> str:
-    """Begin a new epoch of the database; gives the one that is current then.
+    """Begin a new epoch of the database; returns the current one.
 
-    :param before: the epoch that is to end; if another one is current, this was done already.
-    :param least_change: the number of a change that is known to have been made.
+    :param before: the epoch to end; if another one is current, this was done before.
+    :param least_change: the number of a change that is known to exist.
     """
     WriteTransaction(txn, run)
     current = database_epoch(txn)

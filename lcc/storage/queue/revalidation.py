@@ -1,4 +1,4 @@
-"""What the cache has of queued URLs, so that web servers can be asked whether it is still right."""
+"""Adds validators of cached content to queued rows, for conditional requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SELECT = (
 
 
 def with_stored(txn: Txn, rules: IQueueRules, aheads: Sequence[Ahead]) -> list[Ahead]:
-    """The same rows, each with what a server may confirm."""
+    """The same rows, each with the content that a server may confirm as unchanged."""
     keys = sorted({row.key for ahead in aheads for row in ahead.rows if not row.delete})
     where = f"WHERE urlkey IN ({{in}}) AND state = {CACHED} AND revalidate = 1"
     found: dict[bytes, tuple[CachedState, str, Stored]] = {}
@@ -33,7 +33,7 @@ def with_stored(txn: Txn, rules: IQueueRules, aheads: Sequence[Ahead]) -> list[A
             return row
         cached, url, stored = of_row
         notice = row.notice
-        # Entity tags and times are of one URL: another one may use the same for something else.
+        # Validators belong to one URL: another URL may use the same for other content.
         if url != (notice.furl or notice.curl) or not rules.may_be_unchanged(notice, cached):
             return row
         return row._replace(stored=stored)

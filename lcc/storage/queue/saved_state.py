@@ -1,4 +1,4 @@
-"""What the queue manager says of itself, for ``lcc-admin`` (:mod:`lcc.roles.qm.maintenance.state` makes the text)."""
+"""The saved state of the queue manager, for ``lcc-admin`` (:mod:`lcc.roles.qm.maintenance.state` makes the text)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def save_state(txn: Txn, run: int, text: str) -> None:
 
 
 def saved_state(txn: Txn) -> str:
-    """What was saved last; empty: nothing yet."""
+    """The state saved last; empty: none."""
     return str(txn.value("SELECT state FROM qmstate WHERE id = 1", (), ""))
 
 
 def saved_time_and_lease(txn: Txn) -> tuple[int, float]:
-    """When that was, on the wall clock of who saved it (seconds since 1970), and how long its orders may be out, in
-    seconds; 0: that is not known."""
+    """When it was saved, by the wall clock of that queue manager (seconds since 1970), and the lease of its orders,
+    in seconds; 0: unknown."""
     try:
         state = json.loads(saved_state(txn) or "{}")
         return int(state["time"]), float(state.get("lease", 0))

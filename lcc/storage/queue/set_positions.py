@@ -27,15 +27,15 @@ _SELECT_POSITION = f"SELECT {', '.join(_POSITION)} FROM setspos WHERE uns = ? AN
 
 
 def position_questions(headers: Iterable[SetHeader]) -> list[Question]:
-    """What :class:`SetPositions` needs to know of these sets."""
+    """The queries for :class:`SetPositions`."""
     return [Question(_SELECT_POSITION, None, stream) for stream in _streams(headers)]
 
 
 class SetPositions:
     """How far the sets of some UNSes are applied.
 
-    :param headers: the sets that are asked for.
-    :param answers: the rows of each of their questions (:func:`position_questions`).
+    :param headers: of these sets.
+    :param answers: to :func:`position_questions`.
     """
 
     def __init__(self, txn: Txn, headers: Iterable[SetHeader], answers: Iterable[Sequence[tuple[Any, ...]]]) -> None:
@@ -43,20 +43,20 @@ class SetPositions:
         self._positions: dict[tuple[bytes, bytes], _Position] = {}
         self._before: dict[tuple[bytes, bytes], tuple[Any, ...] | None] = {}
         self.new_psetids: set[int] = set()
-        """Of sets that were begun here."""
+        """Of sets that began here."""
         for key, rows in zip(_streams(headers), answers, strict=True):
             row = rows[0] if rows else None
             self._positions[key] = _Position(*row or ())
             self._before[key] = row
 
     def is_applied(self, header: SetHeader) -> bool:
-        """The set is applied completely."""
+        """Whether the set is completely applied."""
         return header.number <= self._positions[_stream(header)].last_number
 
     def begin(self, header: SetHeader, first_index: int, new_psetid: Callable[[], int]) -> tuple[int, int]:
         """The set's psetid and how many of its elements are applied.
 
-        :param first_index: of the piece that is to be absorbed.
+        :param first_index: of the piece to absorb.
         :raises ValueError: elements before it are missing.
         """
         position = self._positions[_stream(header)]
@@ -69,12 +69,12 @@ class SetPositions:
         return position.part_psetid, position.part_done
 
     def advance(self, header: SetHeader, done: int) -> None:
-        """So many elements of it are applied now."""
+        """Set the number of applied elements."""
         position = self._positions[_stream(header)]
         position.part_done = max(position.part_done, done)
 
     def finish(self, header: SetHeader) -> None:
-        """The set is applied completely (or refused for good)."""
+        """The set is completely applied, or refused."""
         position = self._positions[_stream(header)]
         position.last_number = max(position.last_number, header.number)
         position.answered_number = max(position.answered_number, position.last_number)
@@ -96,7 +96,7 @@ def _stream(header: SetHeader) -> tuple[bytes, bytes]:
 
 
 def _streams(headers: Iterable[SetHeader]) -> list[tuple[bytes, bytes]]:
-    """Each once, in their order."""
+    """Distinct streams, in their order."""
     return list(dict.fromkeys(map(_stream, headers)))
 
 
@@ -108,11 +108,10 @@ class Finished:
 
 
 def finish_set(write: WriteTransaction, header: SetHeader, now: int, full_set_period: int) -> None:
-    """What a set that is applied completely does to the provider's statistics: the errors that were shown are done
-    with; an unsolicited full set is counted; one that was asked for is free, and ends the request that its provider
-    was told of.
+    """Update the provider's statistics after a completely applied set: clear the errors that its session was shown;
+    count an unsolicited full set; end the request that a solicited one answers.
 
-    :param full_set_period: seconds after which counting begins anew.
+    :param full_set_period: seconds after which the count of full sets starts over.
     """
     stats = write.stats(header.pid)
     stats.last_set_time = now

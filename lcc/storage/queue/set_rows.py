@@ -14,12 +14,12 @@ from lcc.storage.database.transactions import Txn
 _log = Logger()
 
 RETRY_SEQ = 1 << 40
-"""Places from here on are those of rows that were sent to the end of their set: behind all that may still arrive.
-They are counted for all sets together (``counters.behind``), so that rows which come back from different time slots
-never meet at one place."""
+"""Places from here on are for rows that were sent to the end of their set, behind all that may still arrive.  They
+are numbered by one counter for all sets (``counters.behind``), so that rows from different time slots never
+collide."""
 
 _FIRST_BEHIND = 32
-"""``firstseq`` is moved once it is so many places behind; a restart looks at no more rows that are gone."""
+"""``firstseq`` is updated once it is so many places behind: the limit of deleted rows that a restart scans."""
 
 _NO_SEQ = 1 << 62
 _LOOKED_AT = 100
@@ -27,9 +27,9 @@ _COUNTED = 10_000
 
 
 def derived_set(txn: Txn, pid: int, slot: int, psetid: int, first: int, last: int, rows: int, now: int) -> SetRow:
-    """The row of ``qpsdb`` of a set, as far as it can be told from its rows in ``qdb`` and from the provider.
+    """The row of ``qpsdb`` of a set, derived from its rows in ``qdb`` and from the provider.
 
-    When it came is not known; whether it is a full set shows in its rows, unless later full sets have named them all.
+    Its time is unknown; its rows show whether it is a full set, unless later full sets have named them all.
     """
     looked = txn.query(
         "SELECT connseq, seen FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? ORDER BY seq LIMIT ?",
@@ -43,10 +43,10 @@ def derived_set(txn: Txn, pid: int, slot: int, psetid: int, first: int, last: in
 
 @attrs.define
 class _Set:
-    """A set and slot of which rows go.
+    """A set and slot that loses rows.
 
-    :ivar row: as it was read.
-    :ivar removed_upto: the last place of those that are gone.
+    :ivar row: as read.
+    :ivar removed_upto: the last place of a removed row.
     """
 
     row: SetRow
@@ -74,7 +74,7 @@ class _Set:
 
 
 class QueuedSets:
-    """Sets of which rows go.
+    """Sets that lose rows.
 
     :param sets: (psetid, slot) of each.
     """
@@ -89,7 +89,7 @@ class QueuedSets:
             self._sets.update({(row[0], slot): _Set.of(row) for row in txn.query_in(sql, psetids, [slot])})
 
     def removed(self, row: QueueRow) -> None:
-        """A queue row of a set is taken away."""
+        """A queue row is removed."""
         found = self._set_of(row)
         found.nurls -= 1
         found.removed_upto = max(found.removed_upto, row.seq)
@@ -98,7 +98,7 @@ class QueuedSets:
     def to_the_end(self, row: QueueRow, slot: int, behind: int) -> int:
         """A queue row goes to the end of its set, in this time slot.
 
-        :param behind: counts such rows.
+        :param behind: the number of this move.
         :returns: its place.
         """
         found, seq = self._set_of(row), RETRY_SEQ + behind
@@ -124,7 +124,7 @@ class QueuedSets:
     def _set_of(self, row: QueueRow) -> _Set:
         found = self._sets.get((row.psetid, row.slot))
         if found is None:
-            # It is missing, which should not be: it is made here, so that nothing stands still, and counted later.
+            # It is missing, which should not happen: restore it, so that its rows are fetched.
             _log.error("Set {psetid} of provider {pid} was missing; restored", psetid=row.psetid, pid=row.pid)
             sql = (
                 "SELECT COUNT(*), MIN(seq), MAX(seq) FROM (SELECT seq FROM qdb"
@@ -139,7 +139,7 @@ class QueuedSets:
         return found
 
     def save(self) -> None:
-        """Write what has changed; a set without rows goes.  Call it when the queue rows are written."""
+        """Write changes; delete sets without rows.  Call it when the queue rows are written."""
         txn = self._txn
         changed = [found for _, found in sorted(self._sets.items()) if found.changed]
         left = [found for found in changed if found.nurls > 0]
@@ -148,7 +148,7 @@ class QueuedSets:
             self._sets[place].firstseq = first
         SETS.upsert(txn, [found.values for found in left], SET_EXTENT)
         empty = [found for found in changed if found.nurls <= 0]
-        wrong = self._first_places(empty)  # should the count be wrong, the rows are not forgotten
+        wrong = self._first_places(empty)  # in case a count is wrong
         gone: dict[int, list[int]] = {}
         for _pid, slot, psetid in [found.place for found in empty]:
             if (psetid, slot) not in wrong:
@@ -158,7 +158,7 @@ class QueuedSets:
 
     def _first_places(self, sets: Iterable[_Set]) -> dict[tuple[int, int], int]:
         """The first row of each of these sets: (psetid, slot) -> place."""
-        # MIN goes straight to the place; where there is a LIMIT, MariaDB looks at all that is gone from the set.
+        # MIN goes straight to the place; with LIMIT, MariaDB scans all deleted rows of the set.
         sql = "SELECT ?, ?, MIN(seq) FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq >= ?"
         each = [(found.row.psetid, found.row.slot, *found.place, found.firstseq) for found in sets]
         rows = self._txn.query_each(sql, each)
@@ -239,6 +239,6 @@ def move_rows(txn: Txn, psetid: int, source: int, target: int, rows: Sequence[tu
 
 
 def joined(one: SetRow, other: SetRow) -> SetRow:
-    """The row of a set whose queue rows are those of both."""
+    """The row of a set that has the queue rows of both."""
     first, last = min(one.firstseq, other.firstseq), max(one.lastseq, other.lastseq)
     return one._replace(firstseq=first, lastseq=last, nurls=one.nurls + other.nurls)

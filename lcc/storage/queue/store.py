@@ -3,12 +3,12 @@
 Owns: ``qdb``, ``cancelled``, ``qpsdb``, ``lccurl``, ``fsmdb``, ``setspos``, ``counters``, ``pstats``, ``urlerrs``,
 ``heldsweeps``; carries out ``orders``.
 
-Strategy: every write is a bounded transaction in the one writing thread, in the order of the calls.  Each checks that
-no newer queue manager has claimed the database (``counters.qm_run``).  Each is idempotent: a set knows how far it is
-applied, a queue row its generation, a content file is never stored twice.
+Strategy: every write is a bounded transaction in the writer thread, in the order of the calls.  Each checks that no
+newer queue manager has claimed the database (``counters.qm_run``).  Each is idempotent: a set has its position, a
+queue row its generation, and a content file is never stored twice.
 
-Failures: a database that is away is tried again for some seconds, then the caller's Deferred fails with
-StoreUnavailable, and the caller comes again with the same; a newer queue manager makes it fail with Busy.
+Failures: an unreachable database is retried for some seconds, then the caller's Deferred fails with StoreUnavailable,
+and the caller repeats the call; after a newer queue manager has claimed the database it fails with Busy.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class QueueStore(RepairStore):
         return self._absorbing.run(lambda: Deferred.fromCoroutine(self._absorb(list(pieces), now)))
 
     async def _absorb(self, pieces: list[SetPiece], now: int) -> Absorbed:
-        # What an absorb that failed may have done all the same is told with this one.
+        # A failed absorb may have been committed: what it did is told with this one.
         pending = self._pending
         settings = self._settings
         answers: list[SetAnswer] = []
@@ -194,7 +194,7 @@ class QueueStore(RepairStore):
         return self._database.interact(content_rows, machine, after, upto, limit)
 
     def fetch_again(self, machine: int, files: Sequence[int], now: int) -> Deferred[Absorbed]:
-        # As for sets: what a try that failed may have done all the same is told with the next one.
+        # As for sets: a failed attempt may have been committed.
         pending = self._pending_of_damage
 
         def written(_: int) -> Absorbed:

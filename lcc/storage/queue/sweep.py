@@ -1,11 +1,10 @@
-"""The end of a full set: what it did not name is deleted, in bounded transactions that may be repeated.
+"""The sweep of a full set deletes what the set did not name, in bounded transactions that may be repeated.
 
-First it is counted.  What would be a mass deletion is held instead (:mod:`lcc.storage.queue.held_deletions`), unless
-its provider has said that it is meant; a set that deletes little is swept only where there is something to delete.
-Rows that are spared stay as they are.
+First it counts.  A mass deletion is held (:mod:`lcc.storage.queue.held_deletions`), unless its provider has confirmed
+it; else only key ranges with something to delete are swept.
 
-Each transaction looks at the next keys of the provider, in order.  Whatever is interrupted begins anew with its set:
-what was deleted by then is neither found nor counted again, so that a share that was small only becomes smaller.
+Each transaction scans the next keys of the provider.  An interrupted sweep starts over with its set: what was deleted
+by then is not counted again, so the share of deletions can only become smaller.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from lcc.storage.queue.write_transaction import WriteTransaction
 _log = Logger()
 
 PAGE_ROWS = 5000
-"""Keys looked at in one transaction."""
+"""Keys scanned in one transaction."""
 
 Write = Callable[..., Awaitable[Any]]
 """``do_write(function, *arguments)`` runs ``function(txn, run, *arguments)`` as a write of the queue manager."""
@@ -41,8 +40,8 @@ Write = Callable[..., Awaitable[Any]]
 async def complete_full_set(
     do_write: Write, rules: IQueueRules, whole: WholeSet, now: int, settings: QmConfig, pending: PendingNotifications
 ) -> SetAnswer:
-    """Delete what a full set did not name, or hold that; the set is complete then."""
-    # Counted by writes: on a cluster, what is read elsewhere may lack what the set has just named.
+    """Delete what a full set did not name, or hold these deletions; completes the set."""
+    # Counted in write transactions: on a cluster, another node may lack what the set has just named.
     header, sweep = whole.header, whole.sweep
     ranges: list[tuple[bytes, bytes]] = [provider_range(header.pid)]
     if not header.deletions:
@@ -86,12 +85,12 @@ class Counted(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """What a sweep finds in a range of keys.
+    """A range of keys, as a sweep sees it.
 
     :ivar cached: ``(key, curl, furl)`` of content that the provider told.
-    :ivar gone: ``(key, length, machine, file)`` of those that have to go.
-    :ivar nothing: keys that are not to be fetched any more, with the lengths that were told.
-    :ivar end: the last key that was looked at; None: that was all.
+    :ivar gone: ``(key, length, machine, file)`` of content to delete.
+    :ivar nothing: keys of fetches to cancel, with the lengths told.
+    :ivar end: the last key scanned; None: done.
     """
 
     cached: list[tuple[bytes, str, str]]
@@ -107,12 +106,12 @@ def _look(txn: Txn, sweep: Sweep, low: bytes, high: bytes) -> _Page:
     rows, end = _next_rows(txn, sql, low, high)
     queued, queue_end = _next_rows(txn, "SELECT urlkey, operation, seen, connseq, len FROM qdb", low, end or high)
     if queue_end is not None:
-        # The queue has more rows in this range than a transaction takes: the next page begins there.
+        # The queue has more rows in this range than fit into a page: the next page starts there.
         end = queue_end
         rows = [row for row in rows if row[0] <= queue_end]
     cached = [row for row in rows if row[1] == CACHED and row[2] == TOLD]
     unnamed = [row for row in cached if row[3] != sweep.psetid and row[4] <= sweep.connseq]
-    # A newer set may have told of it: then its queue row says so.
+    # If a newer set told it, its queue row has a newer order number.
     newer_sql = "SELECT urlkey FROM qdb WHERE connseq > ? AND urlkey IN ({in})"
     newer = {key for (key,) in txn.query_in(newer_sql, [row[0] for row in unnamed], [sweep.connseq])}
     nothing = {
@@ -129,13 +128,13 @@ def _look(txn: Txn, sweep: Sweep, low: bytes, high: bytes) -> _Page:
 
 
 def count_page(txn: Txn, run: int, rules: IQueueRules, sweep: Sweep, after: bytes) -> Counted:
-    """Look at the provider's next keys, and change nothing.
+    """Count in the next range of the provider's keys; changes nothing.
 
-    :param after: those behind this one; empty: from the start.
+    :param after: start behind this key; empty: from the start.
     """
     write = WriteTransaction(txn, run)
     if sweep.connseq < write.stats(sweep.pid).fullconnseq:
-        return Counted()  # a newer full set has said all of this already
+        return Counted()  # a newer full set has replaced this one
     first, last = provider_range(sweep.pid)
     low = after or first
     page = _look(txn, sweep, low, last)
@@ -159,10 +158,10 @@ def sweep_page(
     settings: QmConfig,
     pending: PendingNotifications,
 ) -> bytes | None:
-    """Delete what was not named of the next keys.
+    """Delete what was not named in a range of keys.
 
-    :param after, upto: of those behind the one, up to the other.
-    :returns: where the next page begins; None: that was all.
+    :param after, upto: ``after < key <= upto``.
+    :returns: where the next page starts; None: done.
     """
     write = WriteTransaction(txn, run, now, settings, pending)
     end = _sweep(write, sweep, after, upto)
@@ -187,7 +186,7 @@ def _sweep(write: WriteTransaction, sweep: Sweep, after: bytes, upto: bytes) -> 
     note_cancelled(txn, nothing)
     stats.nurlproc -= len(nothing)
     if nothing:
-        # Not each key is told: there may be millions, and few of them have been read ahead.
+        # Not each key is noted: there may be millions, and few of them have been read ahead.
         earliest = txn.value("SELECT MIN(psetid) FROM qpsdb WHERE pid = ? AND slot = ?", [sweep.pid, FETCH_NOW])
         if earliest is not None:
             write.pending.add_queued(sweep.pid, earliest, 0)
@@ -195,13 +194,13 @@ def _sweep(write: WriteTransaction, sweep: Sweep, after: bytes, upto: bytes) -> 
 
 
 def release_page(write: WriteTransaction, pid: int, psetid: int, progress: bytes) -> bytes | None:
-    """Delete the next part of what is held of a provider, on somebody's word.
+    """Carry out the next page of a provider's held deletions, after their confirmation.
 
     What was told since is newer than the set, and stays.
 
-    :param psetid: of the full set that is meant; nothing is done to another one.
-    :param progress: as this returned it; empty: from the start.
-    :returns: None: that was all.
+    :param psetid: of the confirmed full set; does nothing to another one.
+    :param progress: as returned by the last page; empty: from the start.
+    :returns: where the next page starts; None: done.
     """
     held = held_sweep(write.txn, pid)
     if held is None or held.psetid != psetid:
@@ -216,7 +215,7 @@ def release_page(write: WriteTransaction, pid: int, psetid: int, progress: bytes
 def remove_content(write: WriteTransaction, rows: Sequence[tuple[Any, ...]], pid: int) -> None:
     """Delete content of a provider; tombstones stay.
 
-    :param rows: key, order number that is to stand in the tombstone, length, machine, file.
+    :param rows: key, order number of the tombstone, length, machine, file.
     """
     txn, stats = write.txn, write.stats(pid)
     gone: list[tuple[Any, ...]] = []
@@ -244,7 +243,7 @@ def finish_sweep(
 ) -> SetAnswer:
     """The full set is complete.
 
-    :param held: what of it waits for somebody's word; None: it has deleted what it did not name.
+    :param held: its held deletions; None: it has deleted what it did not name.
     """
     write = WriteTransaction(txn, run, questions=position_questions([header]))
     positions = SetPositions(txn, [header], write.answers)

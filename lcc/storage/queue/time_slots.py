@@ -1,4 +1,4 @@
-"""Rows that wait for their hours (time slots of ``qdb`` and ``qpsdb``), and the delays of providers (``pdelays``)."""
+"""Time slots: queue rows that wait for their hours; and the saved delays of providers (``pdelays``)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SETS_AT_ONCE = 200
 
 @attrs.define
 class Opened:
-    """Rows that were moved, per provider the earliest: ``(pid, psetid, seq, priority)``.
+    """The earliest moved row of each provider: ``(pid, psetid, seq, priority)``.
 
-    It outlives a transaction whose commit got lost: the next try tells of them, too.
+    It outlives a transaction whose commit was not confirmed: the next attempt reports them, too.
     """
 
     earliest: dict[int, tuple[int, int, int, int]] = attrs.field(factory=dict)
@@ -72,7 +72,7 @@ def save_delays(txn: Txn, run: int, saved: Sequence[Delay]) -> None:
 
 
 def write_delays(txn: Txn, saved: Sequence[Delay]) -> None:
-    """As :func:`save_delays`, in a transaction that has checked who writes."""
+    """As :func:`save_delays`, in a transaction that is fenced already."""
     rows = [tuple(delay) for delay in saved if delay.until_time or delay.failures]
     gone = sorted({delay.pid for delay in saved} - {row[0] for row in rows})
     txn.execute_in("DELETE FROM pdelays WHERE pid IN ({in})", gone)

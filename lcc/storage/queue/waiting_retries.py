@@ -1,7 +1,7 @@
-"""Rows that wait to be tried again after an error: in slots below "fetch now", each numbered after its end.
+"""Rows that wait for a retry after an error, in slots below "fetch now" that are numbered after their end.
 
-So the index of ``qpsdb`` by slot is the order in which they are due, nothing stands in memory for them, and a restart
-goes on where the last queue manager was.
+So the index of ``qpsdb`` by slot is the order in which they are due; they take no memory, and need nothing after a
+restart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BEFORE_SLOTS = -(1 << 31)
 def open_retries(txn: Txn, run: int, now: int, limit: int, latest: float, opened: Opened) -> RetryPage:
     """See :meth:`lcc.interfaces.IQueueStore.open_retries`.
 
-    :param latest: no row waits for so long: the clock was set back, or the longest delay made shorter.
+    :param latest: rows that wait for longer are due, too: the clock was set back, or the maximum delay reduced.
     """
     WriteTransaction(txn, run)
     left = limit
@@ -61,7 +61,7 @@ def _due_sets(txn: Txn, now: int, latest: float) -> list[SetRow]:
 
 
 def _next_page(txn: Txn, now: int, latest: float) -> int | None:
-    """When there is more to be opened: now, if a row waits for longer than any may."""
+    """When there is more to open: now, if a row waits for longer than allowed."""
     sql = f"SELECT 1 FROM qpsdb {txn.by_index('qpsdb_slot')} WHERE slot < ? LIMIT 1"
     return now if txn.one(sql, [retry_slot(latest)]) else next_retry(txn)
 
@@ -83,7 +83,7 @@ def _move_sets(txn: Txn, rows: Iterable[SetRow]) -> None:
 
 
 def _know_priorities(txn: Txn, opened: Opened) -> None:
-    """Providers have the priority that they have now, not the one of when the set came."""
+    """Use the current priorities of the providers, not those of when the set came."""
     now = _priorities(txn, opened.earliest)
     for pid, (_, psetid, seq, _priority) in list(opened.earliest.items()):
         opened.earliest[pid] = (pid, psetid, seq, now.get(pid, 0))
@@ -104,14 +104,14 @@ def hasten_page(
     after: tuple[int, int, int],
     limit: int,
 ) -> tuple[int, int, int] | None:
-    """Let the next rows wait no longer; what has failed since the order was begun does.
+    """Make the next waiting rows due, but for those that failed since the order was begun.
 
-    The slots are gone through from the latest one on: what fails meanwhile goes to one that is behind already.
+    Scans the slots from the latest one on: what fails meanwhile goes to one that is scanned already.
 
     :param pid: only this provider's; 0: all.
     :param code: only what failed with this error; 0: all.
-    :param after: where it begins, behind this ``(slot, psetid, seq)``.
-    :returns: where the next page begins; None: that was all.
+    :param after: start behind this ``(slot, psetid, seq)``.
+    :returns: where the next page starts; None: done.
     """
     txn = write.txn
     slot, psetid, seq = after
@@ -125,7 +125,7 @@ def hasten_page(
             " WHERE pid = ? AND slot = ? AND psetid = ? AND seq > ? ORDER BY seq LIMIT ?"
         )
         rows = txn.query(sql, [owner, slot, psetid, seq, left])
-        # What is later than now was written before the wall clock was set back.
+        # A time in the future was written before the wall clock was set back.
         chosen = [(key, at) for key, at, error, time in rows if code in (0, error) and not begun < time <= write.now]
         if chosen:
             move_rows(txn, psetid, slot, FETCH_NOW, chosen)

@@ -1,8 +1,7 @@
-"""What every write of the queue manager keeps besides queue and cache: fence, counters, delete orders, errors,
-statistics.
+"""Write transactions of the queue manager: fence, counters, delete orders, stored errors, statistics of providers.
 
-A transaction of the queue manager opens the write first, which locks the counters and checks that no newer queue
-manager has claimed the database; it closes them last, which writes what has changed.
+A :class:`WriteTransaction` first locks the counters and checks that no newer queue manager has claimed the database;
+last it writes what has changed.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _CACHE_CRASH = "cache-crash"
 _REASON_CHARS = 64
 
 GENERATION_SHIFT = 16
-"""A row's generation begins at ``batch << 16``: a row that is made anew never repeats one that an old result has."""
+"""A row's first generation is ``batch << 16``, so that a new row never has the generation of an old result."""
 
 
 @attrs.define
@@ -59,17 +58,17 @@ class Stats:
     space_pending: int = 0
 
     def pend(self, count: int, length: int | None) -> None:
-        """So many rows more are to be fetched of which there is no content yet, each with this length told."""
+        """Add pending URLs without content, each with this length told; a negative count removes them."""
         self.files_pending += count
         self.space_pending += count * (length or 0)
 
     def want(self, reason: str, wantid: int) -> None:
-        """Ask for a full set; a reason that is worse stays.
+        """Ask for a full set; a more severe reason stays.
 
         :param wantid: names this request.
 
-        Only a full set whose provider was told of this request ends it: one that was on its way before may lack what
-        is lost.  Where files are only old, any one will do that was asked for.
+        Only a full set whose provider was told of this request ends it: an earlier one may lack what is lost.  If
+        files are only old, any solicited one will do.
         """
         if _severity(reason) >= _severity(self.wantfullset):
             if not (self.wantfullset in _AGES and reason in _AGES):
@@ -114,10 +113,10 @@ class WriteTransaction:
         self.pending = PendingNotifications() if pending is None else pending
         self.settings = QmConfig() if settings is None else settings
         if txn.dialect.certifies:
-            # A lock says nothing to other nodes.  A claim changes this row, too, so that only one of the two commits.
+            # Locks are local to a node.  A claim changes this row, too, so that only one of the two commits.
             txn.execute(_CHANGE_FENCE)
         wanted = sorted(set(pids))
-        # The first one locks what all others are to be read under.
+        # The first one takes the lock under which the others are read.
         counters = Question(f"SELECT name, value FROM counters{txn.for_update}")
         rows, stats, *self.answers = txn.query_several([counters, Question(_SELECT_STATS, wanted), *questions])
         self._counters: dict[str, int] = dict(rows)
@@ -131,12 +130,12 @@ class WriteTransaction:
         self._errors: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
 
     def next(self, counter: str) -> int:
-        """Count one on."""
+        """Increment a counter, and return it."""
         self._counters[counter] += 1
         return self._counters[counter]
 
     def load_stats(self, pids: Iterable[int]) -> None:
-        """Read the statistics of these providers at once."""
+        """Load the statistics of these providers in one query."""
         missing = sorted(set(pids) - self._stats.keys())
         self._add_stats(missing, self.txn.query_in(_SELECT_STATS, missing))
 
@@ -147,7 +146,7 @@ class WriteTransaction:
             self._stats_before[pid] = found.get(pid, ())
 
     def stats(self, pid: int) -> Stats:
-        """The statistics of a provider, to be read and changed."""
+        """The statistics of a provider, which may be changed."""
         if pid not in self._stats:
             self.load_stats([pid])
         return self._stats[pid]
@@ -157,7 +156,7 @@ class WriteTransaction:
         self.stats(pid).want(reason, self.txn.random_bits(62) | 1)
 
     def delete_file(self, machine: int | None, file: int | None) -> None:
-        """Order that a content file is removed."""
+        """Write a delete order for a content file."""
         if machine is not None and file is not None:
             self._files.append((self.next("file_order"), machine, file, self.now + self.settings.delete_grace))
 
@@ -171,11 +170,11 @@ class WriteTransaction:
         notice: UrlNotice,
         generation: int | None = None,
     ) -> None:
-        """Count an error of a URL, and keep it for the provider.
+        """Count an error of a URL, and store it for the provider.
 
-        :param connseq: the order number of the set that told the notice.
-        :param detail: what exactly happened; empty: the code says all.
-        :param generation: of the queue row; None: none failed, it is newer than all there are.
+        :param connseq: the order number of the set with the notice.
+        :param detail: appended to the text of the code; may be empty.
+        :param generation: of the queue row; None: no fetch failed, so it is newer than all rows.
         """
         if generation is None:
             generation = (self._counters["batch"] + 1 << GENERATION_SHIFT) - 1
@@ -190,12 +189,12 @@ class WriteTransaction:
         )
 
     def forgotten(self, change: int) -> None:
-        """Deletions up to this number of a change are no longer known."""
+        """Deletions up to this change number are forgotten."""
         self._counters["forgotten"] = max(self._counters["forgotten"], change)
 
     def count_queue(self) -> tuple[int, int]:
-        """Make the number of rows that are to be fetched what the providers' are together; gives it as it was, and
-        as it is.  Call it before anything of them is changed."""
+        """Set the queue size to the sum over the providers; returns the old and the new value.  Call it before any
+        change of the statistics."""
         before = self._counters["queued"]
         self._counters["queued"] = int(self.txn.value("SELECT SUM(nurlproc) FROM pstats", (), 0))
         return before, self._counters["queued"]
@@ -230,7 +229,7 @@ class WriteTransaction:
             else:
                 new.append((pid, *values))
         self.txn.upsert("pstats", ("pid", *_STATS), new, ("pid",))
-        # A batch of results touches many providers, and few of the columns.
+        # A batch of results changes many providers, but few of the columns.
         written = sorted(columns)
         names = [_STATS[column] for column in written]
         rows = [(pid, *[values[column] for column in written]) for pid, values in changed]
@@ -244,6 +243,6 @@ class WriteTransaction:
 
 
 def claim_run(txn: Txn) -> int:
-    """Begin a new run: the writes of all older ones fail from now on."""
+    """Begin a new run; it fences off the writes of all older ones."""
     txn.execute("UPDATE counters SET value = value + 1 WHERE name IN ('qm_run', 'fence')")
     return int(txn.value("SELECT value FROM counters WHERE name = 'qm_run'"))
