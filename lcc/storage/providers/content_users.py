@@ -13,13 +13,13 @@ _SELECT = "SELECT cuid, name, secret, providers, content, created FROM cudb"
 
 @attrs.frozen
 class ContentUser:
-    """Who may read the cache from elsewhere.
+    """An account that may read the cache over the network.
 
     :ivar cuid: its id; 0: not stored yet.
-    :ivar name: for people.
+    :ivar name: for operators.
     :ivar secret_hash: of the secret part of its token (:mod:`lcc.storage.providers.passwords`).
-    :ivar providers: only what these have told; None: everything.
-    :ivar content: it may read content, too; False: rows only.
+    :ivar providers: only URLs of these; None: of all.
+    :ivar content: it may read content; False: rows only.
     :ivar created: seconds since 1970.
     """
 
@@ -32,7 +32,7 @@ class ContentUser:
 
 
 def get_content_user(txn: Txn, cuid: int) -> ContentUser | None:
-    """The content user of this id; None: there is none."""
+    """The content user with this id; None: unknown id."""
     row = txn.one(f"{_SELECT} WHERE cuid = ?", [cuid]) if 0 < cuid < 2**31 else None
     return None if row is None else _user(row)
 
@@ -45,9 +45,9 @@ def list_content_users(txn: Txn) -> list[ContentUser]:
 def add_content_user(txn: Txn, user: ContentUser) -> int:
     """Store a new one.
 
-    :returns: its id. (That of a removed one may come again; its token does not.)
+    :returns: its id.  (The id of a removed user may be reused; its token is not.)
     """
-    # The (salted, so unique) hash tells a repeated interaction that the first one was committed after all.
+    # A repeated interaction finds the (salted, so unique) hash if the first attempt was committed.
     done = txn.value("SELECT cuid FROM cudb WHERE secret = ?", [user.secret_hash])
     if done is not None:
         return int(done)
@@ -59,7 +59,7 @@ def add_content_user(txn: Txn, user: ContentUser) -> int:
 
 
 def remove_content_user(txn: Txn, cuid: int) -> bool:
-    """Forget one; False: there was none of this id."""
+    """Delete one; False: unknown id."""
     there = txn.one("SELECT 1 FROM cudb WHERE cuid = ?", [cuid]) is not None
     txn.execute("DELETE FROM cudb WHERE cuid = ?", [cuid])
     return there

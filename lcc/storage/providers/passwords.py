@@ -1,7 +1,7 @@
 """Provider passwords, stored hashed.
 
-Those that the LCC generates have 128 random bits: a salted SHA-256 is all they need, and is fast.  Those that a
-person chose get scrypt, which takes tens of milliseconds and 16 MB: verify them in a thread.
+Generated passwords have 128 random bits: a salted SHA-256 is enough, and fast.  Passwords chosen by people get
+scrypt, which takes tens of milliseconds and 16 MB: verify them in a thread.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def generate_password() -> str:
 
 
 def hash_password(password: str, *, generated: bool) -> str:
-    """What to store of a password.
+    """The hash to store.
 
-    :param generated: :func:`generate_password` made it, so that a fast hash will do.
+    :param generated: by :func:`generate_password`, so that a fast hash will do.
     """
     salt = secrets.token_bytes(16)
     if generated:
@@ -31,14 +31,14 @@ def hash_password(password: str, *, generated: bool) -> str:
 
 
 def is_slow(stored: str) -> bool:
-    """Verifying against this takes long: do it in a thread."""
+    """Whether verifying against this hash is slow: do it in a thread."""
     return stored.startswith("scrypt$")
 
 
 def verify_password(password: str, stored: str) -> bool:
-    """Whether this is the password, in a time that does not depend on how much of it is right.
+    """Whether the password matches, in constant time.
 
-    :param stored: as :func:`hash_password` made it; anything else matches no password.
+    :param stored: by :func:`hash_password`; anything else matches no password.
     """
     parts = stored.split("$")
     try:
@@ -67,4 +67,4 @@ def _scrypt(
 
 
 DUMMY_HASH = hash_password(generate_password(), generated=True)
-"""Matches nothing: verified against where there is no such provider, so that this costs the same."""
+"""Matches nothing: for unknown providers, so that a login takes the same time."""

@@ -1,6 +1,6 @@
 """Providers: ``pidb`` and ``proots``, written by lcc-admin and the registration server, read by all.
 
-What they change reaches the queue manager as a row in ``orders``.
+Changes reach the queue manager as rows of ``orders``.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _SELECT_WITH_ALL_ROOTS = f"{_WITH_ROOTS} WHERE p.pid = ? UNION ALL {_WITH_FORMER
 
 
 class ProviderExists(Exception):
-    """There is a provider with this id."""
+    """A provider with this id exists."""
 
 
 class NoSuchProvider(Exception):
-    """There is no provider with this id."""
+    """No provider has this id."""
 
 
 @implementer(IProviderReader)
@@ -71,32 +71,31 @@ class ProviderReader:
 
 
 def registered_provider(txn: Txn, pid: int) -> Provider | None:
-    """The provider; None: there is none of this id, or it is being removed."""
+    """The provider; None: unknown id, or being removed."""
     provider = get_provider(txn, pid)
     return None if provider is None or provider.removed else provider
 
 
 def get_provider(txn: Txn, pid: int) -> Provider | None:
-    """The provider, also one that is being removed, with the roots that it had earlier; None: there is none of this
-    id."""
+    """The provider with its former roots, even if it is being removed; None: unknown id."""
     if not 0 < pid <= PID_MAX:
         return None
     return _providers(txn.query(_SELECT_WITH_ALL_ROOTS, [pid, pid])).get(pid)
 
 
 def locked_provider(txn: Txn, pid: int) -> Provider | None:
-    """The same, to be changed: nobody else changes it until this transaction ends."""
+    """The same, locked until this transaction ends."""
     txn.query(f"SELECT pid FROM pidb WHERE pid = ?{txn.for_update}", [pid])
     return get_provider(txn, pid)
 
 
 def get_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Provider]:
-    """Those of these providers that there are, also those that are being removed; without their former roots."""
+    """Those of these providers that exist, even if they are being removed; without their former roots."""
     return _providers(txn.query_in(_SELECT_WITH_ROOTS, [pid for pid in pids if 0 < pid <= PID_MAX]))
 
 
 def _providers(rows: Iterable[tuple[Any, ...]]) -> dict[int, Provider]:
-    """What these rows of providers, each with one of its roots, say."""
+    """Providers of rows with one root each."""
     roots: defaultdict[tuple[Any, ...], list[tuple[int, int, str]]] = defaultdict(list)
     for *row, former, position, root in rows:
         roots[tuple(row)] += [] if root is None else [(former, position, root)]
@@ -109,7 +108,7 @@ def _providers(rows: Iterable[tuple[Any, ...]]) -> dict[int, Provider]:
 
 
 def list_providers(txn: Txn) -> list[Provider]:
-    """All providers by id, those being removed as well."""
+    """All providers by id, including those being removed."""
     roots: dict[int, list[str]] = {}
     for pid, root in txn.query("SELECT pid, root FROM proots ORDER BY pid, position"):
         roots.setdefault(pid, []).append(root)
@@ -119,12 +118,12 @@ def list_providers(txn: Txn) -> list[Provider]:
 def add_provider(txn: Txn, provider: Provider, *, first: int = 1, last: int = PID_MAX) -> int:
     """Register a provider.
 
-    :param provider: with pid 0 it gets the next id of the range that was never used.
+    :param provider: pid 0: it gets the next unused id of the range.
     :param first, last: the range of ids of this LCC.
     :returns: its id.
-    :raises ProviderExists: the id is, or was, in use; or the range is used up.
+    :raises ProviderExists: the id is or was in use, or the range is used up.
     """
-    # The (salted, so unique) hash tells a repeated interaction that the first one was committed after all.
+    # A repeated interaction finds the (salted, so unique) hash if the first attempt was committed.
     done = txn.value("SELECT pid FROM pidb WHERE password = ?", [provider.password_hash])
     if done is not None and provider.pid in (0, done):
         return int(done)
@@ -145,11 +144,10 @@ def add_provider(txn: Txn, provider: Provider, *, first: int = 1, last: int = PI
 
 
 def change_provider(txn: Txn, provider: Provider, *, delete_outside: bool = False) -> None:
-    """Replace what is stored of a provider; the queue manager gets to know.  Roots that it has no longer become
-    former ones.
+    """Replace a provider, and order the queue manager to apply the change.  Removed roots become former ones.
 
-    :param delete_outside: where roots are taken away, what is cached outside of those that are left goes; else it
-        stays, until :func:`order_deletion_outside`.
+    :param delete_outside: if roots were removed, delete what is cached outside of the remaining ones; else it stays,
+        until :func:`order_deletion_outside`.
     :raises NoSuchProvider: it is not registered.
     """
     before = registered_provider(txn, provider.pid)
@@ -165,7 +163,7 @@ def change_provider(txn: Txn, provider: Provider, *, delete_outside: bool = Fals
 
 
 def order_deletion_outside(txn: Txn, pid: int) -> None:
-    """The queue manager deletes what is cached of a provider outside of its roots.
+    """Order the deletion of what is cached of a provider outside of its roots.
 
     :raises NoSuchProvider: it is not registered.
     """
@@ -175,9 +173,9 @@ def order_deletion_outside(txn: Txn, pid: int) -> None:
 
 
 def order_removal(txn: Txn, pid: int) -> None:
-    """No longer accept a provider; the queue manager removes its queue and content, then the provider.
+    """Disable a provider, and order its removal: its queue, its content, then the provider.
 
-    :raises NoSuchProvider: there is none of this id.
+    :raises NoSuchProvider: unknown id.
     """
     if get_provider(txn, pid) is None:
         raise NoSuchProvider(f"there is no provider {pid}")
@@ -195,11 +193,11 @@ _JOIN_ERRORS = " LEFT JOIN urlerrs e ON e.pid = p.pid AND e.number > s.errcleare
 
 
 def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
-    """What ``<init_accepted>`` says; zeros for a provider of which nothing is known yet.
+    """The status in ``<init_accepted>``; zeros for a provider without statistics.
 
-    It is one SELECT, so that what is counted is what is listed, at the price of a round trip (each login pays it).
+    A single SELECT, so that the count matches the list, at the cost of one round trip for each login.
 
-    :param errors_max: the latest errors, at most so many.
+    :param errors_max: limit of the listed errors, the latest ones.
     """
     shown = bool(errors_max)
     rows = txn.query(

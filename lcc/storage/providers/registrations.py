@@ -1,6 +1,6 @@
-"""Registrations: ``registrations``, and what they lead to in ``pidb`` and ``proots``.
+"""Registrations (``registrations``), and their effect on ``pidb`` and ``proots``.
 
-Written by the registration server and by lcc-admin, through the same functions.
+The registration server and lcc-admin use the same functions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SITES = "SELECT DISTINCT proots.pid, root FROM proots JOIN pidb ON pidb.pid = p
 
 @implementer(IRegistrationStore)
 class RegistrationStore:
-    """What the registration server reads and writes."""
+    """The store of the registration server."""
 
     def __init__(self, database: Database, settings: RsConfig) -> None:
         self._database = database
@@ -62,14 +62,14 @@ class RegistrationStore:
 
 
 def get_registration(txn: Txn, number: int, now: int) -> Registration | None:
-    """The registration of this number; None: there is none, or its time is over."""
+    """The registration of this number; None: unknown or expired."""
     row = txn.one(f"{_SELECT} WHERE number = ?", [number]) if 0 < number <= NUMBER_MAX else None
     registration = None if row is None else _registration(row)
     return None if registration is None or registration.expires <= now else registration
 
 
 def list_registrations(txn: Txn, now: int) -> list[Registration]:
-    """Those that are under way, and those that were done lately, by number."""
+    """Pending registrations, and recent ones, by number."""
     return [_registration(row) for row in txn.query(f"{_SELECT} WHERE expires > ? ORDER BY number", [now])]
 
 
@@ -83,9 +83,9 @@ def open_registration(txn: Txn, registration: Registration, settings: RsConfig) 
     """Store a new one.
 
     :returns: its number.
-    :raises RegistrationRefused: there are too many.
+    :raises RegistrationRefused: too many are pending.
     """
-    # The (salted, so unique) hash tells a repeated interaction that the first one was committed after all.
+    # A repeated interaction finds the (salted, so unique) hash if the first attempt was committed.
     done = txn.value("SELECT number FROM registrations WHERE ticket = ?", [registration.ticket_hash])
     if done is not None:
         return int(done)
@@ -101,7 +101,7 @@ def open_registration(txn: Txn, registration: Registration, settings: RsConfig) 
 
 
 def prove_registration(txn: Txn, number: int, private: bool, settings: RsConfig, now: int) -> Registration:
-    """The secret was found: carry out what was asked for, or let it wait for the operator.
+    """The secret was found: carry out the registration, or let it wait for approval.
 
     :param private: it was found on a private address.
     :raises RegistrationRefused: it cannot be carried out.
@@ -118,7 +118,7 @@ def prove_registration(txn: Txn, number: int, private: bool, settings: RsConfig,
 
 
 def approve_registration(txn: Txn, number: int, settings: RsConfig, now: int) -> Registration:
-    """The operator agrees: carry out what was asked for and is proven.
+    """The operator approves: carry out a proven registration.
 
     :raises RegistrationRefused: it is not proven, or cannot be carried out.
     """
@@ -129,16 +129,16 @@ def approve_registration(txn: Txn, number: int, settings: RsConfig, now: int) ->
 
 
 def remove_registration(txn: Txn, number: int) -> bool:
-    """Forget one; False: there was none of this number."""
+    """Delete one; False: unknown number."""
     there = txn.one("SELECT 1 FROM registrations WHERE number = ?", [number]) is not None
     txn.execute("DELETE FROM registrations WHERE number = ?", [number])
     return there
 
 
 def remove_expired(txn: Txn, now: int) -> int:
-    """Forget those whose time is over.
+    """Delete expired ones.
 
-    :returns: how many there were.
+    :returns: their number.
     """
     count = txn.value("SELECT COUNT(*) FROM registrations WHERE expires <= ?", [now], 0)
     txn.execute("DELETE FROM registrations WHERE expires <= ?", [now])
@@ -146,7 +146,7 @@ def remove_expired(txn: Txn, now: int) -> int:
 
 
 def _pending(txn: Txn, number: int, now: int) -> Registration:
-    # Locked: the same secret may be found twice at once.
+    # Locked: the same secret may be found twice at the same time.
     txn.query(f"SELECT number FROM registrations WHERE number = ?{txn.for_update}", [number])
     registration = get_registration(txn, number, now)
     if registration is None:
@@ -211,11 +211,12 @@ def _provider(txn: Txn, pid: int) -> Provider:
 
 
 def _check_site(txn: Txn, folder: str, pid: int, settings: RsConfig) -> None:
-    """
-    Roots below the proven folder do not count: whoever has it could have them removed, and strangers who were given
-    folders below it must not keep its owner away.  Nor do those of another first folder, but for a greater number.
+    """Limit the providers of a site.
 
-    :param pid: this one has roots there, or will.
+    Roots below the proven folder do not count: its owner could have them removed, and strangers with folders below it
+    must not lock the owner out.  Roots in another first folder count for the host only, with a higher limit.
+
+    :param pid: the provider that asks; 0: a new one.
     :raises RegistrationRefused: too many providers have roots in this part of its host, or on the host.
     """
     host = folder.partition("://")[2].partition("/")[0]
@@ -242,7 +243,7 @@ def _check_site(txn: Txn, folder: str, pid: int, settings: RsConfig) -> None:
 
 
 def _first_folder(root: str) -> str:
-    """What stands between the host and the next slash: whose it is, on a host of many; empty: the host itself."""
+    """The first path segment, which names the owner on a shared host; empty: the host itself."""
     folder, slash, _ = root.partition("://")[2].partition("/")[2].partition("/")
     return folder if slash else ""
 

@@ -1,19 +1,19 @@
-"""Order numbers, and the connections of providers: what a UNS writes.
+"""What a UNS writes: order numbers and connections of providers, running full sets.
 
-*Order.*  The sets of a provider are ordered by when they began to be told.  Each gets an order number from one
-counter of the provider (``connections.lastconnseq``), durable, the same for all UNSes.  A login draws one, too; a set
-keeps the number that its session holds as long as nobody else has drawn one, which is read, not written.  Sets that
-begin together share a transaction.
+*Order.*  The sets of a provider are ordered by when they began.  Each gets an order number from a durable counter of
+the provider (``connections.lastconnseq``) that all UNSes share.  A login draws one, too; a set keeps the number of
+its session unless another session has drawn one since, which needs no write.  Sets that begin together share a
+transaction.
 
-The counter may get lost, or be put back from a backup (on SQLite it is a file of its own).  That is noticed where it
-is behind a number that the queue has seen, or that the UNS has in its spool; it jumps ahead (by ``ORDER_JUMP``) then,
-because other spools may hold later numbers than those.
+The counter may be lost, or restored from a backup (on SQLite it is a file of its own).  This is detected if it is
+behind a number in the queue, or in the spool of the UNS; then it jumps ahead (by ``ORDER_JUMP``), because other
+spools may hold even later numbers.
 
-*Connections.*  What a provider is shown counts its connections only.  A UNS of an older version draws a number for
-each connection, and counts nothing else: so numbers that were drawn since ``countedseq`` are its connections.
+*Connections.*  The number shown to a provider counts its connections only.  A UNS of an older version draws a number
+for each connection, and counts nothing else: so numbers drawn since ``countedseq`` are its connections.
 
-*Full sets.*  An unsolicited full set that began is noted (``fullsets``) until the queue manager has counted it, or
-nothing will come of it: so all UNSes together allow no more than they may, also while the queue manager is away.
+*Full sets.*  An unsolicited full set is noted (``fullsets``) from its beginning until the queue manager has counted
+it, or it is abandoned: so all UNSes together respect the limit, even while the queue manager is unreachable.
 
 On SQLite these tables are a file of their own, ``lcc-connections.db`` beside the main one, so that a UNS never waits
 while the queue manager writes.
@@ -43,8 +43,8 @@ from lcc.storage.database.transactions import Question, Txn
 
 CONNECTIONS_FILE = "lcc-connections.db"
 ORDER_JUMP = 1 << 32
-"""How far order numbers jump: what UNSes have spooled may be of later ones than the database knows, and is older than
-what comes from now on.  Two thousand million of these fit into a counter."""
+"""How far order numbers jump: spools may hold later ones than the database, which must be older than all new ones.
+The counter has room for two thousand million jumps."""
 
 _COUNTER = ("pid", "lastconnseq", "sessions", "countedseq")
 _NEW_ROW = ("pid", "lastconnseq", "lastconnip", "lastconntime")
@@ -69,7 +69,7 @@ class _Counter:
     def draw(self, least: int) -> int:
         """The next order number.
 
-        :param least: the highest one that is known to have been given.
+        :param least: the highest known one.
         """
         self._count_older()
         self.last = self.counted = (self.last if self.last >= least else least + ORDER_JUMP) + 1
@@ -80,13 +80,13 @@ class _Counter:
 
     @property
     def values(self) -> tuple[int, int, int, int]:
-        """As the columns stand."""
+        """The columns."""
         return self.pid, self.last, self.sessions, self.counted
 
 
 def _counter(row: tuple[Any, ...]) -> _Counter:
     pid, last, sessions, counted = row
-    # A UNS of an older version may have begun anew where the row was lost.
+    # A UNS of an older version may have started over after the row was lost.
     return _Counter(pid, last, sessions, min(counted, last))
 
 
@@ -94,10 +94,10 @@ def _counter(row: tuple[Any, ...]) -> _Counter:
 class SessionStore:
     """See :mod:`lcc.storage.providers.sessions`.
 
-    :param database: where the counters are.
+    :param database: of the counters.
     :param main: the database of the queue.
     :param uns: name of this UNS.
-    :param full_set_seconds: a full set that began so long ago, and was never heard of since, counts no longer.
+    :param full_set_seconds: timeout of running full sets.
     """
 
     def __init__(self, database: Database, main: Database, uns: str = "uns", full_set_seconds: int = 1 << 40) -> None:
@@ -108,7 +108,7 @@ class SessionStore:
         self._ended: set[FullSetKey] = set()
 
     def start(self) -> None:
-        """Take work from now on."""
+        """Open the databases."""
         self.database.start()
         self.main.start()
 
@@ -159,7 +159,7 @@ class SessionStore:
         counted = sorted({start.pid for start in drawing if start.counts})
         if not counted:
             return list(answers)
-        # Behind what was noted: a full set that is counted meanwhile may count twice here, but never not at all.
+        # After the notes: a full set that is counted meanwhile may count twice here, but it is never missed.
         try:
             left = await self.main.select(full_sets_left, counted)
         except BaseException:
@@ -169,12 +169,12 @@ class SessionStore:
         begun = {(start.pid, number) for start, number in zip(starts, allowed, strict=True)}
         refused = draw.noted.difference(begun)
         if refused:
-            # At once: for other UNSes they count.
+            # At once, because other UNSes count them.
             await self.end_full_sets(refused).addErrback(lambda failure: failure.trap(StoreUnavailable) and None)
         return allowed
 
     def _standing(self, pids: list[int]) -> Deferred[tuple[dict[int, int], dict[int, int]]]:
-        """The last number drawn, and the newest one that the queue has seen, by provider."""
+        """The last number drawn, and the newest one in the queue, by provider."""
         if self.main is self.database:
             return self.database.select(drawn_and_absorbed, pids)
         both = [self.database.select(drawn_numbers, pids), self.main.select(absorbed_numbers, pids)]
@@ -199,33 +199,33 @@ class SessionStore:
 
 
 def absorbed_numbers(txn: Txn, pids: Sequence[int]) -> dict[int, int]:
-    """The newest order number of each of these providers that the queue has seen."""
+    """The newest order number in the queue, by provider."""
     return dict(txn.query_in(_ABSORBED, pids))
 
 
 def drawn_numbers(txn: Txn, pids: Sequence[int]) -> dict[int, int]:
-    """The last order number that was drawn for each of these providers."""
+    """The last order number drawn, by provider."""
     return dict(txn.query_in(_DRAWN, pids))
 
 
 def drawn_and_absorbed(txn: Txn, pids: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
-    """Both, where they are in one database."""
+    """Both, from a single database."""
     rows = txn.query_in(_BOTH, pids)
     return {pid: drawn for pid, drawn, _ in rows}, {pid: absorbed for pid, _, absorbed in rows}
 
 
 def kept_numbers(starts: Sequence[SetStart], drawn: Mapping[int, int], least: Mapping[int, int]) -> list[int | None]:
-    """The number that each of these sets keeps; None: a new one has to be drawn.
+    """The number that each of these sets keeps; None: it needs a new one.
 
     :param starts: in the order in which they began.
-    :param drawn: the last number that was drawn.
-    :param least: the highest one that is known to have been given.
+    :param drawn: the last number drawn, by provider.
+    :param least: the highest known number, by provider.
     """
     drawing: set[int] = set()
     numbers: list[int | None] = []
     for start in starts:
         pid = start.pid
-        # Behind one that draws, a set of the same provider must have a later number than that.
+        # After a set that draws, the next set of the same provider needs a later number.
         kept = pid not in drawing and start.held > 0 and drawn.get(pid, 0) == start.held >= least[pid]
         if not kept:
             drawing.add(pid)
@@ -239,7 +239,7 @@ def _allowed(
     under_way: Mapping[int, int],
     left: Mapping[int, int | None],
 ) -> list[int | None]:
-    """The numbers, but for full sets that there are too many of."""
+    """The numbers; None for full sets that exceed the limit."""
     begun: Counter[int] = Counter()
     answers: list[int | None] = []
     for start, number in zip(starts, numbers, strict=True):
@@ -253,15 +253,15 @@ def _allowed(
 
 
 def _lock(txn: Txn, pids: Iterable[int]) -> None:
-    """Make the rows of the counters, or lock those that are there."""
+    """Create the rows of the counters, or lock them."""
     txn.upsert("connections", _NEW_ROW, [(pid, 0, "", 0) for pid in pids], ["pid"], ["pid"])
 
 
 def count_session(txn: Txn, pid: int, ip: str, now: int, least: int = 0, with_absorbed: bool = False) -> Session:
-    """Count a connection; run twice, it leaves a gap, which does no harm.
+    """Count a connection; run twice, it leaves a harmless gap.
 
-    :param least: the highest order number that is known to have been given.
-    :param with_absorbed: also those that the queue has seen, in the same database.
+    :param least: the highest known order number.
+    :param with_absorbed: also consider those in the queue, in the same database.
     """
     _lock(txn, [pid])
     questions = [Question(f"SELECT {', '.join(_COUNTER)}, lastconnip FROM connections WHERE pid = ?", None, [pid])]
@@ -284,11 +284,11 @@ class _Draw:
     """A transaction that draws order numbers, in the order of the sets; run twice, it leaves gaps.
 
     :param starts: ``held``: the number that a full set keeps unless another one has it; 0: it gets a new one.
-    :param least: the highest number of each provider that is known to have been given.
-    :param forgotten: full sets that began up to then count no longer.
-    :param ended: full sets that are no longer under way.
-    :ivar noted: full sets that it notes, whichever of its runs is the one that is committed.
-    :ivar under_way: how many there were before it, by provider.
+    :param least: the highest known number, by provider.
+    :param forgotten: full sets that began by then have timed out.
+    :param ended: full sets that are no longer running.
+    :ivar noted: full sets that it notes, in whichever attempt is committed.
+    :ivar under_way: running full sets before it, by provider.
     """
 
     starts: Sequence[SetStart]
@@ -301,7 +301,7 @@ class _Draw:
     under_way: dict[int, int] = attrs.field(factory=dict)
 
     def run(self, txn: Txn) -> list[int]:
-        """Gives the numbers."""
+        """Returns the numbers."""
         pids = sorted({start.pid for start in self.starts})
         _lock(txn, pids)
         rows = txn.query_in(f"SELECT {', '.join(_COUNTER)} FROM connections WHERE pid IN ({{in}})", pids)
@@ -324,15 +324,15 @@ class _Draw:
         return numbers
 
     def _under_way(self, txn: Txn) -> set[FullSetKey]:
-        """The full sets of these providers that are under way before this."""
+        """The running full sets of these providers."""
         forget_full_sets(txn, [*self.ended, *self.noted])
         self.noted.clear()
         pids = sorted({start.pid for start in self.starts if start.counts})
         if not pids:
             return set()
         if txn.dialect.certifies:
-            # A lock says nothing to other nodes, and who keeps its number does not change the counter's row.  Of two
-            # that make and delete this one, only one commits.
+            # Locks are local to a node, and a set that keeps its number does not change the counter's row.  Of two
+            # transactions that insert and delete this row, only one commits.
             txn.upsert("fullsets", _FULL_SET, [(pid, 0, "", 0) for pid in pids], ["pid", "connseq"], ["uns"])
             txn.execute_in("DELETE FROM fullsets WHERE connseq = 0 AND pid IN ({in})", pids)
         txn.execute_in("DELETE FROM fullsets WHERE time <= ? AND pid IN ({in})", pids, [self.forgotten])
@@ -347,20 +347,20 @@ def _note_full_sets(txn: Txn, uns: str, keys: Iterable[FullSetKey], now: int) ->
 
 
 def forget_full_sets(txn: Txn, keys: Iterable[FullSetKey]) -> None:
-    """These full sets are no longer under way."""
+    """These full sets are no longer running."""
     for key in keys:
         txn.execute("DELETE FROM fullsets WHERE pid = ? AND connseq = ?", list(key))
 
 
 def settle_full_sets(txn: Txn, uns: str, here: Sequence[FullSetKey], now: int) -> None:
-    """Of this UNS, these full sets are under way, and no others: so those that an earlier run had begun are not."""
+    """Only these full sets of this UNS are running: forget those of an earlier process."""
     known = {FullSetKey(*row) for row in txn.query("SELECT pid, connseq FROM fullsets WHERE uns = ?", [uns])}
     forget_full_sets(txn, sorted(known.difference(here)))
     _note_full_sets(txn, uns, set(here) - known, now)
 
 
 def full_sets_left(txn: Txn, pids: Sequence[int]) -> dict[int, int | None]:
-    """How many unsolicited full sets the queue manager would still count; None: without limit."""
+    """Unsolicited full sets left, by provider; None: no limit."""
     sql = (
         "SELECT p.pid, p.fullsetsallowed, COALESCE(s.fullsets_used, 0) FROM pidb p"
         " LEFT JOIN pstats s ON s.pid = p.pid WHERE p.pid IN ({in})"
@@ -373,9 +373,9 @@ def full_sets_left(txn: Txn, pids: Sequence[int]) -> dict[int, int | None]:
 def open_session_store(
     config: Config, reactor: Any, random: Random, database: Callable[..., Database] = Database
 ) -> SessionStore:
-    """The session store that a configuration asks for; start and stop it with the role.
+    """The configured session store; start and stop it with the role.
 
-    :param database: makes one.
+    :param database: creates a database.
     """
     settings = config.uns.name, config.qm.full_set_period
     main = database(config.database.url, config.home, reactor, config.database, random=random)

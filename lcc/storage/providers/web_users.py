@@ -1,4 +1,4 @@
-"""Who may log in at the web monitor: ``webusers``, written by lcc-admin only."""
+"""Users of the web monitor: ``webusers``, written by lcc-admin only."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from lcc.storage.database.transactions import Txn
 
 NAME_CHARS = 100
 USERS_MAX = 10_000
-"""More are not looked at."""
+"""Limit of a listing."""
 
 _SELECT = "SELECT name, password, operates, created FROM webusers"
 
 
 @attrs.frozen
 class WebUser:
-    """
-    :ivar name: to log in with.
+    """A user of the web monitor.
+
+    :ivar name: of the login.
     :ivar password_hash: :mod:`lcc.storage.providers.passwords`.
-    :ivar operates: may have things done; False: looks on.
+    :ivar operates: may give orders; False: read-only.
     :ivar created: seconds since 1970.
     """
 
@@ -29,7 +30,7 @@ class WebUser:
 
 
 def get_web_user(txn: Txn, name: str) -> WebUser | None:
-    """The user of this name; None: there is none."""
+    """The user with this name; None: unknown."""
     row = txn.one(f"{_SELECT} WHERE name = ?", [name])
     return None if row is None else _user(row)
 
@@ -40,13 +41,13 @@ def list_web_users(txn: Txn) -> list[WebUser]:
 
 
 def set_web_user(txn: Txn, user: WebUser) -> None:
-    """Store a user, in the place of the one who has this name."""
+    """Store a user, replacing one with the same name."""
     values = (user.name, user.password_hash, int(user.operates), user.created)
     txn.upsert("webusers", ["name", "password", "operates", "created"], [values], ["name"])
 
 
 def remove_web_user(txn: Txn, name: str) -> bool:
-    """Forget one; False: there was none of this name."""
+    """Delete one; False: unknown name."""
     there = txn.one("SELECT 1 FROM webusers WHERE name = ?", [name]) is not None
     txn.execute("DELETE FROM webusers WHERE name = ?", [name])
     return there

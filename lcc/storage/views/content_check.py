@@ -11,9 +11,9 @@ from lcc.storage.database.transactions import Txn
 
 
 def known_of(txn: Txn, machine: int, files: Iterable[int]) -> set[int]:
-    """Those of these files that are the content of a URL, or are to be removed.
+    """Those of these files that are the content of a URL, or have a delete order.
 
-    In this order: a file goes from the one to the other, never back.
+    Queried in this order, because a file goes from the one to the other, never back.
     """
     wanted = sorted(files)
     found = set(rows_of_files(txn, machine, wanted))
@@ -27,7 +27,7 @@ def page_of_rows(txn: Txn, machine: int, first: int, upto: int, limit: int) -> l
 
 
 def count_rows(txn: Txn, machine: int) -> int:
-    """How many rows of the cache have their file on this machine."""
+    """Number of cached rows with their file on this machine."""
     return int(txn.value("SELECT COUNT(*) FROM lccurl WHERE fetched_machineid = ?", [machine]))
 
 
@@ -38,6 +38,6 @@ def names_of_urls(txn: Txn, keys: Iterable[bytes]) -> dict[bytes, tuple[int, str
 
 
 def order_again(txn: Txn, machine: int, files: Sequence[int]) -> int:
-    """Order that the URLs of these files are fetched again; gives the order's number."""
+    """Order a refetch of the URLs of these files; returns the number of the order."""
     note_damaged(txn, machine, files)
     return add_order(txn, FETCH_AGAIN)

@@ -1,4 +1,4 @@
-"""What failed, by error code: for ``lcc-admin`` and the web monitor.  Nothing here counts without bounds."""
+"""Failed fetches by error code, for ``lcc-admin`` and the web monitor.  All counts are bounded."""
 
 from __future__ import annotations
 
@@ -11,28 +11,26 @@ from lcc.storage.database.rows import CACHED
 from lcc.storage.database.transactions import Txn
 
 WITH_CONTENT = "LEFT JOIN lccurl c ON c.urlkey = kept.urlkey"
-"""Put it behind rows of ``urlerrs``, named ``kept``, for :data:`STANDS`."""
+"""Append it to ``urlerrs kept`` to use :data:`STANDS`."""
 STANDS = (
     f"(c.urlkey IS NULL OR (c.state = {CACHED} AND c.generation <= kept.generation)"
     f" OR (c.state <> {CACHED} AND COALESCE(c.confirmed_time, 0) <= kept.time))"
 )
-"""Nothing has come of the URL of an error since: neither was it fetched later (because it was tried again, or told
-again), nor deleted.  An error is kept until its provider was told, whatever comes of it; an operator has nothing
-more to do with one that does not stand (as for "try again": :mod:`lcc.storage.queue.admin_retry`)."""
+"""The error is current: its URL was neither fetched nor deleted since.  A stored error is kept until its provider was
+told, in any case; to an operator only current ones matter (as to retries: :mod:`lcc.storage.queue.admin_retry`)."""
 
 
 @attrs.frozen
 class FailureGroup:
-    """All that failed with one code.
+    """Failures with one error code.
 
     :ivar code: :mod:`lcc.errors`.
-    :ivar kept: URLs that failed for good, and nothing has come of them since.
-    :ivar waiting: URLs that are tried again.
-    :ivar sites: providers whose site cannot be reached at present.
-    :ivar since: when the first of the fetches failed, or the first of the sites was away, seconds since 1970; None:
-        not known.
-    :ivar last: when the last of the fetches did; None: none has.
-    :ivar next_try: when the first of what is tried again is; None: nothing is.
+    :ivar kept: URLs that failed for good, and are current.
+    :ivar waiting: URLs that wait for a retry.
+    :ivar sites: providers whose site is unreachable.
+    :ivar since: time of the first failure or outage, seconds since 1970; None: unknown.
+    :ivar last: time of the last failed fetch; None: none.
+    :ivar next_try: time of the next retry; None: none.
     """
 
     code: int
@@ -46,9 +44,10 @@ class FailureGroup:
 
 @attrs.frozen
 class Failures:
-    """
+    """Failures by error code.
+
     :ivar groups: the largest first.
-    :ivar more: there are more than were looked at: numbers are "at least".
+    :ivar more: the limit was reached: numbers are lower bounds.
     """
 
     groups: tuple[FailureGroup, ...] = ()
@@ -59,7 +58,7 @@ def failures(txn: Txn, now: float, limit: int, pid: int = 0) -> Failures:
     """What failed, by code.
 
     :param now: seconds since 1970.
-    :param limit: rows of each kind that are looked at.
+    :param limit: of rows of each kind.
     :param pid: only this provider's; 0: all.
     """
     found: dict[int, dict[str, Any]] = {}

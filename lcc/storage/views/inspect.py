@@ -1,6 +1,6 @@
-"""Where one URL stands: what ``lcc-admin why`` reads.  Nothing here writes, and nothing here counts without bounds.
+"""The state of one URL, for ``lcc-admin why``.  Read-only; all counts are bounded.
 
-Plain functions of a transaction, each a few walks along an index; only :func:`owners` reads all of ``proots``.
+Plain functions of a transaction, each a few index scans; only :func:`owners` reads all of ``proots``.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from lcc.storage.views.failures import STANDS, WITH_CONTENT
 from lcc.storage.views.queue_rows import QueueSet
 
 SETS_MAX = 1000
-"""Sets of a provider that are looked at to tell what is before a row."""
+"""Sets of a provider that are examined to find what is before a row."""
 
 _SELECT_SET = "SELECT psetid, slot, pid, pri, connseq, fullset, nurls, time FROM qpsdb"
 
 
 class Owner(NamedTuple):
-    """A provider that may tell of a URL, by this root of it; empty: by one that it had earlier, so it may not."""
+    """A provider of a URL, by this root; empty: by a former root, so it may tell it no longer."""
 
     pid: int
     root: str
 
 
 class Count(NamedTuple):
-    """
-    :ivar number: at least so many.
-    :ivar more: counting has ended there; there may be more.
+    """A bounded count.
+
+    :ivar number: the count, or the limit.
+    :ivar more: the limit was reached; there may be more.
     """
 
     number: int
@@ -52,7 +53,7 @@ class View(NamedTuple):
 
 
 class LastError(NamedTuple):
-    """Why a row that is queued went to the end of its set."""
+    """The error that sent a queued row to the end of its set."""
 
     code: int
     text: str
@@ -122,7 +123,7 @@ def curls_fetched_from(txn: Txn, pid: int, furl: str, limit: int = 10) -> list[s
 
 
 def count_rows(txn: Txn, sql: str, parameters: Sequence[object], limit: int) -> Count:
-    """How many rows this SELECT gives; counting ends at the limit."""
+    """Count the rows of a SELECT, up to the limit."""
     counted = f"SELECT COUNT(*) FROM (SELECT 1 AS one {sql} LIMIT ?) AS counted"
     number = int(txn.value(counted, [*parameters, limit + 1]))
     return Count(min(number, limit), number > limit)
@@ -154,7 +155,7 @@ def earliest_set(txn: Txn, pid: int) -> int | None:
 
 
 def last_error(txn: Txn, row: QueueRow) -> LastError | None:
-    """The last error that let this row be tried again; None: no fetch has failed since it was told."""
+    """The last error of this row that caused a retry; None: no fetch has failed since it was told."""
     if not (row.attempts or row.unreached or row.slot < FETCH_NOW):
         return None
     found = txn.one("SELECT bad_code, bad_text, bad_time FROM qdb WHERE urlkey = ?", [row.key])
@@ -193,7 +194,7 @@ def errors_of(txn: Txn, key: bytes, urls: Sequence[str], limit: int) -> list[Sto
 
 
 def kept_errors(txn: Txn, pid: int, code: int, after: tuple[int, int], limit: int) -> list[tuple[int, StoredError]]:
-    """A page of the errors that are kept for providers and stand, ``(pid, error)`` in their order.
+    """A page of the current stored errors, ``(pid, error)`` in their order.
 
     :param pid: only this provider's; 0: all.
     :param code: only those of this code; 0: all.
@@ -218,14 +219,14 @@ def _queue_set(row: tuple[object, ...]) -> QueueSet:
 
 
 def delays_of(txn: Txn, pid: int, now: float) -> list[Delay]:
-    """The delays that hold this provider back now; its own, and that of the whole LCC (as pid 0)."""
+    """The current delays of this provider: its own, and that of the whole LCC (as pid 0)."""
     return [
         Delay(*row) for row in txn.query(f"{DELAYS.select} WHERE pid IN (0, ?) AND until_time > ?", [pid, int(now)])
     ]
 
 
 def delays(txn: Txn, now: float, limit: int) -> tuple[list[Delay], dict[str, int]]:
-    """Delays that last now: those that last longest, and how many providers each reason holds back."""
+    """Current delays: the longest ones, and the number of delayed providers by reason."""
     rows = txn.query(f"{DELAYS.select} WHERE until_time > ? ORDER BY until_time DESC, pid LIMIT ?", [int(now), limit])
     counts = txn.query(
         "SELECT reason, COUNT(*) FROM pdelays WHERE until_time > ? AND pid > 0 GROUP BY reason ORDER BY reason",
@@ -235,7 +236,7 @@ def delays(txn: Txn, now: float, limit: int) -> tuple[list[Delay], dict[str, int
 
 
 def count_errors(txn: Txn, pid: int, code: int, limit: int) -> Count:
-    """How many errors are kept and stand (parameters as of :func:`kept_errors`)."""
+    """Number of current stored errors (parameters as of :func:`kept_errors`)."""
     where, parameters = "kept.pid = ?" if pid else "kept.pid > ?", [pid]
     if code:
         where += " AND kept.code = ?"
@@ -244,7 +245,7 @@ def count_errors(txn: Txn, pid: int, code: int, limit: int) -> Count:
 
 
 def count_waiting(txn: Txn, pid: int, code: int, limit: int) -> Count:
-    """How many URLs wait to be tried again (parameters as of :func:`kept_errors`)."""
+    """Number of URLs that wait for a retry (parameters as of :func:`kept_errors`)."""
     sql = (
         f"FROM qpsdb s {txn.by_index('qpsdb_provider' if pid else 'qpsdb_slot')} JOIN qdb q"
         " ON q.pid = s.pid AND q.slot = s.slot AND q.psetid = s.psetid WHERE s.slot < ?"

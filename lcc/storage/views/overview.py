@@ -1,6 +1,6 @@
-"""The whole system in figures: what ``lcc-admin status`` reads.  Nothing here writes.
+"""Totals of the whole system, for ``lcc-admin status``.  Read-only.
 
-Plain functions of a transaction.  What could take long on a huge LCC is counted up to a limit.
+Expensive counts are bounded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Waiting:
     """Sets of one priority that have rows in the queue.
 
     :ivar later: of ``urls``, those that wait for a time slot.
-    :ivar retrying: those that wait to be tried again after an error.
+    :ivar retrying: those that wait for a retry.
     """
 
     priority: int
@@ -99,7 +99,7 @@ def overview(txn: Txn, top: int, limit: int) -> Overview:
     busiest = txn.query(
         "SELECT pid, nurlproc FROM pstats WHERE nurlproc > 0 ORDER BY nurlproc DESC, pid LIMIT ?", [top]
     )
-    # What has been fetched since, because it was tried again, stands no longer.
+    # Errors of URLs that were fetched since are no longer current.
     codes = txn.query(
         "SELECT kept.code, COUNT(*) FROM (SELECT code, time, urlkey, generation FROM urlerrs LIMIT ?) AS kept"
         f" {WITH_CONTENT} WHERE {STANDS} GROUP BY kept.code ORDER BY 2 DESC, kept.code",
@@ -153,7 +153,7 @@ def _deletes(txn: Txn, limit: int) -> dict[int, Count]:
     found: dict[int, Count] = {}
     machine: int | None = 0
     while True:
-        # From one machine to the next along the index, however many files each has.
+        # A skip scan of the index: from one machine to the next.
         machine = txn.value("SELECT MIN(machine) FROM fsmdb WHERE machine > ?", [machine])
         if machine is None:
             return found

@@ -1,4 +1,4 @@
-"""Providers, some at a time, with what is counted for each: for the web monitor."""
+"""Pages of providers with their counts, for the web monitor."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SELECT = f"SELECT {', '.join(_LISTED)} FROM pidb p LEFT JOIN pstats s ON s.pid 
 
 @attrs.frozen
 class ListedProvider:
-    """A line of the list.
+    """A provider in the list.
 
     :ivar hours: as text, in ``timezone``; empty: always.
     :ivar bandwidth_bytes: per second; None: without limit.
     :ivar queued: URLs to be fetched.
-    :ivar errors: to be told to the provider.
-    :ivar last_set_time: seconds since 1970; 0: it has told nothing yet.
-    :ivar delay: what holds it back now; None: nothing.
+    :ivar errors: not yet reported to the provider.
+    :ivar last_set_time: seconds since 1970; 0: no set yet.
+    :ivar delay: its current delay; None: none.
     """
 
     pid: int
@@ -69,8 +69,8 @@ def these_providers(txn: Txn, pids: Sequence[int], now: float) -> list[ListedPro
 
 
 def providers_named(txn: Txn, text: str, limit: int) -> list[int]:
-    """Ids of providers with this text in a root or in the contact.  Reads all providers, for want of an index that
-    could help: they are thousands, not millions."""
+    """Ids of providers with this text in a root or in the contact.  Scans all providers, for no index could
+    help: they are thousands, not millions."""
     found = dict.fromkeys(
         pid
         for sql in (
@@ -107,13 +107,13 @@ def urls_beginning(
 ) -> tuple[list[FoundUrl], bytes | None]:
     """URLs of a provider that begin like this, in the order of their keys.
 
-    Names of URLs have no index (it would be larger than the cache's rows): so many rows are looked at, no more.
+    URLs have no index (it would be larger than the rows of the cache), so a bounded number of rows is scanned.
 
     :param prefix: ASCII, as URLs are.
     :param after: go on behind this key; None: from the start.
-    :param rows: of each table, that are looked at.
-    :param limit: of what is found, given.
-    :returns: what was found; the key behind which to go on, None: that was all.
+    :param rows: of each table to scan.
+    :param limit: of URLs returned.
+    :returns: the URLs; the key behind which to continue, None: done.
     """
     low, high = provider_range(pid)
     low = low if after is None else max(low, after)

@@ -1,6 +1,6 @@
-"""Which rows of the cache a content user wants, and reading them page by page.
+"""Selections of cached rows for content users, read page by page.
 
-A page looks at a bounded number of rows, however few of them are wanted, so that no transaction is long.
+A page scans a bounded number of rows, however few of them are selected, so that no transaction is long.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from lcc.storage.database.rows import CACHED, SELECT_USER, cached_url
 from lcc.storage.database.transactions import Txn
 
 EXAMINED_ROWS = 250
-"""Rows that a page looks at."""
+"""Rows scanned by a page."""
 RANGE_COST = 10
-"""Looking at a provider costs at least as much as so many rows."""
+"""The least cost of a provider, in rows."""
 EVERYTHING = "0"
-"""The digest of a selection that leaves nothing out."""
+"""The digest of the selection of everything."""
 _LAST_KEY = b"\xff" * 20
 
 
 @attrs.frozen
 class Times:
-    """From (inclusive) and before (exclusive), seconds since 1970; None: without limit."""
+    """A half-open interval, seconds since 1970; None: no limit."""
 
     start: int | None = None
     end: int | None = None
@@ -35,7 +35,7 @@ class Times:
         return self.start is not None or self.end is not None
 
     def contain(self, time: int | None) -> bool:
-        """Whether this time is one of them; None (not known) is in no limited ones."""
+        """Whether the time is within; None (unknown) is only within an unlimited interval."""
         if not self:
             return True
         return (
@@ -47,7 +47,7 @@ class Times:
 class Selection:
     """Which rows of the cache.
 
-    What a URL is called never changes (provider, curl, mime type).  The rest may: then a row can leave the selection.
+    The names of a URL never change (provider, curl, mime type).  The rest may: then a row can leave the selection.
 
     :ivar providers: only of these; None: of all.
     :ivar mimetypes: only these, ``type/subtype`` or ``type/*``; empty: all.
@@ -81,7 +81,7 @@ class Selection:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def holds(self, row: CachedUrl) -> bool:
-        """Whether a row whose name is selected is so in what may change, too."""
+        """Whether a row whose names are selected is selected by what may change, too."""
         return (
             (not self.subtype or row.subtype == self.subtype)
             and self.fetched.contain(row.fetched_time)
@@ -104,8 +104,8 @@ class KeyPage:
 class ChangePage:
     """Some rows in the order of their last change.
 
-    :ivar after: everything up to this number of a change was looked at.
-    :ivar more: there are more rows to look at.
+    :ivar after: all changes up to this number were scanned.
+    :ivar more: there are more changes to scan.
     """
 
     rows: list[CachedUrl]
@@ -209,7 +209,7 @@ def _named(selection: Selection) -> tuple[str, list[object]]:
     families = [mimetype[:-1] for mimetype in selection.mimetypes if mimetype.endswith("/*")]
     types = [mimetype for mimetype in selection.mimetypes if not mimetype.endswith("/*")]
     terms = []
-    # Lists, for SQLite takes an expression of a thousand terms for too deep.
+    # IN lists, because SQLite limits the depth of an expression to a thousand terms.
     if types:
         terms.append(f"mimetype IN ({','.join('?' * len(types))})")
     if families:

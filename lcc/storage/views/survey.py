@@ -1,6 +1,6 @@
-"""A look at the whole queue for figures: how much waits, for how long, whose has waited for longest.
+"""Metrics of the whole queue: its backlog, its lag, and the providers with the longest lag.
 
-Read in one transaction of a few statements, whose results are small however many providers there are.
+A few statements in one transaction, with small results for any number of providers.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from lcc.model.survey import Lag, Queued, Survey
 from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED
 from lcc.storage.database.transactions import Txn
 
-# Nobody fetches from a provider whose hours are closed, or whose site is away.  Bandwidth only spaces fetches out: it
-# does not count here, because a bandwidth that is too small for a site is what the figures are to show.
+# Without providers whose hours are closed, or whose site is unreachable.  Bandwidth only spaces fetches: it does not
+# count here, because the metrics should show a bandwidth that is too small.
 _HELD = "LEFT JOIN pdelays AS d ON d.pid = s.pid AND d.until_time > ? AND d.reason <> 'bandwidth'"
 
-# Of each provider with something to fetch now: since when the first of it is here, and how much it is.
+# Of each provider with something to fetch now: the time of its first set, and its backlog.
 _BY_PROVIDER = (
     f"SELECT s.pid AS pid, MIN(s.time) AS since, SUM({TO_FETCH}) AS urls FROM qpsdb s {_HELD} {WITH_CANCELLED}"
     f" WHERE s.slot = ? AND d.pid IS NULL AND {TO_FETCH} > 0 GROUP BY s.pid"
 )
 
 KINDS_MAX = 50
-"""Kinds of hours (with their time zones) that are looked at: of providers with others, lags count from when the set
-came."""
+"""Limit of distinct hours (with time zones): for providers with others, the lag counts from the arrival of the
+set."""
 LOOKED_BACK_SECONDS = 8 * 86400
-"""So far back it is looked when hours were closed."""
+"""How far back closed hours are considered."""
 
 Closed = Callable[[str, float, float, str], list[tuple[float, float]]]
 """:meth:`lcc.domain.timeslots.TimeSlots.closed_spans`."""
