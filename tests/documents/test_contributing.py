@@ -1,0 +1,68 @@
+"""What CONTRIBUTING.md and tests/README.md name is there: paths, what stands in these files, make targets, modules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [page for page in (ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md") if page.exists()]
+EXAMPLES = re.compile(r"gopher|ping|echo|NNN|ISSUE|_name\b")
+"""Names of what the recipes make."""
+LINE_CHARS = 100
+
+_PATH = re.compile(r"`((?:lcc|tests|doc|scripts|twisted|benchmarks|newsfragments|etc|demo|\.ci)/[\w./*-]*)`")
+_BRACE = re.compile(r"`([\w./-]+/)\{([\w,-]+)\}`")
+_LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[\w-]+)?\)")
+_NAMES_IN = re.compile(r"`([\w./]+\.py)`\s+\(((?:`\w+`(?:,\s+)?)+)[,)]")
+_NAME_OF = re.compile(r"`(\w+)`\s+\(`([\w./]+\.py)`[,)]")
+_MAKE = re.compile(r"\bmake ([a-z][\w -]*[a-z])")
+_MODULE = re.compile(r"python -m (tests[\w.]*)")
+
+
+def named_paths(page: Path) -> Iterator[str]:
+    text = page.read_text(encoding="utf-8")
+    yield from _PATH.findall(text)
+    for folder, names in _BRACE.findall(text):
+        yield from (folder + name for name in names.split(","))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_paths_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    paths = [path for path in named_paths(page) if not EXAMPLES.search(path)]
+    assert len(paths) > 20
+    assert [path for path in paths if not list(ROOT.glob(path.rstrip("/")))] == []
+    assert [link for link in _LINK.findall(text) if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_stand_in_the_files_they_are_said_to_be_in(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    pairs = {(path, name) for path, names in _NAMES_IN.findall(text) for name in re.findall(r"\w+", names)}
+    pairs |= {(path, name) for name, path in _NAME_OF.findall(text)}
+    pairs = {pair for pair in pairs if not EXAMPLES.search(pair[0])}
+    assert pairs or page.name != "CONTRIBUTING.md"
+    lost = [(path, name) for path, name in sorted(pairs) if not re.search(rf"\b{name}\b", (ROOT / path).read_text())]
+    assert lost == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = {target for found in re.findall(r"^([\w -]+):", makefile, re.MULTILINE) for target in found.split()}
+    commands = "\n".join(re.findall(r"`(make [^`]+)`|^(?:make [^#\n]+)", text, re.MULTILINE))
+    asked = {word for found in _MAKE.findall(commands) for word in found.split()}
+    assert not asked - targets
+    assert [module for module in _MODULE.findall(text) if find_spec(module) is None] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_are_short(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > LINE_CHARS and not line.startswith("|")] == []
