@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md and tests/README.md name is there: paths, what stands in these files, make targets, modules."""
+"""What CONTRIBUTING.md and tests/README.md name is there: paths, names in files, make targets, modules."""
 
 from __future__ import annotations
 
