@@ -40,9 +40,9 @@ def test_every_fault_is_reported_at_once_with_its_key() -> None:
     text = "\n".join(faults)
     assert len(faults) == 7
     for part in (
-        "hom: there is no such setting (did you mean 'home'?)",
+        "hom: no such setting (did you mean 'home'?)",
         "mimetypes: must be a list",
-        "uns.listen: must be a text, not 9000",
+        "uns.listen: must be a string, not 9000",
         "uns.spool_max_bytes = 1: must be at least 65536 bytes",
         "qm.listen = '9001': an endpoint string is kind:arguments",
         "bot.concurrency: must be a whole number",

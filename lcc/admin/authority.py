@@ -84,7 +84,7 @@ class Authority:
             self.certificate = read_certificates(folder / "ca.pem")[0]
             self._revoked = read_revocations(folder / "ca.pem")
         except ConfigError as error:
-            raise AuthorityError(f"{error}; lcc-admin certificates init makes an authority") from None
+            raise AuthorityError(f"{error}; create an authority with lcc-admin certificates init") from None
         self._key: Any = None
 
     @classmethod
@@ -96,7 +96,7 @@ class Authority:
         :raises OSError: files cannot be written.
         """
         if (folder / "ca.key").exists() or (folder / "ca.pem").exists():
-            raise AuthorityError(f"{folder} has an authority already")
+            raise AuthorityError(f"{folder} already has an authority")
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = (
@@ -120,9 +120,7 @@ class Authority:
         """
         until = now + validity
         if until > self.certificate.not_valid_after_utc:
-            raise AuthorityError(
-                f"the authority itself expires at {utc(self.certificate.not_valid_after_utc)}, before that"
-            )
+            raise AuthorityError(f"the authority expires earlier, at {utc(self.certificate.not_valid_after_utc)}")
         names: list[x509.GeneralName] = [_general_name(host) for host in hosts]
         usages = [ExtendedKeyUsageOID.SERVER_AUTH] if role in _LISTENS else []
         if role in _CONNECTS:
@@ -157,7 +155,7 @@ class Authority:
         folder = self.folder / hosts[0]
         key_path, path = folder / f"{role}.key", folder / f"{role}.pem"
         if key_path.exists() or path.exists():
-            raise AuthorityError(f"{path} is there already; lcc-admin certificates renew makes a new one")
+            raise AuthorityError(f"{path} exists; lcc-admin certificates renew replaces it")
         key, certificate = self.issue(hosts, role, timedelta(days=days), now)
         folder.mkdir(mode=0o700, exist_ok=True)
         write_new(key_path, key)
@@ -174,10 +172,10 @@ class Authority:
         """
         old = self.own(path)
         if self.is_revoked(old):
-            raise AuthorityError(f"{path} was revoked; remove it and its key, then add another one")
+            raise AuthorityError(f"{path} is revoked; remove it and its key, then add a new one")
         role = path.stem
         if roles_of(old) != (frozenset() if role == PUBLIC else {role}):
-            raise AuthorityError(f"{path} is not what its name says: {describe(old)}")
+            raise AuthorityError(f"{path} does not match its name: {describe(old)}")
         if validity is None:
             validity = old.not_valid_after_utc - old.not_valid_before_utc - CLOCK_SKEW
         key, certificate = self.issue(hosts_of(old), role, validity, now)
@@ -226,7 +224,7 @@ class Authority:
         except ConfigError as error:
             raise AuthorityError(str(error)) from None
         except Exception:  # InvalidSignature, ValueError, TypeError: whatever does not fit
-            raise AuthorityError(f"{path} is not of this authority") from None
+            raise AuthorityError(f"{path} was not issued by this authority") from None
         return certificate
 
     def _revoked_serials(self) -> set[int]:
@@ -240,7 +238,7 @@ class Authority:
             except OSError as error:
                 raise AuthorityError(f"the authority's key {path}: {error.strerror}") from None
             except (ValueError, TypeError):
-                raise AuthorityError(f"{path} holds no private key, or an encrypted one") from None
+                raise AuthorityError(f"{path} does not contain an unencrypted private key") from None
             if self._key.public_key() != self.certificate.public_key():
                 raise AuthorityError(f"{path} is not the key of {self.folder / 'ca.pem'}")
         return self._key

@@ -18,7 +18,7 @@ from lcc.transport.wires import certificate_files
 
 TIMEOUT_SECONDS = 10.0
 STATUS_BYTES_MAX = 16 << 20
-_NO_BOTM = "what answers at the content port is no BOT-M"
+_NO_BOTM = "the service at the content port is not a BOT-M"
 
 
 class NotAsked(Exception):
@@ -84,13 +84,13 @@ def status_of(connection: HTTPConnection) -> dict[str, Any]:
         answer = connection.getresponse()
         text = answer.read(STATUS_BYTES_MAX)
         if answer.status != 200:
-            raise NotAsked(f"the BOT-M answers {answer.status}: {text[:200].decode('ascii', 'replace').strip()}")
+            raise NotAsked(f"the BOT-M answered {answer.status}: {text[:200].decode('ascii', 'replace').strip()}")
         said = json.loads(text)
         if not isinstance(said, dict):
             raise NotAsked(_NO_BOTM)
         return said
     except (OSError, HTTPException) as error:
-        raise NotAsked(f"the BOT-M cannot be asked: {error or type(error).__name__}") from None
+        raise NotAsked(f"cannot query the BOT-M: {error or type(error).__name__}") from None
     except ValueError:
         raise NotAsked(_NO_BOTM) from None
     finally:
@@ -106,7 +106,7 @@ def _connection_to(config: Config, address: str) -> HTTPConnection:
         return _by_certificate(config, url.netloc)
     if url.scheme == "http" and url.netloc:
         return HTTPConnection(url.netloc, timeout=TIMEOUT_SECONDS)
-    raise NotAsked(f"lcc-admin cannot ask at {address}")
+    raise NotAsked(f"lcc-admin cannot connect to {address}")
 
 
 def _connection(config: Config) -> HTTPConnection:
@@ -121,7 +121,7 @@ def _connection(config: Config) -> HTTPConnection:
     endpoint = serverFromString(object(), text)
     port = getattr(endpoint, "_port", None)
     if not isinstance(port, int) or text.startswith("ssl"):
-        raise NotAsked(f"lcc-admin cannot ask at {text}")
+        raise NotAsked(f"lcc-admin cannot connect to {text}")
     host = str(getattr(endpoint, "_interface", "") or "127.0.0.1")
     return HTTPConnection({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port, timeout=TIMEOUT_SECONDS)
 
@@ -129,7 +129,7 @@ def _connection(config: Config) -> HTTPConnection:
 def _tls_connection(config: Config, text: str) -> HTTPConnection:
     url = urlsplit(config.botm.content_url)
     if url.scheme != "https" or not url.netloc:
-        raise NotAsked(f"[botm] content_listen is {text}, but content_url is no https://host:port")
+        raise NotAsked(f"[botm] content_listen is {text}, but content_url is not https://host:port")
     return _by_certificate(config, url.netloc)
 
 
@@ -137,4 +137,4 @@ def _by_certificate(config: Config, place: str) -> HTTPConnection:
     try:
         return RoleConnection(place, certificate_files(config, "admin"), CONTENT_ROLES, TIMEOUT_SECONDS)
     except OSError as error:
-        raise NotAsked(f"the certificates of lcc-admin cannot be used: {error}") from None
+        raise NotAsked(f"cannot use the certificates of lcc-admin: {error}") from None

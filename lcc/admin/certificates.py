@@ -35,7 +35,7 @@ folder_option = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("certificates"),
     show_default=True,
-    help="Of the authority.",
+    help="Folder of the authority.",
 )
 _Days = click.IntRange(1, DAYS_MAX)
 days_option = partial(click.option, "--days", type=_Days)
@@ -47,11 +47,11 @@ def _now() -> datetime:
 
 @contextmanager
 def _faults() -> Iterator[None]:
-    """What goes wrong, in a line."""
+    """Report errors in one line."""
     try:
         yield
     except (AuthorityError, ConfigError) as error:
-        raise Failed(str(error), "lcc-admin certificates --help tells how an authority is made and used") from None
+        raise Failed(str(error), "see lcc-admin certificates --help") from None
 
 
 def _host(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
@@ -63,34 +63,35 @@ def _host(_context: click.Context, _parameter: click.Parameter, value: Any) -> A
 
 @click.group("certificates")
 def certificates_group() -> None:
-    """A private certificate authority: TLS between the hosts of an LCC.
+    """Manage a private certificate authority.
 
-    Everything lies in a folder, "certificates" in the current folder if --folder names no other; no configuration and
-    no database is needed.  Keep it where nobody else comes: its key can make anybody a part of the LCC.
+    It secures connections between the hosts of an LCC.  Everything is stored in one folder, by default
+    "certificates" in the current folder; no configuration or database is needed.  Keep it private: whoever has its
+    key can join the LCC.
     """
 
 
 @certificates_group.command("init")
 @folder_option
-@click.option("--name", default="LCC", show_default=True, help="Of the authority, in its certificate.")
-@days_option(default=AUTHORITY_DAYS, show_default=True, help="How long it is valid.")
+@click.option("--name", default="LCC", show_default=True, help="Name of the authority, in its certificate.")
+@days_option(default=AUTHORITY_DAYS, show_default=True, help="Validity.")
 def init_command(folder: Path, name: str, days: int) -> None:
-    """Make an authority."""
+    """Create the certificate authority."""
     if not 0 < len(name) <= 64 or not name.isprintable():
         raise click.BadParameter("must be 1 to 64 printable characters", param_hint="--name")
     with _faults():
         Authority.create(folder, name, days, _now())
-    click.echo(f"Made {folder / 'ca.pem'} and {folder / 'ca.key'}; back them up, and show the key to nobody.")
+    click.echo(f"Created {folder / 'ca.pem'} and {folder / 'ca.key'}; back them up, and keep the key secret.")
 
 
 @certificates_group.command("add")
 @folder_option
 @click.argument("host", callback=_host)
 @click.argument("roles", nargs=-1, required=True, type=click.Choice([*ROLES, PUBLIC]))
-@click.option("--also", multiple=True, callback=_host, help="Another name or address of the host (may be repeated).")
-@days_option(default=DAYS, show_default=True, help="How long they are valid.")
+@click.option("--also", multiple=True, callback=_host, help="Another name or address of the host (repeatable).")
+@days_option(default=DAYS, show_default=True, help="Validity.")
 def add_command(folder: Path, host: str, roles: tuple[str, ...], also: tuple[str, ...], days: int) -> None:
-    """Make the certificates of a host, one for each of its ROLES.
+    """Issue the certificates of a host, one for each of its ROLES.
 
     HOST is its name or address as others connect to it.  "public" is for the ports of providers and content users;
     "admin" is for lcc-admin on that host.
@@ -99,20 +100,20 @@ def add_command(folder: Path, host: str, roles: tuple[str, ...], also: tuple[str
         authority = Authority(folder)
         for role in dict.fromkeys(roles):
             path = authority.add([*dict.fromkeys([host, *also])], role, days, _now())
-            click.echo(f"Made {path} and its key.")
-    click.echo(f"Copy {folder / host} to {host}, as the folder tls in the home folder there.")
+            click.echo(f"Created {path} and its key.")
+    click.echo(f"Copy {folder / host} to {host}, as the folder tls in its home folder.")
 
 
 @certificates_group.command("renew")
 @folder_option
 @click.argument("hosts", nargs=-1, callback=_host)
 @click.option("--within", type=click.IntRange(0, DAYS_MAX), default=WITHIN_DAYS, show_default=True)
-@click.option("--all", "everything", is_flag=True, help="Also those that are good for longer.")
-@days_option(help="How long the new ones are valid; without: as long as the old ones.")
+@click.option("--all", "everything", is_flag=True, help="Renew all, however long they are valid.")
+@days_option(help="Validity of the new certificates.  Default: that of the old ones.")
 def renew_command(folder: Path, hosts: tuple[str, ...], within: int, everything: bool, days: int | None) -> None:
-    """Make new certificates and keys in place of those that expire --within so many days.
+    """Replace certificates and keys that expire within --within days.
 
-    Copy them to their hosts as before: roles that run read them by themselves, at their next connection.
+    Copy them to their hosts as before; running roles load them at the next connection.
     """
     now, count = _now(), 0
     with _faults():
@@ -133,22 +134,19 @@ def renew_command(folder: Path, hosts: tuple[str, ...], within: int, everything:
 @click.argument("host", callback=_host)
 @click.argument("roles", nargs=-1, type=click.Choice([*ROLES, PUBLIC]))
 def revoke_command(folder: Path, host: str, roles: tuple[str, ...]) -> None:
-    """Declare the certificates of a host invalid: all of them, or those of its ROLES.
+    """Revoke the certificates of a host: all, or those of the given ROLES.
 
-    Copy ca.pem to every host afterwards.  Connections that stand are not cut: restart the roles that have some with
-    that host.
+    Copy ca.pem to every host afterwards.  Existing connections stay open: restart the roles connected to that host.
     """
     with _faults():
         authority = Authority(folder)
         paths = [path for path in authority.issued(host) if not roles or path.stem in roles]
         if not paths or {path.stem for path in paths} < set(roles):
-            raise Failed(
-                f"{folder / host} has no such certificates", "lcc-admin certificates show lists those that there are"
-            )
+            raise Failed(f"{folder / host} has no such certificates", "lcc-admin certificates show lists them")
         authority.revoke(paths, _now())
     for path in paths:
         click.echo(f"Revoked {path}.")
-    click.echo(f"Copy {folder / 'ca.pem'} to every host now, as tls/ca.pem in the home folders there.")
+    click.echo(f"Copy {folder / 'ca.pem'} to every host now, as tls/ca.pem in its home folder.")
 
 
 @certificates_group.command("show")
@@ -157,11 +155,11 @@ def revoke_command(folder: Path, host: str, roles: tuple[str, ...]) -> None:
 @click.option(
     "--within",
     type=click.IntRange(0, DAYS_MAX),
-    help="Exit code 1 if one expires within so many days, or has expired.",
+    help="Exit with code 1 if one has expired or expires within this many days.",
 )
 @json_option
 def show_command(folder: Path, files: tuple[Path, ...], within: int | None, as_json: bool) -> None:
-    """List certificates: those of the authority, or those in FILES (folders, too)."""
+    """List the authority's certificates, or those in the given files and folders."""
     now, late = _now(), False
     listing = Listing(_COLUMNS, as_json)
     with _faults():
@@ -189,6 +187,6 @@ def show_command(folder: Path, files: tuple[Path, ...], within: int | None, as_j
                     "hosts": hosts_of(certificate) or None,
                 }
             )
-    listing.end("there are no certificates")
+    listing.end("no certificates")
     if late:
         raise SystemExit(Failed.exit_code)

@@ -45,7 +45,7 @@ PORT_MAX = 65535
 @click.command("check")
 @pass_admin
 def check_command(admin: Admin) -> None:
-    """Report every fault of the configuration, and of what it names: home, database, endpoints, providers."""
+    """Validate the configuration, home folder and database."""
     try:
         text, folder, source = read_config(admin.config_path)
         config, faults = examine_config(text, folder, source)
@@ -59,17 +59,17 @@ def check_command(admin: Admin) -> None:
         click.echo(fault, err=True)
     if faults:
         raise SystemExit(Failed.exit_code)
-    click.echo(f"{source or 'the defaults'}: no fault found")
+    click.echo(f"{source or 'the defaults'}: no errors found")
     robot_seconds = int(config.qm.lease * LEASE_SHARE) - ROBOT_MARGIN_SECONDS
     if robot_seconds < config.bot.deadline:
         click.echo(
             f"qm.lease leaves a robot {robot_seconds} seconds for a fetch, less than bot.deadline "
-            f"({config.bot.deadline:g}): what is slower is cut"
+            f"({config.bot.deadline:g}): slower fetches are cut off"
         )
     for note in (*_rooms(config), *_open_ports(config)):
         click.echo(note)
     if not config.bot.contact:
-        click.echo("bot.contact is empty: web masters cannot see whom to ask about the robot")
+        click.echo("bot.contact is empty: webmasters cannot contact you about the robot")
 
 
 def _mimetypes(config: Config) -> Iterator[str]:
@@ -93,7 +93,7 @@ def _home(config: Config) -> Iterator[str]:
         yield f"home: {fault}"
         return
     if home.exists() and home.stat().st_mode & 0o077:
-        yield f"home: {home} can be read by others ({shell_command('chmod', 700, home)})"
+        yield f"home: {home} is readable by others ({shell_command('chmod', 700, home)})"
     for key, name in (("uns.spool", config.uns.spool), ("botm.content", config.botm.content)):
         fault = _folder_fault(config.under_home(name))
         if fault:
@@ -101,7 +101,7 @@ def _home(config: Config) -> Iterator[str]:
 
 
 def _folder_fault(folder: Path) -> str:
-    """Why a role could not write in this folder; where it does not exist, it is made at the first start."""
+    """Why this folder is not writable; empty if it is, or will be created at the first start."""
     try:
         if folder.exists() and not folder.is_dir():
             return f"{folder} is not a folder"
@@ -110,11 +110,11 @@ def _folder_fault(folder: Path) -> str:
         return str(error)
     if not place.is_dir():
         return f"{place} is not a folder"
-    return "" if os.access(place, os.W_OK | os.X_OK) else f"{place} cannot be written to by this user"
+    return "" if os.access(place, os.W_OK | os.X_OK) else f"{place} is not writable by this user"
 
 
 def _rooms(config: Config) -> Iterator[str]:
-    """Which roles would find too little room here; they may be on other machines."""
+    """Roles that would have too little disk space here; they may run on other machines."""
     for name, reserve_bytes, setting, role in (
         (
             config.uns.spool,
@@ -126,7 +126,7 @@ def _rooms(config: Config) -> Iterator[str]:
             config.botm.content,
             config.botm.content_reserve,
             "botm.content_reserve",
-            "a BOT-M here has nothing fetched",
+            "a BOT-M here gets no orders",
         ),
     ):
         folder = config.under_home(name)
@@ -142,12 +142,12 @@ def _endpoints(config: Config) -> Iterator[str]:
         if not text:
             continue
         if len(os.fsencode(unix_socket_path(text))) > SOCKET_PATH_MAX_BYTES:
-            yield f"{setting}: the path of the socket is longer than {SOCKET_PATH_MAX_BYTES} bytes: {text}"
+            yield f"{setting}: the socket path is longer than {SOCKET_PATH_MAX_BYTES} bytes: {text}"
         try:
             complete = endpoint(config, setting)
             port = _port_of((serverFromString if wire.listens else clientFromString)(object(), complete))
             if not 0 <= port <= PORT_MAX:
-                yield f"{setting} = {text!r}: there are no ports beyond {PORT_MAX}"
+                yield f"{setting} = {text!r}: ports end at {PORT_MAX}"
         except ConfigError as error:
             yield from error.faults
         except Exception as error:  # the parsers raise whatever their conversions do
@@ -160,17 +160,17 @@ def _consoles(config: Config) -> Iterator[str]:
     for role, text in configured(config).items():
         setting = "manhole.listen" if role == ALL else f"{role}.manhole"
         if len(os.fsencode(unix_socket_path(text))) > SOCKET_PATH_MAX_BYTES:
-            yield f"{setting}: the path of the socket is longer than {SOCKET_PATH_MAX_BYTES} bytes: {text}"
+            yield f"{setting}: the socket path is longer than {SOCKET_PATH_MAX_BYTES} bytes: {text}"
         try:
             if not 0 <= _port_of(serverFromString(object(), text)) <= PORT_MAX:
-                yield f"{setting} = {text!r}: there are no ports beyond {PORT_MAX}"
+                yield f"{setting} = {text!r}: ports end at {PORT_MAX}"
         except Exception as error:  # the parsers raise whatever their conversions do
             yield f"{setting} = {text!r}: {error}"
     if configured(config):
         files = [config.under_home(name) for name in (config.manhole.keys, config.manhole.passwords)]
         try:
             if not any(read_trusted(path).strip() for path in files):
-                yield f"manhole: nobody could log in at a console: neither {files[0]} nor {files[1]} says who may"
+                yield f"manhole: nobody can log in to a console: neither {files[0]} nor {files[1]} has an entry"
         except UnsafeFile as error:
             yield f"manhole: {error}"
 
@@ -193,26 +193,26 @@ def _over_tls(setting: str, complete: str) -> Iterator[str]:
     for certificate in (*loaded.chain, *loaded.authorities):
         if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
             until = f"{utc(certificate.not_valid_before_utc)} to {utc(certificate.not_valid_after_utc)}"
-            yield f"{setting}: the certificate {describe(certificate)} is good from {until}, not now"
+            yield f"{setting}: the certificate {describe(certificate)} is valid from {until}, not now"
     if files.key is not None and files.key.stat().st_mode & 0o007:
-        yield f"{setting}: {files.key} can be read by everybody ({shell_command('chmod', 600, files.key)})"
+        yield f"{setting}: {files.key} is readable by everybody ({shell_command('chmod', 600, files.key)})"
 
 
 def _open_ports(config: Config) -> Iterator[str]:
-    """Ports for providers and users that are open, and to what."""
+    """Ports for providers and users that accept connections from other machines without TLS."""
     for setting, wire in WIRES.items():
         text = wire.text(config)
         if wire.peers is None and leaves_machine(text) and not text.startswith(("tls:", "ssl:")):
             yield (
-                f"{setting} = {text!r} is open to other machines, without TLS: where lcc-{wire.role} runs with this "
-                "file, passwords and tokens travel as they are. For this machine alone: interface=127.0.0.1"
+                f"{setting} = {text!r} is open to other machines without TLS: lcc-{wire.role} would receive "
+                f"passwords and tokens in clear text; restrict it with interface=127.0.0.1"
             )
 
 
 def _certificates(config: Config) -> Iterator[str]:
     path = config.bot.extra_roots
     if path and not os.access(Path(path), os.R_OK):
-        yield f"bot.extra_roots: {path} cannot be read"
+        yield f"bot.extra_roots: cannot read {path}"
 
 
 def _fetchers(config: Config) -> Iterator[str]:
@@ -222,7 +222,7 @@ def _fetchers(config: Config) -> Iterator[str]:
         yield from error.faults
     for folder in config.bot.file_folders:
         if not Path(folder).is_dir():
-            yield f"bot.file_folders: {folder} is no folder"
+            yield f"bot.file_folders: {folder} is not a folder"
 
 
 def _database(admin: Admin) -> Iterator[str]:
@@ -264,7 +264,7 @@ def _provider(provider: Provider, slots: int, schemes: list[str]) -> Iterator[st
     for root in provider.roots:
         try:
             if normalise_root(root) != root:
-                yield f"provider {provider.pid}: its root {root} is not in its normal form"
+                yield f"provider {provider.pid}: its root {root} is not normalized"
         except UrlError as error:
             yield f"provider {provider.pid}: its root {root}: {error}"
     try:

@@ -75,15 +75,15 @@ class Commands(ToolGroup):
     "--config",
     "config_path",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The configuration.  Without: lcc.toml in this folder, else the defaults.",
+    help="Configuration file.  Default: lcc.toml in the current folder, if any.",
 )
 @click.version_option(package_name="lcc", prog_name="lcc-admin")
 @click.pass_context
 def main(context: click.Context, config_path: Path | None) -> None:
-    """Set up and look into an LCC.
+    """Administer an LCC.
 
-    Exit codes: 0 done; 1 it cannot be done, or faults were found; 2 the command line is wrong; 3 the changes since
-    the token are no longer known; 4 the database cannot be reached.
+    Exit codes: 0 success; 1 failure, or errors found; 2 usage error; 3 the changes since the token are no longer
+    known; 4 database unreachable.
     """
     context.obj = Admin(config_path)
 

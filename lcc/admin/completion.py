@@ -16,7 +16,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "fish": FishComp
 @click.command("completion")
 @click.argument("shell", type=click.Choice(sorted(SHELLS)))
 def completion_command(shell: str) -> None:
-    """Print what SHELL needs to complete all commands of the LCC with the tab key.
+    """Print a script for tab completion in SHELL.
 
     \b
     bash: in ~/.bashrc      eval "$(lcc-admin completion bash)"

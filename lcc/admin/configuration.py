@@ -19,16 +19,16 @@ SAMPLES = (
 
 
 @click.command("config")
-@click.option("--defaults", is_flag=True, help="Every setting with its default, unit, bounds and meaning, as a file.")
+@click.option("--defaults", is_flag=True, help="Print every setting with its meaning, unit, bounds and default.")
 @click.option(
     "--sample",
     type=click.Choice(SAMPLES),
-    help="A configuration to start from, a systemd unit, or a file for Grafana or Prometheus.",
+    help="Print a sample configuration, systemd unit, Grafana dashboard or Prometheus alerts.",
 )
 def config_command(defaults: bool, sample: str | None) -> None:
-    """Print what can be set in lcc.toml, or a sample file."""
+    """Print all settings of lcc.toml, or a sample file."""
     if defaults == (sample is not None):
-        raise click.UsageError("say what to print: --defaults or --sample NAME")
+        raise click.UsageError("give --defaults or --sample NAME")
     click.echo(describe_defaults() if sample is None else read_sample(sample), nl=False)
 
 

@@ -30,35 +30,35 @@ ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web")
 @click.command("console")
 @click.argument("role", type=click.Choice([ALL, *ROLES]), required=False)
 @click.argument("command", required=False)
-@click.option("--user", default="", help="Log in under this name; without: that of this system's user.")
-@click.option("--identity", type=click.Path(exists=True, dir_okay=False), help="A private key for ssh.")
+@click.option("--user", default="", help="Login name.  Default: your user name.")
+@click.option("--identity", type=click.Path(exists=True, dir_okay=False), help="Private key for ssh.")
 @pass_admin
 def console_command(admin: Admin, role: str | None, command: str | None, user: str, identity: str | None) -> None:
     """Open the console of a ROLE on this host with ssh, or run one COMMAND there: lcc-admin console qm 'est()'.
 
-    Without a ROLE: the only one that the configuration names.  What it can do is described in doc/console.md.
+    Without ROLE, the only configured console is opened.  See doc/console.md for its commands.
     """
     consoles = configured(admin.config)
     if not consoles:
         raise Failed(
-            "the configuration names no console",
-            "set [manhole] listen, or manhole in a role's table, and start the role anew",
+            "no console is configured",
+            "set [manhole] listen, or manhole in a role's section, and restart the role",
         )
     if role is None:
         if len(consoles) > 1:
-            raise click.UsageError(f"which one: {', '.join(consoles)}?")
+            raise click.UsageError(f"choose a ROLE: {', '.join(consoles)}")
         role = next(iter(consoles))
     if role not in consoles:
         raise Failed(
-            f"the configuration names no console for {role}, only for {', '.join(consoles)}",
-            f"name one of these, or set manhole in [{role}]",
+            f"no console is configured for {role}, only for {', '.join(consoles)}",
+            f"choose one of these, or set manhole in [{role}]",
         )
     program = shutil.which("ssh")
     if program is None:
-        raise Failed("there is no ssh", "install it (on Debian: the package openssh-client)")
+        raise Failed("ssh is not installed", "install it (on Debian: the package openssh-client)")
     known = known_hosts(admin.config.under_home(admin.config.manhole.host_key))
     if not known.exists():
-        raise Failed(f"{known} does not exist: the console has not been started yet", "start the role")
+        raise Failed(f"{known} does not exist: the console has never been started", "start the role")
     arguments = ["ssh", "-o", f"UserKnownHostsFile={known}", "-o", f"HostKeyAlias={ALIAS}"]
     arguments += ["-o", "StrictHostKeyChecking=yes", "-o", "GlobalKnownHostsFile=/dev/null"]
     arguments += ["-l", user or getpass.getuser()]
@@ -76,17 +76,17 @@ def console_command(admin: Admin, role: str | None, command: str | None, user: s
 @password_file_option
 @pass_admin
 def console_password_command(admin: Admin, name: str, password_file: Any) -> None:
-    """Let NAME log in at the consoles with a password; one that is generated is printed, once."""
+    """Set NAME's console password; print a generated one."""
     generated = password_file is None
     password = generate_password() if generated else read_password(password_file)
     path = admin.config.under_home(admin.config.manhole.passwords)
     try:
         text = with_password(read_trusted(path), name, password, generated=generated)
     except (UnsafeFile, ValueError) as error:
-        raise Failed(str(error), "mend that file, or its mode, and try again") from None
+        raise Failed(str(error), "fix that file, or its mode, and try again") from None
     if not path.parent.is_dir():
         raise Failed(
-            f"there is no folder {path.parent}", "run lcc-admin init, or name the configuration with --config"
+            f"there is not a folder {path.parent}", "run lcc-admin init, or give the configuration with --config"
         )
     write_durably(path, text.encode())
     click.echo(f"password: {password}" if generated else "password: as given")
@@ -107,7 +107,5 @@ def _place(endpoint: str) -> list[str]:
     port = re.search(r":(?:port=)?(\d+)", endpoint)
     address = re.search(r"interface=((?:\\.|[^\\:])*)", endpoint)
     if port is None or address is None:
-        raise Failed(
-            f"ssh cannot be told how to get to {endpoint}", "let it be unix:PATH, or tcp:PORT:interface=127.0.0.1"
-        )
+        raise Failed(f"ssh cannot connect to {endpoint}", "set it to unix:PATH or tcp:PORT:interface=127.0.0.1")
     return ["-p", port[1], re.sub(r"\\(.)", r"\1", address[1])]

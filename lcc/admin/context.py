@@ -1,4 +1,4 @@
-"""What every command of ``lcc-admin`` needs: the configuration, the database, plain words for what went wrong.
+"""Shared by all commands of ``lcc-admin``: configuration, database, error reporting.
 
 Exit codes: 0 done; 1 it cannot be done, or faults were found; 2 the command line is wrong; 3 the changes since this
 token are no longer known, start again; 4 the database cannot be reached.
@@ -28,13 +28,11 @@ from lcc.storage.database.dialects import SqliteDialect, dialect_for
 from lcc.storage.database.migrations import SchemaError
 from lcc.storage.providers.providers import get_provider
 
-SEE_PROVIDERS = "lcc-admin provider list shows who is registered"
-NAME_ONE = "name a file that is there, or make this one: lcc-admin"
-SEE_CHECK = "mend that in lcc.toml; lcc-admin config --defaults explains every setting"
-SEE_UPGRADE = (
-    "use the version of the LCC that these tables belong to, or restore the backup from before (doc/backup.md)"
-)
-SEE_DATABASE = "see that it runs, and that [database] url in lcc.toml leads to it; lcc-admin check tries that"
+SEE_PROVIDERS = "lcc-admin provider list shows all providers"
+NAME_ONE = "give an existing file, or create this one: lcc-admin"
+SEE_CHECK = "correct lcc.toml; lcc-admin config --defaults explains every setting"
+SEE_UPGRADE = "use the version of the LCC that wrote these tables, or restore an earlier backup (doc/backup.md)"
+SEE_DATABASE = "check that it runs, and [database] url in lcc.toml; lcc-admin check tests the connection"
 
 RETRIES = 3
 """A person is waiting: give up sooner than the roles do."""
@@ -84,7 +82,7 @@ class Admin:
         """The database, its tables brought up to date at first use.
 
         :param create: make its file, if it is one and there is none.
-        :param patient: False: give up at the first trouble.
+        :param patient: False: do not retry.
         :raises Failed: when it cannot be reached or used.
         """
         if not create:
@@ -95,15 +93,15 @@ class Admin:
         try:
             database = BlockingDatabase(settings.url, self.config.home, settings, random=Random())
         except (ConfigError, OSError) as error:
-            raise DatabaseFailed(f"the database cannot be used: {error}", SEE_DATABASE) from None
+            raise DatabaseFailed(f"cannot use the database: {error}", SEE_DATABASE) from None
         try:
             yield database
         except SchemaError as error:
-            raise DatabaseFailed(f"the database cannot be used: {error}", SEE_UPGRADE) from None
+            raise DatabaseFailed(f"cannot use the database: {error}", SEE_UPGRADE) from None
         except StoreFull as error:
-            raise DatabaseFailed(f"the database cannot be written to: {error}", "do so, then try again") from None
+            raise DatabaseFailed(f"cannot write to the database: {error}", "do so, then try again") from None
         except (StoreUnavailable, sqlite3.Error, pymysql.MySQLError) as error:
-            raise DatabaseFailed(f"the database cannot be reached: {error}", SEE_DATABASE) from None
+            raise DatabaseFailed(f"cannot reach the database: {error}", SEE_DATABASE) from None
         finally:
             database.close()
 
@@ -113,11 +111,11 @@ class Admin:
             dialect = dialect_for(settings.url, self.config.home, settings)
             if isinstance(dialect, SqliteDialect) and not dialect.path.exists():
                 raise DatabaseFailed(
-                    f"there is no LCC here: the database {dialect.path} does not exist",
-                    "run lcc-admin init, or name the configuration with --config",
+                    f"no LCC here: the database {dialect.path} does not exist",
+                    "run lcc-admin init, or give the configuration with --config",
                 )
         except (ConfigError, OSError) as error:
-            raise DatabaseFailed(f"the database cannot be used: {error}", SEE_DATABASE) from None
+            raise DatabaseFailed(f"cannot use the database: {error}", SEE_DATABASE) from None
 
 
 def existing(provider: Provider | None, pid: int) -> Provider:
@@ -131,7 +129,7 @@ def existing(provider: Provider | None, pid: int) -> Provider:
 
 
 def check_provider(database: BlockingDatabase, pid: int | None) -> None:
-    """See that a provider that was named is there; None: none was named.
+    """Check that a given provider exists; None: none was given.
 
     :raises Failed: it is not.
     """

@@ -29,28 +29,27 @@ _COLUMNS = (
 )
 
 code_option = click.option(
-    "--code", type=click.IntRange(100, 9999), help="Only errors with this code (an HTTP status is one)."
+    "--code", type=click.IntRange(100, 9999), help="Only errors with this code or HTTP status."
 )
 
 
 @click.command("errors")
-@click.option("--provider", "pid", type=PID, help="Only this provider's.")
+@click.option("--provider", "pid", type=PID, help="Only of this provider.")
 @code_option
-@click.option("--limit", type=click.IntRange(1), help="At most so many rows.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of rows.")
 @json_option
 @pass_admin
 def errors_command(admin: Admin, pid: int | None, code: int | None, limit: int | None, as_json: bool) -> None:
-    """List the errors of fetches that are kept for the providers, each provider's in their order.
+    """List final errors of fetches, by provider and in order.
 
-    What has been fetched since (because of lcc-admin retry, or told again), or deleted, is not listed. Its provider
-    is told of it all the same.
+    URLs that were fetched or deleted since then are not listed; their errors are still reported to the provider.
     """
     listing = Listing(_COLUMNS, as_json)
     with admin.database() as database:
         check_provider(database, pid)
         for row in counting("listing", islice(_errors(database, pid or 0, code or 0), limit)):
             listing.row(row)
-    listing.end("no errors are kept" if code is None else f"no errors with the code {code} are kept")
+    listing.end("no errors" if code is None else f"no errors with code {code}")
 
 
 def _errors(database: BlockingDatabase, pid: int, code: int) -> Iterator[dict[str, Any]]:

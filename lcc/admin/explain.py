@@ -13,12 +13,13 @@ from lcc.domain.advice import advice
 from lcc.errors import CODES, ERRORS, Remedy, entry_for
 
 QUEUE: dict[Remedy, str] = {
-    Remedy.HOLD_PROVIDER: "all of the provider's queue waits, with growing delays, until its site can be reached",
-    Remedy.RETRY: "the URL is tried again, some times; then the error is kept, and what was fetched before stays",
-    Remedy.KEEP: "it is final: the error is kept for the provider, and what was fetched before stays",
-    Remedy.DELETE: "it is final: the error is kept for the provider, and what was fetched before is deleted",
-    Remedy.WAIT: "the URL waits again, and no attempt is counted",
-    Remedy.NONE: "it is no outcome of a fetch: who sent it is told at once",
+    Remedy.HOLD_PROVIDER: "all URLs of the provider wait, with growing delays, until its site is reachable",
+    Remedy.RETRY: "the URL is retried a limited number of times; then the error is final, and content fetched "
+    "earlier is kept",
+    Remedy.KEEP: "the error is final; content fetched earlier is kept",
+    Remedy.DELETE: "the error is final; content fetched earlier is deleted",
+    Remedy.WAIT: "the URL waits again; no attempt is counted",
+    Remedy.NONE: "not the outcome of a fetch: reported to the sender at once",
 }
 
 
@@ -34,7 +35,9 @@ class ErrorCode(click.ParamType[int]):
             return CODES[value]
         is_number = value.isascii() and value.isdigit() and len(value) <= 9
         if not (is_number and (100 <= int(value) <= 599 or int(value) in ERRORS)):
-            self.fail(f"{value!r} is neither an HTTP status nor a code; doc/queue.md and doc/protocol.md list them")
+            self.fail(
+                f"{value!r} is neither an HTTP status nor an error code (listed in doc/queue.md and doc/protocol.md)"
+            )
         return int(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -50,9 +53,9 @@ class ErrorCode(click.ParamType[int]):
 @click.argument("code", type=ErrorCode())
 @json_option
 def explain_command(code: int, as_json: bool) -> None:
-    """Tell what an error means, what the queue does about it, and what you can do.
+    """Explain an error, and what to do about it.
 
-    CODE is a number, an HTTP status, or a name such as dns-failed.
+    CODE is an error code, an HTTP status, or a name such as dns-failed.
     """
     entry = entry_for(code)
     told = {"code": code, "name": entry.name, "text": entry.text, "queue": QUEUE[entry.remedy], "next": advice(code)}

@@ -77,24 +77,24 @@ class Account:
 
 @click.command("fetch")
 @click.argument("url")
-@click.option("--provider", "pid", type=PID, help="With the rights of this provider: its roots, private addresses, …")
-@click.option("--allow-private", is_flag=True, help="Private and loopback addresses may be fetched from.")
+@click.option("--provider", "pid", type=PID, help="Apply the roots and settings of this provider.")
+@click.option("--allow-private", is_flag=True, help="Allow private and loopback addresses.")
 @click.option("--insecure", is_flag=True, help="Do not verify TLS certificates.")
 @click.option(
-    "-o", "--output", type=click.File("wb", lazy=True), help="Write the content to this file; -: to stdout."
+    "-o", "--output", type=click.File("wb", lazy=True), help="Write the content to this file (-: standard output)."
 )
 @json_option
 @pass_admin
 def fetch_command(
     admin: Admin, url: str, pid: int | None, allow_private: bool, insecure: bool, output: Any, as_json: bool
 ) -> None:
-    """Fetch a URL as a robot would, and tell everything about it.
+    """Fetch a URL as a robot would, and show every step.
 
-    Nothing is queued or cached, and nothing is kept unless --output says so.  Redirects are followed within the
-    provider's roots; without --provider within the URL's own site.
+    Nothing is queued or cached; --output saves the content.  Redirects are followed within the provider's roots, or
+    without --provider within the URL's site.
     """
     if pid is not None and (allow_private or insecure):
-        raise click.UsageError("--provider says itself whether private addresses and certificates matter")
+        raise click.UsageError("--provider implies its own settings: leave out --allow-private and --insecure")
     try:
         url = normalise(url).partition("#")[0]
     except UrlError as error:
@@ -105,8 +105,8 @@ def fetch_command(
         roots, allow_private, insecure = " ".join(provider.roots), provider.allow_private, provider.insecure
         if not Roots(provider.roots).contains(url):
             raise Failed(
-                f"{url} lies outside the roots of provider {pid}: {roots}",
-                "leave --provider out, or name another URL",
+                f"{url} is outside the roots of provider {pid}: {roots}",
+                "leave out --provider, or give another URL",
             )
     order = FetchOrder(pid or 0, url, private=allow_private, insecure=insecure)
     account = _fetch(admin.config.bot, order, roots, _Kept(output))
@@ -202,7 +202,7 @@ def show(account: Account, to_stderr: bool) -> None:
         told = f"error       {error.code} {error.entry.name}: {error.text}"
     else:
         assert fetched is not None
-        kind = "; charset=".join(filter(None, (fetched.mimetype, fetched.charset))) or "no mime type told"
+        kind = "; charset=".join(filter(None, (fetched.mimetype, fetched.charset))) or "no mime type"
         told = f"content     {sink.size_bytes} bytes, {kind}, md5 {sink.md5}"
     line(f"{account.ms(account.ended):>9.1f} ms  {told}")
     times = [

@@ -137,7 +137,7 @@ class Check:
             self.trouble = str(error)
             return None
         if status.machine != self.machine:
-            self.trouble = f"the BOT-M here is that of machine {status.machine}"
+            self.trouble = f"the BOT-M here belongs to machine {status.machine}"
             return None
         return status
 
@@ -165,7 +165,7 @@ class Check:
             return
         status = self._botm()
         if status is not None and not status.settled:
-            self.trouble = "the BOT-M has not heard from a queue manager yet"
+            self.trouble = "the BOT-M has not been in contact with a queue manager yet"
             status = None
         if status is not None:
             unknown -= status.files
@@ -205,27 +205,23 @@ class Check:
 
 
 @click.command("fsck")
+@click.option("--repair", is_flag=True, help="Remove orphans and leftovers; have lost content fetched again.")
+@click.option("--quick", is_flag=True, help="Check only existence and size of files, not their content.")
+@click.option("--machine", type=click.IntRange(1), help="Machine of this content folder.  Default: [botm] machine.")
 @click.option(
-    "--repair", is_flag=True, help="Remove orphans and leftovers; order that lost content is fetched again."
-)
-@click.option(
-    "--quick", is_flag=True, help="Do not read the content: only whether files are there, and their length."
-)
-@click.option(
-    "--machine", type=click.IntRange(1), help="The machine of this content folder.  Without: [botm] machine."
-)
-@click.option(
-    "--rate", type=click.IntRange(10_000), help="Read at most so many bytes a second.  Without: [botm] verify_bytes."
+    "--rate",
+    type=click.IntRange(10_000),
+    help="Maximum read rate in bytes per second.  Default: [botm] verify_bytes.",
 )
 @json_option
 @pass_admin
 def fsck_command(
     admin: Admin, repair: bool, quick: bool, machine: int | None, rate: int | None, as_json: bool
 ) -> None:
-    """Compare the content folder of this machine with the database, beside a working LCC.
+    """Compare the content folder with the database.
 
-    Exit code 1: something was found that is not repaired, or ordered to be.  With --json, one object for each
-    finding, and a last one with the summary.
+    The LCC may be running.  Exit code 1: problems were found that are neither repaired nor ordered to be.  With
+    --json, print one object per finding, then one with the summary.
     """
     config = admin.config
     if config.botm.serves == "botms":
@@ -233,13 +229,13 @@ def fsck_command(
     folder = config.under_home(config.botm.content)
     if not folder.is_dir():
         raise Failed(
-            f"there is no content folder {folder}",
-            "mount it, start the BOT-M, or name the configuration with --config",
+            f"no content folder {folder}",
+            "mount it, start the BOT-M, or give the configuration with --config",
         )
     if not (folder / SYNCED).is_file():
         raise Failed(
-            f"{folder} has no file {SYNCED!r}: no BOT-M has ever used it, or it is not mounted",
-            "mount it, start the BOT-M, or name the configuration with --config",
+            f"{folder} has no file {SYNCED!r}: never used by a BOT-M, or not mounted",
+            "mount it, start the BOT-M, or give the configuration with --config",
         )
     number = machine or config.botm.machine
     _see_that_it_is_its(config, number, repair)
@@ -266,44 +262,42 @@ def fsck_command(
                 if len(damaged) >= ORDER_FILES:
                     ordered += _order(database, check.machine, damaged)
         except OSError as error:
-            raise Failed(
-                f"the content folder cannot be checked: {error}", "run this as the user of the BOT-M"
-            ) from None
+            raise Failed(f"cannot check the content folder: {error}", "run this as the user of the BOT-M") from None
         finally:
             ordered += _order(database, check.machine, damaged)
         _summary(check, counts, repair, as_json)
         if ordered and not as_json:
-            click.echo(f"ordered: {ordered:,} URLs are fetched again")
+            click.echo(f"ordered: {ordered:,} URLs will be fetched again")
             tell_when(admin, database)
     if left:
         raise SystemExit(Failed.exit_code)
 
 
 def _watched(check: Check) -> Iterator[Finding]:
-    """What is found, and for a person who watches how far it has come."""
+    """The findings, with a progress bar on a terminal."""
     total = check.database.interact(count_rows, check.machine) if is_watched() else None
     with progress("checking", total) as check.looked:
         yield from check.run()
 
 
 def _see_that_it_is_its(config: Config, machine: int, repair: bool) -> None:
-    """Whose folder this is: by another machine's rows all files would be missing here.
+    """Check that this is the machine's folder: with another machine's rows all files would be missing.
 
-    :raises Failed: it is another machine's, or that cannot be told where it matters.
+    :raises Failed: it belongs to another machine, or that is unknown and matters.
     """
     try:
         owner = ask_botm(config).machine
     except NotAsked as error:
         if repair and machine != config.botm.machine:
             raise Failed(
-                f"whether this is the folder of machine {machine} is not known, because {error}: nothing is repaired",
-                "start the BOT-M of this folder, and try again",
+                f"cannot tell whether this is the folder of machine {machine}: {error}; nothing was repaired",
+                "start the BOT-M of this folder, then try again",
             ) from None
         return
     if owner != machine:
         raise Failed(
             f"this is the content folder of machine {owner}, not of machine {machine}",
-            "set [botm] machine to that, or leave --machine out",
+            "set [botm] machine accordingly, or leave out --machine",
         )
 
 
@@ -317,7 +311,7 @@ def _remove(path: Path) -> str:
 
 
 def _order(database: BlockingDatabase, machine: int, files: list[int]) -> int:
-    """Have them fetched again; gives how many, and forgets them."""
+    """Order them to be fetched again; returns their number, and clears the list."""
     count = len(files)
     if files:
         database.write(order_again, machine, list(files))
@@ -346,10 +340,8 @@ def _summary(check: Check, counts: dict[str, int], repair: bool, as_json: bool) 
     found_text = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items())) or "no fault"
     click.echo(f"machine {check.machine}: {check.files:,} files, {check.rows:,} rows: {found_text}")
     if counts.get("undecided"):
-        click.echo(f"undecided, because {check.trouble}: look again when queue manager and BOT-M are running")
+        click.echo(f"undecided, because {check.trouble}: run this again when queue manager and BOT-M are running")
     if counts.get("beyond"):
-        click.echo(
-            "beyond: the folder's counter has gone back (was it put back from a backup?); see doc/operating.md"
-        )
+        click.echo("beyond: the folder's counter has gone back (restored from a backup?); see doc/operating.md")
     if not repair and any(counts.get(kind) for kind in (*ROW_FAULTS, *REMOVABLE)):
         click.echo("--repair removes orphans and leftovers, and has lost content fetched again")

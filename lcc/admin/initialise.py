@@ -16,23 +16,23 @@ from lcc.storage.database.status import database_epoch
 @click.command("init")
 @pass_admin
 def init_command(admin: Admin) -> None:
-    """Create what is not there yet: lcc.toml, the home folder, the database's tables.
+    """Create lcc.toml, home folder and database tables.
 
-    Nothing that is there is changed, except that the tables are brought up to date.  Without --config, lcc.toml is
-    made in the current folder.
+    Existing files are kept; existing tables are upgraded.  Without --config, lcc.toml is created in the
+    current folder.
     """
     if admin.config_path is None:
         admin.config_path = Path(DEFAULT_FILE)
     if not admin.config_path.exists():
         _write_sample(admin.config_path)
-        click.echo(f"Wrote {admin.config_path}: every setting in it has its default; change what you need.")
+        click.echo(f"Created {admin.config_path} with default settings; edit it as needed.")
     home = admin.config.home
     try:
         if not home.is_dir():
             home.mkdir(mode=0o700, parents=True)
-            click.echo(f"Made the home folder {home}.")
+            click.echo(f"Created the home folder {home}.")
     except OSError as error:
-        raise Failed(f"the home folder cannot be made: {error}", "set home in lcc.toml to another one") from None
+        raise Failed(f"cannot create the home folder: {error}", "set home in lcc.toml to another folder") from None
     with admin.database(create=True) as database:
         database.interact(database_epoch)  # the first use makes the tables, or brings them up to date
     click.echo("The database is ready.")
@@ -45,5 +45,5 @@ def _write_sample(path: Path) -> None:
             file.write(sample)
     except OSError as error:
         raise Failed(
-            f"the configuration cannot be written: {error}", "go to a folder that you may write to, or use --config"
+            f"cannot write the configuration: {error}", "change to a writable folder, or use --config"
         ) from None

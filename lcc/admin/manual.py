@@ -25,16 +25,16 @@ _VERBATIM = "\b"
 @click.command("manual")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def manual_command(folder: Path) -> None:
-    """Write manual pages into FOLDER, one for each command, such as lcc-admin-status.1.
+    """Write manual pages into FOLDER, one for each command.
 
-    For all users of a machine FOLDER is /usr/local/share/man/man1.
+    To install them for all users, use /usr/local/share/man/man1.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in pages():
             (folder / f"{name}.{SECTION}").write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Failed(f"the manual cannot be written: {error}", "Name a folder that you may write to.") from None
+        raise Failed(f"cannot write the manual pages: {error}", "give a writable folder") from None
 
 
 def pages() -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from lcc.commands.watching import clean
 from lcc.domain.wording import utc
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 
 
 @frozen
@@ -74,7 +74,7 @@ class Listing:
 
 
 def cell(value: Any, kind: str = "text") -> str:
-    """A value as a person reads it."""
+    """A value formatted for people."""
     if value is None:
         return "-"
     if kind == "time":

@@ -70,22 +70,28 @@ def _limit(option: str, field: str, meaning: str, kind: Callable[[str], int | st
 
 # What "add" and "set" share; the parameters are named as the fields of a Provider.
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    _limit("--bandwidth", "bandwidth_bytes", "Bytes per second fetched from it.", positive_or_none),
-    click.option("--hours", callback=hours_callback, help="When it may be fetched from, such as 0-8,22-23."),
-    click.option(
-        "--timezone", callback=timezone_callback, help="Of its hours, such as Europe/Berlin; '': the LCC's own."
+    _limit(
+        "--bandwidth", "bandwidth_bytes", "Bandwidth for fetching from it, in bytes per second.", positive_or_none
     ),
-    click.option("--priority", type=click.IntRange(0, 2), help="2 is fetched first."),
-    _limit("--files-max", "files_max", "Quota of files."),
-    _limit("--space-max", "space_max_bytes", "Quota in bytes."),
-    _limit("--full-sets", "full_sets", "Unsolicited full sets for each period."),
+    click.option(
+        "--hours", callback=hours_callback, help="Hours in which it may be fetched from, such as 0-8,22-23."
+    ),
+    click.option(
+        "--timezone",
+        callback=timezone_callback,
+        help="Time zone of its hours, such as Europe/Berlin; '': that of the LCC.",
+    ),
+    click.option("--priority", type=click.IntRange(0, 2), help="Priority; 2 is fetched first."),
+    _limit("--files-max", "files_max", "File quota."),
+    _limit("--space-max", "space_max_bytes", "Space quota in bytes."),
+    _limit("--full-sets", "full_sets", "Unsolicited full sets per period."),
     click.option(
         "--allow-private/--no-allow-private",
         default=None,
-        help="May be fetched from private and loopback addresses: for sites within your own network.",
+        help="Allow private and loopback addresses, for sites on your own network.",
     ),
     click.option("--insecure/--no-insecure", default=None, help="Do not verify its TLS certificates."),
-    click.option("--contact", callback=contact_callback, help="Mail address of who answers for it; for people."),
+    click.option("--contact", callback=contact_callback, help="Contact mail address, for operators."),
 )
 
 
@@ -102,7 +108,7 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 
 @click.group("provider")
 def provider_group() -> None:
-    """Content providers: who may tell of which URLs."""
+    """Manage content providers."""
 
 
 @provider_group.command("add")
@@ -112,14 +118,14 @@ def provider_group() -> None:
     multiple=True,
     required=True,
     callback=roots_callback,
-    help="The beginning of every URL it may tell of, such as http://www.example.org/ (may be repeated).",
+    help="Prefix of the URLs that it may submit, such as http://www.example.org/ (repeatable).",
 )
 @password_file_option
 @_provider_options
 @json_option
 @pass_admin
 def add_command(admin: Admin, /, roots: tuple[str, ...], password_file: Any, as_json: bool, **values: Any) -> None:
-    """Register a provider; prints its id and, once, its password."""
+    """Register a provider; print its id and password."""
     generated = password_file is None
     password = generate_password() if generated else read_password(password_file)
     hashed = hash_password(password, generated=generated)
@@ -155,7 +161,7 @@ def list_command(admin: Admin, as_json: bool) -> None:
     with admin.database() as database:
         for provider in database.interact(list_providers):
             listing.row(_as_row(provider))
-    listing.end("no provider is registered")
+    listing.end("no providers")
 
 
 @provider_group.command("show")
@@ -163,7 +169,7 @@ def list_command(admin: Admin, as_json: bool) -> None:
 @json_option
 @pass_admin
 def show_command(admin: Admin, pid: int, as_json: bool) -> None:
-    """Show what is registered of a provider, and how it stands."""
+    """Show settings and state of a provider."""
     with admin.database() as database:
         found, status, held, delays = database.interact(_standing, pid, admin.now())
     row = _as_row(existing(found, pid))
@@ -183,7 +189,7 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
         return
     row["delays"] = "; ".join(delay_text(delay, admin.now()) for delay in delays) or None
     if held is not None:
-        row["deletions_held"] = f"{held.deletions} of {held.cached}: provider allow-deletions, or drop-deletions"
+        row["deletions_held"] = f"{held.deletions} of {held.cached}: provider allow-deletions or drop-deletions"
         row["deletions_held_since"] = f"{cell(held.time, 'time')} UTC"
     for name, value in row.items():
         click.echo(clean(f"{name + ':':<21} {cell(value)}"))
@@ -196,12 +202,12 @@ def _standing(txn: Txn, pid: int, now: int) -> tuple[Provider | None, ProviderSt
 
 @provider_group.command("set")
 @click.argument("pid", type=PID)
-@click.option("--root", "roots", multiple=True, callback=roots_callback, help="Replaces all roots (may be repeated).")
-@click.option("--add-root", "added", multiple=True, callback=roots_callback, help="Adds a root (may be repeated).")
-@click.option("--remove-root", "removed", multiple=True, help="Takes a root away (may be repeated).")
-@click.option("--yes", is_flag=True, help="Do not ask: delete what is cached outside of the roots that are left.")
+@click.option("--root", "roots", multiple=True, callback=roots_callback, help="Replace all roots (repeatable).")
+@click.option("--add-root", "added", multiple=True, callback=roots_callback, help="Add a root (repeatable).")
+@click.option("--remove-root", "removed", multiple=True, help="Remove a root (repeatable).")
+@click.option("--yes", is_flag=True, help="Delete cached content outside the remaining roots without asking.")
 @password_file_option
-@click.option("--new-password", is_flag=True, help="Generate a new password and print it, once.")
+@click.option("--new-password", is_flag=True, help="Generate a new password and print it once.")
 @_provider_options
 @pass_admin
 def set_command(
@@ -216,26 +222,26 @@ def set_command(
     new_password: bool,
     **values: Any,
 ) -> None:
-    """Change a provider; what is not named stays.  A limit of 'none' takes it away.
+    """Change settings of a provider.  A limit of 'none' removes it.
 
-    What is queued outside of the roots that are left is dropped at once, each URL with an error for its provider.
-    What is cached there is deleted if you say so, now or later (delete-outside).
+    If roots are removed, queued URLs outside the remaining roots are dropped, each reported to the provider as an
+    error. Cached content there is deleted if you confirm, now or later (delete-outside).
     """
     changes = _given(values)
     password = ""
     if roots and (added or removed):
-        raise click.UsageError("--root replaces all roots: --add-root and --remove-root make no sense with it")
+        raise click.UsageError("--root replaces all roots; do not combine it with --add-root or --remove-root")
     if roots:
         changes["roots"] = roots
     if password_file is not None and new_password:
-        raise click.UsageError("--password-file and --new-password exclude each other")
+        raise click.UsageError("--password-file and --new-password cannot both be given")
     if password_file is not None:
         changes["password_hash"] = hash_password(read_password(password_file), generated=False)
     elif new_password:
         password = generate_password()
         changes["password_hash"] = hash_password(password, generated=True)
     if not (changes or added or removed):
-        raise click.UsageError("nothing to change was named")
+        raise click.UsageError("nothing to change: give at least one option")
 
     def changed(provider: Provider) -> Provider:
         own = changes
@@ -256,9 +262,9 @@ def set_command(
         except NoSuchProvider as error:
             raise Failed(str(error), SEE_PROVIDERS) from None
     if narrowed:
-        click.echo(f"what is queued of provider {pid} outside of its roots is dropped")
-        stays = f"stays; lcc-admin provider delete-outside {pid} deletes it"
-        click.echo(f"what is cached of it there {'is being deleted' if delete_outside else stays}")
+        click.echo(f"queued URLs of provider {pid} outside its roots are dropped")
+        stays = f"is kept; lcc-admin provider delete-outside {pid} deletes it"
+        click.echo(f"its cached content outside its roots {'is being deleted' if delete_outside else stays}")
     if password:
         click.echo(f"password: {password}")
 
@@ -272,10 +278,10 @@ def _without(roots: tuple[str, ...], removed: tuple[str, ...]) -> tuple[str, ...
         except UrlError as error:
             raise click.BadParameter(str(error), param_hint="--remove-root") from None
         if root not in left:
-            raise Failed(f"{root} is no root of this provider", "lcc-admin provider show tells its roots")
+            raise Failed(f"{root} is not a root of this provider", "lcc-admin provider show lists its roots")
         left.remove(root)
     if not left:
-        raise Failed("a provider has at least one root", "lcc-admin provider remove takes it away altogether")
+        raise Failed("a provider needs at least one root", "lcc-admin provider remove removes the provider")
     return tuple(left)
 
 
@@ -284,7 +290,7 @@ def _is_narrowed(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
 
 
 def _asked_to_delete(pid: int) -> bool:
-    question = f"Delete what is cached of provider {pid} outside of its new roots, too?"
+    question = f"Also delete cached content of provider {pid} outside its new roots?"
     return _is_interactive() and click.confirm(question)
 
 
@@ -296,9 +302,9 @@ def _is_interactive() -> bool:
 @click.argument("pid", type=PID)
 @pass_admin
 def delete_outside_command(admin: Admin, pid: int) -> None:
-    """Delete what is cached of a provider outside of its roots, after some were taken away.
+    """Delete cached content outside a provider's roots.
 
-    Each URL is an error that its provider is told.
+    Each URL is reported to the provider as an error.
     """
     with admin.database() as database:
         existing(database.interact(get_provider, pid), pid)
@@ -306,22 +312,22 @@ def delete_outside_command(admin: Admin, pid: int) -> None:
             database.write(order_deletion_outside, pid)
         except NoSuchProvider as error:
             raise Failed(str(error), SEE_PROVIDERS) from None
-        click.echo(f"what is cached of provider {pid} outside of its roots is being deleted")
+        click.echo(f"cached content of provider {pid} outside its roots is being deleted")
         tell_when(admin, database)
 
 
 @provider_group.command("want-full-set")
 @click.argument("pid", type=PID)
-@click.option("--reason", default="operator", help="Said to the provider: a word or some.", metavar="TEXT")
+@click.option("--reason", default="operator", help="Reason, shown to the provider.", metavar="TEXT")
 @pass_admin
 def want_full_set_command(admin: Admin, pid: int, reason: str) -> None:
-    """Ask a provider for a full set, until one is accepted; it does not count against those it may send unasked."""
+    """Ask a provider for a full set."""
     reason = " ".join(reason.split())
     if not reason or not reason.isprintable() or len(reason) > TEXT_CHARS:
         raise click.BadParameter(f"must be printable text of 1 to {TEXT_CHARS} characters", param_hint="--reason")
     with admin.database() as database:
         if existing(database.interact(get_provider, pid), pid).removed:
-            raise Failed(f"provider {pid} is being removed", "register it anew: lcc-admin provider add")
+            raise Failed(f"provider {pid} is being removed", "register it again: lcc-admin provider add")
         database.write(add_order, WANT_FULL_SET, pid, 0, reason)
         click.echo(f"provider {pid} is asked for a full set at its next connection")
         tell_when(admin, database)
@@ -331,22 +337,22 @@ def want_full_set_command(admin: Admin, pid: int, reason: str) -> None:
 @click.argument("pid", type=PID)
 @pass_admin
 def allow_deletions_command(admin: Admin, pid: int) -> None:
-    """Delete what a provider's last full set did not name, and what is held because it is so much.
+    """Carry out the held deletions of a provider.
 
-    What the provider has told again since stays.
+    URLs that the provider has submitted again since then are kept.
     """
-    _order_about_held(admin, pid, ALLOW_DELETIONS, "what {set} did not name is being deleted ({deletions} pages)")
+    _order_about_held(admin, pid, ALLOW_DELETIONS, "URLs not in {set} are being deleted ({deletions} pages)")
 
 
 @provider_group.command("drop-deletions")
 @click.argument("pid", type=PID)
 @pass_admin
 def drop_deletions_command(admin: Admin, pid: int) -> None:
-    """Keep what a provider's last full set did not name, and what is held because it is so much.
+    """Discard the held deletions of a provider.
 
-    It stays until a later set deletes it, or it expires.
+    The content is kept until a later set deletes it, or it expires.
     """
-    _order_about_held(admin, pid, DROP_DELETIONS, "what {set} did not name stays ({deletions} pages)")
+    _order_about_held(admin, pid, DROP_DELETIONS, "URLs not in {set} are kept ({deletions} pages)")
 
 
 def _order_about_held(admin: Admin, pid: int, kind: str, done: str) -> None:
@@ -354,7 +360,7 @@ def _order_about_held(admin: Admin, pid: int, kind: str, done: str) -> None:
         existing(database.interact(get_provider, pid), pid)
         held = database.interact(held_sweep, pid)
         if held is None:
-            raise Failed(f"no deletions of provider {pid} are held", "lcc-admin provider show tells what is")
+            raise Failed(f"no held deletions for provider {pid}", "lcc-admin provider show lists them")
         database.write(add_order, kind, pid, 0, str(held.psetid))
         who = f"the full set of {cell(held.time, 'time')} UTC"
         click.echo(f"provider {pid}: {done.format(set=who, deletions=held.deletions)}")
@@ -363,13 +369,13 @@ def _order_about_held(admin: Admin, pid: int, kind: str, done: str) -> None:
 
 @provider_group.command("remove")
 @click.argument("pid", type=PID)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_admin
 def remove_command(admin: Admin, pid: int, yes: bool) -> None:
-    """Remove a provider with its queue and its content; the queue manager does it as soon as it runs."""
+    """Remove a provider, its queue and its content."""
     with admin.database() as database:
         existing(database.interact(get_provider, pid), pid)
         if not yes and _is_interactive():
-            click.confirm(f"Remove provider {pid} and delete all of its content?", abort=True)
+            click.confirm(f"Remove provider {pid} and delete all its content?", abort=True)
         database.write(order_removal, pid)
     click.echo(f"provider {pid} is being removed")

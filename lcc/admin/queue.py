@@ -28,7 +28,7 @@ _SET_COLUMNS = (
     Column("queued", 9, "number"),
     Column("slot", 4, "number"),
     Column("time", 19, "time", title="received (UTC)"),
-    Column("next_try", 19, "time", title="tried again (UTC)"),
+    Column("next_try", 19, "time", title="retry (UTC)"),
 )
 _URL_COLUMNS = (
     Column("psetid", 8, "number"),
@@ -37,22 +37,22 @@ _URL_COLUMNS = (
     Column("operation", 9),
     Column("attempts", 8, "number"),
     Column("slot", 4, "number"),
-    Column("next_try", 19, "time", title="tried again (UTC)"),
+    Column("next_try", 19, "time", title="retry (UTC)"),
     Column("mimetype", 21),
     Column("curl"),
 )
 
 
 @click.command("queue")
-@click.option("--provider", "pid", type=PID, help="Only this provider's.")
-@click.option("--urls", "each_url", is_flag=True, help="Each URL, instead of a line for each set.")
-@click.option("--limit", type=ROWS, help="At most so many rows.")
+@click.option("--provider", "pid", type=PID, help="Only of this provider.")
+@click.option("--urls", "each_url", is_flag=True, help="List URLs instead of sets.")
+@click.option("--limit", type=ROWS, help="Maximum number of rows.")
 @json_option
 @pass_admin
 def queue_command(admin: Admin, pid: int | None, each_url: bool, limit: int | None, as_json: bool) -> None:
-    """List the sets that wait to be fetched, in their order; with --urls, their URLs.
+    """List queued sets in order; with --urls, their URLs.
 
-    URLs that were deleted since they were queued do nothing at their turn, and do not count; --urls shows them.
+    URLs deleted after they were queued are not counted, but listed by --urls.
     """
     listing = Listing(_URL_COLUMNS if each_url else _SET_COLUMNS, as_json)
     with admin.database() as database:
@@ -60,7 +60,7 @@ def queue_command(admin: Admin, pid: int | None, each_url: bool, limit: int | No
         rows = _urls(database, pid) if each_url else _sets(database, pid)
         for row in counting("listing", islice(rows, limit)):
             listing.row(row)
-    listing.end("nothing is queued")
+    listing.end("the queue is empty")
 
 
 def _sets(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any]]:

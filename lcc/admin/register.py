@@ -46,28 +46,28 @@ _COLUMNS = (
 
 @click.group("register")
 def register_group() -> None:
-    """Registrations: asked for, proven by a file on the site, and approved where that is wanted ([rs] approval)."""
+    """Manage registrations of sites."""
 
 
 @register_group.command("ask")
-@click.option("--site", required=True, help="URL of the site: the highest folder that its owner can put a file into.")
-@click.option("--contact", help="Mail address of who answers for it.")
-@click.option("--bandwidth", help="Wished: bytes per second.")
-@click.option("--hours", help="Wished: when it may be fetched from, such as 0-8,22-23.")
-@click.option("--timezone", help="Of these hours; without: the LCC's.")
-@click.option("--priority", help="Wished: 0 to what [rs] priority_max allows.")
-@click.option("--root-of", type=PID, help="The site shall be a further root of this provider.")
-@click.option("--password-of", type=PID, help="This provider, of which the site is a root, shall get a new password.")
-@click.option("--mail", is_flag=True, help="Send what is given out to the contact, too.")
+@click.option("--site", required=True, help="URL of the site: the topmost folder its owner can put a file into.")
+@click.option("--contact", help="Contact mail address.")
+@click.option("--bandwidth", help="Requested bandwidth, in bytes per second.")
+@click.option("--hours", help="Requested hours in which it may be fetched from, such as 0-8,22-23.")
+@click.option("--timezone", help="Time zone of these hours.  Default: that of the LCC.")
+@click.option("--priority", help="Requested priority, 0 to [rs] priority_max.")
+@click.option("--root-of", type=PID, help="Add the site as a root of this provider.")
+@click.option("--password-of", type=PID, help="Give this provider, which has the site as a root, a new password.")
+@click.option("--mail", is_flag=True, help="Also mail secret and password to the contact.")
 @json_option
 @pass_admin
 def ask_command(
     admin: Admin, /, root_of: int | None, password_of: int | None, mail: bool, as_json: bool, **values: str | None
 ) -> None:
-    """Step one: print the secret, the file to put it in, and, once, the password."""
+    """Step one: print secret, file name and password."""
     fields = {name: value for name, value in values.items() if value is not None}
     if root_of is not None and password_of is not None:
-        raise click.UsageError("--root-of and --password-of are two registrations")
+        raise click.UsageError("--root-of and --password-of cannot both be given")
     if root_of is not None or password_of is not None:
         unused = [name for name in fields if name != "site"]
         if unused:
@@ -105,7 +105,7 @@ def ask_command(
 @json_option
 @pass_admin
 def check_registration_command(admin: Admin, number: int, as_json: bool) -> None:
-    """Step two: fetch the secret from the site, now."""
+    """Step two: fetch the secret from the site."""
     _tell(_registering(admin, lambda registrar: registrar.check_number(number)), as_json)
 
 
@@ -114,7 +114,7 @@ def check_registration_command(admin: Admin, number: int, as_json: bool) -> None
 @json_option
 @pass_admin
 def approve_command(admin: Admin, number: int, as_json: bool) -> None:
-    """Agree to a registration that is proven: what it asked for is so from now on."""
+    """Approve a proven registration."""
 
     async def approve(registrar: Registrar, database: Database) -> Registration:
         done = await database.write(approve_registration, number, admin.config.rs, admin.now())
@@ -129,7 +129,7 @@ def approve_command(admin: Admin, number: int, as_json: bool) -> None:
 @json_option
 @pass_admin
 def list_command(admin: Admin, as_json: bool) -> None:
-    """List the registrations that are under way, and those that were done lately."""
+    """List current and recently completed registrations."""
     listing = Listing(_COLUMNS, as_json)
     with admin.database() as database:
         registrations = database.interact(list_registrations, admin.now())
@@ -137,17 +137,17 @@ def list_command(admin: Admin, as_json: bool) -> None:
         wishes = attrs.asdict(each.wishes)
         wishes["bandwidth"] = wishes.pop("bandwidth_bytes")
         listing.row({**registration_object(each), "contact": each.contact, "created": each.created, **wishes})
-    listing.end("no registration is under way")
+    listing.end("no registrations in progress")
 
 
 @register_group.command("remove")
 @click.argument("number", type=NUMBER)
 @pass_admin
 def remove_command(admin: Admin, number: int) -> None:
-    """Forget a registration; a provider that came of it stays."""
+    """Remove a registration; a provider created by it stays."""
     with admin.database() as database:
         if not database.write(remove_registration, number):
-            raise Failed(f"there is no registration {number}", "lcc-admin register list shows which there are")
+            raise Failed(f"no such registration: {number}", "lcc-admin register list shows them all")
 
 
 def _all_of(refused: RegistrationRefused) -> str:
@@ -158,7 +158,7 @@ def _tell(registration: Registration, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(registration_object(registration)))
     elif registration.state is Progress.PROVEN:
-        click.echo(f"the secret was found; it waits for lcc-admin register approve {registration.number}")
+        click.echo(f"secret found; now waiting for lcc-admin register approve {registration.number}")
     else:
         what = {
             Proves.PROVIDER: "registered as",
@@ -194,13 +194,11 @@ def _registering(admin: Admin, do: Callable[..., Awaitable[Any]], with_database:
             results.append(await (do(assembly.registrar, database) if with_database else do(assembly.registrar)))
         except NotProven as error:
             what = f"{error.url}: {error.detail.code} {error.detail.text}"
-            results.append(
-                Failed(f"the secret was not found: {what}", "put the file there, as it was shown, and try again")
-            )
+            results.append(Failed(f"secret not found: {what}", "put the file there exactly as shown, and try again"))
         except RegistrationRefused as refused:
-            results.append(Failed(_all_of(refused), "change what is named, or what [rs] allows, and ask again"))
+            results.append(Failed(_all_of(refused), "correct these values, or the limits in [rs], and ask again"))
         except (StoreUnavailable, SchemaError, sqlite3.Error, pymysql.MySQLError) as error:
-            results.append(DatabaseFailed(f"the database cannot be reached: {error}", SEE_DATABASE))
+            results.append(DatabaseFailed(f"cannot reach the database: {error}", SEE_DATABASE))
         await assembly.close()
         await database.stop()
 

@@ -18,22 +18,22 @@ COUNT_MAX = 100_000
 
 
 @click.command("retry")
-@click.option("--provider", "pid", type=click.IntRange(1), help="Only this provider's.")
+@click.option("--provider", "pid", type=click.IntRange(1), help="Only of this provider.")
 @code_option
 @pass_admin
 def retry_command(admin: Admin, pid: int | None, code: int | None) -> None:
-    """Fetch again what failed, now: what waits because of an error, and what failed for good and is kept as an error.
+    """Retry failed URLs now.
 
-    Providers whose sites could not be reached and URLs that wait after an error are tried at once; URLs behind the
-    errors that are kept (see: lcc-admin errors) are queued again, unless something has come of them since.
+    Unreachable sites and URLs waiting after an error are retried at once; URLs with a final error (see lcc-admin
+    errors) are queued again, unless they were submitted since.
     """
     with admin.database() as database:
         check_provider(database, pid)
         found, waiting = database.interact(_count, pid or 0, code or 0)
         database.write(add_order, RETRY, pid or 0, code or 0)
         click.echo(
-            f"ordered: {_urls(found)} that failed for good, {_urls(waiting)} that wait after an error,"
-            " and sites that could not be reached are tried again"
+            f"ordered: {_urls(found)} with a final error, {_urls(waiting)} waiting after an error, and "
+            f"unreachable sites will be retried"
         )
         tell_when(admin, database)
 
@@ -49,7 +49,7 @@ def _urls(count: Count) -> str:
 @click.command("rebuild")
 @pass_admin
 def rebuild_command(admin: Admin) -> None:
-    """Build the table of the sets that wait (qpsdb) anew from the queue (qdb)."""
+    """Rebuild the table of queued sets from the queue."""
     with admin.database() as database:
         database.write(add_order, REBUILD)
         click.echo("ordered")
@@ -57,6 +57,6 @@ def rebuild_command(admin: Admin) -> None:
 
 
 def tell_when(admin: Admin, database: BlockingDatabase) -> None:
-    """Say that an order has to wait, if no queue manager runs."""
+    """Warn if no queue manager is running to carry out an order."""
     if not read_live(database.interact(saved_state), admin.now()).alive:
-        click.echo("no queue manager is running: it is carried out when one is started")
+        click.echo("no queue manager is running: this is done when one starts")

@@ -36,18 +36,20 @@ _TIMES = frozenset(["mtime", "fetched_time", "confirmed_time"])
 
 @click.command("show")
 @click.argument("url")
-@click.option("--provider", "pid", type=PID, help="This provider's.")
-@click.option("--mimetype", help="This view of it.")
-@click.option("-o", "--output", type=click.Path(allow_dash=True), help="Write the content there; -: standard output.")
-@click.option("--rows-only", is_flag=True, help="No content.")
-@click.option("--json", "as_json", is_flag=True, help="The row as a JSON object, with the response headers.")
+@click.option("--provider", "pid", type=PID, help="Of this provider.")
+@click.option("--mimetype", help="Of this mime type.")
+@click.option(
+    "-o", "--output", type=click.Path(allow_dash=True), help="Write the content to this file (-: standard output)."
+)
+@click.option("--rows-only", is_flag=True, help="Rows without content.")
+@click.option("--json", "as_json", is_flag=True, help="Print the row as a JSON object, with the response headers.")
 @pass_admin
 def show_command(
     admin: Admin, url: str, pid: int | None, mimetype: str | None, output: str | None, rows_only: bool, as_json: bool
 ) -> None:
-    """Show what the cache has of a URL: its row, and its content.
+    """Show the cached row and content of a URL.
 
-    URL is the conceptual URL.  Content that is no text is not written to a terminal; --output takes it.
+    URL is the conceptual URL.  Binary content is not written to a terminal; use --output.
     """
     row = _choose(admin, url, pid, mimetype)
     to_stdout = output == "-"
@@ -56,7 +58,7 @@ def show_command(
     if rows_only:
         return
     if row.fetched_fileid is None or row.fetched_machineid is None:
-        raise Failed("it has no content", f"{shell_command('lcc-admin', 'why', row.curl)} tells what it waits for")
+        raise Failed("it has no content", f"{shell_command('lcc-admin', 'why', row.curl)} shows what it waits for")
     if output is None and (as_json or (sys.stdout.isatty() and not row.mimetype.startswith("text/"))):
         return
     port = admin.config.cu.content.replace("{home}", str(admin.config.home))
@@ -69,7 +71,7 @@ def show_command(
         with Path(output).open("wb") as file:
             _copy(admin.config, port, row.fetched_machineid, row.fetched_fileid, file)
     except OSError as error:
-        raise Failed(f"{output}: {error.strerror or error}", "name another file with --output") from None
+        raise Failed(f"{output}: {error.strerror or error}", "give another file with --output") from None
 
 
 def _choose(admin: Admin, url: str, pid: int | None, mimetype: str | None) -> CachedUrl:
@@ -84,7 +86,7 @@ def _choose(admin: Admin, url: str, pid: int | None, mimetype: str | None) -> Ca
         raise Failed(f"{name} is not in the cache", f"{shell_command('lcc-admin', 'why', name)} tells more")
     if len(found) > 1:
         choices = ", ".join(shell_command("--provider", row.pid, "--mimetype", row.mimetype) for row in found)
-        raise Failed("it is there more than once", f"choose one of: {choices}")
+        raise Failed("it is cached more than once", f"choose one of: {choices}")
     return found[0]
 
 
@@ -155,8 +157,7 @@ def _copy(config: Config, port: str, machine: int, file_id: int, file: BinaryIO)
         except (ContentGone, ContentUnavailable) as error:
             if sink.error is None:
                 failed.append(
-                    f"its content cannot be read: it is on machine {machine}, and was asked for "
-                    f"through {port} ([cu] content): {error}"
+                    f"cannot read its content from machine {machine} through {port} ([cu] content): {error}"
                 )
         finally:
             await client.close()
@@ -167,7 +168,7 @@ def _copy(config: Config, port: str, machine: int, file_id: int, file: BinaryIO)
         if ended.code:
             raise
     if failed:
-        raise Failed(failed[0], "see that its BOT-M runs there (lcc-admin status), and that [cu] content leads to it")
+        raise Failed(failed[0], "check that the BOT-M of that machine runs (lcc-admin status), and [cu] content")
     if sink.error is not None:
         raise sink.error
     file.flush()

@@ -33,11 +33,11 @@ LIMIT = 100_000
 
 
 @click.command("status")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object; with --watch, one a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object; with --watch, one per line.")
 @watch_option
 @pass_admin
 def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> None:
-    """Show how the whole LCC stands: the queue manager, the robots, the queue, who waits, what failed."""
+    """Show the state of queue manager, robots and queue."""
 
     def text() -> str:
         live, answer = look(admin)
@@ -117,7 +117,7 @@ def lines(answer: dict[str, Any], live: Live) -> Lines:
     yield "cache", f"{cache['files']:,} files, {cache['space']:,} bytes"
     for count in answer["deletes"]:
         more = "more than " if count["more"] else ""
-        yield "", f"{more}{count['number']:,} files wait to be removed on machine {count['machine']}"
+        yield "", f"{more}{count['number']:,} files to be removed on machine {count['machine']}"
     if answer["spool"] is not None:
         spooled = answer["spool"]
         damaged = f"; {spooled['damaged']} damaged" if spooled["damaged"] else ""
@@ -127,7 +127,7 @@ def lines(answer: dict[str, Any], live: Live) -> Lines:
         )
 
         if spooled["no_room"]:
-            yield "", f"takes no more sets, providers are told to try again later: {spooled['no_room']}"
+            yield "", f"full, providers are told to try again later: {spooled['no_room']}"
 
 
 def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
@@ -135,36 +135,36 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
     if not live.alive:
         yield "queue manager", live.trouble
         return
-    yield "queue manager", f"run {state['run']} is alive; heard of {duration(live.age_seconds)} ago"
+    yield "queue manager", f"run {state['run']} is running; last seen {duration(live.age_seconds)} ago"
     if state.get("database"):
-        yield "", f"waits for the database: {state['database']}"
+        yield "", f"waiting for the database: {state['database']}"
     if state.get("paused_since") is not None:
         since = duration(answer["time"] - state["paused_since"])
-        yield "", f"PAUSED at the console for {since}: gives out no orders"
+        yield "", f"PAUSED at the console for {since}: sends no orders"
     if state["overload"]:
         since = f" for {duration(state['time'] - state['overload_since'])}" if state.get("overload_since") else ""
-        yield "", f"overloaded{since}, takes in no sets: {state['overload']}"
+        yield "", f"overloaded{since}, accepts no sets: {state['overload']}"
     for name, is_open in state["ports"].items():
         yield "", f"port for {name}: {'open' if is_open else 'closed'}"
     names = " ".join(state["unses"]) or "none"
-    yield "UNS", f"{names}; {state['absorb_waiting']:,} elements wait to be taken in"
+    yield "UNS", f"{names}; {state['absorb_waiting']:,} elements waiting to be absorbed"
     if state.get("unses_paused"):
         yield "", f"PAUSED at the console: {' '.join(state['unses_paused'])}: providers are told to try again later"
     for central in state.get("centrals", ()):
-        yield "central", f"{central['name']}: connected, machines behind it: {central['machines']}"
+        yield "central", f"{central['name']}: connected, machines: {central['machines']}"
     if not state["machines"]:
-        yield "BOT-M", "none has connected"
+        yield "BOT-M", "none connected yet"
     for machine in state["machines"]:
-        stands = "connected" if machine["ready"] else "connecting" if machine["connected"] else "away"
-        robots = f"robots for {machine['capacity']} fetches at once" if machine["capacity"] else "no robots"
+        stands = "connected" if machine["ready"] else "connecting" if machine["connected"] else "unreachable"
+        robots = f"robots for {machine['capacity']} concurrent fetches" if machine["capacity"] else "no robots"
         if not machine["connected"]:
             # What its robots could do when it was last heard of helps nobody now.
             robots = "no robots"
         elif machine.get("refused"):
             robots = "gets no orders"
         elif machine.get("trouble"):
-            robots = "no room for content"
-        yield "BOT-M", f"{_who(machine)}: {stands}, {robots}, {number(machine['orders'], 'order')} out"
+            robots = "cannot store content"
+        yield "BOT-M", f"{_who(machine)}: {stands}, {robots}, {number(machine['orders'], 'outstanding order')}"
         yield from _robots(machine)
         for why in (machine.get("refused"), machine.get("trouble"), machine.get("robots_refused")):
             if machine["connected"] and why:
@@ -175,10 +175,10 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
         wait = duration(awaited["until"] - answer["time"])
         yield (
             "",
-            f"machine {awaited['machine']} may still have orders of before the queue manager's start, for {wait}",
+            f"machine {awaited['machine']} may hold orders of an earlier queue manager for {wait}",
         )
     if live.awaited:
-        yield "", f"{number(state['withheld']['providers'], 'provider')} that may be fetched from there wait for that"
+        yield "", f"{number(state['withheld']['providers'], 'provider')} waiting for these machines"
     rates = state["rates"]
     if rates:
         yield "rates", f"{rates['results_recorded']:g} fetches/s, {rates['sets_answered']:g} sets/s"
@@ -206,7 +206,7 @@ def _queue(answer: dict[str, Any]) -> Lines:
     if not answer["queue"]:
         yield "queue", "empty"
     for waiting in answer["queue"]:
-        later = f" ({waiting['later']:,} of them in time slots)" if waiting["later"] else ""
+        later = f" ({waiting['later']:,} of them outside hours)" if waiting["later"] else ""
         yield (
             "queue",
             f"priority {waiting['priority']}: {number(waiting['urls'], 'URL')}{later}"
@@ -217,7 +217,8 @@ def _queue(answer: dict[str, Any]) -> Lines:
         ago = duration(answer["time"] - oldest["time"])
         yield (
             "oldest set",
-            f"{oldest['psetid']} of provider {oldest['pid']}, came {cell(oldest['time'], 'time')} UTC ({ago} ago),"
+            f"{oldest['psetid']} of provider {oldest['pid']}, received {cell(oldest['time'], 'time')} UTC ({ago} "
+            f"ago),"
             f" {number(oldest['urls'], 'URL')} left",
         )
     if answer["busiest"]:
@@ -228,7 +229,7 @@ def _waiting(answer: dict[str, Any]) -> Lines:
     if answer["next_retry"] is not None:
         urls = sum(waiting["retrying"] for waiting in answer["queue"])
         wait = duration(answer["next_retry"] - answer["time"])
-        yield "tried again", f"{number(urls, 'URL')} to be tried again after an error, the first of them in {wait}"
+        yield "retries", f"{number(urls, 'URL')} waiting for a retry, the first in {wait}"
     delayed = ", ".join(f"{count:,} by {reason}" for reason, count in answer["delayed"].items())
     if delayed:
         yield "delayed", f"providers: {delayed}"
@@ -248,12 +249,12 @@ def _troubles(answer: dict[str, Any]) -> Lines:
     if held["providers"]:
         yield (
             "",
-            f"deletions of {number(held['pages'], 'page')} HELD, of {number(held['providers'], 'provider')}, because "
-            "they are so many: lcc-admin provider allow-deletions, or drop-deletions",
+            f"deletions of {number(held['pages'], 'page')} HELD, of {number(held['providers'], 'provider')}: "
+            f"lcc-admin provider allow-deletions or drop-deletions",
         )
-    yield "errors", f"{answer['errors']:,} to be told to providers"
+    yield "errors", f"{answer['errors']:,} to be reported to providers"
     at_least = "at least " if answer["errors_kept_more"] else ""
     for row in answer["errors_kept"][:TOP]:
-        yield "", f"{row['code']} {entry_for(row['code']).text}: {at_least}{row['kept']:,} kept"
+        yield "", f"{row['code']} {entry_for(row['code']).text}: {at_least}{row['kept']:,}"
     for kind, count in answer["orders"].items():
         yield "orders", f"{count:,} of {kind} wait for the queue manager"

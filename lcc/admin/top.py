@@ -26,15 +26,15 @@ _HEAD = f"{'machine':>7}  {'robot':<12}  {'provider':>8}  {'seconds':>7}  {'byte
 
 
 @click.command("top")
-@click.option("--once", is_flag=True, help="Look once.")
+@click.option("--once", is_flag=True, help="Print once and exit.")
 @every_option
-@click.option("--limit", type=click.IntRange(1), default=SHOWN, show_default=True, help="At most so many fetches.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a look.")
+@click.option("--limit", type=click.IntRange(1), default=SHOWN, show_default=True, help="Maximum number of fetches.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per refresh.")
 @pass_admin
 def top_command(admin: Admin, once: bool, every: float, limit: int, as_json: bool) -> None:
-    """Show what is being fetched right now, those first that have taken longest.
+    """Show the fetches in progress, longest-running first.
 
-    The bytes are those that are stored so far, decoded.
+    Bytes are counted as stored so far, decoded.
     """
 
     def text() -> str:
@@ -87,7 +87,7 @@ def _ask(admin: Admin, machine: int, address: str) -> tuple[list[dict[str, Any]]
     except NotAsked as error:
         return [], 0, 0, f"machine {machine}: {error}"
     except (KeyError, TypeError, ValueError):
-        return [], 0, 0, f"machine {machine}: its BOT-M is of another version"
+        return [], 0, 0, f"machine {machine}: its BOT-M runs another version"
 
 
 def _machines(admin: Admin, live: Live) -> Iterator[tuple[int, str]]:
@@ -101,10 +101,10 @@ def _machines(admin: Admin, live: Live) -> Iterator[tuple[int, str]]:
 
 def lines(answer: dict[str, Any], limit: int) -> Iterator[str]:
     """For a person."""
-    rate = "" if answer["per_second"] is None else f"; {answer['per_second']:g} a second"
+    rate = "" if answer["per_second"] is None else f"; {answer['per_second']:g} per second"
     yield (
-        f"{answer['running']:,} of {answer['capacity']:,} fetches at once, "
-        f"{answer['waiting']:,} wait for a robot{rate}"
+        f"{answer['running']:,} of {answer['capacity']:,} fetches running, {answer['waiting']:,} waiting for a "
+        f"robot{rate}"
     )
     yield from answer["troubles"]
     if answer["fetching"]:

@@ -35,9 +35,9 @@ _COLUMNS = (
 @json_option
 @pass_admin
 def urls_command(admin: Admin, /, as_json: bool, **options: Any) -> None:
-    """List the cache; with --since, the changes since an earlier listing.
+    """List cached URLs; with --since, only changes.
 
-    With --json, one object a line; after the changes, a last line {"next": "TOKEN"}.
+    With --json, print one object per line; after changes, a last line {"next": "TOKEN"}.
     """
     query = asked_query(options)
     listing = Listing(_COLUMNS, as_json)

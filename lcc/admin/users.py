@@ -1,4 +1,4 @@
-"""``lcc-admin user``: content users, who may read the cache from elsewhere."""
+"""``lcc-admin user``: content users, who may read the cache over the network."""
 
 from __future__ import annotations
 
@@ -31,19 +31,17 @@ _COLUMNS = (
 
 @click.group("user")
 def user_group() -> None:
-    """Content users: who may read the cache from elsewhere, and what of it."""
+    """Manage content users, who may read the cache."""
 
 
 @user_group.command("add")
 @click.argument("name")
-@click.option(
-    "--provider", "providers", type=PID, multiple=True, help="Only what this one has told (may be repeated)."
-)
-@click.option("--rows-only", is_flag=True, help="No content.")
+@click.option("--provider", "providers", type=PID, multiple=True, help="Only content of this provider (repeatable).")
+@click.option("--rows-only", is_flag=True, help="Rows without content.")
 @json_option
 @pass_admin
 def add_command(admin: Admin, /, name: str, providers: tuple[int, ...], rows_only: bool, as_json: bool) -> None:
-    """Register a content user; prints its id and, once, its token.  NAME is for people."""
+    """Register a content user; print its id and token."""
     if not name.strip() or not name.isprintable() or len(name) > NAME_CHARS:
         raise click.BadParameter(f"must be 1 to {NAME_CHARS} printable characters", param_hint="NAME")
     secret = generate_password()
@@ -60,7 +58,7 @@ def add_command(admin: Admin, /, name: str, providers: tuple[int, ...], rows_onl
 @json_option
 @pass_admin
 def list_command(admin: Admin, as_json: bool) -> None:
-    """List the content users; their tokens are stored nowhere."""
+    """List content users (tokens are not stored)."""
     listing = Listing(_COLUMNS, as_json)
     with admin.database() as database:
         users = database.interact(list_content_users)
@@ -82,7 +80,7 @@ def list_command(admin: Admin, as_json: bool) -> None:
 @click.argument("cuid", type=NUMBER)
 @pass_admin
 def remove_command(admin: Admin, cuid: int) -> None:
-    """Forget a content user: its token is good for nothing from now on."""
+    """Remove a content user; its token becomes invalid."""
     with admin.database() as database:
         if not database.write(remove_content_user, cuid):
             raise Failed(f"there is no content user {cuid}", "lcc-admin user list shows who there is")

@@ -53,7 +53,7 @@ NUMBER = click.IntRange(1, PID_MAX)
 """The number of something else."""
 
 ROWS = click.IntRange(1, 2**63 - 1)
-"""At most so many rows."""
+"""Maximum number of rows."""
 
 NONE = "none"
 """Says "without limit"."""
@@ -134,8 +134,7 @@ def timezone_callback(_context: click.Context, _parameter: click.Parameter, valu
 password_file_option = click.option(
     "--password-file",
     type=click.File("r", encoding="utf-8"),
-    help="A file whose first line is the password, without white space around it; -: standard input.  "
-    "Without, add generates one.",
+    help="File whose first line is the password (-: standard input).  Default: generate one.",
 )
 
 

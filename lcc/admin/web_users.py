@@ -23,19 +23,19 @@ _COLUMNS = (
 
 @click.group("web-user")
 def web_user_group() -> None:
-    """Who may log in at the web monitor, and whether they may have things done there."""
+    """Manage users of the web monitor."""
 
 
 @web_user_group.command("add")
 @click.argument("name")
-@click.option("--operate", is_flag=True, help="May have things done, such as trying again; without: looks on.")
+@click.option("--operate", is_flag=True, help="May operate, such as retry.  Default: read-only.")
 @password_file_option
 @json_option
 @pass_admin
 def add_command(admin: Admin, name: str, operate: bool, password_file: Any, as_json: bool) -> None:
-    """Let NAME log in at the web monitor; a password that is generated is printed, once.
+    """Add a user of the web monitor; print its password.
 
-    A NAME that is there gets another password and role; who is logged in under it is logged out.
+    If NAME exists, its password and role are replaced, and its logins end.
     """
     if not name.strip() or not name.isprintable() or len(name) > NAME_CHARS:
         raise click.BadParameter(f"must be 1 to {NAME_CHARS} printable characters", param_hint="NAME")
@@ -55,7 +55,7 @@ def add_command(admin: Admin, name: str, operate: bool, password_file: Any, as_j
 @json_option
 @pass_admin
 def list_command(admin: Admin, as_json: bool) -> None:
-    """List who may log in; passwords are stored nowhere."""
+    """List users of the web monitor (passwords are not stored)."""
     listing = Listing(_COLUMNS, as_json)
     with admin.database() as database:
         users = database.interact(list_web_users)
@@ -68,7 +68,7 @@ def list_command(admin: Admin, as_json: bool) -> None:
 @click.argument("name")
 @pass_admin
 def remove_command(admin: Admin, name: str) -> None:
-    """Let NAME no longer log in; who is logged in under it is logged out."""
+    """Remove a user of the web monitor, and end its logins."""
     with admin.database() as database:
         if not database.write(remove_web_user, name):
             raise Failed(f"there is no web user {name}", "lcc-admin web-user list shows who there is")

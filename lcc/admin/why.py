@@ -19,16 +19,14 @@ from lcc.storage.providers.providers import NoSuchProvider
 
 @click.command("why")
 @click.argument("url")
-@click.option("--provider", "pid", type=PID, help="Only as this provider's.")
-@click.option(
-    "--fetch-url", is_flag=True, help="URL is what is fetched; reads all of the provider's rows to find its name."
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--provider", "pid", type=PID, help="Only of this provider.")
+@click.option("--fetch-url", is_flag=True, help="URL is the fetch URL; slow: reads all rows of the provider.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @pass_admin
 def why_command(admin: Admin, url: str, pid: int | None, fetch_url: bool, as_json: bool) -> None:
-    """Tell where a URL stands: whose it is, what it waits for, what went wrong, or since when it is cached.
+    """Explain the state of a URL, and what it waits for.
 
-    URL is the conceptual URL: the name that the provider gave it.
+    URL is the conceptual URL, as the provider submitted it.
     """
     try:
         name = normalise(url)

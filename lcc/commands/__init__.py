@@ -1,1 +1,1 @@
-"""What the command line tools share: examples in their help, how they show what goes on."""
+"""Shared by the command line tools: errors, examples, progress, --watch."""

@@ -33,7 +33,7 @@ def use_boot_time(reactor: Any) -> None:
     if reactor.seconds is boot_seconds:
         return
     if reactor.running:
-        raise RuntimeError("the reactor runs already: its clock cannot be replaced")
+        raise RuntimeError("the reactor is already running: its clock cannot be replaced")
     ahead = reactor.seconds() - boot_seconds()
     for call in reactor.getDelayedCalls():  # as it has not run, they are in no order yet
         call.time -= ahead

@@ -1,4 +1,4 @@
-"""A command that cannot be done: what is wrong, and what to do next."""
+"""Errors of command line tools: what is wrong, and what to do next."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import click
 
 
 class Trouble(Exception):
-    """Something that the user of a tool can mend; the tool itself says it, as a :class:`Failed`.
+    """An error that the user can correct; tools report it as a :class:`Failed`.
 
     :param message: what is wrong, and where.
-    :param then: what to do about it; None: what most troubles of this kind need.
-    :cvar usually: that.
+    :param then: what to do next; None: ``usually``.
+    :cvar usually: what to do next about most errors of this kind.
     """
 
     usually: str
@@ -27,10 +27,10 @@ class Trouble(Exception):
 
 
 class Failed(click.ClickException):
-    """Said in a line, and the next step in another.
+    """A failed command: prints the error and the next step, a line each.
 
     :param message: what is wrong, and where.
-    :param then: what to do about it.  Nobody is left alone with an error: there is always something.
+    :param then: what to do next.
     """
 
     exit_code = 1
@@ -45,11 +45,11 @@ class Failed(click.ClickException):
         click.echo(f"Next: {self.then}", file=file, err=True)
 
 
-SEE_SYSTEM = "see that what it names is there, that you may write to it, and that its disk has room; then try again"
+SEE_SYSTEM = "check that it exists, is writable and that its disk has room; then try again"
 
 
 def system_words(error: OSError) -> str:
-    """What the system did not let a tool do: the file, if it was one, and why, without the system's numbers."""
+    """The file and reason of an ``OSError``, without errno."""
     where = error.filename
     if isinstance(where, bytes):
         where = os.fsdecode(where)
@@ -58,21 +58,21 @@ def system_words(error: OSError) -> str:
 
 
 def speak_as_the_terminal_does() -> None:
-    """Where it is not UTF-8, what it does not have is shown as a question mark, and ends nothing."""
+    """Print characters that the terminal's encoding lacks as ``?`` instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 class ToolGroup(click.Group):
-    """Commands of a tool: two lines, not a traceback, where the system does not let them do what they should."""
+    """A command group that reports an ``OSError`` in two lines instead of a traceback."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         speak_as_the_terminal_does()
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            what = system_words(error) if error.filename else f"the output cannot be written: {system_words(error)}"
+            what = system_words(error) if error.filename else f"cannot write the output: {system_words(error)}"
             with suppress(OSError):
                 click.echo(f"Error: {what}\nNext: {SEE_SYSTEM}", err=True)
             with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Standard handles that were closed when the program was started (``2>&-``, some daemons and cron replacements).
+"""Standard streams that were closed when the program started (``2>&-``, some daemons and cron replacements).
 
 Left as they are, the next file or socket that is opened takes the free number, and what is meant for standard error
 goes into it; and Python has None for ``sys.stdin``, ``sys.stdout`` and ``sys.stderr``.

@@ -1,4 +1,4 @@
-"""How far something long has come, for a person who watches: a line on standard error, on a terminal only."""
+"""Progress bars on standard error, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REDRAW_SECONDS = 0.2
 
 
 def is_watched() -> bool:
-    """Whether somebody would see it."""
+    """Whether standard error is a terminal."""
     return sys.stderr.isatty()
 
 
@@ -22,10 +22,10 @@ def is_watched() -> bool:
 def progress(
     what: str, total: int | None = None, *, in_bytes: bool = False, unless_shown: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """Gives a function that is told of each few more.
+    """Show a progress bar; yields a function to call with each increment.
 
-    :param total: of how many; None: that is not known, and so neither when it will end.
-    :param unless_shown: not where the output goes to the terminal, too: that says how far it has come.
+    :param total: None: unknown, so no time left is shown.
+    :param unless_shown: no bar if standard output is a terminal, too.
     """
     if not is_watched() or (unless_shown and sys.stdout.isatty()):
         yield _ignore
@@ -62,7 +62,7 @@ def progress(
 
 
 def counting(what: str, things: Iterable[T]) -> Iterator[T]:
-    """The same things, and how many there were so far, for a person who does not see them themselves."""
+    """Yield these things with a progress bar, unless they are shown on the terminal themselves."""
     with progress(what, unless_shown=True) as more:
         for thing in things:
             yield thing
@@ -70,4 +70,4 @@ def counting(what: str, things: Iterable[T]) -> Iterator[T]:
 
 
 def _ignore(_: int) -> None:
-    """Nobody watches."""
+    """Ignore an increment."""

@@ -1,4 +1,4 @@
-"""Showing something again and again: redrawn on a terminal that can, as plain blocks elsewhere."""
+"""``--watch``: refresh output, on a full screen where the terminal can, as plain blocks elsewhere."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ every_option = click.option(
     default=EVERY_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="Between two looks.",
+    help="Refresh interval.",
 )
 
 
 def watch_option(command: F) -> F:
     """``--watch`` and ``--every``; the command gets them as ``watch`` and ``every``."""
-    return click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")(every_option(command))
+    return click.option("--watch", is_flag=True, help="Refresh until Ctrl-C.")(every_option(command))
 
 
 def keep_showing(look: Callable[[], str], every_seconds: float, *, json_lines: bool = False) -> None:
-    """Show what this gives, until Ctrl-C.  A look that fails says so, and is tried again.
+    """Print this text every so often, until Ctrl-C.  Errors are printed and retried.
 
-    :param json_lines: each is a line, and nothing stands between them.
+    :param json_lines: print one line per refresh, without blank lines.
     """
     try:
         if sys.stdout.isatty() and not json_lines and os.environ.get("TERM") not in NO_CURSOR:
@@ -69,5 +69,5 @@ def _redraw(look: Callable[[], str], every_seconds: float) -> None:
 
 
 def clean(text: str) -> str:
-    """Text that a terminal only shows: what is in it may come from strangers."""
+    """Replace control characters, which may come from outside, before printing to a terminal."""
     return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)

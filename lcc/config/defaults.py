@@ -1,4 +1,4 @@
-"""Prints every setting."""
+"""``lcc-admin config --defaults``: every setting as a commented TOML file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lcc.config.whole import Config
 
 
 def describe_defaults() -> str:
-    """Every setting with its default, unit, bounds and meaning, as a TOML file with comments."""
+    """Every setting with its meaning, unit, bounds and default, as a commented TOML file."""
     lines = ["# Every setting of lcc.toml, with its default.", ""]
     tables: list[tuple[str, Any]] = []
     for field in attrs.fields(Config):
@@ -31,14 +31,21 @@ def describe_defaults() -> str:
 
 def _describe(field: Any) -> list[str]:
     metadata = field.metadata
-    notes = [metadata["meaning"]]
-    if metadata["unit"]:
-        notes.append(f"in {metadata['unit']}")
-    if metadata["minimum"] is not None:
-        notes.append(f"at least {metadata['minimum']:g}")
-    if metadata["maximum"] is not None:
-        notes.append(f"at most {metadata['maximum']:g}")
-    return [f"# {'; '.join(notes)}", f"{field.name} = {_toml(field.default)}"]
+    notes = [note for note in (metadata["unit"], _bounds(metadata["minimum"], metadata["maximum"])) if note]
+    limits = f" ({', '.join(notes)})" if notes else ""
+    return [f"# {metadata['meaning']}{limits}", f"{field.name} = {_toml(field.default)}"]
+
+
+def _bounds(minimum: float | None, maximum: float | None) -> str:
+    if minimum is not None and maximum is not None:
+        return f"{_number(minimum)} to {_number(maximum)}"
+    if minimum:
+        return f"at least {_number(minimum)}"
+    return "" if maximum is None else f"at most {_number(maximum)}"
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 def _toml(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What the endpoint strings of a configuration say."""
+"""Parses endpoint strings."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def endpoint_fault(endpoint: str) -> str:
     """What is wrong with the form of an endpoint string; empty: nothing."""
     kind, colon, rest = endpoint.partition(":")
     if not colon or not rest:
-        return "an endpoint string is kind:arguments, for example tcp:9000 or unix:{home}/qm.sock"
+        return "an endpoint is written kind:arguments, such as tcp:9000 or unix:{home}/qm.sock"
     if kind not in _ENDPOINT_KINDS:
-        return f"{kind!r} is no kind of endpoint"
+        return f"{kind!r} is not a kind of endpoint"
     return ""

@@ -1,4 +1,4 @@
-"""Settings of what content users, providers and operators reach."""
+"""Settings of the content user API, consoles, registration server, mail and TLS."""
 
 from __future__ import annotations
 
@@ -11,50 +11,49 @@ from lcc.config.setting import MANHOLE, METRICS, setting
 class CuConfig:
     """The content user API."""
 
-    listen: str = setting("unix:{home}/cu.sock:mode=600:lockfile=0", "endpoint of the HTTP interface; empty: none")
+    listen: str = setting("unix:{home}/cu.sock:mode=600:lockfile=0", "endpoint of the HTTP interface; empty: off")
     listen_xml: str = setting(
-        "unix:{home}/cu-xml.sock:mode=600:lockfile=0", "endpoint of the XML interface; empty: none"
+        "unix:{home}/cu-xml.sock:mode=600:lockfile=0", "endpoint of the XML interface; empty: off"
     )
     without_token: str = setting(
         "",
-        'what those who have no token of "lcc-admin user add" may read: nothing, rows or content; empty: content for '
-        "those who reach a UNIX socket, else nothing",
+        "what clients without a token (lcc-admin user add) may read: nothing, rows or content; empty: content over "
+        "a UNIX socket, nothing otherwise",
     )
     content: str = setting(
         "unix:{home}/content.sock",
-        "content port of the (central) BOT-M, where content is read: https://host:port, http://host:port or "
-        "unix:PATH",
+        "content port of the (central) BOT-M to read content from: https://host:port, http://host:port or unix:PATH",
     )
-    content_connections_max: int = setting(20, "connections to content ports at once", minimum=1, maximum=10_000)
-    connections_max: int = setting(500, "connections of content users at once, each interface", minimum=1)
+    content_connections_max: int = setting(
+        20, "maximum number of connections to content ports", minimum=1, maximum=10_000
+    )
+    connections_max: int = setting(500, "maximum number of content user connections for each interface", minimum=1)
     connections_per_address: int = setting(
         100,
-        "of those, of one IP address (of IPv6: of one /64 network), so that one content user cannot take all places; "
-        "behind a proxy: 0, no such limit",
+        "of these, from one IP address (IPv6: one /64 network), so that one content user cannot take all "
+        "connections; 0: no limit (set this behind a proxy)",
         minimum=0,
     )
     idle_timeout: float = setting(
         300.0,
-        "a content user that asks nothing, or does not read, for this long is dropped",
+        "disconnect content users that are idle, or do not read, for this long",
         unit="seconds",
         minimum=1,
     )
-    temporary: str = setting("", "folder for the temporary files of packages, relative to home; empty: home itself")
-    failed_tokens: int = setting(
-        20, "wrong tokens within token_window before the address that they came from is throttled", minimum=1
-    )
-    token_window: float = setting(60.0, "for failed_tokens", unit="seconds", minimum=1)
-    packages_max: int = setting(8, "packages (tar, WARC) made at once", minimum=1, maximum=1000)
+    temporary: str = setting("", "folder for temporary files of packages, relative to home; empty: home")
+    failed_tokens: int = setting(20, "wrong tokens within token_window before an address is throttled", minimum=1)
+    token_window: float = setting(60.0, "time window for failed_tokens", unit="seconds", minimum=1)
+    packages_max: int = setting(8, "maximum number of packages (tar, WARC) being made", minimum=1, maximum=1000)
     packages_per_user: int = setting(
         2,
-        "of those, for one user, or, without a token, for one IP address (of IPv6: for one /64 network); 0, or "
-        "without a token over a UNIX socket, or where connections_per_address is 0: no such limit",
+        "of these, for one user, or one IP address (IPv6: one /64 network) of clients without a token; 0: no "
+        "limit; does not apply to clients without a token over a UNIX socket or if connections_per_address is 0",
         minimum=0,
     )
     package_rate_min: int = setting(
         10_000,
-        "who reads a package more slowly, on the average of the time in which it was waited for, is dropped after "
-        "half a minute of that; 0: only who reads nothing for idle_timeout",
+        "disconnect clients that read a package more slowly than this for half a minute, on average while waiting "
+        "for them; 0: only idle_timeout applies",
         unit="bytes per second",
         minimum=0,
     )
@@ -67,28 +66,28 @@ class CuConfig:
 
 @attrs.frozen
 class ManholeConfig:
-    """The consoles of the roles, and that of all of them in one process."""
+    """The consoles of the roles."""
 
-    listen: str = setting("", "endpoint of the console of twistd lcc, with all roles in it; empty: none")
+    listen: str = setting("", "endpoint of the console of twistd lcc, with all its roles; empty: off")
     keys: str = setting(
-        "manhole-keys", "file with the public keys that may log in, as ssh's authorized_keys; relative to home"
+        "manhole-keys",
+        "file with the public keys that may log in, in the format of ssh's authorized_keys, relative to home",
     )
     passwords: str = setting(
         "manhole-passwords",
-        'file made by "lcc-admin console-password", relative to home; where there is none, no passwords',
+        "password file written by lcc-admin console-password, relative to home; without it, passwords are not "
+        "accepted",
     )
-    host_key: str = setting("manhole-host-key", "file of the host key, made at the first start; relative to home")
+    host_key: str = setting("manhole-host-key", "host key, generated at the first start, relative to home")
     login_timeout: float = setting(
-        30.0, "a connection on which nobody has logged in after this long is closed", unit="seconds", minimum=0.1
+        30.0, "close connections that have not logged in after this long", unit="seconds", minimum=0.1
     )
-    idle_timeout: float = setting(
-        3600.0, "a session in which nothing is typed for this long is closed", unit="seconds", minimum=1
-    )
-    connections_max: int = setting(10, "connections to a console at once", minimum=1, maximum=1000)
-    failed_logins: int = setting(5, "wrong passwords within login_window before a user is throttled", minimum=1)
-    login_window: float = setting(60.0, "for failed_logins", unit="seconds", minimum=1)
+    idle_timeout: float = setting(3600.0, "close sessions that are idle for this long", unit="seconds", minimum=1)
+    connections_max: int = setting(10, "maximum number of connections to a console", minimum=1, maximum=1000)
+    failed_logins: int = setting(5, "failed logins within login_window before a user is throttled", minimum=1)
+    login_window: float = setting(60.0, "time window for failed_logins", unit="seconds", minimum=1)
     output_bytes_max: int = setting(
-        200_000, "output of one command; what is beyond is cut", unit="bytes", minimum=1000, maximum=100_000_000
+        200_000, "maximum output of one command; the rest is cut off", unit="bytes", minimum=1000, maximum=100_000_000
     )
 
 
@@ -96,83 +95,93 @@ class ManholeConfig:
 class RsConfig:
     """The registration server."""
 
-    listen: str = setting("", "endpoint of its web pages and its HTTP API; empty: there is none")
+    listen: str = setting("", "endpoint of the registration pages and their HTTP API; empty: off")
     url: str = setting(
         "",
-        "how its pages are reached from outside, such as https://register.example.org/, for links in mails; https "
-        "here makes browsers insist on it",
+        "public URL, such as https://register.example.org/, also used in mails; https turns on HSTS",
     )
     proxy: bool = setting(
         False,
-        "the endpoint is reached through a web server only, which puts the address of who asks at the end of "
-        "X-Forwarded-For",
+        "the endpoint is only reachable through a reverse proxy that appends the client's address to X-Forwarded-For",
     )
     uns: str = setting(
         "",
-        "what newcomers are told to give lcccp as --uns, such as lcc.example.org:9000, or tls:lcc.example.org:9000 "
-        "where that port speaks TLS",
+        "the --uns that new providers are shown for lcccp, such as lcc.example.org:9000, or "
+        "tls:lcc.example.org:9000 for a TLS port",
     )
-    approval: bool = setting(False, "new providers and roots wait for lcc-admin register approve")
-    expiry: int = setting(
-        7 * 86400, "a secret that was not found by then is void", unit="seconds", minimum=60, maximum=366 * 86400
-    )
+    approval: bool = setting(False, "new providers and roots need lcc-admin register approve")
+    expiry: int = setting(7 * 86400, "how long a secret is valid", unit="seconds", minimum=60, maximum=366 * 86400)
     approval_expiry: int = setting(
         30 * 86400,
-        "what was proven and not approved by then is void",
+        "how long a proven registration waits for approval before it expires",
         unit="seconds",
         minimum=60,
         maximum=366 * 86400,
     )
     allow_private: bool = setting(
-        False, "sites on private and loopback addresses may register; they get --allow-private"
+        False, "accept sites on private and loopback addresses; their providers get --allow-private"
     )
-    any_port: bool = setting(False, "sites on other ports than 80 and 443 may register")
+    any_port: bool = setting(False, "accept sites on ports other than 80 and 443")
     bandwidth_max: int = setting(
-        0, "more must not be wished for; 0: as much as one likes", unit="bytes per second", minimum=0
+        0, "maximum bandwidth that may be requested; 0: unlimited", unit="bytes per second", minimum=0
     )
-    priority_max: int = setting(0, "no higher priority must be wished for", minimum=0, maximum=2)
-    files_max: int = setting(100_000, "quota of files of who registers here; 0: none", minimum=0)
-    space_max_bytes: int = setting(10 << 30, "quota of space of who registers here; 0: none", unit="bytes", minimum=0)
-    full_sets: int = setting(10, "unsolicited full sets for each period of who registers here", minimum=0)
-    roots_max: int = setting(20, "roots of one provider", minimum=1, maximum=1000)
+    priority_max: int = setting(0, "maximum priority that may be requested", minimum=0, maximum=2)
+    files_max: int = setting(100_000, "file quota of registered providers; 0: none", minimum=0)
+    space_max_bytes: int = setting(10 << 30, "space quota of registered providers; 0: none", unit="bytes", minimum=0)
+    full_sets: int = setting(10, "unsolicited full sets for each period of registered providers", minimum=0)
+    roots_max: int = setting(20, "maximum number of roots of a provider", minimum=1, maximum=1000)
     providers_per_site: int = setting(
         5,
-        "providers that may have roots in the same first folder of a host (and port); roots below the folder that is "
-        "proven do not count",
+        "maximum number of providers with roots in the same top-level folder of a host (and port); roots below the "
+        "proven folder do not count",
         minimum=1,
     )
-    providers_per_host: int = setting(100, "providers that may have roots on one host, counted likewise", minimum=1)
+    providers_per_host: int = setting(
+        100, "maximum number of providers with roots on one host, counted likewise", minimum=1
+    )
     pending_max: int = setting(
-        10_000, "registrations that are under way at once; beyond: try again later", minimum=1, maximum=1_000_000
+        10_000,
+        "maximum number of registrations in progress; beyond this, clients are told to try again later",
+        minimum=1,
+        maximum=1_000_000,
     )
     asks_max: int = setting(
         20,
-        "registrations asked for from one address, for one site, with mail to one address, within throttle_window",
+        "registrations requested from one address, for one site or with one mail address, within throttle_window",
         minimum=1,
     )
     checks_max: int = setting(
-        60, "fetches of secrets for one address, and from one site, within throttle_window", minimum=1
+        60, "fetches of secrets for one address, or from one site, within throttle_window", minimum=1
     )
-    throttle_window: float = setting(3600.0, "for both of them", unit="seconds", minimum=1)
+    throttle_window: float = setting(3600.0, "time window for these limits", unit="seconds", minimum=1)
     failed_logins: int = setting(
-        10, "wrong passwords within throttle_window before a provider id or an address is throttled", minimum=1
+        10, "failed logins within throttle_window before a provider id or an address is throttled", minimum=1
     )
-    checks_at_once: int = setting(16, "fetches of secrets at once; beyond: try again later", minimum=1, maximum=1000)
-    connect_timeout: float = setting(10.0, "for a connection to a site", unit="seconds", minimum=0.1, maximum=300)
-    deadline: float = setting(20.0, "for a fetch of a secret, redirects included", unit="seconds", minimum=0.1)
-    redirects_max: int = setting(5, "redirects of such a fetch, on the same host only", minimum=0, maximum=20)
-    connections_max: int = setting(200, "connections of who registers at once", minimum=1)
+    checks_at_once: int = setting(
+        16,
+        "maximum number of concurrent fetches of secrets; beyond this, clients are told to try again later",
+        minimum=1,
+        maximum=1000,
+    )
+    connect_timeout: float = setting(
+        10.0, "timeout for connecting to a site", unit="seconds", minimum=0.1, maximum=300
+    )
+    deadline: float = setting(20.0, "timeout for fetching a secret, redirects included", unit="seconds", minimum=0.1)
+    redirects_max: int = setting(
+        5, "maximum number of redirects when fetching a secret, on the same host only", minimum=0, maximum=20
+    )
+    connections_max: int = setting(200, "maximum number of client connections", minimum=1)
     connections_per_address: int = setting(
         40,
-        "of those, of one IP address (of IPv6: of one /64 network); 0, or behind a proxy: no such limit",
+        "of these, from one IP address (IPv6: one /64 network); 0, or behind a proxy: no limit",
         minimum=0,
     )
     idle_timeout: float = setting(
-        60.0, "who asks nothing, or does not read, for this long is dropped", unit="seconds", minimum=1
+        60.0, "close connections that are idle, or do not read, for this long", unit="seconds", minimum=1
     )
     database_timeout: float = setting(
         20.0,
-        "who waits for this long for an answer of the database is told to try again later",
+        "how long a request waits for the database before the client is told to try again later",
         unit="seconds",
         minimum=0.1,
     )
@@ -182,41 +191,40 @@ class RsConfig:
 
 @attrs.frozen
 class MailConfig:
-    """The mail server that the registration server sends through."""
+    """The mail server used by the registration server."""
 
-    host: str = setting("", "its name; empty: no mail is sent")
-    port: int = setting(587, "its port", minimum=1, maximum=65535)
-    security: str = setting("starttls", "starttls, tls (from the first byte on), or none: only on this host")
-    user: str = setting("", "to log in as; empty: without")
-    password_file: str = setting("", "a file whose first line is that user's password, relative to home")
-    sender: str = setting("", "address that mails come from")
-    timeout: float = setting(30.0, "for a whole mail", unit="seconds", minimum=1, maximum=600)
-    authorities: str = setting(
-        "", "a PEM file with the certificate authorities to trust instead of the machine's, relative to home"
-    )
+    host: str = setting("", "host name of the mail server; empty: no mail is sent")
+    port: int = setting(587, "port of the mail server", minimum=1, maximum=65535)
+    security: str = setting("starttls", "starttls, tls (implicit TLS), or none (only on this host)")
+    user: str = setting("", "login name; empty: no authentication")
+    password_file: str = setting("", "file whose first line is the user's password, relative to home")
+    sender: str = setting("", "sender address")
+    timeout: float = setting(30.0, "timeout for sending a mail", unit="seconds", minimum=1, maximum=600)
+    authorities: str = setting("", "PEM file with the CAs to trust instead of the machine's, relative to home")
 
 
 @attrs.frozen
 class TlsConfig:
-    """TLS: endpoints that begin with "tls:"."""
+    """Certificates of endpoints that begin with "tls:"."""
 
     ca: str = setting(
         "tls/ca.pem",
-        "the authorities, a PEM file relative to home: whom a role meets over TLS has a certificate of one of them",
+        "PEM file with the CAs that sign the certificates of roles, relative to home",
     )
     certificate: str = setting(
         "tls/{role}.pem",
-        "the certificate of a role, with those that lead to its authority, relative to home; {role} stands for qm, "
-        "uns, botm, bot, cu, admin (lcc-admin) or metrics",
+        "certificate chain of a role, relative to home; {role} stands for qm, uns, botm, bot, cu, admin "
+        "(lcc-admin) or metrics",
     )
     key: str = setting("tls/{role}.key", "its key, relative to home")
     public_certificate: str = setting(
         "tls/public.pem",
-        "the certificate for everybody else (tls: in [uns] listen, [cu] listen and listen_xml, [rs] listen, [web] "
+        "certificate chain for public ports (tls: in [uns] listen, [cu] listen and listen_xml, [rs] listen, [web] "
         "listen), relative to home",
     )
     public_key: str = setting("tls/public.key", "its key, relative to home")
     insecure: bool = setting(
         False,
-        "wires between roles may leave this machine without TLS; whoever reaches such a port can pose as a role",
+        "allow connections between roles on different machines without TLS; anyone who reaches such a port can "
+        "impersonate a role",
     )

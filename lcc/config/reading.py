@@ -65,7 +65,7 @@ def parse_config(text: str, folder: Path, source: Path | None = None) -> Config:
 
 
 def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple[Config, list[str]]:
-    """The configuration that this text says, with the default in place of what is wrong, and every fault.
+    """Parse a configuration; invalid settings get their default.  Returns all faults as well.
 
     :raises ConfigError: when the text is no TOML at all.
     """
@@ -98,23 +98,23 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
     for section in ("rs", "web"):
         url = getattr(config, section).url
         if url and not re.fullmatch(r"https?://[^/?#\s@]+/(?:[!-~]*/)?", url):
-            faults.append(f"{section}.url = {url!r}: must be http:// or https:// and a host, with a / at its end")
+            faults.append(f"{section}.url = {url!r}: must be http:// or https:// and a host, ending in /")
     if config.mail.security not in ("starttls", "tls", "none"):
         faults.append(f"mail.security = {config.mail.security!r}: must be starttls, tls or none")
     if config.mail.host and "@" not in config.mail.sender:
-        faults.append("mail.sender: must be a mail address where mail.host is set")
+        faults.append("mail.sender: must be a mail address if mail.host is set")
     if config.mail.user and not config.mail.password_file:
-        faults.append("mail.password_file: must be set where mail.user is")
+        faults.append("mail.password_file: must be set if mail.user is")
     if config.log.format not in ("text", "json"):
         faults.append(f"log.format = {config.log.format!r}: must be text or json")
     for where, endpoint in _manholes(config):
         if endpoint and not is_local_endpoint(endpoint):
             faults.append(
-                f"{where} = {endpoint!r}: a console listens on a UNIX socket or on loopback only "
-                "(tcp:PORT:interface=127.0.0.1)"
+                f"{where} = {endpoint!r}: a console must listen on a UNIX socket or on loopback "
+                f"(tcp:PORT:interface=127.0.0.1)"
             )
     if 0 < config.qm.age_expired < config.qm.age_wanted:
-        faults.append("qm.age_expired: content must not expire before it was asked for (qm.age_wanted)")
+        faults.append("qm.age_expired: must not be less than qm.age_wanted")
     home = config.home
     try:
         home = home.expanduser()
@@ -134,8 +134,8 @@ def _database_wire_faults(config: Config) -> list[str]:
     if settings.tls_authority or config.tls.insecure:
         return []
     return [
-        f"database.url: the database server {host} is on another machine, and who is in between can pose as it: name "
-        "the authority of its certificate, database.tls_authority; or say insecure = true in [tls]"
+        f"database.url: the database server {host} is on another machine and would be reached without TLS: set "
+        f"database.tls_authority to the CA of its certificate, or insecure = true in [tls]"
         for host in mysql_hosts(settings.url)
         if not is_local_host(host)
     ]
@@ -150,7 +150,7 @@ def _section(kind: type[SectionT], data: dict[str, Any], prefix: str, faults: li
         field = fields.get(key)
         where = f"{prefix}{key}"
         if field is None:
-            faults.append(f"{where}: there is no such setting{_suggest(key, fields)}")
+            faults.append(f"{where}: no such setting{_suggest(key, fields)}")
         elif attrs.has(hints[key]):
             if isinstance(value, dict):
                 values[key] = _section(hints[key], value, f"{where}.", faults)
@@ -172,7 +172,7 @@ def _suggest(key: str, fields: dict[str, Any]) -> str:
 
 def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, faults: list[str]) -> Any:
     if isinstance(value, str) and "\0" in value:
-        faults.append(f"{where}: must not hold a NUL character")
+        faults.append(f"{where}: must not contain a NUL character")
         return None
     if kind is Path and isinstance(value, str) and value:
         return Path(value)
@@ -183,13 +183,13 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, fault
             and all(isinstance(item, str) and item and "\0" not in item for item in value)
         ):
             return tuple(value)
-        faults.append(f"{where}: must be a list of texts, not {value!r}")
+        faults.append(f"{where}: must be a list of strings, not {value!r}")
         return None
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
-        shown = "what stands there" if metadata.get("secret") else repr(value)
+        names = {int: "a whole number", float: "a number", str: "a string", bool: "true or false", Path: "a path"}
+        shown = "what was given" if metadata.get("secret") else repr(value)
         faults.append(f"{where}: must be {names.get(kind, kind)}, not {shown}")
         return None
     if kind is float and not math.isfinite(value):

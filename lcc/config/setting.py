@@ -6,8 +6,8 @@ from typing import Any
 
 import attrs
 
-METRICS = "endpoint of the metrics of this role as a process of its own: HTTP (doc/metrics.md); empty: none"
-MANHOLE = "endpoint of the console of this role: ssh, on loopback or a UNIX socket; empty: none"
+METRICS = "HTTP endpoint of the metrics of this role when it is its own process (doc/metrics.md); empty: off"
+MANHOLE = "endpoint of this role's console (ssh), on loopback or a UNIX socket; empty: off"
 
 
 def setting(

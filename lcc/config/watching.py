@@ -1,4 +1,4 @@
-"""Settings of what tells how the LCC is."""
+"""Settings of metrics and logs."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from lcc.config.setting import setting
 
 @attrs.frozen
 class MetricsConfig:
-    """Metrics for Prometheus and health of a process, over HTTP."""
+    """Metrics for Prometheus and health checks, over HTTP."""
 
     listen: str = setting(
-        "", "endpoint of the metrics of twistd lcc, with all roles in it; empty: none; each role's own: metrics"
+        "",
+        "HTTP endpoint of the metrics of twistd lcc, with all its roles; empty: off; separate roles use their "
+        "own setting metrics",
     )
     providers_shown: int = setting(
         20,
-        "providers with series of their own: those whose URLs have waited for longest",
+        "number of providers with their own time series: those whose URLs have waited longest",
         minimum=0,
         maximum=1000,
     )
     survey_interval: float = setting(
         15.0,
-        "between two surveys of the whole queue by the queue manager, for these metrics",
+        "interval between the queue manager's scans of the whole queue for metrics",
         unit="seconds",
         minimum=1,
     )
-    connections_max: int = setting(50, "connections at once, each endpoint", minimum=1, maximum=10_000)
+    connections_max: int = setting(50, "maximum number of connections for each endpoint", minimum=1, maximum=10_000)
     idle_timeout: float = setting(
-        60.0, "a connection on which nothing is asked for this long is closed", unit="seconds", minimum=1
+        60.0, "close connections without a request for this long", unit="seconds", minimum=1
     )
 
 
@@ -36,4 +38,4 @@ class MetricsConfig:
 class LogConfig:
     """The logs of the roles."""
 
-    format: str = setting("text", "text: lines for people; json: one JSON object a line")
+    format: str = setting("text", "text: human-readable lines; json: one JSON object per line")

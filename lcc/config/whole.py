@@ -32,11 +32,11 @@ class Config:
     :ivar source: the file it came from; None: defaults only.
     """
 
-    home: Path = setting(Path("lcc-home"), "folder for everything the LCC keeps, relative to this file's folder")
-    mimetypes: tuple[str, ...] = setting(DEFAULT_MIMETYPES, "mime types that are accepted, * for any subtype")
-    timezone: str = setting("", "IANA time zone of the LCC; empty: the machine's")
-    slots: int = setting(24, "slots of the rolling period of hours: 24 for a day, 168 for a week")
-    slot_seconds: int = setting(3600, "length of a slot of that period", unit="seconds", minimum=10, maximum=86400)
+    home: Path = setting(Path("lcc-home"), "folder of all data of the LCC, relative to the folder of this file")
+    mimetypes: tuple[str, ...] = setting(DEFAULT_MIMETYPES, "accepted mime types, * for any subtype")
+    timezone: str = setting("", "IANA time zone of the LCC; empty: that of the machine")
+    slots: int = setting(24, "slots in the period of hours: 24 for a day, 168 for a week")
+    slot_seconds: int = setting(3600, "length of a slot", unit="seconds", minimum=10, maximum=86400)
     database: DatabaseConfig = attrs.field(factory=DatabaseConfig)
     uns: UnsConfig = attrs.field(factory=UnsConfig)
     qm: QmConfig = attrs.field(factory=QmConfig)

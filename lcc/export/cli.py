@@ -25,16 +25,18 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--config",
     "config_path",
     type=_FILE,
-    help="The configuration of the LCC here.  Without: lcc.toml in this folder, else the defaults.",
+    help="Configuration of the local LCC.  Default: lcc.toml in the current folder, if any.",
 )
 @click.option(
     "--from",
     "address",
     metavar="ADDRESS",
-    help="An LCC elsewhere: http://host:port, https://host:port or unix:/path.  Without: [cu] listen.",
+    help="Remote LCC: http://host:port, https://host:port or unix:/path.  Default: [cu] listen.",
 )
-@click.option("--token-file", type=_FILE, help="Holds the token.  Without: LCC_TOKEN in the environment, else none.")
-@click.option("--ca-file", type=_FILE, help="Certificate authorities for https.  Without: those of the system.")
+@click.option(
+    "--token-file", type=_FILE, help="File with the token.  Default: LCC_TOKEN in the environment, else none."
+)
+@click.option("--ca-file", type=_FILE, help="CAs for https.  Default: those of the system.")
 @click.version_option(package_name="lcc", prog_name="lcc-export")
 @click.pass_context
 def main(
@@ -44,10 +46,10 @@ def main(
     token_file: Path | None,
     ca_file: Path | None,
 ) -> None:
-    """Bring what is in an LCC to other programs.
+    """Export the cache of an LCC.
 
-    Exit codes: 0 done; 1 it cannot be done; 2 the command line is wrong, or the LCC does not take the question; 3 the
-    changes since the token are no longer known; 4 the LCC cannot be reached, or its answer was cut off.
+    Exit codes: 0 success; 1 failure; 2 usage error, or the LCC rejected the request; 3 the changes since the token
+    are no longer known; 4 the LCC is unreachable, or its response was cut off.
     """
     context.obj = Source(config_path, address, token_file, ca_file)
 

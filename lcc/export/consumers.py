@@ -19,7 +19,7 @@ from lcc.export.guardian import Guardian
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
-AGAIN = "mend it, and give the same command again: it goes on from the same place"
+AGAIN = "fix it, and run the same command again: it resumes from the same place"
 
 
 class Sink(Protocol):
@@ -32,18 +32,18 @@ class Consumer(Protocol):
     """Who gets the export."""
 
     def open(self) -> Sink:
-        """Begin a stream; the one before has been closed."""
+        """Begin a stream, after the previous one was closed."""
         ...
 
     def close(self) -> None:
-        """It was all.
+        """End the stream.
 
         :raises Failed: the consumer did not take it.
         """
         ...
 
     def abort(self) -> None:
-        """The rest cannot be had: what was begun must come to nothing."""
+        """Discard the stream: it is incomplete."""
         ...
 
 
@@ -103,7 +103,7 @@ class Command:
         code = process.wait()
         self._process = None
         if code:
-            raise Failed(f"the consumer failed ({_said(code)}); nothing has moved on", AGAIN)
+            raise Failed(f"the consumer failed ({_said(code)}); the state file is unchanged", AGAIN)
 
     def _ended(self) -> None:
         assert self._process is not None
@@ -111,7 +111,9 @@ class Command:
         self._process = None
         with suppress(BrokenPipeError):
             self._let_go()
-        raise Failed(f"the consumer ended before it had all ({_said(code)}); nothing has moved on", AGAIN) from None
+        raise Failed(
+            f"the consumer exited before reading everything ({_said(code)}); the state file is unchanged", AGAIN
+        ) from None
 
     def abort(self) -> None:
         process, self._process = self._process, None
@@ -124,7 +126,7 @@ class Command:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Its input ends.
+        """Close the consumer's input.
 
         :raises BrokenPipeError: it has ended before.
         """
@@ -151,9 +153,7 @@ class File:
 
     def open(self) -> Sink:
         if self._keep and self._path.exists():
-            raise Failed(
-                f"{self._path} is still there: what it holds would be lost", "use it, and take it away first"
-            )
+            raise Failed(f"{self._path} already exists and would be overwritten", "use it and remove it first")
         with _as_failure():
             return _Disk(self._open.enter_context(replacing(self._path)))
 
@@ -183,7 +183,7 @@ class Output:
             _output_ended()
 
     def abort(self) -> None:
-        """Nothing can be taken back: the exit code says it."""
+        """Output cannot be taken back; the exit code tells."""
 
 
 class _Pipe:
@@ -212,7 +212,7 @@ def _as_failure() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Failed(str(error), "make room, or name another place, and give the same command again") from None
+        raise Failed(str(error), "free some space, or choose another file, and run the same command again") from None
 
 
 def _output_ended() -> None:
@@ -220,7 +220,7 @@ def _output_ended() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
-    raise Failed("nobody reads the output any longer", AGAIN)
+    raise Failed("the reader closed the output", AGAIN)
 
 
 def _said(code: int) -> str:
@@ -228,7 +228,7 @@ def _said(code: int) -> str:
 
 
 def _not_started(error: OSError) -> Failed:
-    return Failed(f"the consumer cannot be started: {error}", "look at the command behind --")
+    return Failed(f"cannot start the consumer: {error}", "check the command after --")
 
 
 def _die_with(parent: int, announce: Callable[[], None] | None) -> Callable[[], None]:

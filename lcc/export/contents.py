@@ -1,5 +1,5 @@
-"""The content of pages, whole before anything of it is handed on: a content that is cut off must not spoil a stream
-in which its length stands first, and a slow consumer must not keep the LCC waiting."""
+"""The content of pages, read completely before any of it is passed on: a content that is cut off must not spoil a
+stream in which its length stands first, and a slow consumer must not keep the LCC waiting."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Contents:
             except Unavailable as error:
                 self._troubles += 1
                 if self._troubles >= TROUBLES_MAX:
-                    raise CacheError(f"no content can be had: {error}") from error
+                    raise CacheError(f"cannot read content: {error}") from error
                 self.held_over.add(name)
                 yield None
                 return

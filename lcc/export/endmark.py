@@ -65,7 +65,7 @@ class EndMark:
                     return end
             except ValueError:
                 pass
-        raise NotComplete("the package ends without an end mark")
+        raise NotComplete("the package lacks its end mark")
 
     def _keep(self, data: bytes) -> None:
         self._tail = (self._tail + data)[-TAIL_BYTES:] if len(data) < TAIL_BYTES else data[-TAIL_BYTES:]

@@ -1,4 +1,4 @@
-"""Files that are there whole, or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "it is there, but is no plain file; write to standard output instead")
+        raise OSError(errno.EINVAL, "exists, but is not a regular file; write to standard output instead")
     folder = path.parent
     remove_leftovers(folder, f".{glob.escape(path.name)}.*.part")
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=folder)

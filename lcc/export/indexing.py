@@ -34,15 +34,20 @@ _SELECTION = (
     "modified_before",
 )
 
-_all_types = click.option("--all-types", is_flag=True, help="Also what is no text, as it is: the engine has filters.")
+_all_types = click.option(
+    "--all-types", is_flag=True, help="Include binary content unchanged, for engines with filters."
+)
 _output = click.option(
-    "-o", "--output", type=_FILE, help="Write there.  With --since, no file may be there: it was not used yet."
+    "-o",
+    "--output",
+    type=_FILE,
+    help="Output file.  With --since it must not exist: it would not have been used yet.",
 )
 _batch_bytes = click.option(
     "--batch-bytes",
     type=click.IntRange(1),
     metavar="N",
-    help="Run the command once for about so many bytes, as often as it takes.",
+    help="Run the command repeatedly, each time with about this many bytes.",
 )
 
 
@@ -55,8 +60,10 @@ def _engine_command(name: str) -> Callable[[F], click.Command]:
         command = query_options(*_SELECTION)(command)
         for option in (
             click.option("--wait", type=click.IntRange(0), default=0, metavar="SECONDS", help="Wait for a change."),
-            click.option("--rebuild", is_flag=True, help="Everything anew, whatever the state file says."),
-            click.option("--since", "state", type=_FILE, metavar="STATEFILE", help="Changes since the last time."),
+            click.option("--rebuild", is_flag=True, help="Export everything again, regardless of the state file."),
+            click.option(
+                "--since", "state", type=_FILE, metavar="STATEFILE", help="Only changes since the last run."
+            ),
         ):
             command = option(command)
         return click.command(name, context_settings={"allow_interspersed_args": False})(command)
@@ -68,7 +75,7 @@ def _engine_command(name: str) -> Callable[[F], click.Command]:
 @_output
 @_all_types
 def swish_e(source: Source, /, output: Path | None, all_types: bool, **options: Any) -> None:
-    """To SWISH-E: what swish-e -S prog -i stdin reads.
+    """Export to SWISH-E (swish-e -S prog -i stdin).
 
     CONSUMER is a command that reads it; LCC_EXPORT in its environment is "full" or "changes".
     """
@@ -80,7 +87,7 @@ def swish_e(source: Source, /, output: Path | None, all_types: bool, **options: 
 @_output
 @_batch_bytes
 def omega(source: Source, /, output: Path | None, batch_bytes: int | None, **options: Any) -> None:
-    """To Xapian Omega: what scriptindex reads.
+    """Export to Xapian Omega (scriptindex).
 
     CONSUMER is a command that reads it; LCC_EXPORT in its environment is "full" or "changes".
     """
@@ -102,7 +109,7 @@ def ndjson(
     index: str | None,
     **options: Any,
 ) -> None:
-    """To OpenSearch and Elasticsearch: what their _bulk reads.
+    """Export to OpenSearch and Elasticsearch (_bulk).
 
     CONSUMER is a command that reads it; LCC_EXPORT in its environment is "full" or "changes".
     """
@@ -117,13 +124,13 @@ def ndjson(
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="The folder that holds the pages; lcc-export keeps it.",
+    help="Folder of the pages, maintained by lcc-export.",
 )
 @_all_types
 def swish_plus_plus(source: Source, /, folder: Path, all_types: bool, **options: Any) -> None:
-    """To SWISH++, or whatever indexes files: a folder of pages.
+    """Export to SWISH++, or any indexer of files.
 
-    CONSUMER is a command that indexes the folder, run when something in it has changed.
+    CONSUMER is a command that indexes the folder; it runs when something has changed.
     """
     words = options["consumer"]
     engine = Mirror(folder, (lambda mode: _command(words, mode)) if words else None, all_types)
@@ -133,14 +140,14 @@ def swish_plus_plus(source: Source, /, folder: Path, all_types: bool, **options:
 @_engine_command("htdig")
 @_all_types
 def htdig(source: Source, /, all_types: bool, **options: Any) -> None:
-    """To ht://Dig: the URLs, and the pages when it asks for them through lcc-htdig.
+    """Export to ht://Dig.
 
-    CONSUMER is a command that runs htdig; it reads the URLs from its standard input; LCC_EXPORT in its environment is
-    "full" or "changes".
+    CONSUMER is a command that runs htdig; it reads the URLs from its standard input, and htdig gets pages through
+    lcc-htdig; LCC_EXPORT in its environment is "full" or "changes".
     """
     words = options["consumer"]
     if not words:
-        raise click.UsageError("name the command that runs htdig")
+        raise click.UsageError("give the command that runs htdig")
     engine = HtDig(lambda mode, more: _command(words, mode, more), all_types)
     _run(source, options, engine, {"all_types": all_types}, "htdig")
 
@@ -148,9 +155,9 @@ def htdig(source: Source, /, all_types: bool, **options: Any) -> None:
 @click.command("mirror-urls")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def mirror_urls(folder: Path) -> None:
-    """Turn names of pages in a mirror into their URLs.
+    """Translate file names in a mirror to URLs.
 
-    Reads lines; each word that names a page in FOLDER is replaced.
+    Read lines from standard input, and replace each word that names a page in FOLDER.
     """
     begin = f"{folder}/"
     for line in sys.stdin:
@@ -171,14 +178,14 @@ def _command(words: tuple[str, ...], mode: str, more: dict[str, str] | None = No
 def _consumer_for(options: dict[str, Any], output: Path | None) -> Callable[[str], Consumer]:
     words, state = options["consumer"], options["state"]
     if words and output is not None:
-        raise click.UsageError("either a command or --output")
+        raise click.UsageError("give either a command or --output")
     if words:
         return lambda mode: _command(words, mode)
     if output is not None:
         return lambda _: File(output, keep=state is not None)
     if state is not None:
         raise click.UsageError(
-            "with --since, name a command (after --) or an --output: nobody knows if the reader of a pipe succeeded"
+            "--since needs a command (after --) or --output: the success of a pipe's reader is unknown"
         )
     return lambda _: Output()
 
@@ -200,9 +207,11 @@ def _run(source: Source, options: dict[str, Any], engine: Engine, form: dict[str
         finally:
             state.close()
     except (StateError, OSError) as error:
-        raise Failed(str(error), "make room, or name another state file with --since, and try again") from None
+        raise Failed(
+            str(error), "free some space, or choose another state file with --since, and try again"
+        ) from None
     if not outcome.told:
-        click.echo("nothing has changed" if not outcome.full else "there is nothing to export", err=True)
+        click.echo("nothing has changed" if not outcome.full else "nothing to export", err=True)
     if outcome.held_over:
-        later = "tried again next time" if path is not None else "left out"
-        click.echo(f"{outcome.held_over} pages have content that cannot be read now: {later}", err=True)
+        later = "retried next time" if path is not None else "left out"
+        click.echo(f"{outcome.held_over} pages with unreadable content: {later}", err=True)

@@ -1,4 +1,4 @@
-"""What a killed ``lcc-export`` has left behind, which the next one removes: temporary files and folders.
+"""Temporary files and folders of a killed ``lcc-export``, which the next run removes.
 
 Who uses one holds a lock on it, which the system takes away when the process ends, however it ends.
 """

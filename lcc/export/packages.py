@@ -23,7 +23,7 @@ Fields = dict[str, str | list[str]]
 
 
 class Incomplete(Failed):
-    """The package is there, but contents are missing from it."""
+    """The package was written, but lacks the content of some rows."""
 
     exit_code = 5
 
@@ -33,25 +33,27 @@ _output = click.option(
     "--output",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     required=True,
-    help="Write it there, whole or not at all; -: to standard output, as it comes.",
+    help="Output file, written completely or not at all (-: standard output, as it comes).",
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Say what is in it as a JSON object.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print a JSON object with its statistics.")
 
 
 def _command(name: str, text: str) -> Callable[[Callable[..., None]], click.Command]:
     def decorate(function: Callable[..., None]) -> click.Command:
-        command = click.command(name, help=text, epilog="Exit code 5: it is there, but contents are missing from it.")
+        command = click.command(
+            name, help=text, epilog="Exit code 5: the file was written, but lacks the content of some rows."
+        )
         return command(_output(query_options()(_json(pass_source(function)))))
 
     return decorate
 
 
-@_command("tar", "Write rows with their content as a tar; with --since, what has changed since an earlier one.")
+@_command("tar", "Write a tar file; with --since, only changes.")
 def tar_command(source: Source, /, output: Path, as_json: bool, **options: Any) -> None:
     _export(source, "tar", output, as_json, asked_fields(options))
 
 
-@_command("tar.gz", "Write rows with their content as a tar.gz; with --since, what has changed since an earlier one.")
+@_command("tar.gz", "Write a tar.gz file; with --since, only changes.")
 def tar_gz_command(source: Source, /, output: Path, as_json: bool, **options: Any) -> None:
     _export(source, "tar.gz", output, as_json, asked_fields(options))
 
@@ -63,14 +65,13 @@ def _warc(source: Source, /, output: Path, as_json: bool, no_index: bool, **opti
         _export(source, "warc.gz", output, as_json, fields)
         return
     if find_spec("warcio") is None or find_spec("surt") is None:
-        raise Failed("the index needs warcio and surt", "install lcc[warc], or say --no-index")
+        raise Failed("the index needs warcio and surt", "install lcc[warc], or use --no-index")
     _export(source, "warc.gz", output, as_json, fields, with_index=True)
 
 
 warc_command = _command(
     "warc",
-    "Write rows with their content as a compressed WARC 1.1 file, and its CDXJ index beside it; with --since, what "
-    "has changed since an earlier one.",
+    "Write a WARC 1.1 file (gzip) and its CDXJ index.",
 )(_warc)
 
 
@@ -91,14 +92,14 @@ def _export(
                     with replacing(_index_of(output)) as index:
                         write_index(file, output.name, index, output.parent)
     except NotComplete as error:
-        raise Unreachable(str(error), "give the same command again") from None
+        raise Unreachable(str(error), "run the same command again") from None
     except OSError as error:
         raise Failed(f"{output}: {error.strerror or error}", "name another file with --output") from None
     _tell(end, as_json, err=to_stdout)
     if end["missing"]:
         raise Incomplete(
-            f"{end['missing']} contents could not be had; the package says which, and why",
-            "when the machines that have them are back, give the same command again",
+            f"{end['missing']} contents are missing; the package lists them with reasons",
+            "run the same command again when the machines that store them are back",
         )
 
 

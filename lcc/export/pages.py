@@ -51,7 +51,7 @@ class Page:
         return ("html", "xml", "text", "other").index(self.kind), self.pid, self.key
 
     def pack(self) -> str:
-        """For keeping."""
+        """Serialize it."""
         return json.dumps(attrs.astuple(self), ensure_ascii=False, separators=(",", ":"))
 
     @classmethod

@@ -119,7 +119,8 @@ def export(cache: Cache, state: State, asked: Asked, engine: Engine) -> Outcome:
     before = state.get("asked")
     if before not in (None, asked.said()) and not asked.rebuild:
         raise OtherSelection(
-            "the state file belongs to another selection or form", "name another one, or begin anew with --rebuild"
+            "the state file belongs to another selection or format",
+            "choose another one, or start over with --rebuild",
         )
     full = token is None
     _note(cache, state, asked, engine, token)
@@ -145,7 +146,7 @@ def _note(cache: Cache, state: State, asked: Asked, engine: Engine, token: str |
             wait = min(asked.wait_seconds, HELD_OVER_SECONDS) if state.any_pending() else asked.wait_seconds
             rows = cache.changes(token or "0", wait=wait, **asked.fields)
         except StartAgain as error:
-            raise NoLongerKnown(str(error), "with --rebuild, all is exported anew") from None
+            raise NoLongerKnown(str(error), "use --rebuild to export everything again") from None
         now = int(time.time())
         for row in _counted(rows):
             name = engine.name_of(row)

@@ -63,18 +63,18 @@ class Source:
         try:
             context = None if self._ca_file is None else ssl.create_default_context(cafile=str(self._ca_file))
         except (OSError, ssl.SSLError) as error:
-            raise Failed(f"{self._ca_file}: {error}", "name a PEM file of authorities with --ca-file") from None
+            raise Failed(f"{self._ca_file}: {error}", "give a PEM file with CAs: --ca-file") from None
         try:
             with Cache(self._where(), self._token(), context=context) as cache:
                 yield cache
         except AddressError as error:
             raise click.BadParameter(str(error), param_hint="--from") from None
         except StartAgain as error:
-            raise NoLongerKnown(str(error), "begin anew: with --rebuild, or without --since") from None
+            raise NoLongerKnown(str(error), "start over with --rebuild, or without --since") from None
         except Refused as error:
-            raise NotTaken(str(error), "ask for something else; --help tells what can be asked for") from None
+            raise NotTaken(str(error), "change the request; see --help") from None
         except CacheError as error:
-            raise Unreachable(str(error), "see that its lcc-cu runs, and give the same command again") from None
+            raise Unreachable(str(error), "check that its lcc-cu runs, and run the same command again") from None
 
     def _where(self) -> str:
         if self._address is not None:
@@ -82,10 +82,10 @@ class Source:
         try:
             config = load_config(self._config_path)
         except ConfigError as error:
-            raise Failed(str(error), "mend that in lcc.toml, or name the LCC with --from") from None
+            raise Failed(str(error), "correct lcc.toml, or give the LCC with --from") from None
         path = unix_socket_path(config.endpoint(config.cu.listen))
         if not path:
-            raise click.UsageError("[cu] listen is no UNIX socket; name the address with --from")
+            raise click.UsageError("[cu] listen is not a UNIX socket; give the address with --from")
         return f"{UNIX}{path}"
 
     def _token(self) -> str | None:
@@ -96,13 +96,13 @@ class Source:
                 token = self._token_file.read_text(encoding="ascii").split("\n")[0].strip()
             except (OSError, UnicodeDecodeError) as error:
                 raise Failed(
-                    f"the token cannot be read: {error}", "write it into the file that --token-file names"
+                    f"cannot read the token: {error}", "write it into the file given by --token-file"
                 ) from None
         try:
             authorization(token)
         except AddressError as error:
             raise Failed(
-                f"{self._token_file or 'LCC_TOKEN'}: {error}", "the LCC's operator gives one out: lcc-admin user add"
+                f"{self._token_file or 'LCC_TOKEN'}: {error}", "get one from the LCC's operator (lcc-admin user add)"
             ) from None
         return token
 

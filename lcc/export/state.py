@@ -52,7 +52,7 @@ class State:
             self._db.execute("COMMIT")
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version not in (0, FORMAT):
-                raise StateError(f"{self._name} is of another version of lcc-export")
+                raise StateError(f"{self._name} was written by another version of lcc-export")
             self._db.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
 
     def close(self) -> None:
@@ -166,4 +166,4 @@ class State:
                 raise InUse(f"{self._name} is in use by another lcc-export") from None
             raise StateError(f"{self._name} cannot be used: {error}") from None
         except sqlite3.DatabaseError as error:
-            raise StateError(f"{self._name} is no state file of lcc-export: {error}") from None
+            raise StateError(f"{self._name} is not a state file of lcc-export: {error}") from None

@@ -17,4 +17,4 @@ def database_disk(config: Config, disk: Disk) -> str:
         return ""
     folder = dialect.path.parent
     free = disk.space(folder).free_bytes
-    return f"{folder}: only {free:,} bytes are free on its disk: make room there" if free < DATABASE_BYTES else ""
+    return f"{folder}: only {free:,} bytes free on its disk: free some space" if free < DATABASE_BYTES else ""

@@ -44,9 +44,9 @@ class Live:
         if self.stopped:
             return f"the queue manager was stopped {_ago(self)}"
         if not self.alive:
-            return f"the queue manager is not running, or cannot write to the database (last heard of {_ago(self)})"
+            return f"the queue manager is not running or cannot write to the database (last seen {_ago(self)})"
         if self.state.get("paused_since") is not None:
-            return "an operator has paused the queue manager"
+            return "the queue manager is paused by an operator"
         if not self.state["capacity"]:
             return self._no_capacity()
         return ""
@@ -58,7 +58,7 @@ class Live:
             return "; ".join(self.refused)
         full = [machine for machine in ready if machine.get("trouble")]
         if not full or len(full) < len(ready):
-            return "an operator has paused the robots" if self.pauses else "no robot is connected"
+            return "the robots are paused by an operator" if self.pauses else "no robot is connected"
         return f"no machine has room for content; machine {full[0]['machine']}: {full[0]['trouble']}"
 
     @property
@@ -119,7 +119,7 @@ class Live:
 
 def _ago(live: Live) -> str:
     if live.age_seconds < 0:
-        return f"at a time that is {duration(-live.age_seconds)} from now: was a clock set?"
+        return f"{duration(-live.age_seconds)} in the future (was a clock changed?)"
     return duration(live.age_seconds) + " ago"
 
 
@@ -138,7 +138,7 @@ def read_live(text: str, now: int) -> Live:
 
 
 def delay_text(delay: Delay, now: float) -> str:
-    """A delay as a person says it: why, since how many failures, for how long still."""
+    """A delay in words: reason, failures, time left."""
     who = "" if delay.pid else "the whole LCC: "
     why = delay.reason
     if delay.code:

@@ -106,12 +106,12 @@ def _of_database(known: Evidence) -> Iterator[Trouble]:
             "database",
             Level.BAD,
             f"The monitor cannot read the database: {known.database}",
-            "See whether the database server runs and has room, and what lcc-admin check says. Until then figures are"
-            " old.",
+            "Check that the database server runs and has disk space, and run lcc-admin check. Until then, the "
+            "numbers shown are stale.",
         )
     if known.disk:
         yield Trouble(
-            "disk", Level.BAD, f"The disk of the database is all but full: {known.disk}", "Make room there."
+            "disk", Level.BAD, f"The database's disk is almost full: {known.disk}", "Free some space there."
         )
 
 
@@ -120,14 +120,14 @@ def _dead(live: Live) -> Trouble:
         return Trouble(
             "qm",
             Level.BAD,
-            "No queue manager has run yet: nothing is taken in, nothing is fetched",
+            "No queue manager has run yet: no sets are accepted, nothing is fetched",
             "Start it: twistd lcc-qm, or lcc for all roles.",
         )
     if live.stopped:
         return Trouble(
             "qm",
             Level.BAD,
-            "The queue manager was stopped: nothing is fetched",
+            "The queue manager is stopped: nothing is fetched",
             "Start it: systemctl start lcc-role@qm, or twistd lcc-qm.",
             float(live.state["time"]),
         )
@@ -135,7 +135,7 @@ def _dead(live: Live) -> Trouble:
         "qm",
         Level.BAD,
         "The queue manager is not running, or cannot write to the database: nothing is fetched",
-        "Start it (systemctl start lcc-role@qm), or see in its log why it has ended.",
+        "Start it (systemctl start lcc-role@qm), or check its log.",
         float(live.state["time"]),
     )
 
@@ -146,39 +146,39 @@ def _of_intake(live: Live) -> Iterator[Trouble]:
         yield Trouble(
             "qm-database",
             Level.BAD,
-            f"The queue manager waits for the database: {state['database']}",
-            "It goes on by itself when the database answers; see whether that runs and has room.",
+            f"The queue manager is waiting for the database: {state['database']}",
+            "It resumes by itself; check that the database runs and has disk space.",
         )
     if state.get("paused_since") is not None:
         yield Trouble(
             "paused",
             Level.WARNING,
-            "An operator has paused the queue manager: it gives out no orders",
-            "resume() at its console (lcc-admin console qm) ends that.",
+            "The queue manager is paused by an operator: nothing is fetched",
+            "Run resume() at its console (lcc-admin console qm).",
             float(state["paused_since"]),
         )
     if state.get("overload"):
         yield Trouble(
             "overload",
             Level.WARNING,
-            f"No sets are taken in: {state['overload']}",
-            "Nothing is lost: UNSes keep what they are told. It ends by itself when the queue has shrunk; more robots"
-            " make that sooner.",
+            f"No sets are accepted: {state['overload']}",
+            "Nothing is lost: UNSes spool incoming sets. It ends by itself when the queue has shrunk; more robots "
+            "speed that up.",
             state.get("overload_since"),
         )
     if not state.get("unses"):
         yield Trouble(
             "no-uns",
             Level.BAD,
-            "No UNS is connected: what providers tell does not arrive",
-            "Start one (systemctl start lcc-role@uns), or see in its log why it cannot reach the queue manager.",
+            "No UNS is connected: no sets arrive",
+            "Start one (systemctl start lcc-role@uns), or check its log for why it cannot reach the queue manager.",
         )
     if state.get("unses_paused"):
         yield Trouble(
             "uns-paused",
             Level.WARNING,
-            f"An operator has paused {', '.join(state['unses_paused'])}: providers are told to try again later",
-            "resume() at its console ends that.",
+            f"Paused by an operator: {', '.join(state['unses_paused'])}; providers are told to try again later",
+            "Run resume() at its console.",
         )
 
 
@@ -191,7 +191,7 @@ def _of_robots(known: Evidence, live: Live) -> Iterator[Trouble]:
             "no-botm",
             Level.BAD,
             "No BOT-M is connected: nothing is fetched",
-            "Start one (systemctl start lcc-role@botm), or see in its log why it cannot reach the queue manager.",
+            "Start one (systemctl start lcc-role@botm), or check its log for why it cannot reach the queue manager.",
         )
         return
     if not state["capacity"]:
@@ -201,7 +201,7 @@ def _of_robots(known: Evidence, live: Live) -> Iterator[Trouble]:
                 "no-robot",
                 Level.BAD,
                 "No robot is connected: nothing is fetched",
-                "Start one (systemctl start lcc-role@bot), or see in its log why it cannot reach its BOT-M.",
+                "Start one (systemctl start lcc-role@bot), or check its log for why it cannot reach its BOT-M.",
             )
     for each in machines:
         name = f"machine {each['machine']}"
@@ -211,7 +211,7 @@ def _of_robots(known: Evidence, live: Live) -> Iterator[Trouble]:
             yield Trouble(
                 f"away-{each['machine']}",
                 Level.WARNING,
-                f"The BOT-M of {name} is away",
+                f"The BOT-M of {name} is unreachable",
                 AWAY_MACHINE,
                 since.get(str(each["machine"])),
                 missed=(MACHINE, str(each["machine"])),
@@ -221,21 +221,21 @@ def _of_robots(known: Evidence, live: Live) -> Iterator[Trouble]:
                 f"machine-{each['machine']}",
                 Level.BAD,
                 f"{name[:1].upper()}{name[1:]} gets no orders: {each['refused']}",
-                "Orders go there as soon as it has connected through central BOT-Ms of this version.",
+                "It gets orders once it connects through central BOT-Ms of this version.",
             )
         elif each.get("trouble"):
             yield Trouble(
                 f"machine-{each['machine']}",
                 Level.BAD,
-                f"On {name} there is no room for content: {each['trouble']}",
-                "Make room on its disk; it goes on by itself.",
+                f"Cannot store content on {name}: {each['trouble']}",
+                "Free or repair its disk; it resumes by itself.",
             )
         elif each.get("paused"):
             yield Trouble(
                 f"paused-{each['machine']}",
                 Level.WARNING,
-                f"An operator has paused {name} ({each['paused']})",
-                "resume() at the console there ends that.",
+                f"Paused by an operator: {name} ({each['paused']})",
+                "Run resume() at its console.",
                 stage="robots",
             )
 
@@ -243,14 +243,12 @@ def _of_robots(known: Evidence, live: Live) -> Iterator[Trouble]:
             yield Trouble(
                 f"robots-refused-{each['machine']}",
                 Level.WARNING if each["capacity"] else Level.BAD,
-                f"On {name} robots get no orders: {each['robots_refused']}",
-                "Set [bot] content to the folder of their BOT-M, and start them again; the others do their work.",
+                f"Robots on {name} get no orders: {each['robots_refused']}",
+                "Set [bot] content to the folder of their BOT-M and restart them; the other robots do their work.",
             )
 
 
-AWAY_MACHINE = (
-    "Start it again (systemctl start lcc-role@botm there): until then nobody can read the content that it has."
-)
+AWAY_MACHINE = "Start it there (systemctl start lcc-role@botm): until then its content is unavailable."
 
 
 def _of_away(known: Evidence, live: Live) -> Iterator[Trouble]:
@@ -262,15 +260,15 @@ def _of_away(known: Evidence, live: Live) -> Iterator[Trouble]:
             yield Trouble(
                 f"uns-{each.name}",
                 Level.WARNING,
-                f"UNS {each.name} is away: what providers tell there does not arrive",
-                "Start it again (systemctl start lcc-role@uns there), or see in its log why it cannot reach the queue"
-                " manager.",
+                f"UNS {each.name} is unreachable: sets of its providers do not arrive",
+                "Start it there (systemctl start lcc-role@uns), or check its log for why it cannot reach the queue "
+                "manager.",
                 each.since,
                 stage="uns",
                 missed=missed,
             )
         elif each.kind == MACHINE and shown and each.name not in shown:
-            what = f"The BOT-M of machine {each.name} is away"
+            what = f"The BOT-M of machine {each.name} is unreachable"
             yield Trouble(f"away-{each.name}", Level.WARNING, what, AWAY_MACHINE, each.since, missed=missed)
         elif each.kind == ROBOT and live.state["capacity"]:
             robots.setdefault(each.name.partition(" ")[0], []).append(each)
@@ -286,12 +284,12 @@ def _robots_away(machine: str, away: list[Disconnected]) -> Trouble:
     return Trouble(
         f"robots-{machine}",
         Level.WARNING,
-        f"Robot {who} of machine {machine} is away"
+        f"Robot {who} of machine {machine} is unreachable"
         if len(names) == 1
-        else f"Robots {who} of machine {machine} are away",
-        "The others do their work; start them again, or see in their logs why they have ended."
+        else f"Robots {who} of machine {machine} are unreachable",
+        "The other robots do their work; start them again, or check their logs."
         if len(names) > 1
-        else "The others do its work; start it again, or see in its log why it has ended.",
+        else "The other robots do its work; start it again, or check its log.",
         min(each.since for each in away),
         missed=(ROBOT, machine),
     )
@@ -309,8 +307,8 @@ def _of_processes(processes: tuple[ProcessHealth, ...]) -> Iterator[Trouble]:
             yield Trouble(
                 key,
                 Level.BAD,
-                f"{each.name} does not answer: {each.silent}",
-                f"Start it{start}, or see its log; [web] watch in lcc.toml says who is asked.",
+                f"{each.name} is unreachable: {each.silent}",
+                f"Start it{start}, or check its log; [web] watch in lcc.toml lists the processes to poll.",
                 each.since,
                 stage=stage,
             )
@@ -343,7 +341,7 @@ def _of_results(known: Evidence) -> Iterator[Trouble]:
             "failing",
             Level.WARNING,
             f"Most fetches fail: {counts['failed']:.0f} of {total:.0f} in the last ten minutes{worst}",
-            "If all sites fail, look at this end: the network, the resolver, the proxy. See the errors.",
+            "If all sites fail, check this end: network, resolver, proxy. See the errors page.",
         )
     stretch = [point for point in known.points if point.time > known.now - STUCK_SECONDS]
     covered = sum(point.seconds for point in stretch)
@@ -355,8 +353,8 @@ def _of_results(known: Evidence) -> Iterator[Trouble]:
         yield Trouble(
             "stuck",
             Level.BAD,
-            f"Orders are out, and no result has come for {duration(STUCK_SECONDS)}",
-            "See the logs of the robots and of their BOT-Ms.",
+            f"Orders are outstanding, but no result has arrived for {duration(STUCK_SECONDS)}",
+            "Check the logs of the robots and their BOT-Ms.",
         )
 
 
@@ -367,8 +365,8 @@ def _of_others(known: Evidence) -> Iterator[Trouble]:
             yield Trouble(
                 "sites",
                 Level.NOTE,
-                f"{number(sites, 'site')} cannot be reached",
-                "What cannot be reached is tried again by itself, ever less often.",
+                f"{number(sites, 'site')} unreachable",
+                "Unreachable sites are retried automatically, with growing delays.",
                 min((group.since for group in known.failures.groups if group.sites and group.since), default=None),
             )
     for reason, count in known.wanted.items():
@@ -376,22 +374,22 @@ def _of_others(known: Evidence) -> Iterator[Trouble]:
             f"wanted-{reason}",
             Level.NOTE,
             f"{number(count, 'provider')} {'is' if count == 1 else 'are'} asked for a full set ({reason})",
-            "lcccp sends it by itself at its next run.",
+            "lcccp sends it at its next run.",
         )
     if known.held[0]:
         yield Trouble(
             "deletions-held",
             Level.NOTE,
-            f"{number(known.held[1], 'page')} of {number(known.held[0], 'provider')} would be deleted by full sets "
-            "that do not name them: that is held, because it is so much",
-            "lcc-admin provider show N tells how much; allow-deletions N or drop-deletions N says what is meant.",
+            f"{number(known.held[1], 'page')} of {number(known.held[0], 'provider')} are missing from full sets: "
+            f"their deletion is held as a mass deletion",
+            "See lcc-admin provider show N; then allow-deletions N or drop-deletions N.",
         )
     if known.waiting:
         yield Trouble(
             "registrations",
             Level.NOTE,
-            f"{number(known.waiting, 'registration')} {'waits' if known.waiting == 1 else 'wait'} for the operator",
-            "lcc-admin register list shows them, lcc-admin register approve N lets them in.",
+            f"{number(known.waiting, 'registration')} {'waits' if known.waiting == 1 else 'wait'} for approval",
+            "List them with lcc-admin register list, accept them with lcc-admin register approve N.",
         )
 
 
@@ -417,10 +415,10 @@ def sentence(troubles: tuple[Trouble, ...], known: bool) -> str:
     :param known: something was read yet.
     """
     if not known and not troubles:
-        return "Nothing is known yet: the monitor has just started."
+        return "No data yet: the monitor has just started."
     wrong = [each for each in troubles if each.level > Level.NOTE]
     notes = len(troubles) - len(wrong)
     if not wrong:
-        return "All is well." if not notes else f"All is well; {number(notes, 'thing')} to know."
-    more = f" (and {number(len(wrong) - 1, 'more trouble')})" if len(wrong) > 1 else ""
+        return "All is well." if not notes else f"All is well; {number(notes, 'note')}."
+    more = f" (and {number(len(wrong) - 1, 'more problem')})" if len(wrong) > 1 else ""
     return f"{wrong[0].what}{more}."

@@ -1,4 +1,4 @@
-"""The words of ``lcc-admin why``: what :func:`lcc.insight.why.explain` found, as a person would say it."""
+"""The output of ``lcc-admin why``: what :func:`lcc.insight.why.explain` found, in words."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lcc.insight.records import CACHED
 from lcc.storage.disk.content_paths import content_path
 
 Record = Mapping[str, Any]
-_QUOTAS = {1501: "files", 1502: "space"}
+_QUOTAS = {1501: "file", 1502: "space"}
 
 
 def say(answer: Record) -> Iterator[str]:
-    """Lines; what belongs to a line above is indented."""
+    """Lines of output; details are indented."""
     yield answer["url"]
     if not answer["providers"]:
-        yield "  belongs to nobody: no provider has a root that it begins with (see: lcc-admin provider list)"
+        yield "  no provider has a root for it (see lcc-admin provider list)"
     for provider in answer["providers"]:
         for line in _provider(answer, provider):
             yield f"  {line}"
@@ -28,14 +28,14 @@ def _provider(answer: Record, provider: Record) -> Iterator[str]:
     if provider["root"]:
         yield f"belongs to provider {provider['pid']}, by its root {provider['root']}"
     else:
-        yield f"is outside the roots of provider {provider['pid']}: what it tells of this URL is refused"
+        yield f"outside the roots of provider {provider['pid']}: submissions of this URL are refused"
     if provider["removed"]:
-        yield "  the provider is being removed, with its queue and its content"
+        yield "  the provider is being removed, with its queue and content"
     views = provider["views"]
     if not views:
-        yield "  neither queued nor cached: nothing was told of it, or it was refused at once, or it failed before"
+        yield "  neither queued nor cached: never submitted, refused, or failed earlier"
         if answer["takes_nothing"]:
-            yield f"  what was told lately may still be in the spool of a UNS: {answer['takes_nothing']}"
+            yield f"  recent submissions may still be in the spool of a UNS: {answer['takes_nothing']}"
     for view in views:
         for line in _view(answer, provider, view):
             yield f"  {line}"
@@ -44,7 +44,7 @@ def _provider(answer: Record, provider: Record) -> Iterator[str]:
     for error in provider["errors"]:
         entry = entry_for(error["code"])
         quota = _QUOTAS.get(error["code"])
-        what = f"refused, by the quota of {quota}:" if quota else "failed for good with"
+        what = f"over the {quota} quota:" if quota else "failed for good with"
         yield f"  {what} {error['code']} ({entry.name}), {time(error['time'])}: {error['text']}"
 
 
@@ -63,7 +63,7 @@ def _cached(answer: Record, row: Record) -> Iterator[str]:
     confirmed = row["confirmed_time"]
     if row["state"] != CACHED:
         if not row["change"]:
-            yield "not cached; the provider has spoken of it (a deletion, or a newer set): older sets are ignored"
+            yield "not cached; superseded by a deletion or a newer set: older sets are ignored"
         elif confirmed is None:
             yield "deleted"
         else:
@@ -75,7 +75,7 @@ def _cached(answer: Record, row: Record) -> Iterator[str]:
         line += f", confirmed {time(confirmed)} ({ago} ago)" if confirmed != row["fetched_time"] else f" ({ago} ago)"
     yield line
     if row["fetched_fileid"] is None:
-        yield "its content file was lost, and is being fetched again"
+        yield "its content file was lost and is being fetched again"
     elif not row["here"]:  # its home folder may be another one there
         name = content_path(row["fetched_fileid"])
         yield f"in {name} in the content folder of machine {row['fetched_machineid']} (file {row['fetched_fileid']})"
@@ -83,18 +83,18 @@ def _cached(answer: Record, row: Record) -> Iterator[str]:
         yield f"in {row['path']} on machine {row['fetched_machineid']} (file {row['fetched_fileid']})"
     yield f"{row['len']} bytes, md5 {row['md5'] or 'unknown'}, status {row['status']}, change {row['change']}"
     told = [f"{name} {row[f'told_{name}']}" for name in ("md5", "len", "mtime") if row[f"told_{name}"] is not None]
-    yield f"the provider told {', '.join(told)}" if told else "the provider told neither md5, nor length, nor time"
+    yield f"the provider submitted {', '.join(told)}" if told else "the provider submitted no md5, length or time"
 
 
 def _queued(answer: Record, provider: Record, row: Record) -> Iterator[str]:
     if row["fetching_on"] is not None:
-        yield f"is being fetched now, on machine {row['fetching_on']}, from {row['furl']}"
+        yield f"being fetched on machine {row['fetching_on']}, from {row['furl']}"
         return
     if row["operation"] == "nothing":
-        yield "was queued and then deleted: nothing is left to do at its turn but to take the row away"
+        yield "deleted after it was queued: its row is removed when its turn comes"
         yield _set(row)
         return
-    yield f"queued, to be fetched from {row['furl']}"
+    yield f"queued, fetch URL {row['furl']}"
     yield _set(row)
     yield from _failures(row)
     if row["next_try"] is None:
@@ -103,15 +103,15 @@ def _queued(answer: Record, provider: Record, row: Record) -> Iterator[str]:
     waits = list(_waits(answer, provider, row))
     yield from (f"waits: {reason}" for reason in waits)
     if not waits:
-        yield "nothing holds it back: it is tried when its turn comes"
+        yield "ready: fetched when its turn comes"
 
 
 def _set(row: Record) -> str:
     if row["received_time"] is None:
-        return f"its set {row['psetid']} is missing in the table of sets: run lcc-admin rebuild"
+        return f"its set {row['psetid']} is missing from the table of sets: run lcc-admin rebuild"
     kind = "full" if row["full_set"] else "partial"
     received = time(row["received_time"])
-    return f"in set {row['psetid']} ({kind}, priority {row['priority']}), which came {received}"
+    return f"in set {row['psetid']} ({kind}, priority {row['priority']}), received {received}"
 
 
 def _failures(row: Record) -> Iterator[str]:
@@ -124,11 +124,7 @@ def _failures(row: Record) -> Iterator[str]:
         text = entry_for(error["code"]).text
         detail = f": {error['text']}" if error["text"] else ""
         yield f"the last error was {error['code']} ({text}), {time(error['time'])}{detail}"
-        yield (
-            "so it went to the end of its set"
-            if row["next_try"] is None
-            else "after a while it goes to the end of its set"
-        )
+        yield ("it went to the end of its set" if row["next_try"] is None else "it will go to the end of its set")
 
 
 def _before(row: Record) -> str:
@@ -148,8 +144,8 @@ def _waits(answer: Record, provider: Record, row: Record) -> Iterator[str]:
     now = answer["time"]
     if row["opens"] is None:
         yield (
-            f"its hours ({row['hours'] or 'any'}) never meet those of the provider ({provider['hours'] or 'any'});"
-            " it is reported as an error when it is reached"
+            f"its hours ({row['hours'] or 'any'}) never overlap the provider's ({provider['hours'] or 'any'});"
+            " it fails when its turn comes"
         )
     elif row["opens"] > now:
         whose = f"its hours are {row['hours']}" if row["hours"] else f"the provider's hours are {provider['hours']}"
@@ -158,30 +154,30 @@ def _waits(answer: Record, provider: Record, row: Record) -> Iterator[str]:
         slot = "" if row["slot"] is None else f" (slot {row['slot']})"
         yield f"{whose}; the next begin {until(row['opens'], now)}{slot}"
     elif row["slot"] is not None:
-        yield f"in slot {row['slot']}, which has begun: the queue manager is about to take it in"
+        yield f"its slot {row['slot']} has begun: the queue manager is about to load it"
     if row["next_try"] is not None:
-        yield f"after that error; next try {until(row['next_try'], now)}"
+        yield f"retry {until(row['next_try'], now)}"
     for machine in provider["awaited"]:
         yield (
-            f"machine {machine['machine']} is away and may still be fetching from the provider, by order of an"
-            f" earlier queue manager; it goes on when that is back, or {until(machine['until'], now)}"
+            f"machine {machine['machine']} is disconnected and may still be fetching from the provider, by order "
+            f"of an earlier queue manager; fetching resumes when it reconnects, or {until(machine['until'], now)}"
         )
     if provider["being_fetched"]:
-        yield "another URL of this provider is being fetched, and only one is at a time"
+        yield "another URL of this provider is being fetched (one at a time)"
     for delay in provider["delays"]:
         if delay["reason"] == "hours" and row["opens"] is not None and row["opens"] > now:
             continue  # that was said
         whose = "this provider" if delay["pid"] else "the whole LCC"
         why = delay["reason"]
         if why == "bandwidth":
-            why = f"the bandwidth of {whose} is used up"
+            why = f"the bandwidth limit of {whose} is reached"
         elif why == "hours":
-            why = f"the hours of {whose} are over, or all but over"
+            why = f"the hours of {whose} are over or about to end"
         else:
             entry = entry_for(delay["code"])
             times = f"{delay['failures']} times in a row" if delay["failures"] > 1 else "once"
-            why = f"the site of the provider cannot be reached: {delay['code']} ({entry.text}), {times}"
-        yield f"{why}; next try {until(delay['until_time'], now)}"
+            why = f"the provider's site is unreachable: {delay['code']} ({entry.text}), {times}"
+        yield f"{why}; retry {until(delay['until_time'], now)}"
     if answer["trouble"]:
         yield answer["trouble"]
 

@@ -57,7 +57,7 @@ class MetricsPort(Resource):
         if self._near and not _is_near(text_header(request, "host") or ""):
             reply_json(request, 421, {"error": "this is the metrics port of localhost"}, HEADERS)
         elif page is None:
-            reply_json(request, 404, {"error": "there are /metrics, /healthz and /readyz"}, HEADERS)
+            reply_json(request, 404, {"error": "not found; try /metrics, /healthz or /readyz"}, HEADERS)
         elif request.method not in (b"GET", b"HEAD"):
             reply_json(request, 405, {"error": "only GET and HEAD"}, {**HEADERS, "allow": "GET, HEAD"})
         else:

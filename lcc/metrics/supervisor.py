@@ -39,7 +39,7 @@ class Supervisor:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as way:
                 way.sendto(text.encode("utf-8", "replace"), self.address)
         except OSError as error:
-            _log.debug("The supervisor at {address!r} does not hear: {error}", address=self.address, error=str(error))
+            _log.debug("Cannot notify the supervisor at {address!r}: {error}", address=self.address, error=str(error))
             return False
         return True
 

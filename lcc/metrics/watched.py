@@ -16,18 +16,16 @@ from lcc.model.metrics import Condition, Kind, Metric, Reading, counter, gauge, 
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 
-BUILD = Metric(Kind.INFO, "lcc_build", "Versions of what runs", ("version", "python", "twisted"))
-READY = gauge("lcc_ready", "1: the role can do its work (/readyz)", "role")
-CONDITION = gauge(
-    "lcc_condition_met", "1: the condition holds (/readyz tells what to do if not)", "role", "condition"
-)
-REACTOR_LAG = histogram("lcc_reactor_lag_seconds", "How late the reactor came, asked twice a second")
-REACTOR_CALLS = gauge("lcc_reactor_delayed_calls", "Timers that are set")
-PORT_OPEN = gauge("lcc_port_open", "1: the port listens", "port")
-PORT_CONNECTIONS = gauge("lcc_port_connections", "Connections now", "port")
-PORT_REFUSED = counter("lcc_port_connections_refused", "Connections that were refused: too many", "port")
-HTTP_ANSWERS = counter("lcc_http_answers", "Answers by class of status", "port", "status")
-HTTP_SENT_BYTES = counter("lcc_http_sent_bytes", "Bodies of answers", "port")
+BUILD = Metric(Kind.INFO, "lcc_build", "Version information", ("version", "python", "twisted"))
+READY = gauge("lcc_ready", "1: the role is ready (/readyz)", "role")
+CONDITION = gauge("lcc_condition_met", "1: the condition holds (if not, see /readyz)", "role", "condition")
+REACTOR_LAG = histogram("lcc_reactor_lag_seconds", "Latency of the reactor, measured twice a second")
+REACTOR_CALLS = gauge("lcc_reactor_delayed_calls", "Pending timers")
+PORT_OPEN = gauge("lcc_port_open", "1: the port is listening", "port")
+PORT_CONNECTIONS = gauge("lcc_port_connections", "Open connections", "port")
+PORT_REFUSED = counter("lcc_port_connections_refused", "Connections refused: too many", "port")
+HTTP_ANSWERS = counter("lcc_http_answers", "Responses by class of status", "port", "status")
+HTTP_SENT_BYTES = counter("lcc_http_sent_bytes", "Size of response bodies", "port")
 
 
 @attrs.frozen
@@ -87,7 +85,7 @@ def _ports_open(role: Watched) -> Iterator[Condition]:
     yield Condition(
         "ports",
         f"not listening: {', '.join(closed)}" if closed else "",
-        "the log says why; see who else listens there, and what the setting says",
+        "see the log; check for another process on that port, and the setting",
     )
 
 

@@ -119,7 +119,7 @@ def uns_endpoint(reactor: Any, text: str, tls: bool = False, ca_file: Path | Non
     match = _HOST_PORT.fullmatch(text if over_tls is None else over_tls[1])
     if match is None:
         if tls:
-            raise ValueError(f"{text!r}: over TLS, it must be HOST:PORT")
+            raise ValueError(f"{text!r}: must be HOST:PORT with --tls")
         try:
             endpoint: IStreamClientEndpoint = clientFromString(reactor, text)
         except (ValueError, TypeError, KeyError, IndexError) as error:
@@ -209,14 +209,14 @@ class ProviderConversation:
             self._stream.next_document()
 
     def stream_failed(self, error: StreamError) -> None:
-        self._fail(f"the answer cannot be understood: {error}", silent=self._welcome is None)
+        self._fail(f"cannot parse the response: {error}", silent=self._welcome is None)
 
     def stream_resumed(self) -> None:
         self._sign_of_life()
         self._pump()
 
     def peer_finished(self) -> None:
-        self._fail("the UNS closed the connection before its answer was complete", silent=self._welcome is None)
+        self._fail("the UNS closed the connection before its response was complete", silent=self._welcome is None)
 
     def stream_closed(self, reason: Failure) -> None:
         for call in (self._silence_call, self._pump_call):
@@ -225,7 +225,7 @@ class ProviderConversation:
         if self._outcome is None:
             how = "was closed" if reason.check(ConnectionDone) else f"was lost ({reason.getErrorMessage()})"
             self._outcome = Unreachable(
-                f"the connection {how} before the answer", self._end_sent, self._welcome is None, connected=True
+                f"the connection {how} before the response", self._end_sent, self._welcome is None, connected=True
             )
         self._tell()
 
@@ -336,7 +336,7 @@ class ProviderConversation:
         if quiet < self._limit_seconds:
             self._silence_call = self._clock.callLater(self._limit_seconds - quiet, self._check_silence)
         elif self._outcome is None:
-            self._fail(f"no answer for {self._limit_seconds:g} seconds")
+            self._fail(f"no response for {self._limit_seconds:g} seconds")
         else:
             self._stream.abort()
 
@@ -401,8 +401,8 @@ def submit(
     def not_connected(failure: Failure) -> Failure:
         conversation.done.addErrback(lambda _: None)  # it may have begun, and been refused; nobody waits for it
         if failure.check(TimeoutError):
-            return Failure(Unreachable("no connection could be made in time"))
-        return Failure(Unreachable(f"no connection: {failure.getErrorMessage().rstrip('.')}"))
+            return Failure(Unreachable("connection timed out"))
+        return Failure(Unreachable(f"cannot connect: {failure.getErrorMessage().rstrip('.')}"))
 
     def connected(_protocol: Any) -> Deferred[Submission]:
         return conversation.done

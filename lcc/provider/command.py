@@ -1,4 +1,4 @@
-"""What the provider's three commands share: how they start, complain and end."""
+"""Shared by the provider's three commands: start-up, error reporting, exit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Fault(Failed):
     """The command ends with exit code 1."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print it, headed by the command's name: in a pipe of three it matters who speaks."""
+        """Print the error after the command's name: in a pipeline of three it matters which one failed."""
         click.echo(f"{_program}: {self.format_message()}", file=file, err=True)
         click.echo(f"{_program}: next: {self.then}", file=file, err=True)
 
@@ -32,29 +32,27 @@ class BadInput(Fault):
 
 
 def standard_input(fault: type[Fault], reading: str) -> IO[bytes]:
-    """What the program before this one writes; a person at a terminal is told that it is waited for.
+    """Standard input; if it is a terminal, says so.
 
     :param fault: raised where standard input is closed: that is no empty input.
     :param reading: "reading …".
     """
     if input_was_closed():
-        raise fault(
-            "standard input is closed", "let the program before this one write to it, or give it a file: < FILE"
-        )
+        raise fault("standard input is closed", "pipe another program's output into it, or redirect a file: < FILE")
     if sys.stdin.isatty():
-        click.echo(f"{_program}: {reading} from the terminal, end with Ctrl-D", err=True)
+        click.echo(f"{_program}: {reading} from the terminal; end with Ctrl-D", err=True)
     return sys.stdin.buffer
 
 
 def next_step(error: Trouble | OSError) -> str:
-    """What to do about what has come up from below."""
+    """The next step for this error."""
     if isinstance(error, Trouble):
         return error.then
     return SEE_SYSTEM
 
 
 def in_words(error: Trouble | OSError) -> str:
-    """What has come up from below, without the system's numbers."""
+    """The text of this error, without errno."""
     return printable(system_words(error) if isinstance(error, OSError) else str(error))
 
 
@@ -66,23 +64,23 @@ def run(command: click.Command, name: str) -> None:
     try:
         command.main(prog_name=name)
     except OSError as error:  # what is read or sent has its own words: this is the output
-        say(f"{name}: the output cannot be written: {error.strerror or error}", err=True)
+        say(f"{name}: cannot write the output: {error.strerror or error}", err=True)
         _give_up(sys.stdout)
         sys.exit(1)
 
 
 def say(line: str, err: bool = False) -> None:
-    """Print a line that the rest does not depend on: what cannot be written is lost, and changes nothing else."""
+    """Print a line; failing to write it is ignored."""
     try:
         click.echo(line, err=err)
     except OSError as error:
         _give_up(sys.stderr if err else sys.stdout)
         if not err and not isinstance(error, BrokenPipeError):  # a reader that has seen enough is no fault
-            say(f"{_program}: the output cannot be written: {error.strerror or error}", err=True)
+            say(f"{_program}: cannot write the output: {error.strerror or error}", err=True)
 
 
 def _give_up(stream: IO[Any]) -> None:
-    """What is left of this output must not be tried again at the interpreter's end."""
+    """Discard buffered output, so that the interpreter does not try to flush it at exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())

@@ -1,4 +1,4 @@
-"""One stream on its way to the LCC: which of its elements travel, and what the state file will say of them.
+"""One stream on its way to the LCC: which elements are sent, and what the state file will say of them.
 
 ``lcccpstate`` has written the pending state as it would be if all of the stream were taken.  ``lcccp`` knows more,
 and notes it there:
@@ -42,14 +42,14 @@ class OtherPrefix(StreamFault):
     """The state file's relative names were told behind another urlprefix."""
 
     usually = (
-        "see that --urlprefix is right. If the site has moved: run lcccpstate with this --urlprefix, too, which "
-        "deletes the old URLs and tells the new ones; or with --full"
+        "check --urlprefix. If the site has moved, run lcccpstate with the new --urlprefix as well, which deletes "
+        "the old URLs and submits the new ones, or with --full"
     )
 
 
 @attrs.frozen
 class Noted:
-    """What was noted in the pending state at the greeting.
+    """What was recorded in the pending state when the LCC answered the login.
 
     :ivar failed: URLs that are told again.
     :ivar wait_seconds: how long that is not before; 0: some of them by the next run.
@@ -62,7 +62,7 @@ class Noted:
 
 
 class Delivery:
-    """What becomes of one stream.
+    """Filters one stream, and updates its state file.
 
     :param state: its state file, locked; None: it has none, and all of it is sent as it is.
     :param urlprefix: that of ``lcccp``.
@@ -96,12 +96,12 @@ class Delivery:
 
     @property
     def retold(self) -> int:
-        """URLs in it that have not changed, but could not be fetched when they were told."""
+        """Unchanged URLs in it that could not be fetched earlier."""
         return self._spool.end.retold - self._held_retold if self._spool.end is not None else 0
 
     @property
     def waiting(self) -> int:
-        """URLs that could not be fetched either, and whose time has not come yet."""
+        """URLs that could not be fetched, and are not due for a retry yet."""
         return self._spool.end.waiting if self._spool.end is not None else 0
 
     # Before the connection.
@@ -137,7 +137,7 @@ class Delivery:
     # At the greeting.
 
     def greeted(self, welcome: InitAccepted, now: int) -> Noted:
-        """Note what the greeting tells, durably; to be called before anything is sent, at each attempt.
+        """Record the LCC's answer to the login durably; call this before anything is sent, at each attempt.
 
         :param now: seconds since 1970.
         :raises OSError, StateFault: it cannot be noted, and nothing may be sent.
@@ -171,7 +171,7 @@ class Delivery:
         return Noted(len(waits), len(held), min(waits, default=0))
 
     def _shown(self, errors: Iterable[UrlFault]) -> dict[bytes, int]:
-        """What could not be fetched, and is not told again by this very stream: key -> code."""
+        """URLs that could not be fetched and are not in this stream: key -> code."""
         shown = {self._names.key_of(fault.attributes): fault.code for fault in errors if named(fault.attributes, "c")}
         if shown:
             for element in self._spool.elements():
@@ -179,7 +179,7 @@ class Delivery:
         return shown
 
     def _without_room(self, state: StateFile, welcome: InitAccepted) -> dict[bytes, int]:
-        """What failed for want of quota, and would again: key -> code.
+        """URLs over quota that would fail again: key -> code.
 
         Deletions in the same set make room, nobody knows how much: everything is tried then.
         """
@@ -212,7 +212,7 @@ class Delivery:
         return {key: over[key][0].code for key in self._held}
 
     def elements(self) -> Iterator[dict[str, str]]:
-        """What travels; to be drawn from after :meth:`greeted`."""
+        """The elements to send; iterate after :meth:`greeted`."""
         moved = not self._names.are_those_of(self._names_before)
         if not (moved or self._live or self._live_pages or self._held):
             yield from self._spool.elements()
@@ -251,10 +251,10 @@ class Delivery:
         if state is None or header is None:
             return ""
         if self._too_many:
-            return f"more than {REFUSED_MAX:,} URLs were refused; the next run sends all of this again"
+            return f"more than {REFUSED_MAX:,} URLs were refused; the next run sends everything again"
         if submission.finished and submission.received + submission.fault_count < submission.sent:
-            return "the LCC did not say which URLs it refused; the next run sends all of this again"
-        gone = f"{state.pending} is gone; the next run sends the same again"
+            return "the LCC did not list the refused URLs; the next run sends everything again"
+        gone = f"{state.pending} is missing; the next run sends the same set again"
         relative = self._spool.counts.relative
         # Where none was sent, and no other prefix is known, what was told before was told behind this one.
         told = (submission.finished and relative > self._relative_refused) or not (relative or header.urlprefix)
@@ -286,7 +286,7 @@ class Delivery:
         return state.revise(token, urlprefix, without, deletions())
 
     def _refused_before(self, state: StateFile, full: bool) -> dict[bytes, StateEntry] | None:
-        """What of it the state of before has; None: it cannot be read."""
+        """Its entry in the previous state; None: unreadable."""
         found = {}
         try:
             for entry in state.entries():

@@ -1,4 +1,4 @@
-"""URLs that could not be fetched: when each of them is told again.
+"""URLs that could not be fetched: when each is submitted again.
 
 The run after a failure was shown tells the URL again; if it fails again, the wait is as long as it has been failing,
 a day at most (2 minutes, 4, 8 … for a site that is published every minute).  So a page that was not there yet comes
@@ -26,7 +26,7 @@ _form = re.compile(r"([!~])([0-9]{1,5}),([0-9]{1,19}),([0-9]{1,19}):(.*)", re.DO
 
 @attrs.frozen
 class Failure:
-    """What is known against a URL that was told.
+    """The failures of a URL.
 
     :ivar code: why it could not be fetched.
     :ivar since: when the first failure was shown, of those that followed each other.
@@ -45,7 +45,7 @@ class Failure:
 
 
 def failure_in(text: str) -> tuple[Failure | None, str]:
-    """What is known against a URL, and the hash of what was told of it."""
+    """Parse the failures of a URL, and the hash of its attributes."""
     found = _form(text) if text[:1] in ("!", "~") else None
     if found is None:
         return None, text
@@ -88,6 +88,6 @@ def failed(known: Failure | None, code: int, now: int) -> Failure:
 
 
 def without_room(known: Failure | None, code: int, now: int) -> Failure:
-    """It was not told again: there is no room for it yet."""
+    """It was not submitted again: no room for it yet."""
     since = now if known is None else min(known.since, now)
     return Failure(code, since, since)

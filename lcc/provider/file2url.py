@@ -6,7 +6,7 @@
 Each is read once, for its md5 and length.  An end mark says that all were told.
 
 *Failures.*  A file that is gone by the time it is read is skipped with a note: it *is* deleted.  One that is named
-as an argument and is not there is a slip of the pen: exit code 1, no output.  A file or folder that cannot be read is
+as an argument and is not there is a slip of the pen: exit code 1, no output.  A file or folder that are unreadable is
 an error: the others are still told, but there is no end mark (a page that is there must not look deleted) and the
 exit code is 1.  A file whose mime type nobody knows is skipped with a note.
 """
@@ -37,7 +37,7 @@ class _FindCommand(click.Command):
         for index, argument in enumerate(args):
             if argument == "--find":
                 if index + 1 == len(args):
-                    raise click.UsageError("--find needs the docroot", ctx)
+                    raise click.UsageError("--find needs DOCROOT", ctx)
                 ctx.meta[_FIND_KEY] = args[index + 1 :]
                 args = args[:index]
                 break
@@ -51,20 +51,24 @@ class _FindCommand(click.Command):
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage(ctx.command_path, "[OPTIONS] --find DOCROOT [FIND-ARGUMENTS]...")
-        formatter.write_usage(ctx.command_path, "[OPTIONS] [FILES]...      (without FILES: their names on stdin)")
+        formatter.write_usage(ctx.command_path, "[OPTIONS] [FILES]...      (without FILES: read names from stdin)")
 
 
 @click.command(cls=_FindCommand)
 @click.option(
-    "--docroot", type=click.Path(exists=True, file_okay=False), help="File names are relative to this folder."
+    "--docroot", type=click.Path(exists=True, file_okay=False), help="Folder that file names are relative to."
 )
 @click.option("-0", "--null", is_flag=True, help="Names on standard input end with NUL instead of newline.")
-@click.option("--mimetype", default="", help="The mime type of every file.")
-@click.option("--default-mimetype", default="", help="The mime type of files of unknown type, else they are skipped.")
-@click.option("--mime-types", multiple=True, type=click.Path(exists=True), help="A mime.types file to heed first.")
-@click.option("--index", default="", help="Name of index pages (index.html): their URL is that of the folder.")
-@click.option("--no-mtime", is_flag=True, help="Do not tell modification times: a mere touch is no change.")
-@click.option("--quiet", "-q", is_flag=True, help="No notes on skipped files.")
+@click.option("--mimetype", default="", help="Mime type of all files.")
+@click.option(
+    "--default-mimetype", default="", help="Mime type of files of unknown type; by default they are skipped."
+)
+@click.option(
+    "--mime-types", multiple=True, type=click.Path(exists=True), help="A mime.types file that takes precedence."
+)
+@click.option("--index", default="", help="Name of index pages, such as index.html: their URL is that of the folder.")
+@click.option("--no-mtime", is_flag=True, help="Omit modification times, so that touching a file is not a change.")
+@click.option("--quiet", "-q", is_flag=True, help="Do not report skipped files.")
 @click.version_option(package_name="lcc", prog_name="file2url")
 @click.argument("files", nargs=-1)
 @click.pass_context
@@ -80,19 +84,19 @@ def command(
     quiet: bool,
     files: tuple[str, ...],
 ) -> None:
-    """Write a <url> container for each file: its name as a URL relative to the docroot, mime type, md5, length and
+    """Write a <url> container for each file: its URL relative to the docroot, mime type, md5, length and
     modification time.
 
-    With --find the files are found by find(1) in DOCROOT; everything behind DOCROOT is find's, so options of
-    file2url come first. Otherwise they are named as arguments or on standard input, relative to --docroot or to the
+    With --find, find(1) lists the files in DOCROOT; arguments after DOCROOT are passed to find, so options of
+    file2url come first. Otherwise files are given as arguments or on standard input, relative to --docroot or the
     current folder.
     """
     find = ctx.meta.get(_FIND_KEY)
     if find is not None and (files or docroot is not None or null):
-        raise click.UsageError("--find takes neither FILES nor --docroot nor -0")
+        raise click.UsageError("--find cannot be combined with FILES, --docroot or -0")
     for name, value in (("--mimetype", mimetype), ("--default-mimetype", default_mimetype)):
         if value and "/" not in value:
-            raise click.UsageError(f"{name}: {value} is no mime type")
+            raise click.UsageError(f"{name}: {value} is not a mime type")
     try:
         table = MimeTable(mime_types, default_mimetype)
     except (OSError, ValueError) as error:
@@ -104,7 +108,7 @@ def command(
         _must_be_files(files, docroot or "")
         names: Iterable[bytes] = map(os.fsencode, files)
         if not files:
-            names = split_names(standard_input(BadInput, "reading names of files"), b"\0" if null else b"\n")
+            names = split_names(standard_input(BadInput, "reading file names"), b"\0" if null else b"\n")
         listing = under_docroot(names, os.fsencode(docroot or ""))
     _write(listing, describer, Notes("file2url", quiet=quiet), Notes("file2url"))
 
@@ -117,14 +121,14 @@ def _must_be_files(files: tuple[str, ...], docroot: str) -> None:
         if os.path.isdir(path):  # noqa: PTH112
             raise BadInput(
                 f"{printable(name)} is a folder",
-                f"use file2url --find {shell_word(path)} for all files in it, by their names in it",
+                f"use file2url --find {shell_word(path)} for all files in it",
             )
     missing = [name for name in files if not os.path.lexists(os.path.join(docroot, name))]  # noqa: PTH118
     if missing:
-        more = f" (nor do {len(missing) - 1:,} more)" if len(missing) > 1 else ""
+        more = f" (and {len(missing) - 1:,} more)" if len(missing) > 1 else ""
         raise Fault(
-            f"{printable(missing[0])} does not exist{more}; the stream gets no end mark",
-            "name files that are there, relative to --docroot; what is gone lcccpstate notices by itself",
+            f"{printable(missing[0])} does not exist{more}; the stream has no end mark",
+            "give existing files, relative to --docroot; lcccpstate detects deletions by itself",
         )
 
 
@@ -143,17 +147,17 @@ def _write(listing: Iterator[Listed], describer: Describer, notes: Notes, errors
                 errors.add("unreadable", f"{os.fsdecode(file.path)}: {error.strerror}")
     except ListingFault as fault:
         sink.flush()
-        raise Fault(f"{in_words(fault)}; the stream gets no end mark", next_step(fault)) from None
+        raise Fault(f"{in_words(fault)}; the stream has no end mark", next_step(fault)) from None
     notes.finish(
-        untyped="of unknown type (--default-mimetype tells them all the same)",
-        vanished="that are not there any more",
+        untyped="of unknown type (use --default-mimetype to include them)",
+        vanished="that no longer exist",
     )
-    errors.finish(unreadable="that cannot be read")
+    errors.finish(unreadable="that are unreadable")
     if errors.counts:
         sink.flush()
         raise Fault(
-            f"{errors.counts['unreadable']:,} files cannot be read; the stream gets no end mark",
-            "make them readable for this user, or leave them out; what is not told counts as deleted",
+            f"{errors.counts['unreadable']:,} files are unreadable; the stream has no end mark",
+            "make them readable by this user, or leave them out; omitted files count as deleted",
         )
     sink.close()
 

@@ -1,4 +1,4 @@
-"""Files and their ``<url>`` containers: which files there are, and what is told of each.
+"""Files and their ``<url>`` containers.
 
 File names are bytes throughout: whatever a file is called, its URL is valid.
 """
@@ -44,7 +44,7 @@ _FIND_OUTPUT = {b"-print", b"-print0", b"-printf", b"-ls"}
 class ListingFault(Trouble):
     """The list of files cannot be made, or is not complete."""
 
-    usually = "see that the folder is there and may be read, and what find has said; then run all of it again"
+    usually = "check that the folder exists and is readable, and the messages of find; then run the pipeline again"
 
 
 class Skipped(Exception):
@@ -86,9 +86,7 @@ def find_command(docroot: bytes, arguments: Sequence[bytes]) -> list[bytes]:
         del rest[:take]
     for argument in rest:
         if argument in _FIND_OUTPUT:
-            raise ListingFault(
-                f"{argument.decode()} cannot be used: file2url prints the files itself", "leave it out"
-            )
+            raise ListingFault(f"{argument.decode()} cannot be used: file2url prints the files itself", "remove it")
     start = b"./" + docroot if docroot.startswith(b"-") else docroot
     expression = [b"(", *rest, b")"] if rest else []
     # -H: a docroot that is a symbolic link is that which it leads to.
@@ -109,7 +107,7 @@ def found(docroot: bytes, arguments: Sequence[bytes]) -> Iterator[Listed]:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     except OSError as error:
         raise ListingFault(
-            f"find cannot be run: {error.strerror}", "install findutils, or name the files on standard input"
+            f"cannot run find: {error.strerror}", "install findutils, or list the files on standard input"
         ) from None
     assert process.stdout is not None
     with process:
@@ -133,8 +131,8 @@ def split_names(source: IO[bytes], separator: bytes) -> Iterator[bytes]:
         yield from filter(None, names)
         if len(held) > 65_536:
             raise ListingFault(
-                "a file name of more than 65,536 bytes",
-                "write one name on each line, or end each with NUL and use -0",
+                "a file name is longer than 65,536 bytes",
+                "write one name per line, or end each with NUL and use -0",
             )
     if held:
         yield held
@@ -154,8 +152,8 @@ def under_docroot(names: Iterable[bytes], docroot: bytes) -> Iterator[Listed]:
         inside = base if base.endswith(b"/") else base + b"/"
         if not path.startswith(inside):
             raise ListingFault(
-                f"{os.fsdecode(name)} is not inside the docroot {os.fsdecode(base)}",
-                "say with --docroot where the site begins, or leave the file out",
+                f"{os.fsdecode(name)} is outside the docroot {os.fsdecode(base)}",
+                "set --docroot to the root of the site, or leave the file out",
             )
         yield Listed(path, path[len(inside) :])
 
@@ -197,22 +195,22 @@ class Describer:
         if not mimetype:
             if os.path.isdir(file.path):  # noqa: PTH112  (bytes)
                 raise Skipped("folder", f"{shown} is a folder")
-            raise Skipped("untyped", f"{shown}: its mime type is not known, skipped")
+            raise Skipped("untyped", f"{shown}: unknown mime type, skipped")
         try:
             # Without blocking: it may turn out to be a FIFO.
             descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
-                raise Skipped("vanished", f"{shown} is not there any more, skipped") from None
+                raise Skipped("vanished", f"{shown} no longer exists, skipped") from None
             if error.errno in (errno.ENXIO, errno.ENODEV):
-                raise Skipped("not-a-file", f"{shown} is no regular file, skipped") from None
+                raise Skipped("not-a-file", f"{shown} is not a regular file, skipped") from None
             raise
         try:
             status = os.fstat(descriptor)
             if stat.S_ISDIR(status.st_mode):
                 raise Skipped("folder", f"{shown} is a folder")
             if not stat.S_ISREG(status.st_mode):
-                raise Skipped("not-a-file", f"{shown} is no regular file, skipped")
+                raise Skipped("not-a-file", f"{shown} is not a regular file, skipped")
             digest, length = self._read(descriptor)
         finally:
             os.close(descriptor)

@@ -39,44 +39,52 @@ def _password(pwd: str | None, pwd_file: Path | None) -> str:
         try:
             password = password_in(pwd_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise click.UsageError(f"--pwd-file: there is no file {pwd_file}") from None
+            raise click.UsageError(f"--pwd-file: {pwd_file} does not exist") from None
         except OSError as error:
-            raise click.UsageError(f"--pwd-file: {pwd_file} cannot be read: {error.strerror}") from None
+            raise click.UsageError(f"--pwd-file: cannot read {pwd_file}: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise click.UsageError(f"--pwd-file: {pwd_file} is no text in UTF-8") from None
+            raise click.UsageError(f"--pwd-file: {pwd_file} is not UTF-8 text") from None
         if not password:
-            raise click.UsageError(f"--pwd-file: {pwd_file} holds no password in its first line")
+            raise click.UsageError(f"--pwd-file: the first line of {pwd_file} is empty")
         return password
     from_environment = os.environ.get("LCC_PASSWORD")
     if not from_environment:
-        raise click.UsageError("a password is needed: --pwd-file, LCC_PASSWORD, or --pwd")
+        raise click.UsageError("no password: use --pwd-file, LCC_PASSWORD or --pwd")
     return from_environment
 
 
 @click.command()
 @click.option("--uns", required=True, help="The UNS: HOST:PORT, or an endpoint such as unix:PATH.")
-@click.option("--tls", is_flag=True, help="Over TLS: HOST:PORT is encrypted, and its certificate must be for HOST.")
+@click.option("--tls", is_flag=True, help="Connect to HOST:PORT over TLS; its certificate must match HOST.")
 @click.option(
     "--ca-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Whom to trust over TLS, a PEM file; without: whom the system trusts.",
+    help="PEM file with CAs for TLS.  Default: those of the system.",
 )
 @click.option("--pid", required=True, type=click.IntRange(1, 2**32 - 1), help="The provider's id.")
-@click.option("--pwd", help="The provider's password. Others may see it for a moment: use --pwd-file.")
-@click.option("--pwd-file", type=click.Path(dir_okay=False, path_type=Path), help="A file with it in its first line.")
-@click.option("--urlprefix", default="", help="Put before every URL that names no scheme: http://site/")
-@click.option("--full", is_flag=True, help="The input is all there is: the LCC deletes everything else of this site.")
-@click.option("--allow-mass-delete", is_flag=True, help="Send a full set even if it is empty.")
-@click.option("--allow-deletions", is_flag=True, help="Have the LCC delete what it holds back as too much at once.")
-@click.option("--check", is_flag=True, help="Only connect and tell what the LCC says; the input is not read.")
+@click.option("--pwd", help="The provider's password.  Visible to other users of this machine: prefer --pwd-file.")
 @click.option(
-    "--statefile", type=click.Path(dir_okay=False, path_type=Path), help="With --check: note wanted sets here."
+    "--pwd-file", type=click.Path(dir_okay=False, path_type=Path), help="File whose first line is the password."
 )
-@click.option("--no-end-mark", is_flag=True, help="The input is hand-made and bears no end mark.")
-@click.option("--timeout", default=300.0, type=click.FloatRange(0.01), help="Longest silence in seconds.")
-@click.option("--retries", default=0, type=click.IntRange(0, 1000), help="More attempts when there is no answer.")
-@click.option("--show-errors", default=20, type=click.IntRange(0), help="URL errors printed in full.")
-@click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors and warnings.")
+@click.option("--urlprefix", default="", help="Prefix of relative URLs, such as http://site/.")
+@click.option("--full", is_flag=True, help="The input is the whole site: the LCC deletes everything else.")
+@click.option("--allow-mass-delete", is_flag=True, help="Send a full set even if it is empty.")
+@click.option("--allow-deletions", is_flag=True, help="Carry out mass deletions that the LCC holds for confirmation.")
+@click.option("--check", is_flag=True, help="Only connect and show the provider's state; standard input is not read.")
+@click.option(
+    "--statefile",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --check: record here if the LCC wants a full set.",
+)
+@click.option("--no-end-mark", is_flag=True, help="Accept hand-made input without an end mark.")
+@click.option(
+    "--timeout", default=300.0, type=click.FloatRange(0.01), help="Timeout in seconds without data from the LCC."
+)
+@click.option(
+    "--retries", default=0, type=click.IntRange(0, 1000), help="Retries if the LCC is unreachable or does not answer."
+)
+@click.option("--show-errors", default=20, type=click.IntRange(0), help="Number of URL errors to print.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only errors and warnings.")
 @click.version_option(package_name="lcc", prog_name="lcccp")
 def command(
     uns: str,
@@ -100,20 +108,21 @@ def command(
     """Send the <url> containers on standard input to the update notification server of an LCC.
 
     \b
-    Exit codes: 0 accepted; 1 accepted, but some URLs were refused; 2 wrong usage or
-    unusable input; 3 rejected by the LCC; 4 unreachable, or the answer was lost.
+    Exit codes: 0 accepted; 1 accepted, but some URLs were refused; 2 usage error
+    or unusable input; 3 rejected by the LCC; 4 unreachable, or the response was
+    lost.
 
-    The password is best given by --pwd-file or in the environment variable LCC_PASSWORD.
+    Give the password with --pwd-file or in the environment variable LCC_PASSWORD.
     """
     password = _password(pwd, pwd_file)
     if urlprefix and "://" not in urlprefix:
-        raise click.UsageError(f"--urlprefix: {urlprefix} does not begin like http://site/")
+        raise click.UsageError(f"--urlprefix: {urlprefix} does not look like http://site/")
     if statefile is not None and not check:
-        raise click.UsageError("--statefile belongs to --check; otherwise the stream names it")
+        raise click.UsageError("--statefile requires --check; otherwise the stream names the file")
     if allow_deletions and check:
-        raise click.UsageError("--allow-deletions belongs to a set, which --check does not send")
+        raise click.UsageError("--allow-deletions cannot be combined with --check")
     if ca_file is not None and not (tls or uns.startswith("tls:")):
-        raise click.UsageError("--ca-file belongs to --tls")
+        raise click.UsageError("--ca-file requires --tls")
     orders = Orders(
         uns, pid, password, urlprefix, timeout, retries, show_errors, quiet, tls, ca_file, allow_deletions
     )
@@ -137,7 +146,7 @@ def _spooled(full: bool, allow_mass_delete: bool, no_end_mark: bool) -> Spool:
 
 
 def _claim(stack: ExitStack, state: StateFile, token: str) -> None:
-    """Keep other runs away from the state until the answer is there."""
+    """Lock the state until the response is there."""
     try:
         stack.enter_context(state.locked())
         current = state.pending_token()
@@ -145,8 +154,8 @@ def _claim(stack: ExitStack, state: StateFile, token: str) -> None:
         raise BadInput(f"{in_words(fault)}; nothing was sent", next_step(fault)) from None
     if current != token:
         raise BadInput(
-            f"another run of lcccpstate has changed {state.pending} since; nothing was sent",
-            "run the whole pipeline again; let one run end before the next begins",
+            f"another run of lcccpstate has since changed {state.pending}; nothing was sent",
+            "run the whole pipeline again, without overlapping runs",
         )
 
 

@@ -29,17 +29,17 @@ from lcc.provider.site_diff import Difference, SiteFault, compare
 from lcc.provider.statefile import DELETIONS_RELEASED, StateDamaged, StateFault, StateFile, StateWriter
 from lcc.provider.stream_format import Header, StreamFault, StreamReader, StreamWriter, read_elements
 
-_RELEASED = "lcccp --allow-deletions released deletions, and the LCC may have less than the state file says"
+_RELEASED = "lcccp --allow-deletions carried out deletions: the LCC may have fewer URLs than the state file says"
 
 
 @click.command()
 @click.option("--statefile", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The state file.")
-@click.option("--urlprefix", default="", help="That of lcccp, if it is new; otherwise the state file has it.")
-@click.option("--full", is_flag=True, help="Let everything through, as a full set.")
-@click.option("--retry-failed", is_flag=True, help="Tell again at once what could not be fetched.")
-@click.option("--allow-mass-delete", is_flag=True, help="Let more than half of the site, or all, be deleted.")
-@click.option("--no-end-mark", is_flag=True, help="The input is hand-made and bears no end mark.")
-@click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
+@click.option("--urlprefix", default="", help="The --urlprefix of lcccp; only needed if it is new.")
+@click.option("--full", is_flag=True, help="Send everything, as a full set.")
+@click.option("--retry-failed", is_flag=True, help="Submit URLs that could not be fetched again at once.")
+@click.option("--allow-mass-delete", is_flag=True, help="Allow deletion of more than half of the site.")
+@click.option("--no-end-mark", is_flag=True, help="Accept hand-made input without an end mark.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only errors.")
 @click.version_option(package_name="lcc", prog_name="lcccpstate")
 def command(
     statefile: Path,
@@ -50,13 +50,13 @@ def command(
     no_end_mark: bool,
     quiet: bool,
 ) -> None:
-    """Read the <url> containers of an ENTIRE site, write those that were added, changed or deleted since the last
-    submission that was accepted.
+    """Read the <url> containers of an ENTIRE site, and write those added, changed or deleted since the last accepted
+    submission.
 
-    Meant to stand between file2url and lcccp, which puts the new state in place when the LCC has accepted.
+    Use it between file2url and lcccp; lcccp saves the new state once the LCC has accepted the set.
     """
     if urlprefix and "://" not in urlprefix:
-        raise click.UsageError(f"--urlprefix: {urlprefix} does not begin like http://site/")
+        raise click.UsageError(f"--urlprefix: {urlprefix} does not look like http://site/")
     source = standard_input(Fault, "reading <url> containers")
     state = StateFile(statefile)
     try:
@@ -132,7 +132,7 @@ def _filter(
             raise StateDamaged(f"{state.path} or {state.pending.name} is damaged") from None
         adopted = False
     if adopted and not quiet:
-        click.echo("lcccpstate: the last submission's answer is not known: its changes are sent again", err=True)
+        click.echo("lcccpstate: the outcome of the last submission is unknown: its changes are sent again", err=True)
     urlprefix = urlprefix or state.urlprefix()
     sink = _Sink(sys.stdout.buffer, Header("lcccpstate", full, state.path, token, urlprefix))
     reader = StreamReader(require_end)
@@ -154,7 +154,9 @@ def _filter(
         writer.abandon()
         raise
     if difference.repeated:
-        click.echo(f"lcccpstate: {difference.repeated:,} URLs were named more than once; the first counts", err=True)
+        click.echo(
+            f"lcccpstate: {difference.repeated:,} URLs occurred more than once; the first one counts", err=True
+        )
     sink.difference = difference
     return sink
 

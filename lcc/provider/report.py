@@ -1,4 +1,4 @@
-"""What ``lcccp`` tells its user: the LCC's state, errors, quotas that would overflow."""
+"""The output of ``lcccp``: state of the provider, errors, quota warnings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lcc.provider.command import printable
 
 @attrs.frozen
 class Plan:
-    """What is about to be sent.
+    """A set about to be sent.
 
     :ivar elements: all containers.
     :ivar deletions: how many of them delete.
@@ -46,15 +46,15 @@ def bytes_text(number: int) -> str:
 
 
 def welcome_lines(welcome: InitAccepted) -> list[str]:
-    """All that the LCC told at the beginning but the errors, a line each."""
-    last = f", the one before it came from {printable(welcome.last_ip)}" if welcome.last_ip else ", the first one"
+    """The state of the provider, without errors, a line each."""
+    last = f", the previous one came from {printable(welcome.last_ip)}" if welcome.last_ip else ", the first one"
     lines = [
         f"connection:  number {welcome.connseq}{last}",
         f"mime types:  {printable(', '.join(welcome.mimetypes), 4000)}",
         f"files:       {welcome.files_used:,} used, {_free(welcome.files_free, '{:,}')}",
         f"space:       {bytes_text(welcome.space_used_bytes)} used, {_free_bytes(welcome.space_free_bytes)}",
         f"full sets:   {_allowed(welcome.full_sets_left)}",
-        f"processing:  {welcome.processing:,} URLs wait to be fetched",
+        f"processing:  {welcome.processing:,} URLs waiting to be fetched",
         f"errors:      {welcome.error_count:,} of earlier fetches",
     ]
     if welcome.deletions_held:
@@ -65,14 +65,14 @@ def welcome_lines(welcome: InitAccepted) -> list[str]:
 
 
 def held_line(welcome: InitAccepted) -> str:
-    """The deletions that the LCC does not carry out before somebody says so."""
+    """The deletions that the LCC holds until they are confirmed."""
     held = counted(welcome.deletions_held, "URL", "URLs")
-    return f"{held} of {welcome.deletions_of:,} in the cache, not named by the last full set: not deleted yet"
+    return f"{held} of {welcome.deletions_of:,} in the cache are not in the last full set: deletion held"
 
 
 def wanted_reason(welcome: InitAccepted) -> str:
     """Why the LCC wants a full set; '' if it does not."""
-    return (printable(welcome.full_set_reason, 100) or "a reason it does not tell") if welcome.full_set_wanted else ""
+    return (printable(welcome.full_set_reason, 100) or "an unknown reason") if welcome.full_set_wanted else ""
 
 
 def _free(free: int | None, form: str) -> str:
@@ -84,7 +84,7 @@ def _free_bytes(free: int | None) -> str:
 
 
 def _allowed(left: int | None) -> str:
-    return "no limit" if left is None else f"{left:,} more unsolicited ones are allowed"
+    return "no limit" if left is None else f"{left:,} more unsolicited ones allowed"
 
 
 def quota_warnings(welcome: InitAccepted, plan: Plan) -> list[str]:
@@ -101,13 +101,13 @@ def quota_warnings(welcome: InitAccepted, plan: Plan) -> list[str]:
             limit, growth = welcome.files_free, (updates if plan.added is None else plan.added) - plan.deletions
         if growth > limit:
             how = "exceeds" if plan.full or plan.added is not None else "may exceed"
-            warnings.append(f"this set {how} the quota of files: {growth:,} more, where {limit:,} have room")
+            warnings.append(f"this set {how} the file quota: {growth:,} files, room for {limit:,}")
     if welcome.space_free_bytes is not None:
         limit = welcome.space_free_bytes + (welcome.space_used_bytes if plan.full else 0)
         if plan.bytes > limit:
             how = "exceeds" if plan.full else "may exceed"
-            told = f"{bytes_text(plan.bytes)}, where {bytes_text(limit)} have room"
-            warnings.append(f"this set {how} the quota of space: {told}")
+            told = f"{bytes_text(plan.bytes)}, room for {bytes_text(limit)}"
+            warnings.append(f"this set {how} the space quota: {told}")
     return warnings
 
 
@@ -117,11 +117,11 @@ def counted(number: int, one: str, many: str) -> str:
 
 
 def failed_again(number: int, wait_seconds: int) -> str:
-    """When URLs that could not be fetched are told again, with nobody doing anything about it."""
+    """When URLs that could not be fetched are submitted again automatically."""
     again = counted(number, "of these URLs is", "of these URLs are")
     if not wait_seconds:
-        return f"{again} told again by the next run of lcccpstate and lcccp"
-    return f"{again} told again in {duration(wait_seconds)} or later; at once with lcccpstate --retry-failed"
+        return f"{again} submitted again by the next run of lcccpstate and lcccp"
+    return f"{again} submitted again in {duration(wait_seconds)} or later; at once with lcccpstate --retry-failed"
 
 
 def accepted_line(plan: Plan, received: int) -> str:
@@ -141,13 +141,13 @@ def accepted_line(plan: Plan, received: int) -> str:
 
 
 def prefix_hints(faults: Iterable[UrlFault], urlprefix: str) -> list[str]:
-    """What is probably wrong with the URL prefix, if this is why URLs were refused."""
+    """Hints about the URL prefix, if it may be why URLs were refused."""
     if not urlprefix:
         bad = code_of("bad-url")
         if any(fault.code == bad and fault.text.endswith("no scheme") for fault in faults):
-            return ["hint: these names are not whole URLs; say what to put before them: --urlprefix http://site/"]
+            return ["hint: these names are not absolute URLs; set their prefix: --urlprefix http://site/"]
     elif not _begins_path(urlprefix):
-        return [f"hint: --urlprefix is put before each name as it is; did you mean {urlprefix}/ with a slash?"]
+        return [f"hint: --urlprefix is prepended unchanged to each name; did you mean {urlprefix}/ with a slash?"]
     return []
 
 
@@ -184,4 +184,4 @@ def fault_lines(faults: Sequence[UrlFault], total: int, most: int) -> Iterable[s
         yield f"  {fault.code} {printable(url, 300)}: {printable(fault.text, 300)}"
     shown = min(len(faults), most)
     if total > shown:
-        yield f"  … and {total - shown:,} more" if shown else f"  {total:,}, none of them listed"
+        yield f"  … and {total - shown:,} more" if shown else f"  {total:,}, not listed"

@@ -38,15 +38,15 @@ _IN_MEMORY_BYTES = 1 << 20
 class SiteFault(Trouble):
     """The elements do not describe a site that could be sent."""
 
-    usually = "let file2url write the containers, or give each of them a conceptual URL"
+    usually = "write the containers with file2url, or give each a conceptual URL"
 
 
 class MassDelete(SiteFault):
     """More than half of the site would be deleted, or all of a small one."""
 
     usually = (
-        "see that all of the site was named, and by the same names (relative ones are known by the --urlprefix of "
-        "the last run; a new one is to be given to lcccpstate, too); if that is right, use --allow-mass-delete"
+        "check that the input covers the whole site, with the same names as before (a new --urlprefix must be "
+        "given to lcccpstate as well); if it is correct, use --allow-mass-delete"
     )
 
 
@@ -146,7 +146,7 @@ def compare(
         deleted = known_count - still_there
         if not allow_mass_delete:
             if known_count and not total:
-                raise MassDelete(f"the input names no URL: all {known_count:,} would be deleted")
+                raise MassDelete(f"the input contains no URL: all {known_count:,} would be deleted")
             if known_count >= MASS_DELETE_MINIMUM and deleted * 2 > known_count:
                 raise MassDelete(f"{deleted:,} of {known_count:,} URLs would be deleted")
         if deleted and not full:
@@ -191,7 +191,7 @@ def _deletion(gone: StateEntry, names: Names | None) -> dict[str, str]:
 
 
 class _Later:
-    """Elements that wait, on disk if they are many."""
+    """A buffer of elements, on disk if they are many."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, prefix="lcccpstate-")  # noqa: SIM115

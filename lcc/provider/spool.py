@@ -107,7 +107,7 @@ def spool_stream(source: IO[bytes], full: bool, allow_mass_delete: bool, require
             if full and elements == deletions and not allow_mass_delete:
                 raise StreamFault(
                     "an empty full set deletes the whole site",
-                    "see that all of the site was named; if that is right, use --allow-mass-delete",
+                    "check that the input covers the whole site; if it is correct, use --allow-mass-delete",
                 )
             return Spool(file, Plan(elements, deletions, size, None, full), counts)
         plan = Plan(elements, deletions, size, reader.ends[0].added, header.full)
@@ -130,10 +130,10 @@ def _state_header(reader: StreamReader, full: bool) -> Header | None:
     for header in reader.headers:
         if header.tool == "lcccpstate":
             if len(reader.headers) > 1 or len(reader.ends) > 1:
-                raise StreamFault("the output of lcccpstate is joined with other streams", "join them before it")
-            if full and not header.full:
                 raise StreamFault(
-                    "--full with only the changes of a site would delete the rest", "use lcccpstate --full"
+                    "the output of lcccpstate is mixed with other streams", "merge them before lcccpstate"
                 )
+            if full and not header.full:
+                raise StreamFault("--full would delete everything except these changes", "use lcccpstate --full")
             return header
     return None

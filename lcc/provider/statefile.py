@@ -67,17 +67,17 @@ class StateFault(Trouble):
 
 
 class StateBusy(StateFault):
-    """Another run is at work on this state file."""
+    """Another run is using this state file."""
 
-    usually = "wait until it has ended; if it hangs, end it, and nothing is lost"
+    usually = "wait until it has finished; if it hangs, kill it, and nothing is lost"
 
 
 class StateDamaged(StateFault):
     """The state file is cut off or not a state file at all."""
 
     usually = (
-        "see that --statefile names the right file; then use --full to send everything and start a new state, or "
-        "remove it and what stands beside it (.pending) to send everything as changes"
+        "check --statefile; then use --full to send everything and start a new state, or remove it and its "
+        ".pending file to send everything as changes"
     )
 
 
@@ -198,7 +198,7 @@ def read_entries(path: Path) -> Iterator[StateEntry]:
                 digest, _, rest = line.partition(" ")
                 if digest == "end":
                     if rest != f"{count}\n" or file.readline():
-                        raise StateDamaged(f"{path} is damaged: its end does not fit")
+                        raise StateDamaged(f"{path} is damaged: wrong end")
                     return
                 curl, mimetype = json.loads(rest)
                 if type(curl) is not str or type(mimetype) is not str:
@@ -247,7 +247,7 @@ class StateFile:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise StateBusy(f"another run is at work on {self.path}") from None
+                raise StateBusy(f"another run is using {self.path}") from None
             yield
 
     def entries(self) -> Iterator[StateEntry]:
@@ -298,7 +298,7 @@ class StateFile:
         return True
 
     def commit(self, token: str, full: bool) -> bool:
-        """The submission was accepted: its pending state becomes the state.
+        """The submission was accepted: make its pending state the state.
 
         :param full: it was a full set, so that none is wanted any more.
         :returns: False if the pending state is not there any more.
@@ -313,7 +313,7 @@ class StateFile:
         return True
 
     def discard(self, token: str) -> None:
-        """Nothing of the submission was accepted, for certain."""
+        """Nothing of the submission was accepted: remove its pending state."""
         if self.pending_token() == token:
             self.pending.unlink(missing_ok=True)
 
@@ -381,7 +381,7 @@ class StateFile:
         return True
 
     def deletions_not_released(self, reason: str) -> None:
-        """They were not, for certain.
+        """The deletions were not released.
 
         :param reason: why the LCC wants a full set; '': it wants none.
         """

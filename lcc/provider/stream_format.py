@@ -46,13 +46,13 @@ LONG_NAMES = {"curl": "c", "furl": "f", "burl": "b", "mimetype": "m", "subtype":
 class StreamFault(Trouble):
     """The stream cannot be used; nothing of it may be sent.  The text says where and why."""
 
-    usually = "let file2url write the containers, or compare what wrote them with the provider's guide"
+    usually = "write the containers with file2url, or compare your own with the provider's guide"
 
 
 class StreamCut(StreamFault):
     """The stream is well-formed, but incomplete: the tool that wrote it died, or it bears no end mark."""
 
-    usually = "see what the program before this one said, mend that, and run all of it again"
+    usually = "check the messages of the program before this one, fix that, and run the pipeline again"
 
 
 @attrs.frozen
@@ -198,12 +198,12 @@ class StreamReader:
         if self._held.strip(_WHITE):
             text = bytes(self._held).strip(_WHITE)[:60].decode("utf-8", "replace")
             if not text.startswith("<"):
-                raise StreamFault(f"{self._where()}: {text!r} is no <url …/> container")
+                raise StreamFault(f"{self._where()}: {text!r} is not a <url …/> container")
             raise StreamCut(f"the input ends in the middle of a container: {text!r}")
         if self._depth != 1:
             raise StreamCut("the input ends inside an element")
         if self._open:
-            raise StreamCut("the input has no end mark: the program that wrote it did not come to its end")
+            raise StreamCut("the input has no end mark: the program that wrote it failed or was interrupted")
         if self._require_end and (self._since_end or not self.ends):
             raise StreamCut(
                 "the input has no end mark (did the program before this one fail?)",
@@ -247,13 +247,13 @@ class StreamReader:
     def _end(self, _name: str) -> None:
         self._depth -= 1
         if not self._depth:
-            raise StreamFault(f"{self._where()}: an end tag without its start tag")
+            raise StreamFault(f"{self._where()}: an end tag without a start tag")
 
     def _text(self, data: str) -> None:
         if self._depth == 1 and not data.isspace():
             # The parser tells of a text when it has reached the end of it.
             line = self._parser.CurrentLineNumber - data.lstrip().count("\n")
-            raise StreamFault(f"line {line}: {data.split()[0][:60]!r} is no <url …/> container")
+            raise StreamFault(f"line {line}: {data.split()[0][:60]!r} is not a <url …/> container")
 
     def _mark(self, target: str, data: str) -> None:
         pairs = dict(_PAIR.findall(data))

@@ -46,20 +46,20 @@ _COME_AGAIN = frozenset(
         code_of("cut-off"),
     }
 )
-_AGAIN = "hint: what has failed is sent again when it changes, or all of the site with lcccpstate --full"
-_REFUSED_AGAIN = "hint: the next run of lcccpstate and lcccp tells what was refused again"
-_NOT_LISTED = "hint: the LCC does not list all of them; lcccpstate --full tells all of the site again"
+_AGAIN = "hint: failed URLs are sent again when they change; lcccpstate --full sends the whole site"
+_REFUSED_AGAIN = "hint: the next run of lcccpstate and lcccp submits refused URLs again"
+_NOT_LISTED = "hint: the LCC does not list all of them; lcccpstate --full sends the whole site again"
 _HELD = (
-    "if they are gone, run the whole pipeline again with lcccp --allow-deletions; if not, send a full set with all "
-    "of the site: lcccpstate --full"
+    "if the pages are gone, run the pipeline again with lcccp --allow-deletions; if not, send the whole site: "
+    "lcccpstate --full"
 )
-_MAY_BE_HELD = "lcccp --check tells whether the LCC holds deletions of this set because they are too many at once"
-_NONE_HELD = "the LCC holds no deletions (yet): there was nothing to allow"
-_STALE = "the LCC may have less than {} says: the next run sends a full set"
-_WHERE = "name it as HOST:PORT, such as lcc.example.org:9000, or as an endpoint such as unix:PATH"
-_AUTHORITY = "name a PEM file with the authority's certificate, as the operator gave it to you"
-_NO_CONNECTION = "see that --uns is right, and that the UNS runs and can be reached from here; then start again"
-_NO_ANSWER = "run all of it again; if that goes on, ask the operator: the log of the UNS says more"
+_MAY_BE_HELD = "lcccp --check shows whether the LCC holds deletions of this set as a mass deletion"
+_NONE_HELD = "the LCC holds no deletions (yet): nothing to allow"
+_STALE = "the LCC may have fewer URLs than {} says: the next run sends a full set"
+_WHERE = "use HOST:PORT, such as lcc.example.org:9000, or an endpoint such as unix:PATH"
+_AUTHORITY = "give a PEM file with the CA certificate that the operator gave you"
+_NO_CONNECTION = "check --uns, and that the UNS runs and is reachable from here; then try again"
+_NO_ANSWER = "run the pipeline again; if the problem persists, ask the operator to check the log of the UNS"
 _RETRY_SECONDS = (2.0, 4.0, 8.0, 16.0, 30.0)
 
 
@@ -135,7 +135,7 @@ class Submitter:
                 submission = await self._attempt(reactor, endpoint)
             except ValueError as error:
                 self._complain(str(error))
-                self._next("run all of it again; lcccp --help has the options")
+                self._next("run the pipeline again; see lcccp --help for the options")
                 self._discard()
                 return USAGE
             except (Trouble, OSError) as error:
@@ -144,7 +144,7 @@ class Submitter:
                 self._may_be_accepted = self._may_be_accepted or failure.uncertain
                 self._complain(f"{self._orders.uns}: {printable(str(failure))}")
                 if failure.silent and not self._orders.tls:
-                    self._hint(["hint: a port that speaks TLS wants --tls"])
+                    self._hint(["hint: a TLS port needs --tls"])
                 if attempt == self._orders.retries and not self._interrupted:
                     self._next(_NO_ANSWER if failure.connected else _NO_CONNECTION)
             else:
@@ -161,13 +161,13 @@ class Submitter:
                 self._complain("interrupted")
                 break
         if self._may_be_accepted:
-            self._complain("the whole set had been sent: the LCC may have taken it; the next run sends it again")
+            self._complain("the whole set was sent and may have been accepted; the next run sends it again")
         else:
             self._discard()
         return UNREACHABLE
 
     def _unusable(self, error: Trouble | OSError) -> int:
-        """What was given, or stands on the disk, cannot be used."""
+        """Report unusable input or state."""
         self._complain(f"{in_words(error)}; nothing was sent")
         self._next(next_step(error))
         if not self._may_be_accepted:
@@ -222,14 +222,15 @@ class Submitter:
         for warning in quota_warnings(welcome, plan):
             self._complain(f"warning: {warning}")
         if delivery.retold:
-            self._tell(f"{counted(delivery.retold, 'URL', 'URLs')} that could not be fetched: told again")
+            self._tell(f"{counted(delivery.retold, 'URL', 'URLs')} that could not be fetched: submitted again")
         if delivery.waiting:
             self._tell(
-                f"{counted(delivery.waiting, 'URL', 'URLs')} that could not be fetched: to be told again later"
+                f"{counted(delivery.waiting, 'URL', 'URLs')} that could not be fetched: to be submitted again later"
             )
         if self._noted.held:
             self._tell(
-                f"{counted(self._noted.held, 'URL waits', 'URLs wait')} for room in the quota: not told again yet"
+                f"{counted(self._noted.held, 'URL waits', 'URLs wait')} for room in the quota: not submitted again "
+                f"yet"
             )
         if self._progress is not None:
             self._progress.start()
@@ -237,7 +238,7 @@ class Submitter:
         return bool(plan.elements or plan.full or welcome.error_count or released)
 
     def _note_held(self, welcome: InitAccepted) -> None:
-        """Deletions that the LCC does not carry out before somebody says so."""
+        """Report deletions that the LCC holds until they are confirmed."""
         if welcome.deletions_held:
             self._complain(f"warning: {held_line(welcome)}")
             if not self._orders.allow_deletions:
@@ -252,7 +253,7 @@ class Submitter:
             try:
                 self._state.note_full_set_wanted(reason)
             except OSError as error:
-                self._complain(f"the LCC wants a full set, which could not be noted: {error}")
+                self._complain(f"the LCC wants a full set, which could not be recorded: {error}")
         if reason and self._spool is not None and not self._spool.plan.full:
             how = "the next run sends one" if self._state is not None else "send one with --full"
             self._complain(f"the LCC wants a full set ({reason}): {how}")
@@ -309,7 +310,7 @@ class Submitter:
         try:
             trouble = self._delivery.accepted(submission)
         except (Trouble, OSError) as error:
-            trouble = f"the state could not be kept: {in_words(error)}; the next run sends the same again"
+            trouble = f"cannot save the state: {in_words(error)}; the next run sends the same set again"
         if trouble:
             self._complain(f"warning: {trouble}")
 
@@ -328,7 +329,7 @@ class Submitter:
             say(f"lcccp: {text}")
 
     def _next(self, step: str) -> None:
-        """Said after what has ended it, also to who wants it quiet."""
+        """Print the next step, even with --quiet."""
         self._complain(f"next: {step}")
 
     def _hint(self, lines: Iterable[str]) -> None:
@@ -363,5 +364,5 @@ class _Progress:
         self._bar.update(self._task, completed=count, description=description)
 
     def stop(self) -> None:
-        """Take it away."""
+        """Remove the bar."""
         self._bar.stop()

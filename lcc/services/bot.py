@@ -24,9 +24,9 @@ class Options(RoleOptions):
     """The options of ``lcc-bot``."""
 
     role = "bot"
-    summary = "The robot of an LCC: fetches."
+    summary = "The robot of an LCC: fetches URLs."
 
-    optFlags = [["listen", "l", "connect to nobody: wait on [bot] listen for a person who types what to fetch"]]
+    optFlags = [["listen", "l", "run interactively: accept fetch commands on [bot] listen, without a BOT-M"]]
 
 
 class _Fetching(Service):

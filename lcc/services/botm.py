@@ -32,7 +32,7 @@ class Options(RoleOptions):
     """The options of ``lcc-botm``."""
 
     role = "botm"
-    summary = "The robot multiplexer of an LCC: hands out work, and keeps content files."
+    summary = "The robot multiplexer of an LCC: distributes work to robots and stores content files."
 
 
 class _Content(Service):

@@ -63,7 +63,7 @@ class RoleOptions(usage.Options):
     summary = ""
     longdesc = ""
 
-    optParameters = [["config", "c", None, "configuration file; without: lcc.toml in this folder, else the defaults"]]
+    optParameters = [["config", "c", None, "configuration file; default: lcc.toml in the current folder, if any"]]
     config: Config
 
     @staticmethod
@@ -71,9 +71,9 @@ class RoleOptions(usage.Options):
         """What else to know of a role's program, a sentence each."""
         return [
             f"{program} runs in the foreground until SIGTERM or Ctrl-C, twistd {program} in the background.",
-            "Its settings stand in the configuration file: lcc-admin config --defaults shows them all.",
-            "More is in doc/operating.md.",
-            "Exit codes: 1 it could not start; 2 its options or its configuration cannot be used.",
+            "lcc-admin config --defaults lists the settings of the configuration file.",
+            "See doc/operating.md.",
+            "Exit codes: 1 start failed; 2 invalid options or configuration.",
         ]
 
     def getSynopsis(self) -> str:
@@ -140,7 +140,7 @@ class RoleService(MultiService):
     def startService(self) -> None:
         if os.geteuid() == 0:
             _log.warn(
-                "{role} RUNS AS ROOT, and needs not: whoever finds a hole in it has this machine. "
+                "{role} RUNS AS ROOT, which it does not need: a vulnerability in it would compromise this machine. "
                 "Run it as a user of its own (doc/operating.md, systemd)",
                 role=self.name,
             )
@@ -149,7 +149,7 @@ class RoleService(MultiService):
     def stopService(self) -> Deferred[Any]:
         # MultiService stops all its children at once.
         drained = succeed(None) if self._drain is None else maybeDeferred(self._drain)
-        drained.addErrback(lambda failure: _log.failure("Cannot stop {role} in order", failure, role=self.name))
+        drained.addErrback(lambda failure: _log.failure("Cannot stop {role} cleanly", failure, role=self.name))
         return drained.addCallback(lambda _: MultiService.stopService(self))
 
 

@@ -33,7 +33,7 @@ class Options(RoleOptions):
     """The options of ``lcc-cu``."""
 
     role = "cu"
-    summary = "The content user API of an LCC: answers who reads the cache."
+    summary = "The content user API of an LCC: serves the cache to content users."
 
 
 class _AtStop(Service):

@@ -1,4 +1,4 @@
-"""Who tells a role twice to stop does not want it to end in order any longer.
+"""A second SIGTERM or SIGINT ends a role at once.
 
 Twisted takes the second SIGTERM or SIGINT (Ctrl-C) for a mistake: it logs a traceback and goes on as before.
 """
@@ -30,6 +30,6 @@ def end_at_second_signal(reactor: Any) -> None:
 
 
 def _end_at_once(number: int, frame: FrameType | None) -> None:
-    _log.warn("Received {name} while stopping: ending at once", name=signal.Signals(number).name)
+    _log.warn("Received {name} while stopping: exiting at once", name=signal.Signals(number).name)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

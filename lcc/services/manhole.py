@@ -66,8 +66,8 @@ class ManholeService(MultiService):
         if not with_keys and not with_passwords:
             raise ConfigError(
                 [
-                    f"console: nobody could log in: put public keys into {keys}, "
-                    f'or run "lcc-admin console-password NAME" ({passwords})'
+                    f"console: nobody can log in: put public keys into {keys}, or run "
+                    f'"lcc-admin console-password NAME" ({passwords})'
                 ]
             )
         names = [role.name for role in self._roles]

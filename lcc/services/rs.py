@@ -52,7 +52,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     """
     settings, reactor = config.rs, environment.reactor
     if not settings.listen:
-        raise ConfigError(["rs.listen: there is no endpoint to listen on, such as tcp:9500:interface=127.0.0.1"])
+        raise ConfigError(["rs.listen: must be set to an endpoint, such as tcp:9500:interface=127.0.0.1"])
     database = environment.database(
         config.database.url, config.home, reactor, config.database, random=environment.chance
     )

@@ -21,12 +21,12 @@ START_FAULTS = (Busy, ConfigError, StoreUnavailable, BindError, OSError, ValueEr
 """What keeps a role from starting.  ValueError, OverflowError: an endpoint string, or its port, makes no sense."""
 
 _NEXT_PORT: dict[int | None, str] = {
-    errno.EADDRINUSE: "see who has that port (ss -ltnp): end that process, or set another port in lcc.toml",
-    errno.EADDRNOTAVAIL: "this machine has no such address: correct interface=… in lcc.toml",
-    errno.EACCES: "take a port from 1024 on, or have systemd open it (doc/metrics.md, systemd)",
+    errno.EADDRINUSE: "find the process that uses it (ss -ltnp) and stop it, or set another port in lcc.toml",
+    errno.EADDRNOTAVAIL: "this machine does not have that address: correct interface=… in lcc.toml",
+    errno.EACCES: "use a port above 1023, or have systemd open it (doc/metrics.md, systemd)",
 }
 """Why a port cannot be listened at -> what to do next."""
-_NEXT_FILE = "see that it is there, and that the user who runs this may write there; or set another home in lcc.toml"
+_NEXT_FILE = "check that it exists and is writable by this user, or set another home in lcc.toml"
 
 
 def start_fault_lines(error: BaseException) -> list[str]:

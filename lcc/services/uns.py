@@ -27,7 +27,7 @@ class Options(RoleOptions):
     """The options of ``lcc-uns``."""
 
     role = "uns"
-    summary = "The update notification server of an LCC: takes in what providers tell."
+    summary = "The update notification server of an LCC: receives sets from content providers."
 
 
 class _Engine(Service):

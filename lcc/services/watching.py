@@ -1,6 +1,6 @@
-"""What a process tells of itself: its metrics port, and its supervisor (systemd).
+"""Metrics port and supervisor notification (systemd) of a process.
 
-There is one of each for a process, however many roles are in it.  Where neither is wanted nothing of this runs.
+One of each per process, whatever roles run in it; neither runs unless configured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHARE_OF_WATCHDOG = 3.0
 def watched(
     services: MultiService, config: Config, environment: Environment, setting: str, *roles: RoleService
 ) -> MultiService:
-    """Let a process tell of itself.
+    """Add metrics port and supervisor notification to a process, if configured.
 
     :param services: all that it runs; what is added starts last and stops first.
     :param setting: of the endpoint of its metrics: table and key.
@@ -57,9 +57,9 @@ def _ports_of(role: RoleService) -> list[PortService]:
 
 
 class WatchService(MultiService):
-    """Looks every second how the process is, and tells its supervisor.
+    """Checks the health of the process every second, and notifies its supervisor.
 
-    :param supervisor: None: nobody wants to hear.
+    :param supervisor: None: there is none.
     """
 
     def __init__(self, process: Process, supervisor: Supervisor | None, reactor: Any) -> None:
@@ -94,7 +94,9 @@ class WatchService(MultiService):
         try:
             self._tell()
         except Exception:
-            _log.failure("How the process is cannot be told")  # then its supervisor does not hear that it is well
+            _log.failure(
+                "Cannot report status to the supervisor"
+            )  # then its supervisor does not hear that it is well
 
     def _tell(self) -> None:
         supervisor = self._supervisor

@@ -39,7 +39,7 @@ class Options(RoleOptions):
     """The options of ``lcc-web``."""
 
     role = "web"
-    summary = "The web monitor of an LCC: shows how all of it stands."
+    summary = "The web monitor of an LCC: shows its state in a browser."
 
 
 class _Watching(Service):
@@ -65,13 +65,13 @@ def build(config: Config, environment: Environment) -> RoleService:
     settings, reactor = config.web, environment.reactor
     listen = config.endpoint(settings.listen)
     if not listen:
-        raise ConfigError(["web.listen: there is no endpoint to listen on, such as tcp:9600:interface=127.0.0.1"])
+        raise ConfigError(["web.listen: must be set to an endpoint, such as tcp:9600:interface=127.0.0.1"])
     encrypted = listen.startswith(("tls:", "ssl:"))
     if leaves_machine(listen) and not encrypted and not config.tls.insecure:
         raise ConfigError(
             [
-                f"web.listen = {listen!r}: passwords would travel as they are: make it tls:…, or "
-                "tcp:PORT:interface=127.0.0.1 behind a web server with TLS; or say insecure = true in [tls]"
+                f"web.listen = {listen!r}: passwords would be sent in clear text: use tls:…, or "
+                f"tcp:PORT:interface=127.0.0.1 behind a TLS proxy, or set insecure = true in [tls]"
             ]
         )
     patience = attrs.evolve(
@@ -127,11 +127,11 @@ def _processes(config: Config, environment: Environment) -> Processes:
     addresses = [text.replace("{home}", str(config.home)).rstrip("/") for text in config.web.watch]
     for address in addresses:
         if not is_address(address):
-            faults.append(f"web.watch: {address!r} is none of http://host:port, https://host:port and unix:/path")
+            faults.append(f"web.watch: {address!r} is not http://host:port, https://host:port or unix:/path")
         elif address.startswith("http:") and not config.tls.insecure and not _LOCAL(address):
             faults.append(
-                f"web.watch: {address!r} is on another machine: what it says could be forged; make it https://…, or "
-                "say insecure = true in [tls]"
+                f"web.watch: {address!r} is on another machine: its status could be forged; use https://…, or set "
+                f"insecure = true in [tls]"
             )
     if faults:
         raise ConfigError(faults)

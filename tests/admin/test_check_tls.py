@@ -41,13 +41,13 @@ def check(folder: Path, code: int) -> str:
 
 
 def test_good_ones(folder: Path) -> None:
-    assert check(folder, 0).endswith(": no fault found\n")
+    assert check(folder, 0).endswith(": no errors found\n")
 
 
 def test_what_is_wrong_with_them(folder: Path) -> None:
     tls = folder / "home" / "tls"
     (tls / "qm.key").chmod(0o644)
-    assert f"qm.listen_botm: {tls}/qm.key can be read by everybody" in check(folder, 1)
+    assert f"qm.listen_botm: {tls}/qm.key is readable by everybody" in check(folder, 1)
     (tls / "qm.key").write_text("nonsense")
     (tls / "public.pem").unlink()
     said = check(folder, 1)
@@ -59,14 +59,14 @@ def test_what_is_wrong_with_them(folder: Path) -> None:
     (tls / "qm.key").write_bytes(key)
     (tls / "qm.key").chmod(0o600)
     (tls / "qm.pem").write_bytes(certificate)
-    assert "qm.listen_botm: the certificate qm at 127.0.0.1, by CN=LCC is good from" in check(folder, 1)
+    assert "qm.listen_botm: the certificate qm at 127.0.0.1, by CN=LCC is valid from" in check(folder, 1)
 
 
 def test_wires_without_tls(folder: Path) -> None:
     text = TOML.replace("tls:9000", "tcp:9000")
     (folder / "lcc.toml").write_text(text)
     said = check(folder, 0)
-    assert "uns.listen = 'tcp:9000' is open to other machines, without TLS: where lcc-uns runs with this file" in said
+    assert "uns.listen = 'tcp:9000' is open to other machines without TLS: lcc-uns would receive" in said
     (folder / "lcc.toml").write_text(text.replace("tcp:9000", "tcp:9000:interface=127.0.0.1"))
     assert "without TLS" not in check(folder, 0)
     text = text.replace("tls:9100:interface=127.0.0.1", "tcp:9100")

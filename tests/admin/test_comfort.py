@@ -132,12 +132,12 @@ def test_what_ends_a_command_says_what_to_do_next() -> None:
 
 def test_a_next_step_is_shown(lcc: Lcc) -> None:
     shown = lcc.admin("provider", "show", "7", code=1).stderr
-    assert shown == "Error: there is no provider 7\nNext: lcc-admin provider list shows who is registered\n"
+    assert shown == "Error: there is no provider 7\nNext: lcc-admin provider list shows all providers\n"
     told = lcc.admin("explain", "1408").stdout
     assert "1408 mimetype-mismatch" in told and f"Next: {ADVICE[1408]}." in told
     assert json.loads(lcc.admin("explain", "404", "--json").stdout)["next"] == advice(404)
     for wrong in ("1999", "9" * 5000, "no-such-name"):
-        assert "neither an HTTP status nor a code" in lcc.admin("explain", wrong, code=2).stderr
+        assert "neither an HTTP status nor an error code" in lcc.admin("explain", wrong, code=2).stderr
     assert "lcc-admin provider list" in lcc.admin("provider", "show", "x", code=2).stderr
 
 
@@ -155,19 +155,19 @@ LCCCP = ["lcccp", "--uns=127.0.0.1:1", "--pid=1", "--pwd-file=password"]
 @pytest.mark.parametrize(
     ("words", "text", "code", "wrong", "then"),
     [
-        (["file2url", "--find", "nowhere"], "", 1, "nowhere does not exist", "see that the folder is there"),
-        (["file2url", "nothing.html"], "", 1, "nothing.html does not exist", "name files that are there"),
-        (["file2url"], "../x", 1, "not inside the docroot", "say with --docroot"),
-        (["lcccpstate", "--statefile=no/state"], "", 1, "no/state.lock: No such file", "that you may write to it"),
+        (["file2url", "--find", "nowhere"], "", 1, "nowhere does not exist", "check that the folder exists"),
+        (["file2url", "nothing.html"], "", 1, "nothing.html does not exist", "give existing files"),
+        (["file2url"], "../x", 1, "outside the docroot", "set --docroot"),
+        (["lcccpstate", "--statefile=no/state"], "", 1, "no/state.lock: No such file", "exists, is writable"),
         (["lcccpstate", "--statefile=s"], "<url c='a'/>", 1, "has no end mark", "use --no-end-mark"),
-        (["lcccpstate", "--statefile=password", "--no-end-mark"], "", 1, "is not a state file", "--statefile names"),
-        (["lcccpstate", "--statefile=s", "--no-end-mark"], "<url/>", 1, "no conceptual URL", "let file2url write"),
-        (LCCCP, "hello", 2, "'hello' is no <url", "let file2url write"),
+        (["lcccpstate", "--statefile=password", "--no-end-mark"], "", 1, "is not a state file", "check --statefile"),
+        (["lcccpstate", "--statefile=s", "--no-end-mark"], "<url/>", 1, "no conceptual URL", "with file2url"),
+        (LCCCP, "hello", 2, "'hello' is not a <url", "with file2url"),
         ([*LCCCP, "--full", "--no-end-mark"], "", 2, "deletes the whole site", "--allow-mass-delete"),
-        ([*LCCCP, "--check"], "", 4, "no connection", "see that --uns is right"),
-        ([*LCCCP, "--check", "--uns=no:such:thing"], "", 2, "neither HOST:PORT", "name it as HOST:PORT"),
+        ([*LCCCP, "--check"], "", 4, "no connection", "check --uns"),
+        ([*LCCCP, "--check", "--uns=no:such:thing"], "", 2, "neither HOST:PORT", "use HOST:PORT"),
         (["lcc-admin", "--config", "no.toml", "status"], "", 1, "no.toml: No such file", "--config no.toml init"),
-        (["lcc-admin", "status"], "", 4, "there is no LCC here", "lcc-admin init"),
+        (["lcc-admin", "status"], "", 4, "no LCC here", "lcc-admin init"),
     ],
 )
 def test_tools_say_what_is_wrong_and_what_to_do(
@@ -196,9 +196,7 @@ def test_an_output_that_takes_nothing(words: list[str], tmp_path: Path) -> None:
         )
     assert done.returncode == 1
     lines = done.stderr.splitlines()
-    assert lines[0] == "Error: the output cannot be written: No space left on device" and lines[1].startswith(
-        "Next: "
-    )
+    assert lines[0] == "Error: cannot write the output: No space left on device" and lines[1].startswith("Next: ")
     assert len(lines) == 2
 
 

@@ -128,7 +128,7 @@ def test_help_says_what_a_role_is(role: str) -> None:
     assert under_twistd.startswith(f"Usage: twistd [options] {role} [options] ")
     for each in (text, under_twistd):
         assert " of an LCC" in each and "--config" in each and "doc/operating.md" in each
-        assert "lcc-admin config --defaults" in each and "Exit codes: 1 it could not start" in each
+        assert "lcc-admin config --defaults" in each and "Exit codes: 1 start failed" in each
     assert said(BIN / role, "--version") == f"{role}, version {version('lcc')}"
 
 

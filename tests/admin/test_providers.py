@@ -87,7 +87,7 @@ def test_a_root_is_taken_away(lcc: Lcc) -> None:
     # What is left covers it.
     assert lcc.admin("provider", "set", "1", "--remove-root", ROOT + "a/").stdout == ""
     said = lcc.admin("provider", "set", "1", "--remove-root", "HTTPS://B.example.org").stdout
-    assert "outside of its roots is dropped" in said and "stays; lcc-admin provider delete-outside 1" in said
+    assert "outside its roots are dropped" in said and "is kept; lcc-admin provider delete-outside 1" in said
     assert orders(lcc) == ["provider-changed", "roots-taken"] * 2
     assert lcc.rows("provider", "show", "1")[0]["roots"] == [ROOT]
     assert lcc.write(get_provider, 1).former_roots == (ROOT + "a/", "https://b.example.org/")
@@ -140,7 +140,7 @@ def test_nobody_is_asked_with_yes(lcc: Lcc) -> None:
 def test_who_sits_there_is_asked(lcc: Lcc, monkeypatch: pytest.MonkeyPatch, says: str, deletes: bool) -> None:
     lcc.admin("provider", "add", "--root", ROOT)
     monkeypatch.setattr("lcc.admin.providers._is_interactive", lambda: True)
-    assert "outside of its new roots, too?" in lcc.admin(*NARROW, text=says).output
+    assert "outside its new roots?" in lcc.admin(*NARROW, text=says).output
     assert ("delete-outside" in orders(lcc)) == deletes
 
 

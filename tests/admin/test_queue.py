@@ -74,7 +74,7 @@ def test_the_tables(filled: Lcc) -> None:
 def test_an_empty_queue_is_said_to_be(lcc: Lcc) -> None:
     assert lcc.rows("queue") == lcc.rows("queue", "--urls") == []
     for arguments in (["queue"], ["queue", "--urls"]):
-        assert lcc.admin(*arguments).stdout == "nothing is queued\n"
+        assert lcc.admin(*arguments).stdout == "the queue is empty\n"
 
 
 @pytest.mark.parametrize("listing", [["urls"], ["queue"], ["queue", "--urls"]])

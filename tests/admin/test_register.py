@@ -65,7 +65,7 @@ async def test_the_whole_way(shell: Shell, lcc: Lcc, web: WebSite) -> None:
 
 
 def the_whole_way(shell: Shell, lcc: Lcc, web: WebSite) -> None:
-    assert shell.run("list").stdout == "no registration is under way\n"
+    assert shell.run("list").stdout == "no registrations in progress\n"
     given = shell.json("ask", "--contact", "me@example.org", "--site", web.url, "--hours", "1-2", "--priority", "1")
     number = str(given["number"])
     missing = shell.run("check", number, expect=1)
@@ -126,4 +126,4 @@ def test_without_an_lcc(tmp_path: Path) -> None:
         [BIN / "lcc-admin", "register", "ask", "--contact", "a@b", "--site", "http://x/"],
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert done.returncode == 4 and "there is no LCC here" in done.stderr
+    assert done.returncode == 4 and "no LCC here" in done.stderr

@@ -92,13 +92,13 @@ def test_check_tells_of_a_disk_that_is_too_full(lcc: Lcc) -> None:
         file.write(f"[uns]\nspool_reserve = {10**17}\n[botm]\ncontent_reserve = {10**17}\n")
     said = lcc.admin("check").stdout
     assert "a UNS here tells providers to try again later" in said and "(uns.spool_reserve)" in said
-    assert "a BOT-M here has nothing fetched" in said and "(botm.content_reserve): make room on that disk" in said
+    assert "a BOT-M here gets no orders" in said and "(botm.content_reserve): make room on that disk" in said
 
 
 def test_a_database_that_is_full_needs_room_first(lcc: Lcc) -> None:
     with pytest.raises(DatabaseFailed) as caught, Admin(lcc.config_path).database():
         raise StoreFull("lcc.db: make room on its disk")
-    assert str(caught.value) == "the database cannot be written to: lcc.db: make room on its disk"
+    assert str(caught.value) == "cannot write to the database: lcc.db: make room on its disk"
     assert caught.value.then == "do so, then try again"
 
 
@@ -108,7 +108,7 @@ def test_only_init_makes_an_lcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for code, command in ((4, add), (4, ["provider", "list"]), (4, ["urls"]), (4, ["queue"]), (1, ["check"])):
         result = CliRunner().invoke(main, command)
         assert result.exit_code == code, command
-        assert "there is no LCC here" in result.output and "--config" in result.output
+        assert "no LCC here" in result.output and "--config" in result.output
     assert list(tmp_path.iterdir()) == []
     lcc = Lcc(tmp_path, "sqlite:lcc.db")
     assert "lcc-admin init" in lcc.admin(*add, code=4).output

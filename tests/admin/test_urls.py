@@ -150,7 +150,7 @@ def test_tokens_that_cannot_be_continued(lcc: Lcc, tmp_path: Path) -> None:
 def test_an_empty_table(lcc: Lcc) -> None:
     assert lcc.admin("urls").stdout == "no URL is cached\n"
     assert lcc.admin("urls", "--since", "0").stdout.startswith("nothing has changed\nnext: ")
-    assert lcc.admin("provider", "list").stdout == "no provider is registered\n"
+    assert lcc.admin("provider", "list").stdout == "no providers\n"
     assert lcc.rows("urls") == lcc.rows("provider", "list") == []
 
 

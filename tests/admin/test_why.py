@@ -19,7 +19,7 @@ from .site import IDLE, NOW, Site
 def test_a_url_of_nobody(site: Site) -> None:
     (answer,) = site.lcc.rows("why", "http://elsewhere/x")
     assert answer["providers"] == []
-    assert "belongs to nobody" in site.lcc.admin("why", "http://elsewhere/x").stdout
+    assert "no provider has a root for it" in site.lcc.admin("why", "http://elsewhere/x").stdout
     assert "outside the roots of provider 1" in site.lcc.admin("why", "--provider", "1", "http://elsewhere/x").stdout
     assert "no provider 9" in site.lcc.admin("why", "--provider", "9", "http://site/x", code=1).output
     for bad in ("site/x", "ftp://", "http://user@site/"):
@@ -31,7 +31,7 @@ def test_a_root_that_was_taken_away(site: Site) -> None:
     assert site.why("a/x")["root"] == "http://site/a/"
     assert site.why("x")["root"] == ""
     said = site.lcc.admin("why", "http://site/x").stdout
-    assert "is outside the roots of provider 1: what it tells of this URL is refused" in said
+    assert "outside the roots of provider 1: submissions of this URL are refused" in said
 
 
 def test_a_url_that_nothing_is_known_of(site: Site) -> None:
@@ -68,10 +68,10 @@ def test_queued_behind_others(site: Site) -> None:
     )
     assert (queued["full_set"], queued["priority"], queued["received_time"]) == (True, 1, NOW - 50)
     words = site.words("a")
-    assert "text/html: queued, to be fetched from http://site/a" in words
-    assert "(full, priority 1), which came 2023-11-14 22:12:30 UTC" in words
+    assert "text/html: queued, fetch URL http://site/a" in words
+    assert "(full, priority 1), received 2023-11-14 22:12:30 UTC" in words
     assert "behind 1 row of its set, and 3 rows in 1 earlier set" in words
-    assert "nothing holds it back" in words
+    assert "ready: fetched when its turn comes" in words
 
 
 def test_counting_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_cached(site: Site) -> None:
     site.lcc.config_path.write_text(site.lcc.config_path.read_text() + "[botm]\nmachine = 9\n")
     assert f"in {content_path(1)} in the content folder of machine 1 (file 1)" in site.words("a")
     assert f"1 bytes, md5 {cached['md5']}, status 200, change 1" in words
-    assert f"the provider told md5 {'a' * 32}, len 1, mtime 2" in words
+    assert f"the provider submitted md5 {'a' * 32}, len 1, mtime 2" in words
     site.queue.send(2, notice("a", md5="a"), now=NOW - 3600)
     assert "confirmed 2023-11-14 21:13:20 UTC (60 minutes ago)" in site.words("a")
 
@@ -136,8 +136,8 @@ def test_deleted_while_it_is_queued(site: Site) -> None:
     site.queue.send(2, notice("a", delete=True))
     assert site.view("a")["queued"]["operation"] == "nothing"
     words = site.words("a")
-    assert "was queued and then deleted: nothing is left to do" in words
-    assert "waits" not in words and "tried when its turn comes" not in words
+    assert "deleted after it was queued" in words
+    assert "waits" not in words and "fetched when its turn comes" not in words
 
 
 def test_waiting_for_orders_of_an_earlier_queue_manager(site: Site) -> None:
@@ -147,11 +147,11 @@ def test_waiting_for_orders_of_an_earlier_queue_manager(site: Site) -> None:
     for count, pids, upto, waits in cases:
         site.say(awaited=awaited, withheld={"providers": count, "pids": pids, "sets_upto": upto})
         assert site.why("a")["awaited"] == (awaited if waits else [])
-        assert ("machine 3 is away and may still be fetching from the provider" in site.words("a")) is waits
+        assert ("machine 3 is disconnected and may still be fetching from the provider" in site.words("a")) is waits
     site.say(awaited=awaited, withheld={"providers": 1, "pids": [1], "sets_upto": 1})
     assert "it goes on when that is back, or at 2023-11-14 22:14:50 UTC, in 90 seconds" in site.words("a")
     site.say(awaited=[], withheld={"providers": 0, "pids": [], "sets_upto": 0})
-    assert "nothing holds it back" in site.words("a")
+    assert "ready: fetched when its turn comes" in site.words("a")
 
 
 def test_attempts_that_failed(site: Site) -> None:
@@ -164,7 +164,7 @@ def test_attempts_that_failed(site: Site) -> None:
     words = site.words("a")
     assert "1 of 7 attempts failed" in words and "not reached" not in words and "behind" not in words
     assert "the last error was 503 (Service Unavailable), 2023-11-14 22:13:10 UTC: overloaded\n" in words
-    assert "waits: after that error; next try at 2023-11-14 22:1" in words
+    assert "waits: retry at 2023-11-14 22:1" in words
     site.queue.open_retries(queued["next_try"])
     site.queue.record(site.queue.failed(site.queue.rows()[1], 1301), now=NOW + 60)
     queued = site.view("a")["queued"]
@@ -184,14 +184,14 @@ def test_errors_and_quotas(site: Site) -> None:
     site.queue.record(site.queue.failed(first, 404), site.queue.failed(second, 1501), now=NOW)
     assert "failed for good with 404 (http-404), 2023-11-14 22:13:20 UTC: Not Found" in site.words("fetch")
     assert "404 (http-404)" in site.words("a")  # although nothing else is known of it any longer
-    assert "refused, by the quota of files: 1501 (quota-files)" in site.words("b")
+    assert "over the file quota: 1501 (quota-files)" in site.words("b")
     assert [error["code"] for error in site.why("b")["errors"]] == [1501]
 
 
 def test_found_by_what_is_fetched(site: Site) -> None:
     site.queue.send(1, notice("a", furl="http://site/fetch"))
     assert site.why("fetch")["views"] == []
-    assert "queued, to be fetched from http://site/fetch" in site.words("fetch", "--fetch-url")
+    assert "queued, fetch URL http://site/fetch" in site.words("fetch", "--fetch-url")
     site.queue.fetch_all()
     assert site.why("fetch", "--fetch-url")["curls"] == ["http://site/a"]
     site.queue.send(2, notice("a", furl="http://site/fetch"))
@@ -202,9 +202,9 @@ def test_found_by_what_is_fetched(site: Site) -> None:
 @pytest.mark.parametrize(
     ("delay", "said"),
     [
-        (Delay(1, NOW + 90, "bandwidth"), "the bandwidth of this provider is used up"),
-        (Delay(0, NOW + 90, "bandwidth"), "the bandwidth of the whole LCC is used up"),
-        (Delay(1, NOW + 90, "site-error", 1302, 3), "1302 (the connection was refused), 3 times in a row"),
+        (Delay(1, NOW + 90, "bandwidth"), "the bandwidth limit of this provider is reached"),
+        (Delay(0, NOW + 90, "bandwidth"), "the bandwidth limit of the whole LCC is reached"),
+        (Delay(1, NOW + 90, "site-error", 1302, 3), "1302 (connection refused), 3 times in a row"),
         (Delay(1, NOW + 90, "hours"), "the hours of this provider are over"),
     ],
 )
@@ -213,11 +213,11 @@ def test_delays(site: Site, delay: Delay, said: str) -> None:
     result_of(site.queue.store.save_delays([delay, Delay(77, NOW + 90, "bandwidth")]))
     words = site.words("a")
     assert said in words
-    assert "next try at 2023-11-14 22:14:50 UTC, in 90 seconds" in words
-    assert "nothing holds it back" not in words
+    assert "retry at 2023-11-14 22:14:50 UTC, in 90 seconds" in words
+    assert "ready: fetched when its turn comes" not in words
     assert [each["pid"] for each in site.why("a")["delays"]] == [delay.pid]
     result_of(site.queue.store.save_delays([delay._replace(until_time=float(NOW - 1))]))
-    assert "nothing holds it back" in site.words("a")
+    assert "ready: fetched when its turn comes" in site.words("a")
 
 
 def test_hours_of_the_provider(site: Site) -> None:
@@ -226,7 +226,7 @@ def test_hours_of_the_provider(site: Site) -> None:
     words = site.words("a")
     assert "the provider's hours are 2-8 (UTC); the next begin at 2023-11-15 02:00:00 UTC, in 3 hours" in words
     site.change(hours="22-23")
-    assert "nothing holds it back" in site.words("a")
+    assert "ready: fetched when its turn comes" in site.words("a")
 
 
 def test_hours_of_the_url(site: Site) -> None:
@@ -236,7 +236,7 @@ def test_hours_of_the_url(site: Site) -> None:
     assert "its hours are 3-5 (UTC); the next begin at 2023-11-15 03:00:00 UTC" in site.words("a")
     site.change(hours="4-8")
     assert "the next begin at 2023-11-15 04:00:00 UTC" in site.words("a")
-    assert "its hours (12) never meet those of the provider (4-8)" in site.words("b")
+    assert "its hours (12) never overlap the provider's (4-8)" in site.words("b")
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_being_fetched(site: Site) -> None:
     site.queue.send(1, notice("a"))
     order = {"pid": 1, "key": site.queue.key("a").hex(), "machine": 4, "lease_left": 200.0}
     site.say(orders=[order])
-    assert "is being fetched now, on machine 4, from http://site/a" in site.words("a")
+    assert "being fetched on machine 4, from http://site/a" in site.words("a")
     site.say(orders=[order], time=NOW - 60)
     assert "is being fetched" not in site.words("a")
 
@@ -270,10 +270,10 @@ def test_another_url_of_its_provider_is_being_fetched(site: Site) -> None:
     order = {"pid": 1, "key": site.queue.key("a").hex(), "machine": 4, "lease_left": 200.0}
     site.say(orders=[order])
     words = site.words("b")
-    assert "waits: another URL of this provider is being fetched, and only one is at a time" in words
-    assert "nothing holds it back" not in words
+    assert "waits: another URL of this provider is being fetched (one at a time)" in words
+    assert "ready: fetched when its turn comes" not in words
     site.say(orders=[order | {"pid": 2}])
-    assert "nothing holds it back" in site.words("b")
+    assert "ready: fetched when its turn comes" in site.words("b")
 
 
 def test_hours_are_told_once(site: Site) -> None:
@@ -286,7 +286,7 @@ def test_hours_are_told_once(site: Site) -> None:
 
 
 def test_what_may_be_in_a_spool(site: Site) -> None:
-    told = "what was told lately may still be in the spool of a UNS"
+    told = "recent submissions may still be in the spool of a UNS"
     site.say(overload="99 URLs are queued")
     assert f"{told}: the queue manager is overloaded: 99 URLs are queued" in site.words("a")
     site.say(time=NOW - 60)
@@ -304,7 +304,7 @@ def test_a_provider_that_is_being_removed(site: Site) -> None:
 def test_a_set_that_is_missing(site: Site) -> None:
     site.queue.send(1, notice("a"))
     site.queue.database.now(lambda txn: txn.execute("DELETE FROM qpsdb"))
-    assert "is missing in the table of sets: run lcc-admin rebuild" in site.words("a")
+    assert "is missing from the table of sets: run lcc-admin rebuild" in site.words("a")
 
 
 def test_content_that_was_lost(site: Site) -> None:
@@ -312,5 +312,5 @@ def test_content_that_was_lost(site: Site) -> None:
     site.queue.record(site.queue.fetched(site.queue.rows()[0]))
     result_of(site.queue.store.fetch_again(1, [1], NOW))
     words = site.words("a")
-    assert "its content file was lost, and is being fetched again" in words
+    assert "its content file was lost and is being fetched again" in words
     assert "None" not in words

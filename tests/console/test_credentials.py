@@ -114,13 +114,13 @@ def test_a_password_is_printed_once_and_stored_hashed(folder: Path) -> None:
 
 def test_where_a_console_is(folder: Path) -> None:
     out = admin(folder, "console")
-    assert out.exit_code == 1 and "names no console" in out.output
+    assert out.exit_code == 1 and "no console is configured" in out.output
     (folder / "lcc.toml").write_text(
         '[qm]\nmanhole = "unix:{home}/q.sock"\n[uns]\nmanhole = "tcp6:22:interface=\\\\:\\\\:1"\n'
     )
     assert "which one: uns, qm?" in admin(folder, "console").output
     assert "no console for bot" in admin(folder, "console", "bot").output
-    assert "has not been started" in admin(folder, "console", "qm").output
+    assert "has never been started" in admin(folder, "console", "qm").output
     config = parse_config((folder / "lcc.toml").read_text(), folder)
     found = configured(config)
     assert list(found) == ["uns", "qm"]
@@ -134,7 +134,7 @@ def test_check_looks_at_consoles(folder: Path) -> None:
         f'[qm]\nmanhole = "unix:{{home}}/{"q" * 100}"\n[uns]\nmanhole = "tcp:99999:interface=127.0.0.1"\n'
     )
     said = admin(folder, "check").output
-    assert "qm.manhole: the path of the socket is longer" in said and "uns.manhole" in said and "no ports" in said
+    assert "qm.manhole: the socket path is longer" in said and "uns.manhole" in said and "ports end at" in said
     assert "nobody could log in" in said
     admin(folder, "console-password", "alice")
     assert "nobody could log in" not in admin(folder, "check").output

@@ -328,7 +328,7 @@ def test_a_host_key_that_others_could_have_read_is_not_used(tmp_path: Path) -> N
     key = tmp_path / "manhole-host-key"
     assert key.stat().st_mode & 0o777 == 0o600
     key.chmod(0o640)
-    with pytest.raises(ConfigError, match="can be read by others"), running(tmp_path):
+    with pytest.raises(ConfigError, match="is readable by others"), running(tmp_path):
         pass
 
 

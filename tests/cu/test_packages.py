@@ -24,7 +24,7 @@ LARGE = bytes(range(256)) * 20_000
 def fill(cache: Cache, host: ContentHost) -> dict[str, bytes]:
     contents = {
         A: b"<p>the root",
-        f"{A}docs": b"a page that is no folder",
+        f"{A}docs": b"a page that is not a folder",
         f"{A}docs/index.html": b"",
         f"{A}docs/large.bin": LARGE,
         f"{A}%2E%2E/%2e%2e//etc/passwd": b"harmless",

@@ -156,7 +156,7 @@ def main() -> int:
     """See above."""
     parser = argparse.ArgumentParser(prog="make cuts", description=__doc__)
     parser.add_argument("--state", type=Path, default=Path("build/cuts.jsonl"), help="what is done stands here")
-    parser.add_argument("--again", action="store_true", help="begin anew")
+    parser.add_argument("--again", action="store_true", help="start over")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--chunks", type=int, help=f"do so many times {CHUNK} cuts, and stop")
     arguments = parser.parse_args()

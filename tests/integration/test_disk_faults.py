@@ -57,7 +57,7 @@ def test_content_read_only_and_without_inodes(
     ]
     for number, (begin, end, words) in enumerate(faults):
         begin()
-        wait_status(system, "no room for content", f"{disk.path}/content", words)
+        wait_status(system, "cannot store content", f"{disk.path}/content", words)
         asked = len(origin.requests())
         (site.folder / f"more{number}.txt").write_text(f"more {number}")
         system.publish(site)

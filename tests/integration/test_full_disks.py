@@ -102,7 +102,7 @@ def test_a_content_disk_that_is_as_good_as_full(
     site = system.add_site("a")
     system.start(*ROLES)
     disk.fill(MIB)
-    wait_status(system, "no room for content", f"{disk.path}/content", "[botm] content_reserve", "make room")
+    wait_status(system, "cannot store content", f"{disk.path}/content", "[botm] content_reserve", "make room")
     lay_out("a", 40)
     (site.folder / "more.txt").write_text("more")
     system.publish_when_up(site)
@@ -127,7 +127,7 @@ def test_a_full_content_disk(
     system.publish_when_up(site)
     wait_for("it is at work", lambda: len(origin.requests()) > 20)
     disk.fill()
-    wait_status(system, "no room for content")
+    wait_status(system, "cannot store content")
     asked = len(origin.requests())
     time.sleep(1.0)
     assert len(origin.requests()) == asked

@@ -59,7 +59,7 @@ def test_a_wrong_full_set_deletes_nothing_before_somebody_says_so(system: System
 
     def send_wrong() -> None:
         tell(system, site, PAGES[0], options="--full")
-        held = "9 URLs of 10 in the cache, not named by the last full set: not deleted yet"
+        held = "9 URLs of 10 in the cache are not in the last full set: deletion held"
         wait_for("it is held", lambda: held in tell(system, site, options="--check"))
         assert "deletions of 9 pages HELD, of 1 provider" in system.admin("status")
         assert len(system.cached(site)) == len(PAGES)
@@ -88,7 +88,7 @@ def test_narrowed_roots_drop_what_is_queued_and_the_provider_sees_it(system: Sys
     tell(system, site, *PAGES, options="--retries 20")
     wait_for("all are queued", lambda: len(system.rows("queue", "--provider", str(site.pid), "--urls")) == len(PAGES))
     said = system.admin("provider", "set", str(site.pid), "--root", f"{site.url}in/", "--yes")
-    assert "outside of its roots is dropped" in said
+    assert "outside its roots are dropped" in said
     wait_for("errors", lambda: "5 of earlier fetches" in tell(system, site, options="--check"))
     said = tell(system, site)
     assert "5 errors of earlier fetches" in said

@@ -110,9 +110,9 @@ def test_roles_tell_how_they_are(
     assert health(place(system, "bot"), "/healthz") == (200, {"bot": {}})
     status, faults = health(place(system, "bot"), "/readyz")
     assert status == 503 and faults["bot"].keys() == {"botm"}
-    assert faults["bot"]["botm"]["fault"] == "its BOT-M is not connected"
+    assert faults["bot"]["botm"]["fault"] == "not connected to its BOT-M"
     assert "[bot] connect" in faults["bot"]["botm"]["remedy"]
-    supervisors["bot"].hears("STATUS=bot: its BOT-M is not connected")
+    supervisors["bot"].hears("STATUS=bot: not connected to its BOT-M")
     assert "READY=1" not in supervisors["bot"].words
 
     start(system, supervisors, "uns", "qm", "botm", "cu")
@@ -133,7 +133,7 @@ def test_roles_tell_how_they_are(
     assert health(place(system, "uns"), "/readyz")[0] == 200, "sets are answered from the spool"
     assert Scrape(place(system, "uns")).value("lcc_uns_qm_connected") == 0
     assert Scrape(place(system, "botm")).value("lcc_ready", role="botm") == 0
-    supervisors["botm"].hears("STATUS=botm: neither queue manager nor central BOT-M is connected")
+    supervisors["botm"].hears("STATUS=botm: not connected to the queue manager or central BOT-M")
     for role in ("uns", "botm", "bot", "cu"):
         system.stop(role)
         supervisors[role].hears("STOPPING=1")

@@ -49,7 +49,7 @@ class Provider:
         return done.stdout + done.stderr
 
     def settle(self) -> None:
-        """Wait until nothing is queued."""
+        """Wait until the queue is empty."""
         wait_for("the queue is empty", lambda: self.system.rows("queue") == [])
 
     def cached(self) -> list[str]:
@@ -144,7 +144,7 @@ def test_a_wrong_prefix_costs_nothing(system: System) -> None:
     # Refused: it counts as not told.
     said = one.publish(prefix=wrong, code=1)
     assert (
-        "12 URLs were refused" in said and "the next run of lcccpstate and lcccp tells what was refused again" in said
+        "12 URLs were refused" in said and "the next run of lcccpstate and lcccp submits refused URLs again" in said
     )
     assert "12 URLs were refused" in one.publish(prefix=wrong, code=1)
     assert "accepted: a set of 12 URLs, all valid" in one.publish()
@@ -184,7 +184,7 @@ def test_what_could_not_be_fetched_is_told_again(system: System) -> None:
     assert "404" in said and "3 of these URLs are told again by the next run" in said
     assert "nothing has changed" in said
     said = one.publish()
-    assert "3 URLs that could not be fetched: told again" in said and "a set of 3 URLs" in said
+    assert "3 URLs that could not be fetched: submitted again" in said and "a set of 3 URLs" in said
     wait_for("the errors are known", lambda: "3 of earlier fetches" in _check(one))
     # From now on with a growing wait, unless somebody says that it is worth it.
     assert "3 of these URLs are told again" in one.publish()
@@ -203,7 +203,7 @@ def test_what_could_not_be_fetched_is_told_again(system: System) -> None:
     assert "2 URLs wait for room in the quota" in said and "nothing else has changed" in said
     system.admin("provider", "set", str(one.site.pid), "--files-max", "14")
     said = wait_for("one of them is told", lambda: _if("a set of 1 URL", one.publish()))
-    assert "1 URL that could not be fetched: told again" in said and "1 URL waits for room" in said
+    assert "1 URL that could not be fetched: submitted again" in said and "1 URL waits for room" in said
     system.admin("provider", "set", str(one.site.pid), "--files-max", "none")
     one.publish()
     wait_for("all of them are there", lambda: len(one.cached()) == 15)

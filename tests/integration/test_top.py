@@ -108,7 +108,7 @@ def test_what_is_being_fetched_is_shown(lcc: System, hesitant: HesitantSite) -> 
     wait_for("the state says how much can be done", lambda: top(lcc)["capacity"] == 8 and not top(lcc)["troubles"])
     wait_for("time goes on", lambda: top(lcc)["fetching"][0]["seconds"] > row["seconds"])
     shown = lcc.admin("top", "--once").splitlines()
-    assert shown[0].startswith("1 of 8 fetches at once, 0 wait for a robot")
+    assert shown[0].startswith("1 of 8 fetches running, 0 waiting for a robot")
     assert len(shown) == 3 and shown[2].endswith(row["url"]) and f"{FIRST_BYTES:,}" in shown[2]
 
     # On a very narrow terminal, and on one that can only type, until Ctrl-C.

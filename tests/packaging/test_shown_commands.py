@@ -111,11 +111,11 @@ def unquoted(path: Path) -> Iterator[str]:
 
 ALLOWED = {
     # No commands.
-    "lcc-admin cannot ask at {address}",
-    "lcc-admin cannot ask at {text}",
-    "ssh cannot be told how to get to {endpoint}",
+    "lcc-admin cannot connect to {address}",
+    "lcc-admin cannot connect to {text}",
+    "ssh cannot connect to {endpoint}",
     "--- {role}",
-    "another run of lcccpstate has changed {state.pending} since",
+    "another run of lcccpstate has since changed {state.pending}",
     '"lcc-admin console-password NAME" ({passwords})',
     # The name of a role, of our own.
     "twistd --nodaemon --pidfile= {name}",

@@ -134,7 +134,7 @@ def replies(prefix: str) -> list[str]:
         server.set_result_open(prefix) + server.set_accepted(prefix, 0),
         server.set_result_open(prefix) + server.set_accepted(prefix, 5, 2),
         server.set_result_open(prefix) + server.set_rejected(prefix, 1102, "too <large>"),
-        server.init_rejected(prefix, 1010, "no such provider or wrong password"),
+        server.init_rejected(prefix, 1010, "unknown provider or wrong password"),
     ]
 
 
@@ -164,7 +164,7 @@ MESSAGES: list[UnsMessage] = [
     SetAccepted(0),
     SetAccepted(5, 2),
     SetRejected(1102, "too <large>"),
-    InitRejected(1010, "no such provider or wrong password"),
+    InitRejected(1010, "unknown provider or wrong password"),
 ]
 
 

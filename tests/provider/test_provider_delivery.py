@@ -104,7 +104,7 @@ def test_an_lcc_that_does_not_say_what_it_refused(tmp_path: Path) -> None:
             return attrs.evolve(answer, received=answer.received - 1)
 
     run = publish(Silent(), path, [page("a"), page("b")])
-    assert "did not say which URLs it refused" in run.trouble
+    assert "did not list the refused URLs" in run.trouble
     assert names(publish(ModelLcc(), path, [page("a"), page("b")], token="u").sent) == ["a", "b"]
 
 

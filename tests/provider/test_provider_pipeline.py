@@ -98,7 +98,7 @@ def test_after_deletions_were_released_all_is_told_again(tmp_path: Path) -> Any:
         out, err, code = yield shell(tmp_path, f"{third} | {lcccp} --full --no-end-mark")
         assert code == 0, err
         assert script.sets[-1][0].full and len(script.sets[-1][1]) == 4
-        assert "lcccp --check tells" in out
+        assert "lcccp --check shows" in out
         script.held = 7
         out, err, code = yield shell(tmp_path, pipeline(script, cp="--allow-deletions"))
         assert code == 0 and "the deletions that the LCC held" in out, err
@@ -218,7 +218,7 @@ def test_a_run_that_was_overtaken_sends_nothing(tmp_path: Path) -> Any:
         assert "another run of lcccpstate" in err
         _, err, code = yield shell(tmp_path, f"flock state.txt.lock {cp} < second")
         assert code == 2
-        assert "another run is at work" in err
+        assert "another run is using" in err
         assert script.inits == []
         _, err, code = yield shell(tmp_path, f"{cp} < second")
         assert code == 0
@@ -238,7 +238,7 @@ def test_a_set_goes_in_though_what_is_said_of_it_cannot_be_written(tmp_path: Pat
         _, err, code = yield shell(tmp_path, pipeline(script, cp="> /dev/full"))
         assert code == 1
         assert "1204 http://site/bad.html" in err
-        assert "lcccp: the output cannot be written: No space left on device" in err
+        assert "lcccp: cannot write the output: No space left on device" in err
         assert "Traceback" not in err
         check = f"lcccp --uns=localhost:{script.port} --pid=1 --pwd=x --check"
         _, err, code = yield shell(tmp_path, f"{check} | true")

@@ -228,4 +228,4 @@ def test_whole_names_that_become_relative_ask_for_the_prefix(tmp_path: Path) -> 
     with pytest.raises(MassDelete) as caught:
         compare(state, [{**e, "c": e["c"].removeprefix(ROOT)} for e in whole], writer, lambda _: None, now=0)
     writer.abandon()
-    assert "a new one is to be given to lcccpstate, too" in caught.value.then
+    assert "must be given to lcccpstate as well" in caught.value.then

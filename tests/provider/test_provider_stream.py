@@ -97,7 +97,7 @@ def test_hand_made_containers(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"index.html\nabout.html\n", "is no <url"),
+        (b"index.html\nabout.html\n", "is not a <url"),
         (b'index.html\n<url c="a"/>', "line 1: 'index.html'"),
         (b'<url c="a"/>\n<page c="b"/>', "line 2: <page>"),
         (b'<url c="a"/>\n<url c=b/>', "line 2: not well-formed"),
@@ -109,7 +109,7 @@ def test_hand_made_containers(data: bytes) -> None:
         (b'<url c="a', "in the middle"),
         (b'<?lcc-stream version="2"?>', "version"),
         (b'<?lcc-end count="x"?>', "count='x'"),
-        (b"</lcc-url-sequence><x>", "without its start"),
+        (b"</lcc-url-sequence><x>", "without a start"),
     ],
 )
 def test_what_is_no_stream(data: bytes, text: str) -> None:

@@ -67,7 +67,7 @@ def test_url_errors(capsys: pytest.CaptureFixture[str]) -> Any:
     assert said.err.count("lcccpstate --full") == 1
     # What can be done about each kind of error, once.
     assert said.err.count("lcccp: next, for 1204: compare it with your roots") == 1
-    assert said.err.count("lcccp: next, for 404: if it is gone, tell its deletion") == 1
+    assert said.err.count("lcccp: next, for 404: if it is gone, submit its deletion") == 1
     assert "secret" not in said.err + said.out
 
 
@@ -112,9 +112,9 @@ def test_one_error_is_no_errors(capsys: pytest.CaptureFixture[str]) -> Any:
     [
         ("init", 3, "1010 go <away>"),
         ("reject", 3, "1102 too large"),
-        ("lost-init", 4, "before the answer"),
-        ("lost-set", 4, "before the answer"),
-        ("lost-answer", 4, "may have taken it"),
+        ("lost-init", 4, "before the response"),
+        ("lost-set", 4, "before the response"),
+        ("lost-answer", 4, "may have been accepted"),
         ("silent", 4, "no answer for 0.2 seconds"),
     ],
 )
@@ -225,7 +225,7 @@ def test_deletions_that_the_lcc_holds(tmp_path: Path, capsys: pytest.CaptureFixt
     with listening(reactor, Script(held=700)) as script:
         assert (yield run(script, None)) == 0
         said = capsys.readouterr()
-        text = "700 URLs of 6,300 in the cache, not named by the last full set: not deleted yet"
+        text = "700 URLs of 6,300 in the cache are not in the last full set: deletion held"
         assert f"HELD:        {text}" in said.out
         assert (
             f"warning: {text}" in said.err
@@ -300,7 +300,7 @@ def test_a_full_set_may_be_held(
     with listening(reactor, Script()) as script, spooled(3, full=full) as spool:
         assert (yield run(script, spool, **options)) == 0
     output = capsys.readouterr()
-    assert ("lcccp --check tells whether the LCC holds deletions of this set" in output.out) is said
+    assert ("lcccp --check shows whether the LCC holds deletions of this set" in output.out) is said
     assert output.err == ""
 
 
@@ -321,9 +321,9 @@ def test_check(capsys: pytest.CaptureFixture[str]) -> Any:
 @pytest.mark.parametrize(
     ("files", "space", "full", "text"),
     [
-        (9, None, False, "exceeds the quota of files: 10 more, where 9 have room"),
+        (9, None, False, "exceeds the file quota: 10 files, room for 9"),
         (9, None, True, "exceeds the quota of files"),
-        (None, 999, False, "may exceed the quota of space: 1,000 bytes, where 999 bytes"),
+        (None, 999, False, "may exceed the space quota: 1,000 bytes, room for 999 bytes"),
         (None, 999, True, "exceeds the quota of space"),
         (10, 1000, False, ""),
         (10, 1000, True, ""),
@@ -385,7 +385,7 @@ def stream(text: str, full: bool = False, anyway: bool = False) -> Spool:
 
 def test_streams_that_must_not_be_sent_so() -> None:
     state = Header("lcccpstate", False, Path("/s"), "t").line() + '<?lcc-end count="0"?>\n'
-    with pytest.raises(StreamFault, match="would delete the rest"):
+    with pytest.raises(StreamFault, match="would delete everything except these changes"):
         stream(state, full=True)
     with pytest.raises(StreamFault, match="joined"):
         stream(state + state)

@@ -48,8 +48,8 @@ async def test_who_is_not_trusted_hears_nothing(pki: Pki, capsys: pytest.Capture
         assert await check(f"{host}:{port.getHost().port}", trusted) == 4
         await port.stopListening()
         said = capsys.readouterr().err
-        assert f"no connection: its certificate (no role at {HOST}, by CN=ours) {words}" in said
-        assert "may have taken it" not in said and "canary" not in said
+        assert f"cannot connect: its certificate (no role at {HOST}, by CN=ours) {words}" in said
+        assert "may have been accepted" not in said and "canary" not in said
         assert not script.inits
 
 
@@ -58,14 +58,14 @@ async def test_a_uns_without_tls_is_told_from_one_with(pki: Pki, capsys: pytest.
     plain = reactor.listenTCP(0, End(), interface=HOST)
     assert await check(f"{HOST}:{plain.getHost().port}", None) == 4
     await plain.stopListening()
-    assert "no connection: it does not speak TLS" in capsys.readouterr().err
+    assert "cannot connect: it does not speak TLS" in capsys.readouterr().err
     files = pki.files(PUBLIC, RIGHT)
     factory = Factory.forProtocol(lambda: ScriptedUns(Script()))
     text = f"lcctls:0:interface={HOST}:certificate={files.certificate}:key={files.key}"
     port = await serverFromString(reactor, text).listen(factory)
     assert await check(f"{HOST}:{port.getHost().port}", None, tls=False) == 4
     await port.stopListening()
-    assert "a port that speaks TLS wants --tls" in capsys.readouterr().err
+    assert "a TLS port needs --tls" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["host:9000", "tls:host:9000", "[::1]:9000", "tls:[::1]:9000", "host"])
@@ -81,7 +81,7 @@ def test_what_makes_no_sense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         return CliRunner().invoke(command, ["--pid=1", "--check", *arguments])
 
     told = say("--uns=host:9000", f"--ca-file={tmp_path}/ca.pem")
-    assert told.exit_code == 2 and "--ca-file belongs to --tls" in told.output
+    assert told.exit_code == 2 and "--ca-file requires --tls" in told.output
     with pytest.raises(ValueError, match="must be HOST:PORT"):
         uns_endpoint(MemoryReactorClock(), "unix:/x", tls=True)
 

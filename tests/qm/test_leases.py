@@ -173,7 +173,7 @@ def test_a_machine_without_orders_is_not_waited_for(world: World) -> None:
     two.finish_all()
     assert world.cached_count == 16
     world.advance(5)
-    assert leases(world) == {1: 0, 2: 0}, "nothing is queued"
+    assert leases(world) == {1: 0, 2: 0}, "the queue is empty"
     FakeUns(world).send_set(9, world.provider("http://late.example/"), pages(1))
     assert one.out or two.out, "and it is noted anew when there is something"
     world.advance(2)

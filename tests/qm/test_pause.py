@@ -31,7 +31,7 @@ def test_no_orders_go_out_until_it_goes_on(world: World) -> None:
     world.advance(10)
     assert not botm.out and world.cached_count == 1
     text = str(commands.est())
-    assert "PAUSED for" in text and "gives out no orders" in text
+    assert "PAUSED for" in text and "sends no orders" in text
     assert {line[0] for line in commands.queue(10)} <= {"turn", "waits"}
     commands.resume()
     world.settle()
@@ -50,7 +50,7 @@ def test_what_is_paused_elsewhere_is_seen(world: World) -> None:
     live = read_live(world.database.now(saved_state), NOW + int(world.clock.seconds()))
     assert found["unses_paused"] == ["uns-7"]
     assert live.pauses == ["machine 1: BOT-M, robot bot2"]
-    assert live.trouble == "an operator has paused the robots"
+    assert live.trouble == "the robots are paused by an operator"
     uns.say(Paused(False))
     botm.say(Capacity(2))
     found = state(world)

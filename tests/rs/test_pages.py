@@ -58,7 +58,7 @@ async def test_the_whole_way(office: Office, site: WebSite, backend: Backend) ->
     assert secret not in looked.body.decode() and password not in looked.body.decode()
     site.files[f"/pages/{file}"] = b"something else\n"
     looked = await browser.submit(looked)
-    assert looked.text("failure") == "the file does not hold the secret: it holds 'something else'"
+    assert looked.text("failure") == "the file does not contain the secret: it holds 'something else'"
     site.files[f"/pages/{file}"] = secret.encode() + b"\n"
     done = await browser.submit(looked)
     assert done.status == 200, done.body

@@ -41,4 +41,4 @@ def test_the_second_signal_ends_it_at_once(second: signal.Signals) -> None:
         process.send_signal(second)
         log = process.communicate(timeout=60)[1]
     assert process.returncode == -second
-    assert f"Received {second.name} while stopping: ending at once" in log and "Traceback" not in log
+    assert f"Received {second.name} while stopping: exiting at once" in log and "Traceback" not in log

@@ -38,7 +38,7 @@ CONVERSATION = (
 def test_no_such_provider_and_wrong_password_are_told_alike(world: World, pid: int, password: str) -> None:
     cp = world.login(pid, password)
     assert cp.text == (
-        '<lococa:init_rejected>\n<reason code="1010">no such provider or wrong password</reason>\n'
+        '<lococa:init_rejected>\n<reason code="1010">unknown provider or wrong password</reason>\n'
         "</lococa:init_rejected>\n"
     )
     assert cp.transport.write_closed and not cp.transport.closed

@@ -32,7 +32,7 @@ def main(address: str, name: str, password_file: str, folder: str) -> None:
                 browser.dark(dark)
                 browser.size(width, height, phone=phone)
                 browser.go(f"{address}/")
-                browser.until("document.querySelector('#live').textContent === 'Follows by itself.'")
+                browser.until("document.querySelector('#live').textContent === 'Live.'")
                 browser.picture(Path(folder) / f"{shape}.png", whole=not phone)
         finally:
             browser.stop()

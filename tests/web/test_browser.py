@@ -74,9 +74,9 @@ async def test_in_a_real_browser(open_watch: Callable[..., Watch], chromium: Chr
 
     # It follows: the sentence changes without anything being loaded anew.
     await ask(chromium.go, f"{address}/")
-    await ask(chromium.until, "document.querySelector('#live').textContent === 'Follows by itself.'")
+    await ask(chromium.until, "document.querySelector('#live').textContent === 'Live.'")
     await ask(chromium.evaluate, "window.unloaded = 'no'; document.querySelector('#q').focus(); true")
-    assert "machine 2 is away" in await deferToThread(chromium.text, "#sentence")
+    assert "machine 2 is unreachable" in await deferToThread(chromium.text, "#sentence")
     watch.says(machines=STATE["machines"])
     await watch.look()
     await ask(chromium.until, "document.querySelector('#sentence').textContent === 'All is well.'")
@@ -85,12 +85,12 @@ async def test_in_a_real_browser(open_watch: Callable[..., Watch], chromium: Chr
 
     # Trying again.
     await ask(chromium.go, f"{address}/errors")
-    await ask(chromium.click, "button[aria-label='Try again what failed with 404']")
-    assert "is given" in str(await deferToThread(chromium.text, "#ordered"))
+    await ask(chromium.click, "button[aria-label='Retry URLs with error 404']")
+    assert "is ordered" in str(await deferToThread(chromium.text, "#ordered"))
     assert watch.database.query("SELECT kind, pid, code FROM orders") == [(RETRY, 0, 404)]
     watch.database.now(lambda txn: txn.execute("DELETE FROM orders"))
     await watch.look()
-    await ask(chromium.until, "document.querySelector('#ordered').textContent.includes('is carried out')")
+    await ask(chromium.until, "document.querySelector('#ordered').textContent.includes('is done')")
 
     # Nothing of a stranger's has run, and nothing was refused by the policy.
     assert chromium.complaints == []
@@ -115,7 +115,7 @@ async def test_in_a_real_browser(open_watch: Callable[..., Watch], chromium: Chr
 
     # The session ends: the page goes to the login by itself.
     await ask(chromium.go, f"{address}/")
-    await ask(chromium.until, "document.querySelector('#live').textContent === 'Follows by itself.'")
+    await ask(chromium.until, "document.querySelector('#live').textContent === 'Live.'")
     watch.add_user("ann", password="another")
     await watch.look()
     await ask(chromium.until, "location.pathname === '/login'")
@@ -130,13 +130,13 @@ async def test_without_scripts(open_watch: Callable[..., Watch], chromium: Chrom
     await deferToThread(lambda: chromium.scripts(on=False))
     await deferToThread(log_in, chromium, f"{address}/")
     html = await deferToThread(chromium.html)
-    assert "let it be loaded anew every 30 seconds" in html and 'id="live" class="live"></span>' in html
+    assert "reload every 30 seconds" in html and 'id="live" class="live"></span>' in html
     await deferToThread(chromium.click, "main noscript a, p.told a")
     assert (await deferToThread(chromium.url)) == f"{address}/?span=hour&refresh=30"
     assert '<meta http-equiv="refresh" content="30">' in await deferToThread(chromium.html)
     await deferToThread(chromium.go, f"{address}/errors")
-    await deferToThread(chromium.click, "button[aria-label='Try again what failed with 404']")
-    assert "is given" in await deferToThread(chromium.html)
+    await deferToThread(chromium.click, "button[aria-label='Retry URLs with error 404']")
+    assert "is ordered" in await deferToThread(chromium.html)
     await deferToThread(chromium.click, ".who button")
     assert (await deferToThread(chromium.url)) == f"{address}/login"
     assert chromium.complaints == []

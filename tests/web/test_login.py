@@ -70,7 +70,7 @@ async def test_wrong_names_and_passwords_are_answered_alike_and_throttled(
         reply = await deferToThread(lambda name=name: log_in(browser, page, name, "wrong"))
         assert reply.status == 403
         answers.add(reply.text("main").partition("Name")[0])
-    assert len(answers) == 1 and "no such user, or the password is wrong" in answers.pop()
+    assert len(answers) == 1 and "Unknown user or wrong password" in answers.pop()
     assert watch.monitor.clock.seconds() - begun >= 3 * DENIED_SECONDS
     reply = await deferToThread(lambda: log_in(browser, page, "ann", PASSWORD))  # the right one, too late
     assert reply.status == 429 and reply.headers["retry-after"]
@@ -92,7 +92,7 @@ async def test_who_looks_on_has_nothing_done(watch: Watch) -> None:
         assert not page.page.xpath("//form[@action='/retry']")
     seal = page.page.xpath("//input[@name='form']/@value")[0]
     reply = await browser.post("/retry", {"form": seal, "pid": "0", "code": "0"})
-    assert reply.status == 403 and "You look on" in reply.body.decode()
+    assert reply.status == 403 and "Your account is read-only" in reply.body.decode()
     assert watch.database.query("SELECT COUNT(*) FROM orders") == [(0,)]
 
 
@@ -233,7 +233,7 @@ def test_where_passwords_would_travel_as_they_are(backend: Backend, tmp_path: An
         build("tcp:9600")
     build("tcp:9600", "[tls]\ninsecure = true")
     build("unix:{home}/web.sock")
-    with pytest.raises(ConfigError, match=r"web\.listen: there is no endpoint"):
+    with pytest.raises(ConfigError, match=r"web\.listen: must be set to an endpoint"):
         build("")
     roles = [
         len(list(everything.build(parse_config(text, tmp_path), real_environment(reactor))))

@@ -146,15 +146,19 @@ def test_what_is_said_of_them() -> None:
     robots = tuple(Disconnected(ROBOT, f"1 {name}", NOW - number) for number, name in enumerate(names))
     uns, seven, many = found(away=away + robots)
     assert (uns.what, uns.since, uns.stage) == (
-        "UNS two is away: what providers tell there does not arrive",
+        "UNS two is unreachable: sets of its providers do not arrive",
         NOW - 60,
         "uns",
     )
-    assert (seven.what, seven.missed, seven.stage) == ("The BOT-M of machine 7 is away", (MACHINE, "7"), "robots")
-    assert many.what == "Robots r0, r1, r2 and 2 more robots of machine 1 are away"
+    assert (seven.what, seven.missed, seven.stage) == (
+        "The BOT-M of machine 7 is unreachable",
+        (MACHINE, "7"),
+        "robots",
+    )
+    assert many.what == "Robots r0, r1, r2 and 2 more robots of machine 1 are unreachable"
     assert (many.since, many.missed, many.level) == (NOW - 4, (ROBOT, "1"), Level.WARNING)
     (one,) = found(away=robots[:1])
-    assert one.what == "Robot r0 of machine 1 is away"
+    assert one.what == "Robot r0 of machine 1 is unreachable"
 
 
 def test_what_is_said_of_processes() -> None:
@@ -166,7 +170,7 @@ def test_what_is_said_of_processes() -> None:
     (dead,) = found(processes=(silent,))
     (hostile,) = found(processes=(attrs.evolve(silent, roles=("cu", "x; id #")),))  # it named its roles itself
     assert "(systemctl start lcc-role@cu 'lcc-role@x; id #')" in hostile.remedy
-    assert dead.what == f"cu at {address} does not answer: refused"
+    assert dead.what == f"cu at {address} is unreachable: refused"
     assert (dead.level, dead.stage, dead.since) == (Level.BAD, "users", NOW - 9)
     assert "systemctl start lcc-role@cu" in dead.remedy
     faults = (Fault("rs", "cannot read the database", "see that it runs"), Fault("rs", "x", "y"))
@@ -192,7 +196,7 @@ async def test_who_is_missed_is_seen_and_can_be_given_up(open_watch: Callable[..
         await watch.look()
     browser, guest = await watch.visitor(), await watch.visitor("guest")
     reply = await browser.get("/")
-    assert reply.text("sentence") == "UNS <b>two is away: what providers tell there does not arrive."
+    assert reply.text("sentence") == "UNS <b>two is unreachable: sets of its providers do not arrive."
     assert reply.page.xpath("//li[@class='stage warning']/h3/text()") == ["UNS"]
     assert not (await guest.get("/")).page.xpath("//form[@action='/taken-away']")
     seal = (await guest.get("/")).page.xpath("//input[@name='form']/@value")[0]
@@ -266,7 +270,7 @@ async def test_processes_are_asked(open_watch: Callable[..., Watch]) -> None:
     await watch.monitor.processes._http.close()
     assert "refused" in (await look()).silent
     await look()
-    assert (await browser.get("/")).text("sentence").startswith(f"cu at {address} does not answer: Connection was")
+    assert (await browser.get("/")).text("sentence").startswith(f"cu at {address} is unreachable: Connection was")
 
 
 @only_sqlite

@@ -215,6 +215,6 @@ def test_the_sentence() -> None:
     assert "just started" in sentence((), False)
     (bad,) = judge(Evidence(NOW, live=live(unses=[])))
     note = attrs.evolve(bad, level=Level.NOTE)
-    assert sentence((note,), True) == "All is well; 1 thing to know."
+    assert sentence((note,), True) == "All is well; 1 note."
     assert sentence((bad, note), True) == f"{bad.what}."
-    assert sentence((bad, bad, bad), True) == f"{bad.what} (and 2 more troubles)."
+    assert sentence((bad, bad, bad), True) == f"{bad.what} (and 2 more problems)."

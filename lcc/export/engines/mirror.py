@@ -104,7 +104,9 @@ class Mirror:
                 self._sweep(job)
             os.sync()
         except OSError as error:
-            raise Failed(str(error), "make room, or name another folder, and give the same command again") from None
+            raise Failed(
+                str(error), "free some space, or choose another folder, and run the same command again"
+            ) from None
         if self._command_for is not None:
             command = self._command_for(job.mode)
             try:
@@ -119,7 +121,7 @@ class Mirror:
         mark = self._folder / MARK
         if not mark.exists():
             if any(self._folder.iterdir()):
-                raise Failed(f"{self._folder} is neither empty nor a mirror of an LCC", "name another folder")
+                raise Failed(f"{self._folder} is neither empty nor a mirror of an LCC", "choose another folder")
             mark.write_text("lcc-export keeps this folder: what it did not write is removed.\n", encoding="ascii")
 
     def _write(self, name: str, document: Document) -> None:

@@ -11,19 +11,19 @@ from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge, histogram
 from lcc.roles.bot.engine import Robot
 
-RUNNING = gauge("lcc_bot_fetches_running", "Fetches that are going on")
-WAITING = gauge("lcc_bot_orders_waiting", "Orders that wait for one of them to end")
-CONCURRENCY = gauge("lcc_bot_concurrency", "Fetches that it does at once ([bot] concurrency)")
+RUNNING = gauge("lcc_bot_fetches_running", "Fetches in progress")
+WAITING = gauge("lcc_bot_orders_waiting", "Orders waiting for a fetch to finish")
+CONCURRENCY = gauge("lcc_bot_concurrency", "Concurrent fetches ([bot] concurrency)")
 CONNECTED = gauge("lcc_bot_botm_connected", "1: its BOT-M is connected")
-PAUSED = gauge("lcc_bot_paused", "1: an operator has it take no new orders")
+PAUSED = gauge("lcc_bot_paused", "1: paused by an operator, takes no new orders")
 FETCHES = histogram(
     "lcc_bot_fetch_seconds",
-    "Fetches that have ended, by how (stored, unchanged, or the error's name) and by how long they took",
+    "Duration of finished fetches by result (stored, unchanged, or the error's name)",
     "result",
 )
-WIRE_BYTES = counter("lcc_bot_wire_bytes", "What fetches have moved over the net, headers included")
-CONTENT_BYTES = counter("lcc_bot_content_bytes", "Content that fetches have stored")
-ABANDONED = counter("lcc_bot_fetches_abandoned", "Fetches that did not end when they were told to")
+WIRE_BYTES = counter("lcc_bot_wire_bytes", "Bytes transferred by fetches, headers included")
+CONTENT_BYTES = counter("lcc_bot_content_bytes", "Content stored by fetches")
+ABANDONED = counter("lcc_bot_fetches_abandoned", "Fetches that did not stop when cancelled")
 
 
 @implementer(IRoleMetrics)
@@ -54,8 +54,8 @@ class BotMetrics:
         robot = self._engine
         yield Condition(
             "botm",
-            "" if robot.connected else "its BOT-M is not connected",
-            "see that the BOT-M of this machine runs, and what [bot] connect says",
+            "" if robot.connected else "not connected to its BOT-M",
+            "check that the BOT-M of this machine runs, and [bot] connect",
         )
         yield Condition(
             "not-paused",

@@ -19,31 +19,31 @@ STUCK_SECONDS = 60.0
 """After so long without a look at the disk it is broken."""
 
 CONNECTED = gauge("lcc_botm_upper_connected", "1: the queue manager, or the central BOT-M above, is connected")
-PAUSED = gauge("lcc_botm_paused", "1: an operator has it take no new orders")
+PAUSED = gauge("lcc_botm_paused", "1: paused by an operator, takes no new orders")
 ROBOTS = gauge("lcc_botm_robots_connected", "Robots that are ready")
-CAPACITY = gauge("lcc_botm_capacity", "Fetches that they do at once; 0 while content cannot be stored")
-ROBOT_CAPACITY = gauge("lcc_botm_robot_capacity", f"The same by robot (the first {ROBOTS_SHOWN})", "robot")
-ROBOT_FETCHES = gauge("lcc_botm_robot_orders", f"Orders that are out by robot (the first {ROBOTS_SHOWN})", "robot")
-ORDERS = gauge("lcc_botm_orders", "Orders that are held: waiting, or out (at a robot)", "state")
-TAKEN = counter("lcc_botm_orders_taken", "Orders that came")
-EXPIRED = counter("lcc_botm_orders_expired", "Orders that were dropped because their time was over")
-SENT_BACK = counter("lcc_botm_orders_sent_back", "Orders that went back undone: hours over, or no room")
-ROBOTS_LOST = counter("lcc_botm_robots_lost", "Robots whose connection ended")
-RESULTS_WAITING = gauge("lcc_botm_results_waiting", "Results that the queue manager has not recorded")
-STORED = counter("lcc_botm_files_stored", "Content files that were stored")
-STORED_BYTES = counter("lcc_botm_files_stored_bytes", "Content in them")
-REMOVED = counter("lcc_botm_files_removed", "Content files that were removed by order")
-FREE = gauge("lcc_botm_disk_free_bytes", "Free on the disk with the content")
-RESERVE = gauge("lcc_botm_disk_reserve_bytes", "Of that, what is kept free ([botm] content_reserve)")
-SUSPECT = gauge("lcc_botm_suspect_files", "Names of files that are being verified after a crash of the machine")
+CAPACITY = gauge("lcc_botm_capacity", "Concurrent fetches of all robots; 0 while content cannot be stored")
+ROBOT_CAPACITY = gauge("lcc_botm_robot_capacity", f"Concurrent fetches by robot (the first {ROBOTS_SHOWN})", "robot")
+ROBOT_FETCHES = gauge("lcc_botm_robot_orders", f"Outstanding orders by robot (the first {ROBOTS_SHOWN})", "robot")
+ORDERS = gauge("lcc_botm_orders", "Orders held: waiting, or out (at a robot)", "state")
+TAKEN = counter("lcc_botm_orders_taken", "Orders received")
+EXPIRED = counter("lcc_botm_orders_expired", "Expired orders, dropped")
+SENT_BACK = counter("lcc_botm_orders_sent_back", "Orders returned undone: hours over, or no room")
+ROBOTS_LOST = counter("lcc_botm_robots_lost", "Lost connections of robots")
+RESULTS_WAITING = gauge("lcc_botm_results_waiting", "Results not yet recorded by the queue manager")
+STORED = counter("lcc_botm_files_stored", "Content files stored")
+STORED_BYTES = counter("lcc_botm_files_stored_bytes", "Size of stored content")
+REMOVED = counter("lcc_botm_files_removed", "Content files removed by order")
+FREE = gauge("lcc_botm_disk_free_bytes", "Free space on the content disk")
+RESERVE = gauge("lcc_botm_disk_reserve_bytes", "Space kept free on the content disk ([botm] content_reserve)")
+SUSPECT = gauge("lcc_botm_suspect_files", "File names being verified after a crash of the machine")
 CENTRAL_MACHINES = gauge("lcc_botm_central_machines", "Machines behind a central BOT-M")
 
 
 def _upper(connected: bool) -> Condition:
     return Condition(
         "upper",
-        "" if connected else "neither queue manager nor central BOT-M is connected",
-        "see that it runs, and what [botm] connect (or parent) says",
+        "" if connected else "not connected to the queue manager or central BOT-M",
+        "check that it runs, and [botm] connect (or parent)",
     )
 
 

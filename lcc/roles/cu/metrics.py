@@ -13,9 +13,9 @@ from lcc.roles.cu.console import CuEngine
 from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
 
-QUESTIONS = gauge("lcc_cu_questions", "Questions to the database that are under way")
-WAITING = gauge("lcc_cu_users_waiting", "Content users that wait for the next change")
-PACKAGES = gauge("lcc_cu_packages_running", "Packages (tar, WARC) that are being made")
+QUESTIONS = gauge("lcc_cu_questions", "Database queries in progress")
+WAITING = gauge("lcc_cu_users_waiting", "Content users waiting for the next change")
+PACKAGES = gauge("lcc_cu_packages_running", "Packages (tar, WARC) in progress")
 
 
 @implementer(IRoleMetrics)

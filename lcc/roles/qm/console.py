@@ -108,7 +108,7 @@ class QmCommands(PausingCommands[QmEngine]):
             return "starting: it claims the database, or loads the queue"
         paused_since = engine.dispatcher.paused_since
         if paused_since is not None:
-            return f"run {engine.run}: PAUSED for {duration(engine.now() - paused_since)}, gives out no orders"
+            return f"run {engine.run}: PAUSED for {duration(engine.now() - paused_since)}, sends no orders"
         return f"run {engine.run}: at work"
 
     def _active(self, work: ProviderWork) -> str:
@@ -156,11 +156,11 @@ class QmCommands(PausingCommands[QmEngine]):
 
 
 def _machine(machine: Machine) -> str:
-    stands = "connected" if machine.ready else "connecting" if machine.connection is not None else "away"
+    stands = "connected" if machine.ready else "connecting" if machine.connection is not None else "unreachable"
     waits = "" if machine.granted or not machine.ready else ", not granted yet"
     return (
         f"machine {machine.number} ({machine.name}): {stands}{waits}, "
-        f"robots for {machine.capacity} fetches at once, {number(len(machine.orders), 'order')} out"
+        f"robots for {machine.capacity} concurrent fetches, {number(len(machine.orders), 'outstanding order')}"
     )
 
 

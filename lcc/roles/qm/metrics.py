@@ -11,7 +11,7 @@ from zope.interface import implementer
 from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Buckets, Condition, Kind, Metric, Reading, counter, gauge
 from lcc.model.survey import Queued
-from lcc.roles.qm.engine import TICK_SECONDS, QmEngine
+from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.schedule.delays import BANDWIDTH, HOURS, SITE_ERROR
 from lcc.roles.qm.schedule.ready_queue import PRIORITIES
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
@@ -23,75 +23,69 @@ MACHINES_SHOWN = 100
 STUCK_SECONDS = 60.0
 """After so long without its second's work it is broken."""
 
-RUN = gauge("lcc_qm_run", "Number of this run of the queue manager; 0: it has not claimed the database yet")
-QUEUE = gauge("lcc_qm_queue_urls", "URLs to be fetched, all together")
-QUEUE_MAX = gauge("lcc_qm_queue_urls_max", "Beyond this nothing is taken in ([qm] queue_rows_max)")
-BUFFERED = gauge("lcc_qm_queue_buffered_urls", "Of them, those in memory")
-PROVIDERS = gauge(
-    "lcc_qm_providers", "Providers with work: active (have their turn), waiting, delayed, withheld", "state"
-)
-SETS_ANSWERED = counter("lcc_qm_sets_answered", "Sets of UNSes that were answered")
-ABSORB_WAITING = gauge("lcc_qm_absorb_waiting_urls", "Elements of sets that wait in memory to be taken in")
-ABSORB_BYTES = gauge("lcc_qm_absorb_waiting_bytes", "What they take there")
-RESULTS = counter(
-    "lcc_qm_results", "Fetches that have ended, by how (stored, unchanged, or the error's name)", "result"
-)
-RECORDED = counter("lcc_qm_results_recorded", "Results and removed rows that are recorded")
-RESULTS_WAITING = gauge("lcc_qm_results_waiting", "Results and removed rows that wait to be recorded")
-RESULTS_AGAIN = counter("lcc_qm_results_again", "Results that came twice, after a connection was lost")
-WIRE_BYTES = counter("lcc_qm_wire_bytes", "What fetches have moved over the net, headers included")
-CONTENT_BYTES = counter("lcc_qm_content_bytes", "Content that fetches have stored")
-ORDERS_OUT = gauge("lcc_qm_orders_out", "Orders that are out")
-ORDERS_FREE = gauge("lcc_qm_orders_free", "Room for more orders at all BOT-Ms")
-ORDERS_SENT = counter("lcc_qm_orders_sent", "Orders that were given out")
-ORDERS_LOST = counter("lcc_qm_orders_lost", "Orders that were lost, and are given out again")
-ORDERS_BACK = counter("lcc_qm_orders_back", "Orders that came back undone: hours-over, no-room", "reason")
-LEASES_PASSED = counter("lcc_qm_leases_passed", "Orders that were not back after their lease")
-FILES_DELETED = counter("lcc_qm_files_deleted", "Content files that were removed by order")
-UNSES = gauge("lcc_qm_unses_connected", "UNSes that are connected")
-MACHINES = gauge("lcc_qm_machines_connected", "Machines whose BOT-Ms are connected")
-CENTRALS = gauge("lcc_qm_centrals_connected", "Central BOT-Ms that are connected")
-CAPACITY = gauge("lcc_qm_capacity", "Fetches that all robots do at once")
+RUN = gauge("lcc_qm_run", "Run number of the queue manager; 0: it does not own the database yet")
+QUEUE = gauge("lcc_qm_queue_urls", "Length of the queue")
+QUEUE_MAX = gauge("lcc_qm_queue_urls_max", "Queue length above which no sets are accepted ([qm] queue_rows_max)")
+BUFFERED = gauge("lcc_qm_queue_buffered_urls", "Queued URLs in memory")
+PROVIDERS = gauge("lcc_qm_providers", "Providers with work: active, waiting, delayed, withheld", "state")
+SETS_ANSWERED = counter("lcc_qm_sets_answered", "Sets answered")
+ABSORB_WAITING = gauge("lcc_qm_absorb_waiting_urls", "Elements in memory waiting to be absorbed")
+ABSORB_BYTES = gauge("lcc_qm_absorb_waiting_bytes", "Memory used by these elements")
+RESULTS = counter("lcc_qm_results", "Finished fetches by result (stored, unchanged, or the error's name)", "result")
+RECORDED = counter("lcc_qm_results_recorded", "Results and removed rows recorded")
+RESULTS_WAITING = gauge("lcc_qm_results_waiting", "Results and removed rows waiting to be recorded")
+RESULTS_AGAIN = counter("lcc_qm_results_again", "Duplicate results, after a lost connection")
+WIRE_BYTES = counter("lcc_qm_wire_bytes", "Bytes transferred by fetches, headers included")
+CONTENT_BYTES = counter("lcc_qm_content_bytes", "Content stored by fetches")
+ORDERS_OUT = gauge("lcc_qm_orders_out", "Outstanding orders")
+ORDERS_FREE = gauge("lcc_qm_orders_free", "Free order slots at all BOT-Ms")
+ORDERS_SENT = counter("lcc_qm_orders_sent", "Orders sent")
+ORDERS_LOST = counter("lcc_qm_orders_lost", "Lost orders, sent again")
+ORDERS_BACK = counter("lcc_qm_orders_back", "Orders received back undone: hours-over, no-room", "reason")
+LEASES_PASSED = counter("lcc_qm_leases_passed", "Orders whose lease expired")
+FILES_DELETED = counter("lcc_qm_files_deleted", "Content files removed by order")
+UNSES = gauge("lcc_qm_unses_connected", "Connected UNSes")
+MACHINES = gauge("lcc_qm_machines_connected", "Machines with a connected BOT-M")
+CENTRALS = gauge("lcc_qm_centrals_connected", "Connected central BOT-Ms")
+CAPACITY = gauge("lcc_qm_capacity", "Concurrent fetches of all robots")
 MACHINE_CAPACITY = gauge(
-    "lcc_qm_machine_capacity", f"The same by machine (the first {MACHINES_SHOWN})", "machine", "name"
+    "lcc_qm_machine_capacity", f"Concurrent fetches by machine (the first {MACHINES_SHOWN})", "machine", "name"
 )
 MACHINE_ORDERS = gauge(
-    "lcc_qm_machine_orders", f"Orders that are out by machine (the first {MACHINES_SHOWN})", "machine", "name"
+    "lcc_qm_machine_orders", f"Outstanding orders by machine (the first {MACHINES_SHOWN})", "machine", "name"
 )
 MACHINE_CONNECTED = gauge(
-    "lcc_qm_machine_connected", f"1: it is connected, by machine (the first {MACHINES_SHOWN})", "machine", "name"
+    "lcc_qm_machine_connected", f"1: connected, by machine (the first {MACHINES_SHOWN})", "machine", "name"
 )
-OVERLOADED = gauge("lcc_qm_overloaded", "1: nothing is taken in from UNSes, because too much is queued")
-PAUSED = gauge("lcc_qm_paused", "1: an operator has it give out no orders")
-ASKED_AGAIN = counter("lcc_qm_database_asked_again", "Questions to a database that was away, asked again")
-TICK_AGE = gauge("lcc_qm_tick_age_seconds", "Since what it does every second was done last")
+OVERLOADED = gauge("lcc_qm_overloaded", "1: overloaded, accepts no sets from UNSes")
+PAUSED = gauge("lcc_qm_paused", "1: paused by an operator, sends no orders")
+ASKED_AGAIN = counter("lcc_qm_database_asked_again", "Queries repeated because the database was unreachable")
+TICK_AGE = gauge("lcc_qm_tick_age_seconds", "Time since the last periodic tick")
 
 SURVEY_TIME = gauge("lcc_qm_survey_timestamp_seconds", "When the metrics below were read from the database; 0: never")
 WAITING = gauge(
     "lcc_qm_waiting_urls",
-    "URLs to be fetched by priority and state: now, later (hours are closed), retrying (after an error)",
+    "Queued URLs by priority and state: now, later (outside hours), retrying (after an error)",
     *("priority", "state"),
 )
-OLDEST = gauge(
-    "lcc_qm_oldest_seconds", "Since the first set was taken in of which something may be fetched now; 0: none"
-)
+OLDEST = gauge("lcc_qm_oldest_seconds", "Age of the oldest set with URLs that may be fetched now; 0: none")
 LAGS = Metric(
     Kind.GAUGE_HISTOGRAM,
     "lcc_qm_provider_lag_seconds",
-    "Providers with something to fetch now, by how long the first of it has waited",
+    "Lag of providers with URLs that may be fetched now: how long the first has waited",
 )
 WORST_LAG = gauge(
     "lcc_qm_provider_worst_lag_seconds",
-    "The same of those providers that have waited for longest ([metrics] providers_shown)",
+    "Lag of the providers that have waited longest ([metrics] providers_shown)",
     "provider",
 )
 WORST_URLS = gauge("lcc_qm_provider_worst_urls", "URLs that may be fetched now, of the same providers", "provider")
-DELAYED = gauge("lcc_qm_providers_delayed", "Providers that must wait: bandwidth, hours, site-error", "reason")
+DELAYED = gauge("lcc_qm_providers_delayed", "Delayed providers: bandwidth, hours, site-error", "reason")
 REGISTERED = gauge("lcc_qm_providers_registered", "Registered providers")
 CACHED = gauge("lcc_qm_cached_urls", "URLs in the cache")
 CACHED_BYTES = gauge("lcc_qm_cached_bytes", "Content in the cache")
-ERRORS = gauge("lcc_qm_errors", "Errors of fetches that providers were not told yet")
-WANTED = gauge("lcc_qm_full_sets_wanted", "Providers that are asked for a full set")
+ERRORS = gauge("lcc_qm_errors", "Errors of fetches not yet reported to providers")
+WANTED = gauge("lcc_qm_full_sets_wanted", "Providers asked for a full set")
 
 
 @implementer(IRoleMetrics)
@@ -125,19 +119,19 @@ class QmMetrics:
         yield attrs.evolve(asked, fault=f"waits for the database: {trouble}") if trouble else asked
         yield Condition(
             "claimed",
-            "" if engine.started else "it has not claimed the database, or still loads the queue",
-            "wait; if it lasts, the log says what it waits for",
+            "" if engine.started else "it does not own the database yet, or is loading the queue",
+            "wait; if this persists, check its log",
         )
         yield Condition(
             "not-paused",
-            "" if engine.dispatcher.paused_since is None else "an operator has it give out no orders",
-            "resume() at its console (lcc-admin console qm)",
+            "" if engine.dispatcher.paused_since is None else "paused by an operator, sends no orders",
+            "run resume() at its console (lcc-admin console qm)",
         )
         age = self._tick_age()
         yield Condition(
             "ticking",
-            f"what it does every {TICK_SECONDS:g} s was not done for {age:.0f} s" if age > STUCK_SECONDS else "",
-            "restart it: everything is in the database; please report the traceback in its log",
+            f"no periodic tick for {age:.0f} s" if age > STUCK_SECONDS else "",
+            "restart it, everything is in the database; please report the traceback in its log",
             alive=True,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from lcc.domain.wording import Lines, duration, number
+from lcc.domain.wording import Lines, duration
 from lcc.roles.pausing import PausingCommands
 from lcc.roles.rs.registrar import Registrar
 

@@ -25,18 +25,18 @@ def challenge_mail(challenge: Challenge, settings: RsConfig) -> Mail:
     """What was given out in step one."""
     registration = challenge.registration
     lines = [
-        f"Somebody, probably you, asked {WHAT[registration.kind]} at a Local Content Cache.",
-        "If it was not you, do nothing: it will be forgotten.",
+        f"Someone, probably you, asked {WHAT[registration.kind]} at a Local Content Cache.",
+        "If this was not you, ignore this mail: the request will expire.",
         "",
-        f"1. Put a file of the name {registration.file} on the site, which holds this and nothing else:",
+        f"1. Put a file named {registration.file} on the site, which contains only this line:",
         "",
         f"       {challenge.secret}",
         "",
-        "   so that it is found at",
+        "   so that it is available at",
         "",
         *[f"       {url}" for url in challenge.urls],
         "",
-        "2. Then have it looked at:",
+        "2. Then have it checked:",
         "",
         f"       {settings.url}registration/{challenge.ticket}"
         if settings.url
@@ -45,12 +45,12 @@ def challenge_mail(challenge: Challenge, settings: RsConfig) -> Mail:
     ]
     if challenge.password:
         lines += [
-            "The password of the provider, which is good for something from then on:",
+            "The password of the provider, valid from then on:",
             "",
             challenge.password,
             "",
         ]
-    lines.append(f"All of this is void after {utc(registration.expires)}.")
+    lines.append(f"This expires at {utc(registration.expires)}.")
     return Mail(registration.contact, "Registration: a secret for your site", "\n".join(lines) + "\n")
 
 

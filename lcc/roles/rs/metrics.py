@@ -14,8 +14,8 @@ from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
 
 REGISTRATIONS = counter("lcc_rs_registrations", "Registrations: asked-for, proven, not-proven, expired", "step")
-PROOFS = gauge("lcc_rs_proofs_running", "Sites that are being looked at for a secret")
-PAUSED = gauge("lcc_rs_paused", "1: an operator has it take no registrations")
+PROOFS = gauge("lcc_rs_proofs_running", "Fetches of secrets in progress")
+PAUSED = gauge("lcc_rs_paused", "1: paused by an operator, accepts no registrations")
 
 
 @implementer(IRoleMetrics)

@@ -49,11 +49,11 @@ def fetch_settings(bot: BotConfig, settings: RsConfig) -> BotConfig:
 
 
 class NotProven(Exception):
-    """The secret was not found.
+    """Secret not found.
 
     :ivar url: where it was looked for.
     :ivar error: what happened, for who asked.
-    :ivar detail: what exactly happened, for the operator.
+    :ivar detail: details, for the operator.
     """
 
     def __init__(self, url: str, error: LccError, detail: LccError | None = None) -> None:
@@ -96,7 +96,7 @@ class Prover:
         :raises RegistrationRefused: too many are being fetched at present.
         """
         if self.running >= self._settings.checks_at_once:
-            text = "too many sites are being looked at, try again in a moment"
+            text = "too many checks in progress, try again in a moment"
             raise RegistrationRefused("busy", text, {}, BUSY_SECONDS)
         self.running += 1
         try:
@@ -129,7 +129,7 @@ class Prover:
         names = ("address-forbidden", "dns-failed")
         if self._settings.allow_private or error.entry.name not in names or _is_literal(url):
             return error
-        return FetchError("address-forbidden", "this name has no address, or none that is fetched from here")
+        return FetchError("address-forbidden", "this name has no address, or none that may be fetched from")
 
     async def _fetch(self, number: int, url: str, private: bool) -> bytes:
         body = _Body()
@@ -152,4 +152,4 @@ def _compare(content: bytes, secret_hash: str) -> None:
     text = content.rstrip(b" \t\r\n").decode("utf-8", "replace")
     if not verify_password(text, secret_hash):
         shown = f"{text[:SHOWN_CHARS]!a}{' and more' if len(text) > SHOWN_CHARS else ''}" if text else "nothing"
-        raise FetchError("other-content", f"it holds {shown}")
+        raise FetchError("other-content", f"it contains {shown}")

@@ -67,7 +67,7 @@ class RateLimiter:
         :raises RegistrationRefused: too many were wrong.
         """
         if self._logins.is_throttled(pid, party_of_host(address), self._clock.seconds()):
-            raise RegistrationRefused("throttled", "too many wrong passwords, try again later", {}, self._window)
+            raise RegistrationRefused("throttled", "too many failed logins, try again later", {}, self._window)
 
     def tried(self, pid: int, address: str) -> None:
         """As :meth:`lcc.domain.throttle.LoginThrottle.tried`."""

@@ -1,12 +1,12 @@
 """The registration server's engine.
 
 Owns: nothing; what is under way is in the database, and counts of who asks too often are in memory.
-Strategy: two steps.  The first gives out a secret, the file to put it in, a ticket to go on with, and a password; the
-database gets hashes of them only.  The second fetches the secret from the site at once; when it is found, what was
-asked for is carried out in one transaction, or waits for the operator (``[rs] approval``).
-Failures: what cannot be is a RegistrationRefused, a secret that is not found a NotProven; both say exactly why.  A
-database that cannot be reached is StoreUnavailable.  The process may be killed at any moment: the second step is
-carried out once, however often it is asked for.
+Strategy: two steps.  The first gives out a secret, the file to put it in, a ticket identifies the registration in
+later requests, and a password; the database gets hashes of them only.  The second fetches the secret from the site
+at once; when it is found, what was asked for is carried out in one transaction, or waits for the operator (``[rs]
+approval``). Failures: what cannot be is a RegistrationRefused, a secret that is not found a NotProven; both say
+exactly why.  A database that cannot be reached is StoreUnavailable.  The process may be killed at any moment: the
+second step is carried out once, however often it is asked for.
 Diagnostics: each registration that is asked for or carried out is logged with its number, never with a secret.
 """
 
@@ -44,7 +44,7 @@ SWEEP_SECONDS = 60.0
 _TICKET = re.compile(r"([1-9][0-9]{0,9})-([0-9a-f]{32})", re.ASCII).fullmatch
 _NUMBER_MAX = 10**10
 _PASSWORD_CHARS = 1024
-_UNKNOWN = "there is no such registration, or it has expired"
+_UNKNOWN = "no such registration, or it has expired"
 
 Fields = Mapping[str, str]
 """What somebody has filled in: name of a field -> text."""
@@ -149,7 +149,7 @@ class Registrar:
         faults: dict[str, str] = {}
         pid = _read_pid(fields, faults)
         if not 0 < len(fields.get("password", "")) <= _PASSWORD_CHARS:
-            faults["password"] = "the provider's password is needed"
+            faults["password"] = "the provider's password is required"
         site = read_site(fields, self.allowed, faults)
         _check_faults(faults)
         self._limiter.ask(address, [site])
@@ -171,7 +171,9 @@ class Registrar:
 
     async def _give_root(self, provider: Provider, site: str, fields: Fields) -> Challenge:
         if site in provider.roots:
-            raise RegistrationRefused("faults", "this cannot be", {"site": f"{site} is a root of it already"})
+            raise RegistrationRefused(
+                "faults", "invalid request", {"site": f"{site} is already a root of this provider"}
+            )
         if len(provider.roots) >= self.settings.roots_max:
             raise RegistrationRefused("full", f"a provider may have {self.settings.roots_max} roots here")
         return await self._give(Proves.ROOT, (site,), fields, contact=provider.contact, pid=provider.pid)
@@ -192,7 +194,7 @@ class Registrar:
             raise RegistrationRefused("unknown", f"there is no provider {pid} with the root {site}")
         hopeless = [root for root in provider.roots if not is_provable(root)]
         if hopeless:
-            text = f"{hopeless[0]}, one of its roots, cannot be proven here: ask the operator for a password"
+            text = f"{hopeless[0]}, one of its roots, cannot be proven here: ask the operator for a new password"
             raise RegistrationRefused("not-provable", text)
         return await self._give(Proves.PASSWORD, provider.roots, fields, contact=provider.contact, pid=pid)
 
@@ -276,7 +278,7 @@ class Registrar:
             right = verify_password(password, stored)
         if provider is None or not right:
             await self._limiter.failed(address, begun)
-            raise RegistrationRefused("denied", "no such provider or wrong password")
+            raise RegistrationRefused("denied", "unknown provider or wrong password")
         self._limiter.passed(pid, address)
         return provider
 
@@ -323,7 +325,7 @@ class Registrar:
 
     def _check_pause(self) -> None:
         if self.paused_since is not None:
-            raise RegistrationRefused("busy", "no registrations are taken at present, try again later", {}, 60.0)
+            raise RegistrationRefused("busy", "registrations are paused, try again later", {}, 60.0)
 
     def _secret(self) -> str:
         """128 bits."""
@@ -345,7 +347,7 @@ class Registrar:
         """What the database answers, if it does in time."""
 
         def late(_result: Any, _seconds: float) -> Any:
-            raise StoreUnavailable("the database does not answer")
+            raise StoreUnavailable("the database is not responding")
 
         answer: Deferred[T] = Deferred()
         question.addBoth(lambda result: None if answer.called else answer.callback(result))
@@ -357,10 +359,10 @@ def _read_pid(fields: Fields, faults: dict[str, str]) -> int:
     try:
         return parse_number(text, _NUMBER_MAX, 1)
     except ValueError:
-        faults["pid"] = "the number of the provider is needed"
+        faults["pid"] = "the number of the provider is required"
         return 0
 
 
 def _check_faults(faults: dict[str, str]) -> None:
     if faults:
-        raise RegistrationRefused("faults", "this cannot be", faults)
+        raise RegistrationRefused("faults", "invalid request", faults)

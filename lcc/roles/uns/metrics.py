@@ -13,28 +13,26 @@ from lcc.roles.uns.engine import Uns
 from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
 
-CONNECTIONS = gauge("lcc_uns_connections_open", "Connections of providers now")
-CONNECTED = counter("lcc_uns_connections", "Connections of providers that were taken")
-REFUSED = counter("lcc_uns_connections_refused", "Connections that were turned away: too many, or no sets are taken")
+CONNECTIONS = gauge("lcc_uns_connections_open", "Open connections of providers")
+CONNECTED = counter("lcc_uns_connections", "Connections of providers accepted")
+REFUSED = counter("lcc_uns_connections_refused", "Connections refused: too many, or no sets are accepted")
 LOGINS = counter("lcc_uns_logins", "Logins of providers: accepted, rejected", "result")
 SETS = counter("lcc_uns_sets", "Sets: accepted, rejected, cut-off (the connection was lost)", "result")
-URLS = counter("lcc_uns_urls", "Elements of sets that came in: received, refused (with an error)", "result")
+URLS = counter("lcc_uns_urls", "Elements of sets: received, refused (with an error)", "result")
 SET_BYTES = counter("lcc_uns_set_bytes", "Elements of complete sets, as they are spooled")
-SETS_PASSED_ON = counter("lcc_uns_sets_passed_on", "Sets that the queue manager has answered")
-SETS_SECURED = counter(
-    "lcc_uns_sets_secured", "Sets that were answered from the spool, because the QM was slow or away"
-)
+SETS_PASSED_ON = counter("lcc_uns_sets_passed_on", "Sets answered by the queue manager")
+SETS_SECURED = counter("lcc_uns_sets_secured", "Sets answered from the spool because the QM was slow or unreachable")
 SETS_REFUSED_LATE = counter(
-    "lcc_uns_sets_refused_late", "Sets that the QM refused after their providers were told that they are accepted"
+    "lcc_uns_sets_refused_late", "Sets refused by the QM after they were accepted from the spool"
 )
-LINKS = counter("lcc_uns_qm_links", "Connections to a queue manager that came to a good hello")
+LINKS = counter("lcc_uns_qm_links", "Successful connections to a queue manager")
 QM_CONNECTED = gauge("lcc_uns_qm_connected", "1: the queue manager is connected")
-SPOOL_BYTES = gauge("lcc_uns_spool_bytes", "What all sets in the spool count for")
-SPOOL_MAX_BYTES = gauge("lcc_uns_spool_max_bytes", "What the spool may hold ([uns] spool_max_bytes)")
-SPOOL_SETS = gauge("lcc_uns_spool_sets", "Complete sets that no queue manager has answered")
-SPOOL_OLDEST = gauge("lcc_uns_spool_oldest_seconds", "Since the first of them was complete; 0: there is none")
-SPOOL_DAMAGED = counter("lcc_uns_spool_damaged_files", "Files of the spool that were damaged, and set aside")
-PAUSED = gauge("lcc_uns_paused", "1: an operator has it take no sets")
+SPOOL_BYTES = gauge("lcc_uns_spool_bytes", "Size of the spool")
+SPOOL_MAX_BYTES = gauge("lcc_uns_spool_max_bytes", "Size limit of the spool ([uns] spool_max_bytes)")
+SPOOL_SETS = gauge("lcc_uns_spool_sets", "Complete sets not yet answered by a queue manager")
+SPOOL_OLDEST = gauge("lcc_uns_spool_oldest_seconds", "Age of the oldest of these; 0: none")
+SPOOL_DAMAGED = counter("lcc_uns_spool_damaged_files", "Damaged spool files, set aside")
+PAUSED = gauge("lcc_uns_paused", "1: paused by an operator, accepts no sets")
 
 
 @implementer(IRoleMetrics)
@@ -90,7 +88,7 @@ class UnsMetrics:
         yield Condition(
             "spool",
             uns.spool.no_room() if uns.started else "the spool is not open yet",
-            "make room where it says so; if sets do not leave it, see why the queue manager does not take them",
+            "free some space as indicated; if sets stay in it, check why the queue manager does not accept them",
         )
         yield Condition(
             "not-paused",

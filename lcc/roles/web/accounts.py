@@ -1,4 +1,4 @@
-"""Who is logged in at the web monitor.
+"""Users logged in at the web monitor.
 
 Sessions are in memory, bounded in number and time: after a restart everybody logs in again.  A session ends when its
 user is removed, or gets another password or role.
@@ -101,14 +101,14 @@ class Accounts:
         """
         name, begun, party = name[:NAME_CHARS], self._clock.seconds(), party_of_host(address)
         if self._throttle.is_throttled(name, party, begun):
-            raise LoginRefused("Too many wrong passwords: try again later.", self._settings.login_window)
+            raise LoginRefused("Too many failed logins: try again later.", self._settings.login_window)
         self._throttle.tried(name, begun, party)
         user = await self._find(name)
         if len(password) > PASSWORD_CHARS or not await self._is_right(password, user or _NOBODY):
             self._throttle.failed(party, self._clock.seconds())
             _log.warn("Web monitor: login of {name!r} from {address!r} failed", name=name, address=address)
             await constant_time(self._clock, begun, DENIED_SECONDS)
-            raise LoginRefused("There is no such user, or the password is wrong.")
+            raise LoginRefused("Unknown user or wrong password.")
         assert user is not None
         self._throttle.passed(name, self._clock.seconds(), party)
         _log.info("Web monitor: {name!r} logged in from {address!r}", name=name, address=address)

@@ -20,7 +20,7 @@ class WebCommands:
         counts = (f"{name.replace('_', ' ')} {count:,}" for name, count in attrs.asdict(engine.counters).items())
         return [
             ("verdict", engine.sentence),
-            ("logged in", f"{engine.accounts.count}, pages that follow {len(engine.followers)}"),
+            ("logged in", f"{engine.accounts.count}, live pages {len(engine.followers)}"),
             ("database", engine.database_trouble or "answers"),
             ("since start", ", ".join(counts)),
         ]

@@ -39,7 +39,7 @@ SHARE = 20
 """Summing up takes at most this part of the time."""
 JUDGED_SECONDS = 1000.0
 FETCHING_NAMED = 50
-"""Orders that are out, whose URLs are looked up."""
+"""Outstanding orders, whose URLs are looked up."""
 
 
 @attrs.define

@@ -89,7 +89,7 @@ class Members:
         return tuple(sorted(missing, key=lambda each: (each.kind, each.name)))
 
     def forget(self, kind: str, name: str) -> bool:
-        """It was taken away for good.
+        """Dismiss.
 
         :param kind: :data:`ROBOT`: all robots that are missed of the machine ``name``.
         :returns: whether anybody was missed.

@@ -13,9 +13,9 @@ from lcc.model.metrics import Condition, Reading, counter, gauge
 from lcc.roles.web.engine import Monitor
 
 LOOKS = counter("lcc_web_looks", "Polls of the LCC: done, failed", "result")
-SESSIONS = gauge("lcc_web_sessions", "Who is logged in")
-FOLLOWERS = gauge("lcc_web_pages_following", "Pages that follow by themselves")
-TROUBLES = gauge("lcc_web_troubles", "What is wrong: note (worth knowing), warning, bad", "level")
+SESSIONS = gauge("lcc_web_sessions", "Users logged in")
+FOLLOWERS = gauge("lcc_web_pages_following", "Open pages with live updates")
+TROUBLES = gauge("lcc_web_troubles", "Problems by level: note, warning, bad", "level")
 
 
 @implementer(IRoleMetrics)

@@ -64,12 +64,12 @@ def _words(
     now: float | None,
 ) -> str:
     if not known:
-        return "nothing is known yet"
+        return "no data yet"
     most = max(known)
     at = start + (end - start) * (list(values).index(most) + 0.5) / len(values)
     mean = sum(known) / len(known)
-    latest = "not known now" if now is None else f"now {_with_unit(now, unit)}"
-    return f"{latest}; mean {_with_unit(mean, unit)}; most {_with_unit(most, unit)}, at {utc(at)[11:16]}"
+    latest = "currently unknown" if now is None else f"now {_with_unit(now, unit)}"
+    return f"{latest}; mean {_with_unit(mean, unit)}; peak {_with_unit(most, unit)} at {utc(at)[11:16]}"
 
 
 def _with_unit(value: float, unit: str) -> str:

@@ -96,5 +96,5 @@ def _read(status: int, body: bytes) -> tuple[tuple[str, ...], tuple[Fault, ...]]
         if bool(faults) is (status == 200) or status not in (200, 503):
             raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise HttpFailed(f"what it answers is no /readyz (status {status})") from None
+        raise HttpFailed(f"invalid response to /readyz (status {status})") from None
     return tuple(roles)[:FAULTS_MAX], tuple(faults[:FAULTS_MAX])

@@ -65,12 +65,12 @@ class Api(Resource):
             case [ticket, b"check"]:
                 methods, answer = "POST", self._check
             case _:
-                reply_json(request, 404, {"kind": "request", "error": "there is nothing here"}, {})
+                reply_json(request, 404, {"kind": "request", "error": "not found"}, {})
                 return NOT_DONE_YET
         if request.method.decode("latin-1") in methods.split(", "):
             run(request, explain, answer, request)
         else:
-            told = {"kind": "request", "error": f"only {methods}"}
+            told = {"kind": "request", "error": f"only {methods} allowed"}
             reply_json(request, 405, told, {"allow": methods})
         return NOT_DONE_YET
 
@@ -80,7 +80,7 @@ class Api(Resource):
         kinds = [kind for kind in Proves if kind.value == name]
         if not kinds:
             names = ", ".join(kind.value for kind in Proves)
-            raise RegistrationRefused("faults", "this cannot be", {"kind": f"must be one of {names}"})
+            raise RegistrationRefused("faults", "invalid request", {"kind": f"must be one of {names}"})
         check_names(fields, "mail", *(field.name for field in FORMS[kinds[0]]))
         challenge = await self._ask[kinds[0]](fields, self._address(request))
         reply_json(request, 201, challenge_object(challenge), {})

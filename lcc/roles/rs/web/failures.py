@@ -45,7 +45,7 @@ def explain(failure: Failure) -> Explained:
     if isinstance(error, HttpError):
         return error.status, {"kind": "request", "error": error.text}, error.headers
     if isinstance(error, StoreUnavailable):
-        text = "the database cannot be reached, try again later"
+        text = "the database is unreachable, try again later"
         return 503, {"kind": "busy", "error": text}, {"retry-after": str(RETRY_SECONDS)}
     _log.failure("Cannot answer a request to the registration server", failure=failure)
     return 500, {"kind": "internal", "error": "an internal error"}, {}

@@ -42,7 +42,7 @@ class Field:
 CONTACT = Field(
     "contact",
     "Your mail address",
-    "Where the operator of the cache can reach you.",
+    "For the operator of the cache to contact you.",
     "email",
     True,
     "email",
@@ -52,7 +52,7 @@ CONTACT = Field(
 SITE = Field(
     "site",
     "URL of the site",
-    "The highest folder that you can put a file into; what is in it and below it can be told of later.",
+    "The topmost folder that you can put a file into; everything below it can be submitted later.",
     "url",
     True,
     "url",
@@ -62,29 +62,29 @@ SITE = Field(
 BANDWIDTH = Field(
     "bandwidth",
     "Bandwidth, in bytes per second",
-    "How fast your site may be fetched from. Empty: as fast as is allowed here.",
+    "Maximum speed of fetches from your site. Empty: as fast as allowed here.",
     example="1000000",
     chars_max=18,
 )
 HOURS = Field(
     "hours",
     "Hours",
-    "When your site may be fetched from, such as 22-6 or 0-8,12. Empty: always.",
+    "Hours in which your site may be fetched from, such as 22-6 or 0-8,12. Empty: always.",
     example="22-6",
     chars_max=HOURS_CHARS,
 )
 TIMEZONE = Field(
     "timezone",
     "Time zone of these hours",
-    "Such as Europe/Amsterdam. Empty: that of the cache.",
+    "For example Europe/Amsterdam. Empty: that of the cache.",
     example="Europe/Amsterdam",
     listed=True,
 )
-PRIORITY = Field("priority", "Priority", "Higher ones are fetched first. Empty: 0.", example="0", chars_max=1)
+PRIORITY = Field("priority", "Priority", "Higher priorities are fetched first. Empty: 0.", example="0", chars_max=1)
 PID = Field(
     "pid",
     "Number of the provider",
-    "As it was told at first.",
+    "As shown when it was registered.",
     required=True,
     example="7",
     chars_max=10,
@@ -92,9 +92,7 @@ PID = Field(
 PASSWORD = Field(
     "password", "Its password", "", "password", True, "current-password", 1024, "0123456789abcdef0123456789abcdef"
 )
-ROOT = attrs.evolve(
-    SITE, label="URL of one of its roots", hint="Any of them; the file has to be put into each of them."
-)
+ROOT = attrs.evolve(SITE, label="URL of one of its roots", hint="Any one; the file must be put into each of them.")
 
 FORMS: dict[Proves, tuple[Field, ...]] = {
     Proves.PROVIDER: (CONTACT, SITE, BANDWIDTH, HOURS, TIMEZONE, PRIORITY),
@@ -123,7 +121,7 @@ def json_fields(request: BodyRequest) -> dict[str, str]:
     try:
         given: Any = json.loads(request.body())
     except (ValueError, RecursionError):
-        raise HttpError(400, "the body is no JSON") from None
+        raise HttpError(400, "the body is not JSON") from None
     if not isinstance(given, dict):
         raise HttpError(400, "the body must be a JSON object")
     fields: dict[str, str] = {}
@@ -136,9 +134,9 @@ def json_fields(request: BodyRequest) -> dict[str, str]:
         elif isinstance(value, int) and value is not False:
             fields[name] = str(value)
         elif value is not None and value is not False:
-            faults[name[:80]] = "must be a text or a whole number"
+            faults[name[:80]] = "must be a string or a whole number"
     if faults:
-        raise RegistrationRefused("faults", "this cannot be", faults)
+        raise RegistrationRefused("faults", "invalid request", faults)
     return _checked(fields)
 
 
@@ -146,9 +144,9 @@ def check_names(fields: dict[str, str], *names: str) -> None:
     """
     :raises RegistrationRefused: there is a field of another name.
     """
-    faults = {name[:80]: "there is no such field" for name in fields if name not in names}
+    faults = {name[:80]: "no such field" for name in fields if name not in names}
     if faults:
-        raise RegistrationRefused("faults", "this cannot be", faults)
+        raise RegistrationRefused("faults", "invalid request", faults)
 
 
 def _checked(fields: dict[str, str]) -> dict[str, str]:
@@ -156,5 +154,5 @@ def _checked(fields: dict[str, str]) -> dict[str, str]:
         name[:80]: f"at most {VALUE_CHARS} characters" for name, value in fields.items() if len(value) > VALUE_CHARS
     }
     if faults:
-        raise RegistrationRefused("faults", "this cannot be", faults)
+        raise RegistrationRefused("faults", "invalid request", faults)
     return fields

@@ -9,14 +9,14 @@ from lcc.roles.rs.web.failures import STATUSES
 from lcc.roles.rs.web.forms import FORMS, Field
 
 _ERRORS = {
-    "400": "the body is no JSON object, or fields of it are wrong: all of them are named in faults",
-    "403": "no such provider or wrong password",
-    "404": "there is no such registration, or it has expired",
+    "400": "the body is not a JSON object, or fields are invalid: faults lists all of them",
+    "403": "unknown provider or wrong password",
+    "404": "no such registration, or it has expired",
     "405": "another method",
-    "409": "it cannot be; or the secret was not found: url, code, name and text say where and why",
+    "409": "invalid request, or secret not found: url, code, name and text say where and why",
     "415": "the body is not application/json",
-    "429": "too often, from this address or for this site: again after Retry-After seconds",
-    "503": "at present it cannot be: again after Retry-After seconds",
+    "429": "too many requests from this address or for this site: retry after Retry-After seconds",
+    "503": "temporarily unavailable: retry after Retry-After seconds",
 }
 _NULLABLE = {"type": ["string", "null"]}
 
@@ -33,7 +33,7 @@ def _asking(kind: Proves) -> dict[str, Any]:
     properties |= {field.name: _property(field) for field in fields}
     properties["mail"] = {
         "type": "boolean",
-        "description": "send what is given out to the contact, too, if there is a mail server (kind provider only)",
+        "description": "also mail secret and password to the contact, if there is a mail server (kind provider only)",
     }
     required = [field.name for field in fields if field.required]
     if kind is not Proves.PROVIDER:
@@ -47,17 +47,17 @@ def _registration() -> dict[str, Any]:
         "kind": {"enum": [kind.value for kind in Proves]},
         "state": {
             "enum": [state.value for state in Progress],
-            "description": "proven: the secret was found, and the operator has to agree",
+            "description": "proven: the secret was found, and the operator has to approve",
         },
         "file": {"type": "string", "description": "name of the file with the secret"},
         "urls": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "where it has to be: each of them",
+            "description": "where it must be available: all of them",
         },
-        "roots": {"type": "array", "items": {"type": "string"}, "description": "what is proven by it"},
-        "pid": {"type": ["integer", "null"], "description": "the provider; null: there is none yet"},
-        "expires": {"type": "integer", "description": "when it is forgotten; seconds since 1970"},
+        "roots": {"type": "array", "items": {"type": "string"}, "description": "folders that it proves"},
+        "pid": {"type": ["integer", "null"], "description": "the provider; null: none yet"},
+        "expires": {"type": "integer", "description": "when it expires; seconds since 1970"},
     }
     return {"type": "object", "properties": properties, "required": list(properties)}
 
@@ -67,10 +67,10 @@ def _error() -> dict[str, Any]:
         "kind": {"enum": sorted({*STATUSES, "request", "internal"})},
         "error": {"type": "string", "description": "in words"},
         "faults": {"type": "object", "additionalProperties": {"type": "string"}, "description": "by field"},
-        "url": {"type": "string", "description": "where the secret was looked for"},
+        "url": {"type": "string", "description": "URL where the secret was expected"},
         "code": {"type": "integer", "description": "an HTTP status, or a code of the LCC"},
         "name": {"type": "string", "description": "of that code"},
-        "text": {"type": "string", "description": "what exactly happened"},
+        "text": {"type": "string", "description": "details"},
     }
     return {"type": "object", "properties": properties, "required": ["kind", "error"], "additionalProperties": False}
 
@@ -96,10 +96,14 @@ def document(version: str) -> dict[str, Any]:
     given = {
         "type": "object",
         "properties": {
-            "ticket": {"type": "string", "pattern": "^[1-9][0-9]*-[0-9a-f]{32}$", "description": "to go on with"},
-            "secret": {"type": "string", "description": "what the file has to hold, and nothing else; shown once"},
+            "ticket": {
+                "type": "string",
+                "pattern": "^[1-9][0-9]*-[0-9a-f]{32}$",
+                "description": "identifies the registration in later requests",
+            },
+            "secret": {"type": "string", "description": "required content of the file, and nothing else; shown once"},
             "password": _NULLABLE
-            | {"description": "of the provider, from the proof on; shown once; null: its password stays"},
+            | {"description": "password of the provider, valid from the proof on; shown once; null: unchanged"},
         },
         "required": ["ticket", "secret", "password"],
     }
@@ -107,7 +111,7 @@ def document(version: str) -> dict[str, Any]:
         "name": "ticket",
         "in": "path",
         "required": True,
-        "description": "as it was given out",
+        "description": "as returned by the first step",
         "schema": {"type": "string"},
     }
     return {
@@ -115,24 +119,25 @@ def document(version: str) -> dict[str, Any]:
         "info": {
             "title": "LCC registration",
             "version": version,
-            "description": "Becoming a content provider: ask, put the file on the site, have it looked at.",
+            "description": "Registration of content providers: request it, put the file on the site, have it "
+            "checked.",
         },
         "paths": {
             "/api/registrations": {
                 "post": _operation(
-                    "Step one: ask",
+                    "Step one: request",
                     *("201", "Given", "400", "403", "404", "405", "409", "415", "429", "503"),
                     body=asking,
                 )
             },
             "/api/registrations/{ticket}": {
                 "parameters": [ticket],
-                "get": _operation("How far it is", "200", "Registration", "404", "405", "503"),
+                "get": _operation("State of a registration", "200", "Registration", "404", "405", "503"),
             },
             "/api/registrations/{ticket}/check": {
                 "parameters": [ticket],
                 "post": _operation(
-                    "Step two: have the secret looked for, now",
+                    "Step two: check for the secret",
                     *("200", "Registration", "400", "404", "405", "409", "415", "429", "503"),
                     body={"type": "object"},
                 ),

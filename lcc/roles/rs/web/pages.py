@@ -21,7 +21,7 @@ from lcc.transport.http_replies import Explained, client_address, reply
 from lcc.transport.http_security import FormGuard, set_page_headers
 from lcc.transport.http_server import BodyRequest
 
-STALE = "This form was open for too long, or was not sent from this site: please send it again."
+STALE = "This form has expired or came from another site: please submit it again."
 AGAIN = frozenset(["faults", "denied", "unknown", "not-provable", "full", "throttled"])
 """What is said with the form below it, so that it can be sent again."""
 
@@ -40,7 +40,7 @@ PAGES = {
         Proves.PROVIDER,
         FormText(
             "Register a site",
-            "What you wish for can be changed later by the operator of the cache.",
+            "The operator of the cache can change these values later.",
             "Get a secret and a password",
         ),
     ),
@@ -48,7 +48,7 @@ PAGES = {
         Proves.ROOT,
         FormText(
             "Add another site to a provider",
-            "For somebody who is registered already and has a further site, or a higher folder of the same one.",
+            "For registered providers with another site, or a higher folder of the same site.",
             "Get a secret",
         ),
     ),
@@ -56,7 +56,7 @@ PAGES = {
         Proves.PASSWORD,
         FormText(
             "Get a new password",
-            "Who can put a file on all sites of a provider gets a new password for it; the old one is void then.",
+            "Prove that you control all sites of a provider to get a new password; it replaces the old one.",
             "Get a secret and a password",
         ),
     ),
@@ -109,7 +109,7 @@ class Pages:
     def show(self, request: Request, explained: Explained) -> None:
         """Reply with a failure."""
         status, told, headers = explained
-        title = "This cannot be" if status < 500 else "Not now"
+        title = "Invalid request" if status < 500 else "Unavailable"
         self.reply(request, status, "message", headers, title=title, text=told["error"])
 
     def address(self, request: Request) -> str:
@@ -139,7 +139,7 @@ class NoPage(_Page):
         return True
 
     async def get(self, request: BodyRequest) -> None:
-        self.pages.show(request, (404, {"error": "There is nothing here."}, {}))
+        self.pages.show(request, (404, {"error": "Page not found."}, {}))
 
     post = get
     methods = (b"GET", b"HEAD", b"POST")
@@ -255,17 +255,17 @@ class RegistrationPage(_Page):
         registrar = self.pages.registrar
         registration = await registrar.look(ticket)
         if not self.pages.guard.accepts(request, form_fields(request).get("form", "")):
-            failure = {"title": "Please send it again", "text": STALE, "url": "", "code": ""}
+            failure = {"title": "Please submit it again", "text": STALE, "url": "", "code": ""}
             self._show(request, 403, registration, ticket, failure, {})
             return
         try:
             registration = await registrar.check(ticket, self.pages.address(request))
         except NotProven as error:
             found = {"text": error.error.text, "url": error.url, "code": error.error.code}
-            self._show(request, 409, registration, ticket, found | {"title": "The secret was not found"}, {})
+            self._show(request, 409, registration, ticket, found | {"title": "Secret not found"}, {})
         except RegistrationRefused as refused:
             status, told, headers = explain_refusal(refused)
-            failure = {"title": "Not done", "text": told["error"], "url": "", "code": ""}
+            failure = {"title": "Failed", "text": told["error"], "url": "", "code": ""}
             self._show(request, status, registration, ticket, failure, headers)
         else:
             self._show(request, 200, registration, ticket, {}, {})

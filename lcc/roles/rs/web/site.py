@@ -60,4 +60,4 @@ def build_site(
     root.putChild(b"openapi.json", JsonDocument(document(version("lcc"))))
     site = RegistrationSite(root, timeout=settings.idle_timeout, reactor=reactor, now=registrar.now)
     per_address = 0 if settings.proxy else settings.connections_per_address
-    return LimitedFactory(site, settings.connections_max, "who register", per_address)
+    return LimitedFactory(site, settings.connections_max, "registration clients", per_address)

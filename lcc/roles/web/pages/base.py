@@ -28,7 +28,7 @@ from lcc.transport.http_server import BodyRequest, text_header
 
 _log = Logger()
 
-STALE = "This form was open for too long, or was not sent from this site: please send it again."
+STALE = "This form has expired or came from another site: please submit it again."
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?", re.ASCII).fullmatch
 _SECRET = re.compile(r"[0-9a-f]{32}", re.ASCII).fullmatch
 
@@ -139,7 +139,7 @@ class Front:
         """Reply with a failure."""
         status, told, headers = explained
         titles = {404: "Not found", 403: "Not allowed"}
-        title = titles.get(status, "This cannot be" if status < 500 else "Not now")
+        title = titles.get(status, "Invalid request" if status < 500 else "Unavailable")
         self.page(request, "message", title, status, headers, text=told["error"])
 
     def redirect(self, request: Request, path: str) -> None:
@@ -161,7 +161,7 @@ class MonitorPage(Page):
 
     def render(self, request: Any) -> int:
         if not self.front.is_for_us(request):
-            text = "The web monitor is not asked for under this name: [web] hosts in lcc.toml lists its names.\n"
+            text = "Unknown host name: add it to [web] hosts in lcc.toml.\n"
             set_page_headers(request, self.front.secure)
             reply(request, 421, "text/plain; charset=utf-8", text.encode(), {})
             return NOT_DONE_YET
@@ -186,7 +186,7 @@ class MonitorPage(Page):
             raise HttpError(403, STALE)
         session = self.front.session(request)
         if operates and (session is None or not session.user.operates):
-            raise HttpError(403, "You look on: lcc-admin web-user add --operate lets somebody do this.")
+            raise HttpError(403, "Your account is read-only: lcc-admin web-user add --operate grants this right.")
         return fields
 
 
@@ -199,7 +199,7 @@ class NoPage(MonitorPage):
         return True
 
     async def get(self, request: BodyRequest) -> None:
-        raise HttpError(404, "There is nothing here.")
+        raise HttpError(404, "Page not found.")
 
     post = get
 

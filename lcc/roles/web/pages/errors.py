@@ -106,7 +106,7 @@ class UrlPage(MonitorPage):
         try:
             name = normalise(query.get("url", ""))
         except UrlError as error:
-            raise HttpError(400, f"This is no URL: {error}.") from None
+            raise HttpError(400, f"Invalid URL: {error}.") from None
         try:
             answer: dict[str, Any] = await self.monitor.database.interact(
                 explain, self.monitor.config, int(self.monitor.now()), name, pid or None
@@ -117,7 +117,7 @@ class UrlPage(MonitorPage):
         self.front.page(
             request,
             "url",
-            "Where a URL stands",
+            "State of a URL",
             url=name,
             lines=lines[1:],
             providers=answer["providers"],

@@ -37,9 +37,9 @@ class LivePage(MonitorPage):
     async def get(self, request: BodyRequest) -> None:
         session = self.front.session(request)
         if session is not None and len(session.streams) >= STREAMS_PER_SESSION:
-            raise HttpError(429, "Too many pages of yours follow: this one has to be reloaded.")
+            raise HttpError(429, "You have too many live pages: reload this one.")
         if session is None or (request.method != b"HEAD" and not self._has_room(session.user.name)):
-            raise HttpError(503, "Too many pages follow: this one has to be reloaded.")
+            raise HttpError(503, "Too many live pages: reload this one.")
         set_page_headers(request, self.front.secure)
         request.setHeader("content-type", "text/event-stream; charset=utf-8")
         request.setHeader("x-accel-buffering", "no")  # a web server in front passes it on at once

@@ -37,7 +37,7 @@ class LoginPage(MonitorPage):
             self._form(request, 429 if headers else 403, after, name, refused.text, headers)
             return
         except StoreUnavailable:
-            text = "The database does not answer, so nobody can be let in: try again later."
+            text = "Cannot log in: the database is not responding. Try again later."
             self._form(request, 503, after, name, text, {"retry-after": "5"})
             return
         self.front.set_cookie(request, secret, int(self.monitor.settings.session_max))

@@ -21,9 +21,9 @@ _log = Logger()
 SPANS = {"hour": 3600, "day": 86400}
 PARTS = 180
 PLOTS = (
-    ("Fetches a second", "results_recorded", ""),
+    ("Fetches per second", "results_recorded", ""),
     ("Bandwidth", "wire_bytes", "B/s"),
-    ("Failures a second", "failed", ""),
+    ("Failures per second", "failed", ""),
     ("URLs in the queue", "queue_rows", ""),
 )
 REFRESH_MIN_SECONDS = 5
@@ -89,7 +89,7 @@ class TakenAwayPage(MonitorPage):
         fields = self.sent(request)
         kind, name = fields.get("kind", ""), fields.get("name", "")
         if not self.monitor.taken_away(kind, name):
-            raise HttpError(404, "Nobody of this name is missed.")
+            raise HttpError(404, "Nothing with this name is missing.")
         session = self.front.session(request)
         _log.info(
             "Web monitor: {user!r} removed {kind} {name!r} from the members",

@@ -70,7 +70,7 @@ class ProvidersPage(MonitorPage):
         self.front.page(
             request,
             "providers",
-            "Providers" if order == "id" else "Providers with most to be fetched",
+            "Providers" if order == "id" else "Providers with the longest queues",
             order=order,
             providers=listed,
             masks={each.pid: drawn(slots, each.hours, each.timezone, now) for each in listed},
@@ -124,9 +124,9 @@ class SearchPage(MonitorPage):
             try:
                 found = await self._urls(text, query)
             except UrlError as error:
-                fault = f"This is no URL: {error}."
+                fault = f"Invalid URL: {error}."
         elif text and len(text) < SITE_CHARS_MIN:
-            fault = f"At least {SITE_CHARS_MIN} characters are needed."
+            fault = f"At least {SITE_CHARS_MIN} characters are required."
         elif text:
             found = await self.monitor.database.interact(_find_providers, text, self.monitor.now())
         now, slots = self.monitor.now(), slots_of(self.front)
@@ -147,7 +147,7 @@ class SearchPage(MonitorPage):
             try:
                 after = bytes.fromhex(query["after"])
             except ValueError:
-                raise HttpError(400, "This address cannot be understood.") from None
+                raise HttpError(400, "Invalid address.") from None
         name = normalise(text.rstrip("*"))
         pid = number(query.get("pid", "0"))
         rows = self.monitor.settings.rows_max
@@ -270,7 +270,7 @@ def number(text: str) -> int:
     try:
         found = parse_number(text, INT64_MAX)
     except ValueError:
-        raise HttpError(404, "There is nothing here: a number is needed.") from None
+        raise HttpError(404, "Page not found: a number is required.") from None
     if found > PID_MAX:
-        raise HttpError(404, "There is nothing here: the number is too great.")
+        raise HttpError(404, "Page not found: the number is too large.")
     return found

@@ -85,4 +85,4 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
         root.putChild(path.encode(), page)
     site = MonitorSite(root, timeout=settings.idle_timeout, reactor=reactor, now=monitor.now)
     per_address = 0 if settings.proxy else settings.connections_per_address
-    return LimitedFactory(site, settings.connections_max, "who look at the web monitor", per_address)
+    return LimitedFactory(site, settings.connections_max, "connections to the web monitor", per_address)

@@ -1,5 +1,5 @@
 "use strict";
-// The page follows by itself: at each event it asks for itself again, and takes over the parts that have changed.
+// Live updates: at each event the page requests itself again, and replaces the parts that have changed.
 (() => {
   const parts = () => document.querySelectorAll("[data-part]");
   const told = document.getElementById("live");
@@ -44,10 +44,10 @@
 
   function follow() {
     const events = new EventSource("/live");
-    events.onopen = () => say("on", "Follows by itself.");
+    events.onopen = () => say("on", "Live.");
     events.addEventListener("look", look);
     events.onerror = () => {
-      say("off", "Not connected; these figures are old.");
+      say("off", "Disconnected; the numbers shown are stale.");
       if (events.readyState === EventSource.CLOSED) {
         events.close();
         setTimeout(() => {
