@@ -127,7 +127,7 @@ def lines(answer: dict[str, Any], live: Live) -> Lines:
         )
 
         if spooled["no_room"]:
-            yield "", f"full, providers are told to try again later: {spooled['no_room']}"
+            yield "", f"accepts no more sets, providers are told to try again later: {spooled['no_room']}"
 
 
 def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:

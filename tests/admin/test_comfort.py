@@ -164,7 +164,7 @@ LCCCP = ["lcccp", "--uns=127.0.0.1:1", "--pid=1", "--pwd-file=password"]
         (["lcccpstate", "--statefile=s", "--no-end-mark"], "<url/>", 1, "no conceptual URL", "with file2url"),
         (LCCCP, "hello", 2, "'hello' is not a <url", "with file2url"),
         ([*LCCCP, "--full", "--no-end-mark"], "", 2, "deletes the whole site", "--allow-mass-delete"),
-        ([*LCCCP, "--check"], "", 4, "no connection", "check --uns"),
+        ([*LCCCP, "--check"], "", 4, "cannot connect", "check --uns"),
         ([*LCCCP, "--check", "--uns=no:such:thing"], "", 2, "neither HOST:PORT", "use HOST:PORT"),
         (["lcc-admin", "--config", "no.toml", "status"], "", 1, "no.toml: No such file", "--config no.toml init"),
         (["lcc-admin", "status"], "", 4, "no LCC here", "lcc-admin init"),

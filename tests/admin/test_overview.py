@@ -149,7 +149,7 @@ def test_status_while_a_machine_is_waited_for(site: Site) -> None:
 def test_status_of_an_overloaded_one(site: Site) -> None:
     site.say(**STATE | {"overload": "10,000,001 URLs are queued", "ports": {"UNSes": False}, "machines": []})
     screen = site.lcc.admin("status").stdout
-    assert "overloaded, takes in no sets: 10,000,001 URLs are queued" in screen
+    assert "overloaded, accepts no sets: 10,000,001 URLs are queued" in screen
     assert "port for UNSes: closed" in screen
     assert "none connected yet" in screen
 
@@ -157,7 +157,7 @@ def test_status_of_an_overloaded_one(site: Site) -> None:
 def test_status_when_the_queue_manager_is_dead(site: Site) -> None:
     site.say(**STATE | {"time": NOW - 7200})
     shown = site.lcc.admin("status").stdout
-    assert "not running, or cannot write to the database (last heard of 2 hours ago)" in shown
+    assert "not running or cannot write to the database (last seen 2 hours ago)" in shown
     assert site.lcc.rows("status")[0]["alive"] is False
 
 
@@ -211,8 +211,7 @@ def test_errors(site: Site, page_rows: int, monkeypatch: pytest.MonkeyPatch) -> 
 def test_retry(site: Site) -> None:
     fail_with(site, 404, 403)
     assert site.lcc.admin("retry").stdout == (
-        "ordered: 2 URLs that failed for good, 0 URLs waiting after an error,"
-        " and sites that could not be reached are tried again\n"
+        "ordered: 2 URLs with a final error, 0 URLs waiting after an error, and unreachable sites will be retried\n"
     )
     assert "ordered: 1 URL that" in site.lcc.admin("retry", "--provider", "1", "--code", "404").stdout
     assert "ordered: 0 URLs that" in site.lcc.admin("retry", "--code", "500").stdout
@@ -300,7 +299,7 @@ def test_deletions_that_are_held(site: Site) -> None:
 
 def test_deletions_that_are_dropped(site: Site) -> None:
     hold_deletions(site)
-    assert "stays (299 pages)" in site.lcc.admin("provider", "drop-deletions", "1").stdout
+    assert "are kept (299 pages)" in site.lcc.admin("provider", "drop-deletions", "1").stdout
     carry_out(site)
     (row,) = site.lcc.rows("provider", "show", "1")
     assert row["deletions_held"] is None and row["files_used"] == 300

@@ -120,7 +120,7 @@ def test_the_time_zone_of_the_lcc_again(lcc: Lcc) -> None:
 
 def test_what_is_cached_outside_of_the_roots_stays_until_somebody_says_so(lcc: Lcc) -> None:
     lcc.admin("provider", "add", "--root", ROOT)
-    assert "stays" in lcc.admin(*NARROW).stdout
+    assert "is kept" in lcc.admin(*NARROW).stdout
     assert orders(lcc) == ["provider-changed", "roots-taken"]
     assert "is being deleted" in lcc.admin("provider", "delete-outside", "1").stdout
     assert orders(lcc)[2:] == ["delete-outside"]

@@ -77,7 +77,7 @@ def test_the_defaults_are_a_configuration(tmp_path: Path) -> None:
 def test_check_finds_no_fault(lcc: Lcc) -> None:
     lcc.admin("provider", "add", "--root", "http://www.example.org/", "--hours", "0-8", "--timezone", "UTC")
     said = lcc.admin("check").stdout
-    assert "no fault" in said and "bot.contact is empty" in said
+    assert "no errors found" in said and "bot.contact is empty" in said
     with lcc.config_path.open("a") as file:
         file.write('\n[bot]\ncontact = "webmaster@example.org"\n')
     said = lcc.admin("check").stdout
@@ -150,7 +150,7 @@ FAULTS = (
     "Europe/Nowhere",
     "is not a folder",
     "uns.listen",
-    "qm.listen: the path of the socket is longer",
+    "qm.listen: the socket path is longer",
     "/nowhere.pem",
     "database.url",
 )

@@ -149,7 +149,7 @@ def test_waiting_for_orders_of_an_earlier_queue_manager(site: Site) -> None:
         assert site.why("a")["awaited"] == (awaited if waits else [])
         assert ("machine 3 is disconnected and may still be fetching from the provider" in site.words("a")) is waits
     site.say(awaited=awaited, withheld={"providers": 1, "pids": [1], "sets_upto": 1})
-    assert "it goes on when that is back, or at 2023-11-14 22:14:50 UTC, in 90 seconds" in site.words("a")
+    assert "fetching resumes when it reconnects, or at 2023-11-14 22:14:50 UTC, in 90 seconds" in site.words("a")
     site.say(awaited=[], withheld={"providers": 0, "pids": [], "sets_upto": 0})
     assert "ready: fetched when its turn comes" in site.words("a")
 

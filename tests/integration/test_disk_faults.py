@@ -81,13 +81,13 @@ def test_spool_read_only_and_without_inodes(
     system.publish_when_up(site)
     disk.use_up_files()
     assert "1012" in system.publish(site, expect=(REJECTED,), options="--full").stderr
-    wait_status(system, "takes no more sets", "no inodes left")
+    wait_status(system, "accepts no more sets", "no inodes left")
     disk.make_room()
     (site.folder / "new.txt").write_text("new")
     system.publish(site)
     disk.set_read_only(True)
     assert "1012" in system.publish(site, expect=(REJECTED,), options="--full").stderr
-    wait_status(system, "takes no more sets", "Read-only file system")
+    wait_status(system, "accepts no more sets", "Read-only file system")
     # What is in the spool goes on to the queue manager all the same; it cannot be removed yet.
     system.start("qm", "botm", "bot")
     system.wait_cached(site)

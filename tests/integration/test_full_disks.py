@@ -157,7 +157,7 @@ def test_a_full_spool_disk(
     # As good as full: said at once, at the door.
     disk.fill(MIB // 2)
     assert "1012" in system.publish(other, expect=(REJECTED,)).stderr
-    wait_status(system, "takes no more sets", str(spool), "[uns] spool_reserve", "make room")
+    wait_status(system, "accepts no more sets", str(spool), "[uns] spool_reserve", "make room")
     assert system.log("uns").count("takes no more sets") == 1
     # Full to the last byte, while a set arrives that begun in time.
     disk.make_room()

@@ -25,6 +25,6 @@ class RsCommands(PausingCommands[Registrar]):
         return [
             ("registration", stands),
             ("approval", "by the operator" if engine.settings.approval else "not needed"),
-            ("checking", f"{number(engine.prover.running, 'site')}"),
+            ("checking", f"{engine.prover.running} in progress"),
             ("since start", ", ".join(counts)),
         ]

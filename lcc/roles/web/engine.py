@@ -178,7 +178,7 @@ class Monitor:
             raise
         except Exception:
             _log.failure("Cannot read the statistics")
-            self.database_trouble = "an internal error, see the log of lcc-web"
+            self.database_trouble = "internal error, see the log of lcc-web"
             self.counters.looks_failed += 1
         self._judge()
         self._state_file.save(self.clock.seconds())

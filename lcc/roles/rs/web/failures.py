@@ -48,7 +48,7 @@ def explain(failure: Failure) -> Explained:
         text = "the database is unreachable, try again later"
         return 503, {"kind": "busy", "error": text}, {"retry-after": str(RETRY_SECONDS)}
     _log.failure("Cannot answer a request to the registration server", failure=failure)
-    return 500, {"kind": "internal", "error": "an internal error"}, {}
+    return 500, {"kind": "internal", "error": "internal error"}, {}
 
 
 def explain_refusal(error: RegistrationRefused) -> Explained:

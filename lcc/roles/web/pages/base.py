@@ -39,9 +39,9 @@ def explain(failure: Failure) -> Explained:
     if isinstance(error, HttpError):
         return error.status, {"error": error.text}, error.headers
     if isinstance(error, StoreUnavailable):
-        return 503, {"error": f"The database does not answer: {error}"}, {"retry-after": str(RETRY_SECONDS)}
+        return 503, {"error": f"The database is not responding: {error}"}, {"retry-after": str(RETRY_SECONDS)}
     _log.failure("Cannot make a page of the web monitor", failure=failure)
-    return 500, {"error": "An internal error; the log of lcc-web tells more."}, {}
+    return 500, {"error": "Internal error; see the log of lcc-web."}, {}
 
 
 class Front:
