@@ -158,7 +158,7 @@ def test_a_full_spool_disk(
     disk.fill(MIB // 2)
     assert "1012" in system.publish(other, expect=(REJECTED,)).stderr
     wait_status(system, "accepts no more sets", str(spool), "[uns] spool_reserve", "make room")
-    assert system.log("uns").count("takes no more sets") == 1
+    assert system.log("uns").count("The spool is full") == 1
     # Full to the last byte, while a set arrives that begun in time.
     disk.make_room()
     with RawProvider(system, other) as connection:

@@ -199,7 +199,7 @@ def test_silence() -> None:
     one.clock.pump([3, 3, 3])
     assert not one.results
     one.clock.advance(2)
-    assert "no answer for 10 seconds" in str(one.answer)
+    assert "no response for 10 seconds" in str(one.answer)
     assert one.answer.uncertain
     assert one.transport.aborted
 
@@ -227,7 +227,7 @@ def test_strange_peers(text: str) -> None:
     one = talk()
     one.hear(text)
     assert isinstance(one.answer, Unreachable)
-    assert "cannot be understood" in str(one.answer)
+    assert "cannot parse the response" in str(one.answer)
     assert one.transport.aborted
 
 

@@ -118,14 +118,14 @@ def test_a_docroot_that_is_none(site: Path) -> None:
 def test_a_file_that_is_named_must_exist(site: Path) -> None:
     result = file2url("--docroot", site, "index.html", "index.htm", "x.html")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "index.htm does not exist (nor do 1 more)" in result.stderr
+    assert "index.htm does not exist (and 1 more)" in result.stderr
 
 
 def test_no_find_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     result = file2url("--find", ".")
     assert result.exit_code == 1
-    assert "find cannot be run" in result.stderr
+    assert "cannot run find" in result.stderr
 
 
 def test_names_on_standard_input(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_names_however_they_are_cut(names: list[bytes], size: int) -> None:
 def test_a_file_that_is_gone_is_skipped(site: Path) -> None:
     result = file2url("--docroot", site, stdin=b"index.html\ngone.html\nindex.html/x.html\n")
     assert set(told(result)) == {"index.html"}
-    assert "gone.html is not there any more" in result.stderr
+    assert "gone.html no longer exists" in result.stderr
 
 
 def test_a_file_that_cannot_be_read_leaves_the_stream_without_end_mark(site: Path) -> None:
@@ -183,7 +183,7 @@ def test_what_is_no_file_is_skipped(site: Path) -> None:
     (site / "folder.html").mkdir()
     result = file2url("--docroot", site, stdin=b"pipe.html\nfolder.html\n")
     assert told(result) == {}
-    assert "pipe.html is no regular file" in result.stderr
+    assert "pipe.html is not a regular file" in result.stderr
     assert "folder" not in result.stderr
 
 

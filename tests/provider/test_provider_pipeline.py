@@ -106,7 +106,7 @@ def test_after_deletions_were_released_all_is_told_again(tmp_path: Path) -> Any:
         assert (script.sets[-1][0].deletions, script.sets[-1][1]) == (True, [])
         script.held, script.stop = 0, "reject"
         _, err, code = yield shell(tmp_path, pipeline(script))
-        assert code == 3 and "lcccpstate: lcccp --allow-deletions released deletions" in err
+        assert code == 3 and "lcccpstate: lcccp --allow-deletions carried out deletions" in err
         script.stop = ""
         _, err, code = yield shell(tmp_path, pipeline(script))
         assert code == 0 and "sending everything" in err
@@ -189,7 +189,7 @@ def test_check_and_wrong_usage(tmp_path: Path) -> Any:
         assert sent(script) == {"a": "update"}
     _, err, code = yield shell(tmp_path, f"{start} --pwd=x --check")
     assert code == 4
-    assert "no connection" in err
+    assert "cannot connect" in err
     for wrong in ("", "--pwd=x --pwd-file=y", "--pwd-file=nowhere", "--pwd-file=empty", "--pwd=x --statefile=s",
                   "--pwd=x --check --allow-deletions",
                   "--pwd=x --urlprefix=site/", "--pwd=x --pid=0"):  # fmt: skip

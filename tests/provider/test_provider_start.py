@@ -34,10 +34,10 @@ COMMANDS = {
         ("state", 1, 1, "lcccpstate: cannot write the output: Bad file descriptor"),
         ("state", 2, 0, ""),
         ("lcccp", 0, 2, "lcccp: standard input is closed"),
-        ("lcccp", 1, 4, "lcccp: 127.0.0.1:1: no connection"),
+        ("lcccp", 1, 4, "lcccp: 127.0.0.1:1: cannot connect"),
         ("lcccp", 2, 4, ""),
-        ("check", 0, 4, "lcccp: 127.0.0.1:1: no connection"),
-        ("check", 1, 4, "lcccp: 127.0.0.1:1: no connection"),
+        ("check", 0, 4, "lcccp: 127.0.0.1:1: cannot connect"),
+        ("check", 1, 4, "lcccp: 127.0.0.1:1: cannot connect"),
         ("check", 2, 4, ""),
     ],
 )

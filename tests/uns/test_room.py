@@ -44,7 +44,7 @@ def test_a_full_disk_is_said_at_init_and_at_the_next_set(worlds: Worlds, logged_
     fill(world, disk, free_bytes=1 << 30)
     accepted = world.send_set("b")
     assert codes(accepted.text) == [] and "set_accepted" in accepted.text
-    (line,) = logged_errors.flush("takes no more sets")
+    (line,) = logged_errors.flush("The spool is full")
     assert str(world.folder) in line and "[uns] spool_reserve" in line
 
 
