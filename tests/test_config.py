@@ -44,7 +44,7 @@ def test_every_fault_is_reported_at_once_with_its_key() -> None:
         "mimetypes: must be a list",
         "uns.listen: must be a string, not 9000",
         "uns.spool_max_bytes = 1: must be at least 65536 bytes",
-        "qm.listen = '9001': an endpoint string is kind:arguments",
+        "qm.listen = '9001': an endpoint is written kind:arguments",
         "bot.concurrency: must be a whole number",
         "database.url: must begin with sqlite: or mysql:",
     ):

@@ -213,8 +213,8 @@ def test_retry(site: Site) -> None:
     assert site.lcc.admin("retry").stdout == (
         "ordered: 2 URLs with a final error, 0 URLs waiting after an error, and unreachable sites will be retried\n"
     )
-    assert "ordered: 1 URL that" in site.lcc.admin("retry", "--provider", "1", "--code", "404").stdout
-    assert "ordered: 0 URLs that" in site.lcc.admin("retry", "--code", "500").stdout
+    assert "ordered: 1 URL with a final error" in site.lcc.admin("retry", "--provider", "1", "--code", "404").stdout
+    assert "ordered: 0 URLs with" in site.lcc.admin("retry", "--code", "500").stdout
     assert orders(site) == [("retry", 0, 0, ""), ("retry", 1, 404, ""), ("retry", 0, 500, "")]
     assert "no provider 9" in site.lcc.admin("retry", "--provider", "9", code=1).output
     site.queue.send(5, notice("later"))

@@ -196,7 +196,7 @@ def test_check_and_wrong_usage(tmp_path: Path) -> Any:
         _, err, code = yield shell(tmp_path, f"{start} {wrong} < /dev/null")
         assert code == 2, wrong
         if wrong == "--pwd-file=nowhere":
-            assert "there is no file nowhere" in err and "Errno" not in err
+            assert "nowhere does not exist" in err and "Errno" not in err
     (tmp_path / "spaced").write_bytes("\ufeff  two words \t\r\nmore".encode())
     with listening(reactor, Script()) as script:
         start = f"lcccp --uns=localhost:{script.port} --pid=1"

@@ -58,7 +58,7 @@ async def test_the_whole_way(office: Office, site: WebSite, backend: Backend) ->
     assert secret not in looked.body.decode() and password not in looked.body.decode()
     site.files[f"/pages/{file}"] = b"something else\n"
     looked = await browser.submit(looked)
-    assert looked.text("failure") == "the file does not contain the secret: it holds 'something else'"
+    assert looked.text("failure") == "the file does not contain the secret: it contains 'something else'"
     site.files[f"/pages/{file}"] = secret.encode() + b"\n"
     done = await browser.submit(looked)
     assert done.status == 200, done.body
@@ -192,7 +192,7 @@ async def test_forms_from_elsewhere_are_not_taken(office: Office, site: WebSite,
     else:
         victim.cookies["lcc-form"] = "f" * 32
     reply = await victim.post("/register", fields, **headers)
-    assert reply.status == 403 and "send it again" in reply.page.text_content()
+    assert reply.status == 403 and "submit it again" in reply.page.text_content()
     # What was filled in is there, and can be sent.
     again = await victim.submit(reply)
     assert again.status == 200 and again.text("secret")
