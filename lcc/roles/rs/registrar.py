@@ -1,10 +1,11 @@
 """The registration server's engine.
 
 Owns: nothing; what is under way is in the database, and counts of who asks too often are in memory.
-Strategy: two steps.  The first gives out a secret, the file to put it in, a ticket identifies the registration in
-later requests, and a password; the database gets hashes of them only.  The second fetches the secret from the site
+Strategy: two steps.  The first gives out a secret, the file to put it in, a ticket that identifies the registration
+in later requests, and a password; the database gets hashes of them only.  The second fetches the secret from the site
 at once; when it is found, what was asked for is carried out in one transaction, or waits for the operator (``[rs]
-approval``). Failures: what cannot be is a RegistrationRefused, a secret that is not found a NotProven; both say
+approval``).
+Failures: what cannot be is a RegistrationRefused, a secret that is not found a NotProven; both say
 exactly why.  A database that cannot be reached is StoreUnavailable.  The process may be killed at any moment: the
 second step is carried out once, however often it is asked for.
 Diagnostics: each registration that is asked for or carried out is logged with its number, never with a secret.
