@@ -28,7 +28,7 @@ def host_key(path: Path) -> Key:
     if not path.exists():
         _make(path)
     if path.stat().st_mode & 0o077:
-        raise UnsafeFile(f"the host key {path} can be read by others: remove it, and a new one is made")
+        raise UnsafeFile(f"the host key {path} is readable by others: remove it, and a new one is created")
     try:
         key: Key = Key.fromString(path.read_bytes())
         if key.isPublic():

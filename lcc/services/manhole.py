@@ -45,7 +45,7 @@ class ManholeService(MultiService):
 
     def startService(self) -> None:
         if not is_local_endpoint(self._endpoint):
-            raise ConfigError([f"{self._endpoint!r}: a console listens on a UNIX socket or on loopback only"])
+            raise ConfigError([f"{self._endpoint!r}: a console must listen on a UNIX socket or on loopback"])
         self._factory = self._make_factory()
         PortService(self._reactor, self._endpoint, self._factory).setServiceParent(self)
         super().startService()

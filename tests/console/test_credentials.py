@@ -118,7 +118,7 @@ def test_where_a_console_is(folder: Path) -> None:
     (folder / "lcc.toml").write_text(
         '[qm]\nmanhole = "unix:{home}/q.sock"\n[uns]\nmanhole = "tcp6:22:interface=\\\\:\\\\:1"\n'
     )
-    assert "which one: uns, qm?" in admin(folder, "console").output
+    assert "choose a ROLE: uns, qm" in admin(folder, "console").output
     assert "no console for bot" in admin(folder, "console", "bot").output
     assert "has never been started" in admin(folder, "console", "qm").output
     config = parse_config((folder / "lcc.toml").read_text(), folder)
@@ -135,6 +135,6 @@ def test_check_looks_at_consoles(folder: Path) -> None:
     )
     said = admin(folder, "check").output
     assert "qm.manhole: the socket path is longer" in said and "uns.manhole" in said and "ports end at" in said
-    assert "nobody could log in" in said
+    assert "nobody can log in" in said
     admin(folder, "console-password", "alice")
-    assert "nobody could log in" not in admin(folder, "check").output
+    assert "nobody can log in" not in admin(folder, "check").output

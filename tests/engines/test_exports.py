@@ -150,7 +150,7 @@ async def test_files(api: Api, pages: Pages, tmp_path: Path) -> None:
     first = (tmp_path / "out").read_bytes()
     pages.put(f"{A}2")
     done = await exported(api, tmp_path, *words, expect=1)
-    assert "is still there" in done.stderr and (tmp_path / "out").read_bytes() == first
+    assert "already exists" in done.stderr and (tmp_path / "out").read_bytes() == first
     (tmp_path / "out").rename(tmp_path / "used")
     await exported(api, tmp_path, *words)
     assert f"Path-Name: {A}2\n" in (tmp_path / "out").read_text()
@@ -198,7 +198,7 @@ async def test_what_is_refused(api: Api, pages: Pages, tmp_path: Path) -> None:
     pages.put(A)
     consumer = ("--", "sh", "-c", "cat >got")
     for words, text in (
-        (("ndjson", "--since", "state"), "nobody knows"),
+        (("ndjson", "--since", "state"), "is unknown"),
         (("ndjson", "-o", "x", *consumer), "give either a command or --output"),
         (("ndjson", "--batch-bytes", "1", "-o", "x"), "--batch-bytes is for a command"),
         (("htdig", "--since", "state"), "give the command"),
