@@ -119,7 +119,7 @@ def test_where_a_console_is(folder: Path) -> None:
         '[qm]\nmanhole = "unix:{home}/q.sock"\n[uns]\nmanhole = "tcp6:22:interface=\\\\:\\\\:1"\n'
     )
     assert "choose a ROLE: uns, qm" in admin(folder, "console").output
-    assert "no console for bot" in admin(folder, "console", "bot").output
+    assert "no console is configured for bot" in admin(folder, "console", "bot").output
     assert "has never been started" in admin(folder, "console", "qm").output
     config = parse_config((folder / "lcc.toml").read_text(), folder)
     found = configured(config)

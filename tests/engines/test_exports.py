@@ -218,7 +218,7 @@ async def test_what_is_refused(api: Api, pages: Pages, tmp_path: Path) -> None:
     await exported(api, tmp_path, "ndjson", "--since", "several", *other, *one, *other, *consumer)
     (tmp_path / "text").write_text("this is no database, but long enough to be one" * 100)
     done = await exported(api, tmp_path, "ndjson", "--since", "text", *consumer, expect=1)
-    assert "is no state file" in done.stderr
+    assert "is not a state file" in done.stderr
     done = await exported(api, tmp_path, "ndjson", "--since", "no/state", *consumer, expect=1)
     assert "cannot be used" in done.stderr
     done = await exported(api, tmp_path, "ndjson", "--", "./no-such-program", expect=1)
