@@ -156,10 +156,10 @@ class QmCommands(PausingCommands[QmEngine]):
 
 
 def _machine(machine: Machine) -> str:
-    stands = "connected" if machine.ready else "connecting" if machine.connection is not None else "unreachable"
+    state = "connected" if machine.ready else "connecting" if machine.connection is not None else "unreachable"
     waits = "" if machine.granted or not machine.ready else ", not granted yet"
     return (
-        f"machine {machine.number} ({machine.name}): {stands}{waits}, "
+        f"machine {machine.number} ({machine.name}): {state}{waits}, "
         f"robots for {machine.capacity} concurrent fetches, {number(len(machine.orders), 'outstanding order')}"
     )
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from lcc.errors import StoreUnavailable
 from lcc.model.survey import Survey
-
-_log = Logger()
+from lcc.roles.background import Background
 
 LAG_SECONDS = (10.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 86400.0, 3 * 86400.0, 7 * 86400.0)
 """Buckets of how long providers have waited."""
@@ -33,39 +31,34 @@ class Surveyor:
         self._interval = interval_seconds
         self.last: Survey | None = None
         self._next: IDelayedCall | None = None
-        self._looking: Deferred[None] | None = None
+        self._begun = 0.0
+        self._job = Background("Cannot survey the queue", self._ended)
         self._running = False
 
     def start(self) -> None:
-        """Look now, then again and again."""
+        """Survey the queue now, then again and again."""
         self._running = True
         self._begin()
 
     def stop(self) -> None:
-        """Look no longer."""
+        """Survey it no longer."""
         self._running = False
         if self._next is not None:
             self._next.cancel()
             self._next = None
-        if self._looking is not None:
-            self._looking.cancel()
+        self._job.cancel()
 
     def _begin(self) -> None:
         self._next = None
-        begun = self._clock.seconds()
-        self._looking = self._look().addCallback(self._found)
-        self._looking.addErrback(self._failed).addBoth(self._ended, begun)
+        self._begun = self._clock.seconds()
+        self._job.begin(self._survey())
 
-    def _found(self, survey: Survey) -> None:
-        self.last = survey
+    async def _survey(self) -> None:
+        # Others log that the database is unavailable; the survey's timestamp shows that it is old.
+        with suppress(StoreUnavailable):
+            self.last = await self._look()
 
-    def _failed(self, failure: Failure) -> None:
-        # Of a database that is away others tell; old figures say by their time that they are old.
-        if not failure.check(StoreUnavailable, CancelledError):
-            _log.failure("Cannot survey the queue", failure=failure)
-
-    def _ended(self, _: object, begun: float) -> None:
-        self._looking = None
+    def _ended(self) -> None:
         if self._running:
-            took = self._clock.seconds() - begun
+            took = self._clock.seconds() - self._begun
             self._next = self._clock.callLater(max(self._interval, took / SHARE), self._begin)

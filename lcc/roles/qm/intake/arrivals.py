@@ -107,7 +107,7 @@ class Refusal:
 class LostSet:
     """A set of this provider was lost before it came here; 0: nobody knows whose.
 
-    :ivar number: that tells of it; 0: none.
+    :ivar number: of the message about it; 0: none.
     """
 
     pid: int

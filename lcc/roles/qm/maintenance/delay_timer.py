@@ -45,7 +45,7 @@ class DelayTimer(Part):
         """
         saved = await self._ask("loading delays", self._store.delays)
         now = self._hub.wall_clock()
-        # A delay is often saved before the next state is: what stands there may be all that tells of a step.
+        # A delay is often saved before the next state is: what stands there may be the only sign of a step.
         set_back = max([last_time, *(delay.saved_time for delay in saved)]) - now
         if set_back >= STEP_SECONDS:
             tell_step(-set_back, " while no queue manager ran")

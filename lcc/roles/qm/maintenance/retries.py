@@ -1,4 +1,4 @@
-"""URLs that wait to be tried again after an error: when their time has come they go to the end of their sets.
+"""Opens retries: URLs that wait after an error go to the end of their sets when they are due.
 
 They stand in the database only, in the order in which they are due (:mod:`lcc.storage.queue.waiting_retries`).
 Here stands when the first of them is: what the recorder says, or the page that was opened last; and once a minute the

@@ -1,12 +1,12 @@
 """Which machines may have orders running, kept in the database for the queue manager that comes after this one.
 
 A queue manager that was killed leaves orders behind.  The next one learns from each BOT-M, before it says that it is
-ready, what is still running there; but of a BOT-M that is away it knows nothing, and must not have a provider fetched
-elsewhere that may still be fetched there.  The rule is simple:
+ready, what is still running there; but of a BOT-M that is disconnected it knows nothing, and must not have a provider
+fetched elsewhere that may still be fetched there.  The rule is simple:
 
 * Orders go to a machine only while the table ``machines`` says, durably, that orders may be running there for a lease
   from now on.  This is kept a quarter of a lease ahead while there is something to fetch, so it is written rarely; it
-  is taken back when nothing is queued, or when the machine is away and has no orders.
+  is taken back when nothing is queued, or when the machine is disconnected and has no orders.
 * After a start, providers that had rows to be fetched are not fetched from until each machine for which the table
   names a time has said that it is ready, or a lease has passed (and what the note was ahead).  That is measured from
   the start, and on the clock that is never set: what the table says is a time of day, for people, and the wall clock

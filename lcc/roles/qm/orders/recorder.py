@@ -12,7 +12,7 @@ keeps its order, that is the last number of it in the batch.
   orders are given out, past twice that the BOT-Ms are paused (``room``).
 * *A result makes the store fail*: the results of its batch are tried one by one; one that fails alone is recorded
   as the robot's error without any of its data.  If that fails, too, it is dropped with a critical log line; its URL
-  stays in the queue and is tried again by the next queue manager.
+  stays in the queue and is fetched again by the next queue manager.
 * *A result comes twice* (a BOT-M connected again): it is recorded twice, and the store ignores the second.
 """
 

@@ -1,4 +1,4 @@
-"""Files that no result tells of any longer (*settled*), and files that a crash may have lost (*verifying*; P7).
+"""Tells BOT-Ms when no earlier result is pending (*settled*), and verifies files after a crash (*verifying*; P7).
 
 *Settled.*  Results that a BOT-M has sent may still wait to be recorded when it is started anew.  When none of its
 earlier runs does so any longer, the new one is told: then a file of an earlier run that is in no row of the database

@@ -73,7 +73,7 @@ class Handshake:
 class PendingPeer(Part, Handler):
     """A peer whose hello is being compared with the database.
 
-    The comparison goes on when the peer is lost: what it remembers may tell of a loss that must be repaired.
+    The comparison goes on when the peer is lost: what it remembers may show a loss that must be repaired.
 
     :param pending: those that are; it enters itself, and leaves.
     """

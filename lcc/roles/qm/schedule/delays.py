@@ -7,7 +7,7 @@ Three reasons, each with its own time; a provider waits for the latest of them:
 *hours*
     its hours are closed.
 *site-error*
-    its site cannot be reached.  The delay doubles with each failure in a row, up to a maximum, and is shortened a
+    its site is unreachable.  The delay doubles with each failure in a row, up to a maximum, and is shortened a
     little at random, so that providers on one dead network do not all come back in the same second.
 
 A delay is one small record, whatever waits behind it in the queue.  Delays that matter beyond a restart are saved;
@@ -58,7 +58,7 @@ class Delayed:
     :ivar owed: when what was fetched is paid for; 0: it is.
     :ivar rate: bytes per second, that ``owed`` was reckoned with.
     :ivar hours: when its hours open; 0: they are open.
-    :ivar retry: when its site is tried again; 0: nothing is known against it.
+    :ivar retry: when its site is retried; 0: it is reachable, as far as is known.
     :ivar code: the error that ``retry`` is for.
     :ivar failures: in a row.
     :ivar since: when the first of them was; 0: there is none.
@@ -176,7 +176,7 @@ class Delays:
         self._reschedule(pid, record, now)
 
     def site_error(self, pid: int, code: int, now: float) -> float:
-        """Its site cannot be reached; gives the delay in seconds.  If it waits for that already, nothing changes."""
+        """Its site is unreachable; gives the delay in seconds.  If it waits for that already, nothing changes."""
         record = self._record(pid)
         if record.retry <= now:
             record.failures += 1
