@@ -27,7 +27,7 @@ class QmCommands(PausingCommands[QmEngine]):
         state = engine.state_saver.describe({})
         now = engine.clock.seconds()
         counts = state["counts"]
-        lines: Lines = [("queue manager", self._stands())]
+        lines: Lines = [("queue manager", self._state())]
         retries = number(engine.retry.retries, "question")
         trouble = engine.retry.trouble
         lines.append(("database", f"waited for: {trouble}" if trouble else f"answers; {retries} asked again so far"))
@@ -102,7 +102,7 @@ class QmCommands(PausingCommands[QmEngine]):
             lines.append(("machine", f"it was fetched by machine {machine} last"))
         return lines or [("provider", f"{pid} has no work that this queue manager knows of (see: lcc-admin why)")]
 
-    def _stands(self) -> str:
+    def _state(self) -> str:
         engine = self.engine
         if not engine.started:
             return "starting: it claims the database, or loads the queue"
@@ -112,7 +112,7 @@ class QmCommands(PausingCommands[QmEngine]):
         return f"run {engine.run}: at work"
 
     def _active(self, work: ProviderWork) -> str:
-        stands = (
+        state = (
             "is being fetched from"
             if work.busy
             else "waits for a result to be recorded"
@@ -127,7 +127,7 @@ class QmCommands(PausingCommands[QmEngine]):
         )
         rows = number(len(work.buffer) + len(work.express), "row")
         return (
-            f"provider {work.pid}, priority {work.priority}: {stands}; {rows} in memory, "
+            f"provider {work.pid}, priority {work.priority}: {state}; {rows} in memory, "
             f"{number(work.served, 'URL')} in this turn, set {work.psetid}"
         )
 
