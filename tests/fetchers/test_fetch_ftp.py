@@ -18,7 +18,7 @@ from lcc.errors import CODES
 from lcc.fetchers.dial import Dialer
 from lcc.fetchers.ftp import FtpFetcher
 from lcc.model import FetchOrder, FetchStep
-from tests.support.roles.fetchers import Outcome, Sink, collect, stay
+from tests.support.roles.fetchers import Outcome, Sink, close_clean, collect, stay
 from tests.support.servers.vsftpd import PrivateVsftpd
 
 reactor: Any = global_reactor
@@ -43,8 +43,7 @@ class Ftp:
 
     async def close(self) -> None:
         """Nothing may be left: no timer, no connection."""
-        await self.fetcher.close()
-        assert not [call for call in reactor.getDelayedCalls() if "lcc" in str(call)]
+        await close_clean(self.fetcher)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ from lcc.errors import FetchError
 from lcc.fetchers.ftp import FtpFetcher
 from lcc.fetchers.ftp_words import data_port, ftp_name, modified_seconds, refusal, size_bytes
 from lcc.model import FetchOrder
-from tests.support.roles.fetchers import Outcome, Sink, collect, stay
+from tests.support.roles.fetchers import Outcome, Sink, close_clean, collect, stay
+from tests.support.waiting import until
 
 from .ftp_server import ScriptedFtp
 
@@ -40,13 +41,8 @@ class Ftp:
         return outcome
 
     async def close(self) -> None:
-        await self.fetcher.close()
-        assert not [call for call in reactor.getDelayedCalls() if "lcc" in str(call)]
-        for _ in range(1000):
-            if not self.server.open:
-                break
-            await deferLater(reactor, 0.01)
-        assert not self.server.open
+        await close_clean(self.fetcher)
+        await until(lambda: not self.server.open)
         await self.port.stopListening()
 
 

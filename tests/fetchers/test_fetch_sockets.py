@@ -10,13 +10,13 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor as global_reactor
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, gatherResults
-from twisted.internet.task import deferLater
 
 from lcc.fetchers.http import HttpFetcher
 from lcc.model import FetchOrder
 from lcc.roles.bot.redirects import Redirects
 from tests.hostile.answers import BAD, CLOSE, GOOD, HANG, RESET, Case, reply
-from tests.support.roles.fetchers import SMALL, Outcome, ScriptedServer, Sink, collect
+from tests.support.roles.fetchers import SMALL, Outcome, ScriptedServer, Sink, close_clean, collect
+from tests.support.waiting import until
 
 reactor: Any = global_reactor
 # Long enough for a busy machine where the case is not about time; the idle time of those that hang stays short.
@@ -40,13 +40,8 @@ class Web:
 
     async def close(self) -> None:
         """Nothing of the fetcher may be left: no timer, and no connection that the server still sees."""
-        await self.fetcher.close()
-        assert not [call for call in reactor.getDelayedCalls() if "lcc" in str(call)]
-        for _ in range(1000):
-            if not self.server.open:
-                break
-            await deferLater(reactor, 0.01)
-        assert not self.server.open
+        await close_clean(self.fetcher)
+        await until(lambda: not self.server.open)
         await self.port.stopListening()
 
 

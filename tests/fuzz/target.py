@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from twisted.internet.task import Clock
 
 from tests.fuzz.mutation import TOKENS
-from tests.support.line import Line
+from tests.support.transports import Line
 
 HOSTILE = "192.0.2.66"
 """Where the hostile peers are."""

@@ -15,7 +15,7 @@ from lcc.protocols.hello import INTERNAL_LIMITS
 from lcc.protocols.typed import TYPED_LIMITS
 from lcc.protocols.xmlfeed import End, FeedLimits, XmlFeed
 from tests.fuzz.target import Target, check
-from tests.support.line import Line
+from tests.support.transports import Line
 
 _LIMITS = (FeedLimits(), INIT_LIMITS, SET_LIMITS, QUERY_LIMITS, TYPED_LIMITS, INTERNAL_LIMITS)
 _HONEST = b'<?xml version="1.0"?><a:b xmlns:a="http://www.lococa.org/1.0"><c d="e">f</c></a:b>\n<a:g/>'

@@ -18,8 +18,8 @@ from lcc.model import FetchOrder
 from tests.fuzz.target import Target, check
 from tests.fuzz.targets_users import HTTP_TOKENS
 from tests.hostile.answers import BAD, GOOD
-from tests.support.line import Line
 from tests.support.roles.fetchers import Outcome, Sink, collect, stay
+from tests.support.transports import Line
 
 SETTINGS = BotConfig(
     connect_timeout=2.0,

@@ -10,8 +10,8 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import Damage, EndSet, Set, write_notice
 from lcc.protocols.work import Capacity, Checked, Deleted, Done, Gone, MachineHello, Ready, Running, addressed
 from tests.fuzz.target import Target, check
-from tests.support.line import Line
 from tests.support.roles.qm import NOW, FakeBotm, FakeUns, World, page, pages
+from tests.support.transports import Line
 
 
 class _Qm(Target):

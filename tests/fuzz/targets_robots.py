@@ -36,10 +36,10 @@ from lcc.roles.botm.dispatcher import ENDING_SECONDS
 from lcc.roles.botm.relay import Relay
 from lcc.storage.disk.content_folder import ATTEMPTS, AttemptFolder, attempt_path
 from tests.fuzz.target import Target, check
-from tests.support.line import Line
 from tests.support.roles.botm import Bench
 from tests.support.roles.relay import Upper, machine_botm
 from tests.support.roles.robots import READY, ScriptedFetcher, World, done, fake_botm, fetch_order
+from tests.support.transports import Line
 
 _ORDERS = [fetch_order(number, attempt="") for number in range(1, 4)]
 

@@ -19,9 +19,9 @@ from lcc.protocols.uns_qm import Absorbed, NewEpoch, Noted, Ping
 from lcc.provider.client import ProviderConversation, Request, Submission, Unreachable, provider_stream
 from lcc.roles.uns import fast_set
 from tests.fuzz.target import HOSTILE, Target, check
-from tests.support.line import Line
 from tests.support.roles.uns import PASSWORD, ROOT, World, absorbed, partial, url
 from tests.support.servers.uns import welcome
+from tests.support.transports import Line
 
 HOSTILE_PID, HONEST_PID = 7, 8
 

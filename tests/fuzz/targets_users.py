@@ -16,13 +16,12 @@ from lcc.roles.botm.content_port import ContentPort, content_factory
 from lcc.roles.cu.packages.production import Where, Workshop
 from lcc.roles.cu.questions import Questions
 from lcc.roles.cu.web.site import build_site
-from lcc.storage.disk.content_folder import AttemptFolder, ContentFolder
-from lcc.storage.disk.durable import DurableCounter
 from lcc.transport.http_client import HttpClient, HttpFailed
 from tests.fuzz.mutation import TOKENS
 from tests.fuzz.target import HOSTILE, Target, check
-from tests.support.line import Line
+from tests.support.contents import Contents
 from tests.support.roles.xml_users import World, query
+from tests.support.transports import Line
 
 _PAGE = b"<p>" + b"x" * 20_000 + b"</p>"
 
@@ -166,18 +165,10 @@ class ContentPorts(_Http):
 
     def __init__(self, home: Path) -> None:
         self.clock = reactor = MemoryReactorClock()  # type: ignore[assignment]
-        folder = ContentFolder(home / "content", lambda path: DurableCounter(path, 100))
-        folder.open()
-        self._file = 0
-        while self._file < 1:
-            self._file = folder.reserve()
-        attempt = folder.attempt(self._file, 1)
-        sink = AttemptFolder(home / "content").sink(attempt)
-        sink.write(_PAGE * 10)
-        sink.close()
-        folder.accept(attempt, self._file)
+        contents = Contents(home)
+        self._file = contents.add(_PAGE * 10)
         http = HttpClient(reactor, 5, 5.0)
-        port = ContentPort(folder, _Machine(), lambda machine: "", http, reactor, 30.0)
+        port = ContentPort(contents.folder, _Machine(), lambda machine: "", http, reactor, 30.0)
         self.factory = content_factory(port, reactor, 1000, 30.0)
 
     def honest(self) -> None:

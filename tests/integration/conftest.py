@@ -75,10 +75,16 @@ def lay_out(documentation: list[Path], tmp_path: Path) -> Callable[[str, int], P
 
 
 @pytest.fixture
-def origin(tmp_path: Path) -> Iterator[OriginServer]:
-    """The providers' web server, 3 ms a request."""
+def answer_ms() -> float:
+    """How long the providers' web server takes for a request; modules say others."""
+    return 3
+
+
+@pytest.fixture
+def origin(tmp_path: Path, answer_ms: float) -> Iterator[OriginServer]:
+    """The providers' web server."""
     (tmp_path / "www").mkdir(exist_ok=True)
-    server = OriginServer(tmp_path / "www", tmp_path / "origin.log", 3)
+    server = OriginServer(tmp_path / "www", tmp_path / "origin.log", answer_ms)
     yield server
     server.stop()
 

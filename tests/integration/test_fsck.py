@@ -37,12 +37,8 @@ ROW_FAULTS = frozenset(["missing", "length", "hash", "unreadable", "beyond"])
 
 
 @pytest.fixture
-def origin(tmp_path: Path) -> Iterator[OriginServer]:
-    """The providers' web server."""
-    (tmp_path / "www").mkdir(exist_ok=True)
-    server = OriginServer(tmp_path / "www", tmp_path / "origin.log", ANSWER_MS)
-    yield server
-    server.stop()
+def answer_ms() -> float:
+    return ANSWER_MS
 
 
 @pytest.fixture

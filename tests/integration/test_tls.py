@@ -17,7 +17,7 @@ from lcc.client.blocking import Cache
 from tests.support.packages import Unpacked
 from tests.support.ports import free_port
 from tests.support.processes.system import BIN, OriginServer, Site, System, files_of
-from tests.support.waiting import PATIENCE_SECONDS, wait_for
+from tests.support.waiting import wait_for
 
 HOST = "127.0.0.1"
 WIRES = ("uns", "qm", "qm_botm", "botm", "content", "cu", "cu_xml")
@@ -85,14 +85,7 @@ class TlsSystem(System):
             f" | {BIN}/lcccp --uns={HOST}:{self.ports['uns']} --pid={site.pid} --urlprefix={site.url}"
             f" {' '.join(options)}"
         )
-        result = subprocess.run(
-            ["bash", "-c", command],
-            capture_output=True,
-            text=True,
-            env=dict(self.environment, LCC_PASSWORD=site.password),
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
+        result = self.as_provider(site, command)
         assert result.returncode in (0, 4), f"{result.returncode}: {result.stderr}{self.log('uns')[-2000:]}"
         return result
 

@@ -35,12 +35,8 @@ ANSWER_MS = 500 if PAGES < 1000 else 150
 
 
 @pytest.fixture
-def origin(tmp_path: Path) -> Iterator[OriginServer]:
-    """The providers' web server."""
-    (tmp_path / "www").mkdir(exist_ok=True)
-    server = OriginServer(tmp_path / "www", tmp_path / "origin.log", ANSWER_MS)
-    yield server
-    server.stop()
+def answer_ms() -> float:
+    return ANSWER_MS
 
 
 @pytest.fixture

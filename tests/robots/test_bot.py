@@ -15,7 +15,8 @@ from lcc.roles.bot.closing import CLOSE_SECONDS
 from lcc.roles.bot.engine import WAITING_MAX, Robot
 from lcc.storage.disk.content_folder import ATTEMPTS, AttemptFolder, attempt_path
 from lcc.storage.disk.file_system import Disk
-from tests.support.roles.robots import FakePeer, ScriptedFetcher, Wire, World, fake_botm, fetch_order
+from tests.support.roles.robots import FakePeer, ScriptedFetcher, World, fake_botm, fetch_order
+from tests.support.transports import Wire
 
 
 class Bench(World):

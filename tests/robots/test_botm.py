@@ -18,7 +18,8 @@ from lcc.protocols.work import (
 )
 from lcc.storage.disk.content_paths import content_path
 from tests.support.roles.botm import Bench, ids
-from tests.support.roles.robots import FakePeer, Wire, done, fake_bot, fetch_order
+from tests.support.roles.robots import FakePeer, done, fake_bot, fetch_order
+from tests.support.transports import Wire
 
 
 def test_a_fetch_from_order_to_result(bench: Bench) -> None:

@@ -25,7 +25,8 @@ from lcc.storage.disk.content_folder import ATTEMPTS, AttemptFolder, ContentFold
 from lcc.storage.disk.content_sync import ContentSync
 from lcc.storage.disk.durable import DurableCounter
 from tests.support.roles.botm import SyncedDisk, at_once
-from tests.support.roles.robots import FakePeer, Running, ScriptedFetcher, Wire, World, fake_qm, fetch_order
+from tests.support.roles.robots import FakePeer, Running, ScriptedFetcher, World, fake_qm, fetch_order
+from tests.support.transports import Wire
 
 MACHINE = 3
 PROVIDERS = 4

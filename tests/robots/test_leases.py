@@ -19,7 +19,8 @@ from lcc.roles.botm.engine import LEASE_SHARE
 from lcc.roles.botm.relay import Relay
 from lcc.storage.disk.content_folder import AttemptFolder
 from tests.support.roles.botm import Bench
-from tests.support.roles.robots import FakePeer, ScriptedFetcher, Wire, fake_qm, fetch_order
+from tests.support.roles.robots import FakePeer, ScriptedFetcher, fake_qm, fetch_order
+from tests.support.transports import Wire
 
 from .test_interleavings import QueuePeer
 

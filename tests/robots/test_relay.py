@@ -31,8 +31,9 @@ from lcc.roles.botm.relay import HOPS_MAX, MESSAGE_CHARS_MAX, Relay
 from lcc.roles.botm.relay_downstream import UNREAD_BYTES_MAX
 from lcc.roles.peer import IDLE_SECONDS, Peer
 from tests.support.roles.relay import BOTM_ROLE, Upper, machine_botm
-from tests.support.roles.robots import FakePeer, Wire, World, done, fetch_order
+from tests.support.roles.robots import FakePeer, World, done, fetch_order
 from tests.support.segments import segmentations
+from tests.support.transports import Wire
 
 
 class Tree(World):

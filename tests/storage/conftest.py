@@ -21,3 +21,9 @@ def database(backend: Any) -> Iterator[DirectDatabase]:
 @pytest.fixture
 def queue(database: DirectDatabase) -> Queue:
     return Queue(database)
+
+
+@pytest.fixture
+def long_lived(database: DirectDatabase) -> Queue:
+    """One for all examples of a test."""
+    return Queue(database)

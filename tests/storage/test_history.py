@@ -20,7 +20,7 @@ from lcc.errors import StoreUnavailable
 from lcc.model import FetchResult, QueueRow, SetHeader, SetPiece, UrlNotice
 from lcc.storage.providers.providers import change_provider, get_provider
 from lcc.storage.queue import sweep
-from tests.support.databases import DirectDatabase, result_of
+from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 
 PATHS = ("a", "b", "c", "d", "e")
@@ -265,11 +265,6 @@ def _run(queue: Queue, seed: int) -> None:
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a full set does not name is deleted in many steps, between which anything may fail."""
     monkeypatch.setattr(sweep, "PAGE_ROWS", 2)
-
-
-@pytest.fixture
-def long_lived(database: DirectDatabase) -> Queue:
-    return Queue(database)
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

@@ -20,7 +20,7 @@ from lcc.errors import code
 from lcc.model import FETCH_NOW, FetchResult, QueueRow, UrlNotice, retry_slot, retry_time
 from lcc.storage.providers.providers import change_provider, get_provider, provider_status
 from lcc.storage.queue import sweep
-from tests.support.databases import DirectDatabase, result_of
+from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 
 PATHS = "abcdefgh"
@@ -351,11 +351,6 @@ def _view(row: QueueRow) -> View:
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a full set does not name is deleted in many steps, between which anything may fail."""
     monkeypatch.setattr(sweep, "PAGE_ROWS", 2)
-
-
-@pytest.fixture
-def long_lived(database: DirectDatabase) -> Queue:
-    return Queue(database)
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

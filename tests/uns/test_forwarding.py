@@ -16,7 +16,8 @@ from lcc.errors import code
 from lcc.protocols.uns_qm import Absorbed, Set
 from lcc.storage.disk.set_file import CHARGED_BYTES_MIN
 from tests.support.logs import LoggedErrors
-from tests.support.roles.uns import ROOT, MemoryTransport, RecordingDisk, World, absorbed, codes, partial
+from tests.support.roles.uns import ROOT, RecordingDisk, World, absorbed, codes, partial
+from tests.support.transports import MemoryTransport
 
 Worlds = Callable[..., World]
 

@@ -14,24 +14,7 @@ from twisted.logger import capturedLogs, formatEvent
 from lcc.errors import StoreUnavailable
 from lcc.protocols.cp_uns_client import init
 from lcc.storage.providers.passwords import hash_password
-from tests.support.roles.uns import PASSWORD, ROOT, World, codes, partial, url
-
-CONVERSATION = (
-    '<?xml version="1.0"?>\n'
-    + init(7, PASSWORD)
-    + "\n<!-- and now -->\n"
-    + f'<lococa:set set="full" urlprefix="{ROOT}">\n'
-    + url("a")
-    + url("http://elsewhere.example/")
-    + url("ümlaut/ü", 'm="text/html" subtype="a:b" len="3" mtime="5"')
-    + url("b", "")
-    + url("c", 'm="text/html" md5="zz"')
-    + '<note/><url m="text/html"/>'
-    + url("d", 'op="delete"')
-    + url("http://elsewhere.example/x", 'm="text/html" outside="drop"')
-    + "\n</lococa:set>\n"
-    + partial("second")
-).encode()
+from tests.support.roles.uns import PASSWORD, World, codes
 
 
 @pytest.mark.parametrize(("pid", "password"), [(7, "wrong"), (99, PASSWORD), (0, "x")])

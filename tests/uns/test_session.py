@@ -15,24 +15,7 @@ from hypothesis import strategies as st
 
 from lcc.protocols.cp_uns_client import init
 from lcc.protocols.uns_qm import Absorbed, Set
-from tests.support.roles.uns import PASSWORD, ROOT, STATUS, Cp, World, absorbed, codes, partial, url
-
-CONVERSATION = (
-    '<?xml version="1.0"?>\n'
-    + init(7, PASSWORD)
-    + "\n<!-- and now -->\n"
-    + f'<lococa:set set="full" urlprefix="{ROOT}">\n'
-    + url("a")
-    + url("http://elsewhere.example/")
-    + url("ümlaut/ü", 'm="text/html" subtype="a:b" len="3" mtime="5"')
-    + url("b", "")
-    + url("c", 'm="text/html" md5="zz"')
-    + '<note/><url m="text/html"/>'
-    + url("d", 'op="delete"')
-    + url("http://elsewhere.example/x", 'm="text/html" outside="drop"')
-    + "\n</lococa:set>\n"
-    + partial("second")
-).encode()
+from tests.support.roles.uns import CONVERSATION, PASSWORD, ROOT, STATUS, Cp, World, absorbed, codes, partial, url
 
 
 def run_conversation(folder: Path, pieces: list[bytes]) -> tuple[bytes, list[bytes]]:

@@ -186,7 +186,13 @@ class System:
             f" | {BIN}/lcccpstate --statefile={site.state} {options}"
             f" | {BIN}/lcccp --uns=127.0.0.1:{self.port} --pid={site.pid} --urlprefix={site.url}"
         )
-        result = subprocess.run(
+        result = self.as_provider(site, command)
+        assert result.returncode in expect, f"publish: {result.returncode}\n{result.stdout}{result.stderr}"
+        return result
+
+    def as_provider(self, site: Site, command: str) -> subprocess.CompletedProcess[str]:
+        """Run a shell command with the provider's password."""
+        return subprocess.run(
             ["bash", "-c", command],
             capture_output=True,
             text=True,
@@ -194,8 +200,6 @@ class System:
             timeout=PATIENCE_SECONDS,
             check=False,
         )
-        assert result.returncode in expect, f"publish: {result.returncode}\n{result.stdout}{result.stderr}"
-        return result
 
     def publish_when_up(self, site: Site) -> None:
         """Publish; a UNS that is just starting is tried again."""

@@ -14,8 +14,9 @@ from lcc.storage.disk.content_folder import ContentFolder
 from lcc.storage.disk.content_sync import ContentSync
 from lcc.storage.disk.durable import DurableCounter
 from lcc.storage.disk.file_system import Disk
+from tests.support.transports import Wire
 
-from .robots import READY, FakePeer, Wire, World, done, fake_bot, fake_qm
+from .robots import READY, FakePeer, World, done, fake_bot, fake_qm
 
 
 def at_once(function: Any, *args: Any) -> Deferred[Any]:

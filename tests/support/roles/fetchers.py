@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
+from twisted.internet import reactor
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionDone, ConnectionLost
@@ -74,6 +75,13 @@ def collect(result: Deferred[Fetched], sink: Sink) -> Deferred[Outcome]:
 def stay(url: str, location: str) -> str:
     """A ``follow`` that takes every location for a path on the same site, or an absolute URL."""
     return location if "://" in location else "/".join(url.split("/")[:3]) + location
+
+
+async def close_clean(fetcher: Any) -> None:
+    """Close a fetcher of the real reactor; no timer of ours may be left there."""
+    await fetcher.close()
+    clock: Any = reactor
+    assert not [call for call in clock.getDelayedCalls() if "lcc" in str(call)]
 
 
 class MemoryWeb:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -20,120 +19,7 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.work import DOWN, UP, Done, Fetch, Ready
 from lcc.roles.peer import Peer
 from lcc.transport.stream import XmlStream
-
-
-class End:
-    """One end of a connection: the transport of one stream."""
-
-    def __init__(self, stream: XmlStream) -> None:
-        self.stream = stream
-        self.other: End = None  # type: ignore[assignment]
-        self.out = bytearray()
-        self.paused = False
-        self.closing: Exception | None = None
-        """We close: after everything is written, or at once for an abort."""
-        self.sent_end = False
-        self.closed = False
-        self.dead = False
-        self.hung = False
-        """The process stands still: it reads, writes and closes nothing."""
-
-    def write(self, data: bytes) -> None:
-        if self.closing is None and not (self.hung or self.dead):
-            self.out += data
-
-    def loseConnection(self) -> None:
-        self.closing = self.closing or ConnectionDone()
-
-    def loseWriteConnection(self) -> None:
-        self.sent_end = True
-
-    def abortConnection(self) -> None:
-        self.out.clear()
-        self.closing = ConnectionAborted()
-
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
-        pass
-
-    def unregisterProducer(self) -> None:
-        pass
-
-    def pauseProducing(self) -> None:
-        self.paused = True
-
-    def resumeProducing(self) -> None:
-        self.paused = False
-
-    def getPeer(self) -> str:
-        return "memory"
-
-    getHost = getPeer
-
-    def lose(self, reason: Exception) -> None:
-        if not self.closed:
-            self.closed = True
-            if not self.dead:
-                self.stream.connectionLost(Failure(reason))
-
-
-class Wire:
-    """A connection between two streams; nothing moves but by :meth:`move` and :meth:`close_ends`."""
-
-    def __init__(self, client: XmlStream, server: XmlStream) -> None:
-        self.client, self.server = End(client), End(server)
-        self.client.other, self.server.other = self.server, self.client
-        self._told = {id(self.client): False, id(self.server): False}
-        for end in (self.server, self.client):
-            end.stream.makeConnection(end)
-
-    @property
-    def ends(self) -> tuple[End, End]:
-        return self.client, self.server
-
-    @property
-    def closed(self) -> bool:
-        return all(end.closed or end.dead for end in self.ends)
-
-    def move(self, sender: End, limit: int | None = None) -> bool:
-        """Deliver bytes that an end has written; True: something moved."""
-        receiver = sender.other
-        if not sender.out or receiver.paused or receiver.hung or receiver.closed or receiver.dead:
-            return False
-        data = bytes(sender.out[: limit or len(sender.out)])
-        del sender.out[: len(data)]
-        receiver.stream.dataReceived(data)
-        return True
-
-    def close_ends(self) -> bool:
-        """Carry out what was closed; True: something happened."""
-        happened = False
-        for end in self.ends:
-            other = end.other
-            # What this end does the other one hears at a later call.
-            if end.closed and isinstance(end.closing, ConnectionAborted) and not (other.closed or other.hung):
-                other.lose(ConnectionLost())
-                happened = True
-            ended = (end.sent_end or end.closed or end.dead) and not end.out
-            if ended and not self._told[id(end)] and not (other.closed or other.dead or other.hung):
-                self._told[id(end)] = True
-                other.stream.readConnectionLost()
-                happened = True
-            if end.closing is not None and not (end.closed or end.out or end.hung):
-                end.lose(end.closing)
-                happened = True
-            if end.dead and other.closed:
-                end.closed = True
-        return happened
-
-    def kill(self, end: End) -> None:
-        """The process at this end is gone; what it wrote may still arrive."""
-        end.dead = True
-
-    def settle(self) -> bool:
-        happened = False
-        while self.move(self.client) or self.move(self.server) or self.close_ends():
-            happened = True
-        return happened
+from tests.support.transports import Wire
 
 
 class World:

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 import attrs
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
-from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from lcc.config import UnsConfig
@@ -29,79 +28,12 @@ from lcc.roles.uns.port import ProviderPort
 from lcc.storage.disk.file_system import Disk
 from lcc.storage.disk.spool import Spool
 from lcc.storage.providers.passwords import hash_password
+from tests.support.transports import MemoryTransport
 
 PASSWORD = "0123456789abcdef"
 HASH = hash_password(PASSWORD, generated=True)
 STATUS = ProviderStatus(0, 0, 10, "", 0, 0, (), 0)
 ROOT = "http://site.example/"
-
-
-class MemoryTransport:
-    """One end of a connection: what was written lies in ``out`` until somebody takes it."""
-
-    disconnecting = False
-
-    def __init__(self, capacity: int = 1 << 40, host: str = "192.0.2.7") -> None:
-        self.protocol: Any = None
-        self.out = bytearray()
-        self.capacity = capacity
-        self.host = host
-        self.producer: Any = None
-        self.paused = False
-        self.write_closed = False
-        self.closed = False
-        self.blocked = False
-
-    def write(self, data: bytes) -> None:
-        if self.closed or self.write_closed:
-            return
-        self.out += data
-        if len(self.out) > self.capacity and not self.blocked and self.producer is not None:
-            self.blocked = True
-            self.producer.pauseProducing()
-
-    def take(self) -> bytes:
-        data = bytes(self.out)
-        self.out.clear()
-        if self.blocked:
-            self.blocked = False
-            if self.producer is not None and not self.closed:
-                self.producer.resumeProducing()
-        return data
-
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
-        self.producer = producer
-
-    def unregisterProducer(self) -> None:
-        self.producer = None
-
-    def pauseProducing(self) -> None:
-        self.paused = True
-
-    def resumeProducing(self) -> None:
-        self.paused = False
-
-    def loseWriteConnection(self) -> None:
-        self.write_closed = True
-        self.disconnecting = True
-
-    def loseConnection(self) -> None:
-        self.write_closed = True
-        self.lose(ConnectionDone())
-
-    def abortConnection(self) -> None:
-        self.lose(ConnectionLost())
-
-    def lose(self, reason: Exception) -> None:
-        if not self.closed:
-            self.closed = True
-            self.protocol.connectionLost(Failure(reason))
-
-    def getPeer(self) -> IPv4Address:
-        return IPv4Address("TCP", self.host, 4711)
-
-    def getHost(self) -> IPv4Address:
-        return IPv4Address("TCP", "192.0.2.1", 9000)
 
 
 @implementer(IProviderReader, ISessionStore)
@@ -494,3 +426,22 @@ def partial(*names: str, kind: str = "partial") -> str:
 def codes(text: str) -> list[int]:
     """All codes in an answer, in order."""
     return [int(number) for number in re.findall(r'code="(\d+)"', text)]
+
+
+CONVERSATION = (
+    '<?xml version="1.0"?>\n'
+    + init(7, PASSWORD)
+    + "\n<!-- and now -->\n"
+    + f'<lococa:set set="full" urlprefix="{ROOT}">\n'
+    + url("a")
+    + url("http://elsewhere.example/")
+    + url("ümlaut/ü", 'm="text/html" subtype="a:b" len="3" mtime="5"')
+    + url("b", "")
+    + url("c", 'm="text/html" md5="zz"')
+    + '<note/><url m="text/html"/>'
+    + url("d", 'op="delete"')
+    + url("http://elsewhere.example/x", 'm="text/html" outside="drop"')
+    + "\n</lococa:set>\n"
+    + partial("second")
+).encode()
+"""A provider's end of a connection, with all kinds of elements, good and bad."""

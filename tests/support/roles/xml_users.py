@@ -23,10 +23,9 @@ from lcc.config import CuConfig
 from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.xml.session import XmlUsers
-from lcc.storage.disk.content_folder import AttemptFolder, ContentFolder
-from lcc.storage.disk.durable import DurableCounter
 from lcc.testing.inline_database import InlineDatabase
 from tests.support.cache import Cache
+from tests.support.contents import Contents
 from tests.support.databases import DirectDatabase
 
 DOC = Path(__file__).parents[3] / "doc"
@@ -115,7 +114,7 @@ class _Part:
         self._data = b""
 
 
-class Folders:
+class Folders(Contents):
     """Real content files, without a content port in between.
 
     :ivar opened: what was read: machine, file, first byte.
@@ -123,21 +122,9 @@ class Folders:
     """
 
     def __init__(self, home: Path) -> None:
-        self.folder = ContentFolder(home / "content", lambda path: DurableCounter(path, 100))
-        self.folder.open()
+        super().__init__(home)
         self.opened: list[tuple[int, int, int]] = []
         self.away: set[int] = set()
-        self._home = home
-
-    def add(self, data: bytes) -> int:
-        """A new content file; its id."""
-        file_id = self.folder.reserve()
-        attempt = self.folder.attempt(file_id, 1)
-        sink = AttemptFolder(self._home / "content").sink(attempt)
-        sink.write(data)
-        sink.close()
-        self.folder.accept(attempt, file_id)
-        return file_id
 
     def open(self, machine: int, file: int, first: int = 0, length: int | None = None) -> Deferred[Any]:
         self.opened.append((machine, file, first))

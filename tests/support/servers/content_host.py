@@ -9,10 +9,9 @@ from twisted.internet import reactor
 from twisted.protocols.policies import WrappingFactory
 
 from lcc.roles.botm.content_port import ContentPort, content_factory
-from lcc.storage.disk.content_folder import AttemptFolder, ContentFolder
-from lcc.storage.disk.durable import DurableCounter
 from lcc.transport.http_client import HttpClient
 from lcc.transport.links import PortService
+from tests.support.contents import Contents
 
 
 class _Machine:
@@ -39,7 +38,7 @@ class _Counting(WrappingFactory):
         return super().buildProtocol(addr)
 
 
-class ContentHost:
+class ContentHost(Contents):
     """A content folder behind a real content port, on the socket where a content user API looks for it.
 
     :ivar knows: machine -> where its content is read.
@@ -50,8 +49,7 @@ class ContentHost:
         home.mkdir(exist_ok=True)
         self.knows: dict[int, str] = {}
         self.asked = 0
-        self.folder = ContentFolder(home / "content", lambda path: DurableCounter(path, 100))
-        self.folder.open()
+        super().__init__(home)
         self._http = HttpClient(reactor, 5, 5.0)
         clock: Any = reactor
         self._machine = _Machine(machine)
@@ -59,17 +57,6 @@ class ContentHost:
         self._factory = _Counting(content_factory(port, clock, 100, 30.0))
         self._port = PortService(reactor, endpoint or f"unix:{home}/content.sock", self._factory)
         self._port.startService()
-        self._home = home
-
-    def add(self, data: bytes) -> int:
-        """A new content file; its id."""
-        file_id = self.folder.reserve()
-        attempt = self.folder.attempt(file_id, 1)
-        sink = AttemptFolder(self._home / "content").sink(attempt)
-        sink.write(data)
-        sink.close()
-        self.folder.accept(attempt, file_id)
-        return file_id
 
     def as_machine(self, machine: int) -> None:
         """From now on its content is that of another machine."""
