@@ -449,7 +449,7 @@ def test_a_fetcher_that_does_not_end_is_left_alone(bench: Bench, lost: bool, log
     assert len(logged_errors.flush("does not cancel")) == 1
     bench.order(3, pid=1)
     assert bench.urls[-1] == "http://site1.example/3"
-    with pytest.raises(OSError, match="ended"):
+    with pytest.raises(OSError, match="this attempt is closed"):
         strange.sinks[0].write(b"more")
     strange.ends[-1].callback(Fetched(status=0, url="strange://x/"))
     count = len(bench.results)
