@@ -13,6 +13,7 @@ from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import begin, read_page
 from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token
 from lcc.storage.database import status
+from lcc.storage.database.stored_notices import read_notice
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.queue import housekeeping
 from lcc.storage.views import selected
@@ -249,3 +250,15 @@ def test_a_period_of_full_sets_is_no_longer_when_the_clock_was_set_back(queue: Q
     queue.send(2, notice("a"), full=True, now=NOW)
     queue.send(3, notice("a"), full=True, now=NOW - 2 * DAY)
     assert queue.stats("fullsets_used") == 1 and queue.stats("fullsets_since") == NOW - 2 * DAY
+
+
+def test_what_has_expired_keeps_its_hours(queue: Queue) -> None:
+    """So that ``lcc-admin retry`` fetches it within them."""
+    queue.send(1, notice("page", hours="0-3"), now=NOW)
+    queue.database.now(lambda txn: txn.execute("UPDATE qdb SET slot = -1"))
+    queue.database.now(lambda txn: txn.execute("UPDATE qpsdb SET slot = -1"))
+    (row,) = queue.rows()
+    queue.record(queue.fetched(row), now=NOW)
+    queue.keep_house(NOW + 300 * DAY)
+    ((stored,),) = queue.database.query("SELECT notice FROM urlerrs")
+    assert read_notice(stored, "").hours == "0-3"
