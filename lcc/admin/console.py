@@ -15,7 +15,7 @@ import click
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.values import password_file_option, read_password
 from lcc.commands.failing import Failed
-from lcc.config import Config, unix_socket_path
+from lcc.config import ROLES, Config, unix_socket_path
 from lcc.console.credentials import UnsafeFile, read_trusted, with_password
 from lcc.console.hostkey import ALIAS, known_hosts
 from lcc.storage.disk.durable import write_durably
@@ -23,8 +23,6 @@ from lcc.storage.providers.passwords import generate_password
 
 ALL = "lcc"
 """The console of all roles in one process."""
-
-ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web")
 
 
 @click.command("console")

@@ -30,7 +30,7 @@ from lcc.config.reading import (
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.setting import MANHOLE, METRICS, setting
 from lcc.config.watching import LogConfig, MetricsConfig
-from lcc.config.whole import DEFAULT_MIMETYPES, Config
+from lcc.config.whole import DEFAULT_MIMETYPES, ROLES, Config
 
 __all__ = [
     "DEFAULT_FILE",
@@ -38,6 +38,7 @@ __all__ = [
     "MANHOLE",
     "METRICS",
     "NAME_CHARS",
+    "ROLES",
     "BotConfig",
     "BotmConfig",
     "Config",

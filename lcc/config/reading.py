@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 import attrs
 
 from lcc.config.endpoints import endpoint_fault, is_local_endpoint, is_local_host, mysql_hosts
-from lcc.config.whole import Config
+from lcc.config.whole import ROLES, Config
 from lcc.errors import ConfigError
 
 DEFAULT_FILE = "lcc.toml"
@@ -207,7 +207,7 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, fault
 
 
 def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
-    for section in ("uns", "qm", "botm", "bot", "cu", "rs", "web", "manhole", "metrics"):
+    for section in (*ROLES, "manhole", "metrics"):
         for key in (*_ENDPOINT_KEYS, "manhole", "metrics"):
             endpoint = getattr(getattr(config, section), key, "")
             if endpoint:
@@ -216,5 +216,5 @@ def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
 
 def _manholes(config: Config) -> Iterator[tuple[str, str]]:
     yield "manhole.listen", config.manhole.listen
-    for section in ("uns", "qm", "botm", "bot", "cu", "rs", "web"):
+    for section in ROLES:
         yield f"{section}.manhole", getattr(config, section).manhole

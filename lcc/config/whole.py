@@ -14,6 +14,9 @@ from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.setting import setting
 from lcc.config.watching import LogConfig, MetricsConfig
 
+ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web")
+"""Sections of roles; each has the settings ``metrics`` and ``manhole``."""
+
 DEFAULT_MIMETYPES = (
     "text/*",
     "application/xhtml+xml",

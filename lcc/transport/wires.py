@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 from twisted.logger import Logger
 
-from lcc.config import Config, is_local_endpoint, leads_to_this_machine
+from lcc.config import ROLES, Config, is_local_endpoint, leads_to_this_machine
 from lcc.errors import ConfigError
 from lcc.transport.certificates import CertificateFiles
 from lcc.transport.tls_endpoints import PREFIX
@@ -74,7 +74,7 @@ WIRES: dict[str, Wire] = {
         _port("cu.listen_xml"),
         _port("rs.listen"),
         _port("web.listen"),
-        *(_metrics(f"{role}.metrics") for role in ("uns", "qm", "botm", "bot", "cu", "rs", "web")),
+        *(_metrics(f"{role}.metrics") for role in ROLES),
         _metrics("metrics.listen"),
     )
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [page for page in (ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md") if page.exists()]
+PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]
 EXAMPLES = re.compile(r"gopher|ping|echo|NNN|ISSUE|_name\b")
 """Names of what the recipes make."""
 LINE_CHARS = 100
@@ -26,18 +26,33 @@ _MODULE = re.compile(r"python -m (tests[\w.]*)")
 
 def named_paths(page: Path) -> Iterator[str]:
     text = page.read_text(encoding="utf-8")
-    yield from _PATH.findall(text)
+    yield from (path for path in _PATH.findall(text) if not EXAMPLES.search(path))
     for folder, names in _BRACE.findall(text):
         yield from (folder + name for name in names.split(","))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_paths_exist(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    paths = [path for path in named_paths(page) if not EXAMPLES.search(path)]
-    assert len(paths) > 20
-    assert [path for path in paths if not list(ROOT.glob(path.rstrip("/")))] == []
-    assert [link for link in _LINK.findall(text) if not (page.parent / link).exists()] == []
+def is_there(path: str, places: tuple[str, ...]) -> bool:
+    return any(list(ROOT.glob(f"{place}/{path}".removeprefix("./").rstrip("/"))) for place in places)
+
+
+def test_paths_exist() -> None:
+    for page in PAGES:
+        paths = list(named_paths(page))
+        assert paths
+        assert [path for path in paths if not is_there(path, (".",))] == [], page
+        links = _LINK.findall(page.read_text(encoding="utf-8"))
+        assert [link for link in links if not (page.parent / link).exists()] == [], page
+
+
+def test_what_the_map_of_the_tests_names_is_there() -> None:
+    """Its paths are relative to ``tests``, or to ``tests/support``."""
+    text = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w/]+(?:\.py|/))`", text)) | set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+    named = {name for name in named if not name.isupper() and not name.startswith("LCC_")}
+    assert len(named) > 50
+    assert sorted(name for name in named if not is_there(name, (".", "tests", "tests/*", "tests/support"))) == []
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/__init__.py")}
+    assert folders - named == {"support"}, "a folder that the map leaves out"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

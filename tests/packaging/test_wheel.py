@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from lcc.config import ROLES
 from tests.support.servers.finger import answer_for, finger_server, write_plugin
 
 ROOT = Path(__file__).resolve().parents[2]
-ROLES = ("lcc", "lcc-uns", "lcc-qm", "lcc-botm", "lcc-bot", "lcc-cu", "lcc-rs", "lcc-web")
+PROGRAMS = ("lcc", *(f"lcc-{role}" for role in ROLES))
 
 
 def run(*command: str | Path, cwd: Path, extra: dict[str, str] | None = None) -> str:
@@ -79,10 +80,10 @@ def test_twistd_lists_every_role(installed: Path, tmp_path: Path) -> None:
     python = installed / "python"
     code = "import sys; from twisted.scripts.twistd import run; sys.argv = ['twistd', '--help']; run()"
     listed = {line.split()[0] for line in run(python, "-c", code, cwd=tmp_path).splitlines() if line.strip()}
-    assert set(ROLES) <= listed
+    assert set(PROGRAMS) <= listed
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", PROGRAMS)
 def test_each_role_tells_its_options(installed: Path, tmp_path: Path, role: str) -> None:
     assert "--config" in run(installed / role, "--help", cwd=tmp_path)
 
