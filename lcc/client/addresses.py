@@ -1,4 +1,4 @@
-"""Addresses of the content users' interface and tokens for it, as programs name them."""
+"""Addresses and tokens of the content user API."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _TOKEN = re.compile(r"[!-~]{1,1000}", re.ASCII)
 
 
 class AddressError(ValueError):
-    """This is no address."""
+    """An invalid address or token."""
 
 
 def check_address(text: str) -> None:
-    """Make sure that this is ``http://host:port``, ``https://host:port`` or ``unix:/path``.
+    """Check that this is ``http://host:port``, ``https://host:port`` or ``unix:/path``.
 
     :raises AddressError: it is not.
     """
@@ -29,16 +29,16 @@ def check_address(text: str) -> None:
     except ValueError:
         good = False
     if not good:
-        raise AddressError(f"{text[:200]!r} is none of http://host:port, https://host:port and unix:/path")
+        raise AddressError(f"{text[:200]!r} is not an address: use http://host:port, https://host:port or unix:/path")
 
 
 def authorization(token: str | None) -> dict[str, str]:
     """The headers that carry a content user's token; None: it has none.
 
-    :raises AddressError: no token looks like that; it could break the request.
+    :raises AddressError: an invalid token, which could break the request.
     """
     if token is None:
         return {}
     if not _TOKEN.fullmatch(token):
-        raise AddressError("the token is empty, or has characters that no token has")
+        raise AddressError("invalid token: empty, or with characters that tokens do not have")
     return {"Authorization": f"Bearer {token}"}

@@ -1,4 +1,4 @@
-"""Reading an LCC from a script: its HTTP interface behind a few blocking calls, with Python's own modules only.
+"""Reads an LCC from a script: its HTTP interface behind a few blocking calls, standard library only.
 
 ::
 
@@ -13,8 +13,8 @@
                 data = cache.content(row).read()
         my_token = changes.token
 
-One call at a time: rows and content are read from the connection as they are asked for, so that memory does not grow;
-a second call while the first one is being read opens a connection of its own.
+Rows and content are read from the connection as you iterate, so that memory does not grow; a second call meanwhile
+opens a connection of its own.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from lcc.client.addresses import UNIX, authorization, check_address
 from lcc.numbers import INT64_MAX, parse_number
 
 TIMEOUT_SECONDS = 150.0
-"""Longer than anybody may wait for a change."""
+"""Longer than the longest ``wait``."""
 PIECE_BYTES = 1 << 16
 LINE_BYTES_MAX = 1 << 20
-NO_LCC = "what answers there is no content user API of an LCC, or something in between changes its answers"
+NO_LCC = "not the content user API of an LCC, or a proxy changes its responses"
 
 Field = str | int | list[str] | list[int] | tuple[str, ...] | tuple[int, ...]
-"""The value of a field of a question (:data:`lcc.roles.cu.query.FIELDS`); a list where several may be given."""
+"""The value of a query field (:data:`lcc.roles.cu.query.FIELDS`); a list for several values."""
 
 
 class CacheError(Exception):
-    """The LCC cannot be reached, or cannot answer now; later it may."""
+    """The LCC is unreachable, or cannot answer now; try again later."""
 
 
 class Unavailable(CacheError):
-    """The LCC cannot answer this now (status 503, or 429: too many wrong tokens came from here); later it may."""
+    """The LCC cannot answer now (status 503, or 429 after too many wrong tokens); try again later."""
 
 
 class Refused(CacheError):
-    """The LCC does not answer this question.
+    """The LCC rejects the request.
 
-    :ivar status: of HTTP.
+    :ivar status: HTTP status.
     """
 
     def __init__(self, status: int, text: str) -> None:
@@ -61,15 +61,15 @@ class Refused(CacheError):
 
 
 class StartAgain(Refused):
-    """The changes since this token are no longer known: drop the copy, begin with ``since="0"``."""
+    """The changes since this token are no longer known: drop the copy and begin with ``since="0"``."""
 
 
 class Gone(Refused):
-    """This content is not in the cache (any longer)."""
+    """The content is not in the cache (any more)."""
 
 
 class CutOff(CacheError):
-    """An answer ended before its end: what was read of it is right, but not all."""
+    """The response was cut off: what was read of it is right, but incomplete."""
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -86,9 +86,9 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Rows:
-    """The rows of an answer; iterate over it once.
+    """The rows of a response; iterate over it once.
 
-    :ivar token: after the last row: what to come back with, or None where the question was not about changes.
+    :ivar token: after the last row, where to continue; None: the request was not for changes.
     """
 
     def __init__(self, cache: Cache, response: _Response) -> None:
@@ -101,11 +101,11 @@ class Rows:
             while True:
                 line = response.readline(LINE_BYTES_MAX)
                 if not line.endswith(b"\n"):
-                    raise CutOff("the rows end without an end mark")
+                    raise CutOff("the response ends without an end mark")
                 row = read_row(line)
                 if "next" in row:
                     self.token = row["next"]
-                    response.read(1)  # the end of the reply, so that its connection can be used again
+                    response.read(1)  # the end of the response, so that its connection can be reused
                     return
                 yield row
 
@@ -132,14 +132,14 @@ class Content:
     def pieces(self) -> Iterator[bytes]:
         """The content, piece by piece.
 
-        :raises CutOff: the connection broke off.
+        :raises CutOff: the connection was lost.
         """
         left = self.size_bytes
         with self._response as response:
             while left:
                 piece = response.read(min(PIECE_BYTES, left))
                 if not piece:
-                    raise CutOff("the content is cut off")
+                    raise CutOff("the content was cut off")
                 left -= len(piece)
                 yield piece
 
@@ -155,9 +155,9 @@ class Package:
         self._response = response
 
     def pieces(self) -> Iterator[bytes]:
-        """It, piece by piece.
+        """The package, piece by piece.
 
-        :raises CutOff: it is not complete.
+        :raises CutOff: the connection was lost.
         """
         with self._response as response:
             while piece := response.read(PIECE_BYTES):
@@ -165,7 +165,7 @@ class Package:
 
 
 class _Response:
-    """A reply; its connection goes back to the cache when it was read to its end, else it is closed."""
+    """A response; its connection is reused if it was read to its end, else closed."""
 
     def __init__(self, cache: Cache, connection: http.client.HTTPConnection) -> None:
         self._cache = cache
@@ -199,18 +199,18 @@ class _Response:
         try:
             data: bytes = read(size)
         except (OSError, http.client.HTTPException) as error:
-            raise CutOff(f"the answer is cut off: {error!r}") from error
+            raise CutOff(f"the response was cut off: {error!r}") from error
         return data
 
 
 class Cache:
-    """An LCC, as its content users see it.
+    """An LCC as content users see it.
 
     :param address: of ``lcc-cu``: ``http://host:port``, ``https://host:port`` or ``unix:/path``.
-    :param token: from ``lcc-admin user add``; None: none is needed.
-    :param timeout_seconds: for each silence.
-    :param context: for https; None: the system's certificate authorities are trusted.
-    :raises AddressError: the address is none, or the token cannot be one.
+    :param token: from ``lcc-admin user add``; None: without.
+    :param timeout_seconds: without any data.
+    :param context: for https; None: the system's certificate authorities.
+    :raises AddressError: an invalid address or token.
     """
 
     def __init__(
@@ -229,35 +229,35 @@ class Cache:
         self._idle: http.client.HTTPConnection | None = None
 
     def urls(self, **fields: Field) -> Rows:
-        """What is in the cache now.
+        """The current content of the cache.
 
         :param fields: as :data:`lcc.roles.cu.query.FIELDS`.
-        :raises CacheError: as the classes above; also while the rows are read.
+        :raises CacheError: or a subclass; also while iterating.
         """
         return Rows(self, self._get("/urls", fields))
 
     def changes(self, since: str = "0", *, wait: int = 0, **fields: Field) -> Rows:
-        """What has changed since a token, deletions included; with ``wait``, as soon as there is something.
+        """The changes since a token, deletions included.
 
-        :param wait: seconds.
+        :param wait: for the first change, in seconds; 0: do not wait.
         :raises StartAgain: the changes since then are no longer known.
         """
         return Rows(self, self._get("/changes", {"since": since, "wait": wait, **fields}))
 
     def content(self, row: Mapping[str, Any] | str) -> Content:
-        """The content of a URL as it is now.
+        """The current content of a URL.
 
         :param row: a row, or its key.
-        :raises Gone: it is not in the cache (any longer).
+        :raises Gone: it is not in the cache (any more).
         """
         key = row if isinstance(row, str) else row["key"]
         return Content(self._get(f"/content/{key}", {}))
 
     def package(self, kind: str, **fields: Field) -> Package:
-        """Rows with their content as one file.
+        """Rows with their content in one file.
 
         :param kind: ``tar``, ``tar.gz``, ``warc`` or ``warc.gz``.
-        :param fields: as :data:`lcc.roles.cu.query.FIELDS`; with ``since``, what has changed since that token.
+        :param fields: as :data:`lcc.roles.cu.query.FIELDS`; with ``since``, the changes since that token.
         :raises StartAgain: the changes since then are no longer known.
         """
         return Package(self._get("/package", {"kind": kind, **fields}))
@@ -291,13 +291,13 @@ class Cache:
             try:
                 return self._send(connection, target)
             except (OSError, http.client.HTTPException):
-                connection.close()  # an idle connection may have been closed at the other end
+                connection.close()  # the server may have closed an idle connection
         connection = self._connection()
         try:
             return self._send(connection, target)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise CacheError(f"{self._address} cannot be asked: {error!r}") from error
+            raise CacheError(f"{self._address} is unreachable: {error!r}") from error
 
     def _send(self, connection: http.client.HTTPConnection, target: str) -> _Response:
         connection.request("GET", target, headers=self._headers)
@@ -322,7 +322,7 @@ class Cache:
 def read_row(line: bytes) -> dict[str, Any]:
     """A row, or the end mark.
 
-    :raises CacheError: it is neither.
+    :raises CacheError: neither.
     """
     try:
         row = json.loads(line)
@@ -334,11 +334,7 @@ def read_row(line: bytes) -> dict[str, Any]:
 
 
 def reply_error(path: str, status: int, body: bytes) -> CacheError:
-    """What a reply that is no answer means.
-
-    :param path: what was asked for.
-    :param body: the reply's.
-    """
+    """The exception for an error response."""
     try:
         said = json.loads(body)
         text = "; ".join([str(said["error"]), *map(str, said.get("faults", ()))])

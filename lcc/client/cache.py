@@ -1,4 +1,4 @@
-"""Reading an LCC from a Twisted program: its HTTP interface, with Deferreds and coroutines.
+"""Reads an LCC from a Twisted program: its HTTP interface, with Deferreds and coroutines.
 
 ::
 
@@ -10,7 +10,7 @@
     my_token = changes.token
     await cache.close()
 
-Rows are read as they are asked for: who stops asking pauses the LCC, and no memory grows.  For scripts there is
+Rows are read as you iterate: a slow reader pauses the LCC, and memory does not grow.  For scripts there is
 :mod:`lcc.client.blocking`.
 """
 
@@ -59,9 +59,9 @@ class _Lines:
         self.failure: Failure | None = None
 
     async def next(self) -> bytes | None:
-        """The next line, without its end; None: there is none any longer.
+        """The next line, without its end; None: there are no more.
 
-        :raises HttpFailed: the connection broke off.
+        :raises HttpFailed: the connection was lost.
         """
         while not self._lines:
             if self.failure is not None:
@@ -77,7 +77,7 @@ class _Lines:
         return self._lines.pop()
 
     def end(self, result: Any) -> None:
-        """The body is over."""
+        """The body has ended."""
         self._over = True
         if isinstance(result, Failure):
             self.failure = result
@@ -96,7 +96,7 @@ class _Lines:
         if len(self._rest) > LINE_BYTES_MAX:
             self._producer.stopProducing()
             return
-        # The next one stands last: taking it is cheap then.
+        # The next one is last: popping it is cheap.
         self._lines = [*reversed(lines), *self._lines] if self._lines else lines[::-1]
         if len(self._lines) >= LINES_AHEAD and not self._paused:
             self._paused = True
@@ -111,9 +111,9 @@ class _Lines:
 
 
 class RowStream:
-    """The rows of an answer; iterate over it once (``async for``), or ``close`` it.
+    """The rows of a response; iterate over it once (``async for``), or ``close`` it.
 
-    :ivar token: after the last row: what to come back with, or None where the question was not about changes.
+    :ivar token: after the last row, where to continue; None: the request was not for changes.
     """
 
     def __init__(self, answer: Answer) -> None:
@@ -133,19 +133,19 @@ class RowStream:
                 except HttpFailed as error:
                     raise CutOff(str(error)) from error
                 if line is None:
-                    raise CutOff("the rows end without an end mark")
+                    raise CutOff("the response ends without an end mark")
                 row = read_row(line)
                 if "next" in row:
                     self.token = row["next"]
-                    with suppress(HttpFailed):  # it has told everything
-                        await self._lines.next()  # the end of the reply, so that its connection can be used again
+                    with suppress(HttpFailed):  # all rows were read
+                        await self._lines.next()  # the end of the response, so that its connection can be reused
                     return
                 yield row
         finally:
             self.close()
 
     def close(self) -> None:
-        """No more rows are wanted."""
+        """Stop reading."""
         self._body.cancel()
 
 
@@ -171,33 +171,33 @@ class RemoteContent:
         self.md5 = etag.strip('"')
 
     def pipe_to(self, consumer: IConsumer) -> Deferred[int]:
-        """Give it to a consumer as fast as that takes it.
+        """Send it to a consumer, with back-pressure.
 
-        :raises CutOff: (as the Deferred's failure) the connection broke off.
+        :raises CutOff: (as the Deferred's failure) the connection was lost.
         """
         return self._answer.pipe_to(consumer).addErrback(_translate)
 
     def read(self, bytes_max: int) -> Deferred[bytes]:
         """All of it.
 
-        :raises CutOff: (as the Deferred's failure) it is longer than ``bytes_max``, or the connection broke off.
+        :raises CutOff: (as the Deferred's failure) it is longer than ``bytes_max``, or the connection was lost.
         """
         return self._answer.read(bytes_max).addErrback(_translate)
 
     def close(self) -> None:
-        """It is not wanted after all."""
+        """Drop it unread."""
         self._answer.drop()
 
 
 class CacheClient:
-    """An LCC, as its content users see it.
+    """An LCC as content users see it.
 
     :param address: of ``lcc-cu``: ``http://host:port``, ``https://host:port`` or ``unix:/path``.
-    :param token: from ``lcc-admin user add``; None: none is needed.
-    :param connections_max: at once; who asks beyond that waits.
-    :param timeout_seconds: for each silence.
-    :param trust_root: for https: who is trusted (``ssl.trustRootFromCertificates`` of Twisted); None: the system's.
-    :raises AddressError: the address is none, or the token cannot be one.
+    :param token: from ``lcc-admin user add``; None: without.
+    :param connections_max: at once; further requests wait.
+    :param timeout_seconds: without any data.
+    :param trust_root: for https: trusted authorities (``ssl.trustRootFromCertificates``); None: the system's.
+    :raises AddressError: an invalid address or token.
     """
 
     def __init__(
@@ -216,17 +216,17 @@ class CacheClient:
         self._http = HttpClient(reactor, connections_max, timeout_seconds, trust_root)
 
     async def urls(self, **fields: Field) -> RowStream:
-        """What is in the cache now.
+        """The current content of the cache.
 
         :param fields: as :data:`lcc.roles.cu.query.FIELDS`.
-        :raises CacheError: the classes of :mod:`lcc.client.blocking`; also while the rows are read.
+        :raises CacheError: or a subclass (:mod:`lcc.client.blocking`); also while iterating.
         """
         return RowStream(await self._get("/urls", fields))
 
     async def changes(self, since: str = "0", *, wait: int = 0, **fields: Field) -> RowStream:
-        """What has changed since a token, deletions included; with ``wait``, as soon as there is something.
+        """The changes since a token, deletions included.
 
-        :param wait: seconds.
+        :param wait: for the first change, in seconds; 0: do not wait.
         :raises StartAgain: the changes since then are no longer known.
         """
         return RowStream(await self._get("/changes", {"since": since, "wait": wait, **fields}))
@@ -240,12 +240,12 @@ class CacheClient:
         wait: int = 60,
         **fields: Field,
     ) -> None:
-        """Apply every change, now and to come, until this is cancelled or fails.
+        """Apply all changes, and those to come, until cancelled or failed.
 
-        :param apply: is given one row after the other.
-        :param commit: is given the token once all rows up to it were applied: keep it, and come back with it.
+        :param apply: called with each row in turn.
+        :param commit: called with the token once all rows up to it are applied: store it, and continue with it.
         :raises StartAgain: the copy must be dropped.
-        :raises CacheError: the LCC cannot be reached now: wait a little and call again with the last token.
+        :raises CacheError: the LCC is unreachable: wait a little and call again with the last token.
         """
         while True:
             changes = await self.changes(since, wait=wait, **fields)
@@ -257,16 +257,16 @@ class CacheClient:
                 await commit(since)
 
     async def content(self, row: Mapping[str, Any] | str) -> RemoteContent:
-        """The content of a URL as it is now.
+        """The current content of a URL.
 
         :param row: a row, or its key.
-        :raises Gone: it is not in the cache (any longer).
+        :raises Gone: it is not in the cache (any more).
         """
         key = row if isinstance(row, str) else row["key"]
         return RemoteContent(await self._get(f"/content/{key}", {}))
 
     def close(self) -> Deferred[None]:
-        """Close the connections that are kept."""
+        """Close the idle connections."""
         return self._http.close()
 
     async def _get(self, path: str, fields: Mapping[str, Field]) -> Answer:
@@ -277,7 +277,7 @@ class CacheClient:
                 return answer
             body = await answer.read(PIECE_BYTES)
         except HttpFailed as error:
-            raise CacheError(f"{self._address} cannot be asked: {error}") from error
+            raise CacheError(f"{self._address} is unreachable: {error}") from error
         raise reply_error(path, answer.status, body)
 
 

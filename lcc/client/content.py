@@ -1,8 +1,8 @@
-"""Reading content from wherever it is: for content users' software, on Twisted.
+"""Reads content files from any machine, on Twisted.
 
-One address is enough, that of the (central) BOT-M's content port; it knows where each machine's content is read.
-Where it says "there", this client goes there, and remembers it for the machine until that fails.  Connections are
-kept and used again; a file is never held whole unless that is asked for::
+One address is enough, that of the (central) BOT-M's content port, which redirects to where each machine's content is.
+The client remembers the address of each machine until it fails.  Connections are reused; a file is never held whole
+unless you ask for that::
 
     client = ContentClient(reactor, "unix:/var/lib/lcc/content.sock")
     content = await client.open(row["fetched_machineid"], row["fetched_fileid"])
@@ -31,17 +31,17 @@ _GONE = frozenset([404, 410])
 
 
 class ContentUnavailable(Exception):
-    """The content cannot be read now; later it may be."""
+    """The content cannot be read now; try again later."""
 
 
 class ContentGone(Exception):
-    """There is no such file (any longer)."""
+    """There is no such file (any more)."""
 
 
 class Content:
-    """A content file, or a part of it, that can be read once.
+    """A content file or a range of it, to be read once.
 
-    :ivar size_bytes: of what is read now.
+    :ivar size_bytes: of the range.
     :ivar whole_bytes: of the whole file.
     """
 
@@ -53,24 +53,24 @@ class Content:
             self.whole_bytes = parse_number(total, INT64_MAX) if answer.status == 206 else self.size_bytes
         except ValueError:
             answer.drop()
-            raise ContentUnavailable("the answer does not tell how long it is") from None
+            raise ContentUnavailable("the response has no valid length") from None
 
     def pipe_to(self, consumer: IConsumer) -> Deferred[int]:
-        """Give it to a consumer as fast as that takes it; fires with the number of bytes.
+        """Send it to a consumer, with back-pressure; fires with the number of bytes.
 
-        :raises ContentUnavailable: (as the Deferred's failure) the connection broke off.
+        :raises ContentUnavailable: (as the Deferred's failure) the connection was lost.
         """
         return self._answer.pipe_to(consumer).addErrback(_translate)
 
     def read(self, bytes_max: int) -> Deferred[bytes]:
         """All of it.
 
-        :raises ContentUnavailable: it is longer than ``bytes_max``, or the connection broke off.
+        :raises ContentUnavailable: it is longer than ``bytes_max``, or the connection was lost.
         """
         return self._answer.read(bytes_max).addErrback(_translate)
 
     def drop(self) -> None:
-        """It is not wanted after all."""
+        """Drop it unread."""
         self._answer.drop()
 
 
@@ -78,11 +78,11 @@ class ContentClient:
     """Reads content files.
 
     :param address: of a content port: ``https://host:port``, ``http://host:port`` or ``unix:/path``.
-    :param connections_max: at once; who asks beyond that waits.
-    :param timeout_seconds: to connect, and for each silence of the other end.
-    :param certificates: what this end shows over https, and whom it trusts
+    :param connections_max: at once; further requests wait.
+    :param timeout_seconds: to connect, and without any data.
+    :param certificates: this client's certificate and its trusted authorities, for https
         (``lcc.transport.wires.certificate_files``); None: only for addresses without TLS.
-    :raises ValueError: the address is none.
+    :raises ValueError: an invalid address.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class ContentClient:
         certificates: CertificateFiles | None = None,
     ) -> None:
         if not is_address(address):
-            raise ValueError(f"{address!r} is none of https://host:port, http://host:port and unix:/path")
+            raise ValueError(f"{address!r} is not an address: use https://host:port, http://host:port or unix:/path")
         self._address = address
         tls = None
         if certificates is not None:
@@ -103,10 +103,10 @@ class ContentClient:
         self._known: dict[int, str] = {}
 
     def open(self, machine: int, file: int, first: int = 0, length: int | None = None) -> Deferred[Content]:
-        """Begin to read a file.
+        """Open a file.
 
-        :param first: the first byte that is wanted.
-        :param length: so many bytes at most; None: up to the end.
+        :param first: the first byte to read.
+        :param length: at most so many bytes; None: to the end.
         :raises ContentGone: (as the Deferred's failure) there is no such file, or it has no such byte.
         :raises ContentUnavailable: it cannot be read now.
         """
@@ -121,7 +121,7 @@ class ContentClient:
             try:
                 return self._content(await self._http.get(known, f"/{machine}/{file}", headers))
             except (HttpFailed, ContentUnavailable, ContentGone):
-                # It may have moved: who knows where says so.
+                # It may have moved: ask again.
                 self._known.pop(machine, None)
         address = self._address
         for _ in range(REDIRECTS_MAX + 1):
@@ -138,11 +138,11 @@ class ContentClient:
             answer.drop()
             address = f"{target.scheme}://{target.netloc}"
             if not is_address(address):
-                raise ContentUnavailable(f"sent on to {address!r}")
-        raise ContentUnavailable("sent on too often")
+                raise ContentUnavailable(f"redirected to {address!r}")
+        raise ContentUnavailable("too many redirects")
 
     def close(self) -> Deferred[None]:
-        """Close the connections that are kept."""
+        """Close the idle connections."""
         return self._http.close()
 
     def _content(self, answer: Answer) -> Content:

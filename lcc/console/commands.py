@@ -18,10 +18,10 @@ from lcc.domain.wording import Lines
 _log = Logger()
 
 SHOWN = 20
-"""What ``queue()`` shows without being told how much."""
+"""Default limit of ``queue()``."""
 
 
-class Helpers:
+class SessionCommands:
     """The commands of one session.
 
     :param commands: of the roles in this process, by name.
@@ -54,17 +54,17 @@ class Helpers:
         return self._ask("provider", roles, lambda commands: commands.provider(pid))
 
     def pause(self, *roles: str) -> Text:
-        """Take on nothing new (what is begun is finished), until resume() or a restart."""
+        """Start nothing new until resume() or a restart; finish what is begun."""
         return self._tell("pause", roles)
 
     def resume(self, *roles: str) -> Text:
-        """End what pause() began."""
+        """Go on after pause()."""
         return self._tell("resume", roles)
 
     def help(self, thing: object = None) -> Text:
-        """This list; help(thing) says what its documentation does."""
+        """This list; help(thing) shows the documentation of a thing."""
         if thing is not None:
-            return Text(inspect.getdoc(thing) or "nothing is written about that")
+            return Text(inspect.getdoc(thing) or "no documentation")
         commands = self.namespace()
         lines: Lines = []
         for name, command in commands.items():
@@ -87,7 +87,7 @@ class Helpers:
             return lines
 
         asked = ", ".join(self._asked(command, roles))
-        _log.warn("Console: {who} tells {roles}: {command}", who=self._who, roles=asked, command=command)
+        _log.warn("Console: {who}: {command}() for {roles}", who=self._who, roles=asked, command=command)
         return self._ask(command, roles, tell)
 
     def _asked(self, command: str, roles: tuple[str, ...]) -> list[str]:
@@ -113,5 +113,5 @@ def leave() -> None:
 
 
 def no_input(prompt: object = "") -> str:
-    """Nothing can be asked here: the process's own standard input would be read, and block it."""
-    raise RuntimeError("there is no input() at the console")
+    """Not available: it would read the process's own standard input, and block."""
+    raise RuntimeError("input() is not available at the console")

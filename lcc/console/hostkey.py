@@ -1,4 +1,4 @@
-"""The host key of the consoles in a home folder: made once, the same for all of them."""
+"""The host key of the consoles in a home folder: made once, shared by all of them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ ALIAS = "lcc"
 
 
 def known_hosts(path: Path) -> Path:
-    """The file for ssh (``UserKnownHostsFile``) that stands beside the host key, so that it is never asked whether a
-    host is the right one."""
+    """The file for ssh (``UserKnownHostsFile``) beside the host key: ssh never asks whether the host is right."""
     return path.with_name(path.name + ".known")
 
 
 def host_key(path: Path) -> Key:
-    """The host key in this file, which is made where there is none; :func:`known_hosts` is put beside it.
+    """The host key in this file, made if missing, with :func:`known_hosts` beside it.
 
-    :raises UnsafeFile: it is no key, or others could have read it.
+    :raises UnsafeFile: it is not a private key, or others can read it.
     """
     if not path.exists():
         _make(path)
@@ -34,7 +33,7 @@ def host_key(path: Path) -> Key:
         if key.isPublic():
             raise ValueError("it is public")
     except Exception as error:  # whatever is wrong with the bytes
-        raise UnsafeFile(f"{path} is no private key: {error}") from None
+        raise UnsafeFile(f"{path} is not a private key: {error}") from None
     public = known_hosts(path)
     line = ALIAS.encode() + b" " + key.public().toString("openssh") + b"\n"
     if not public.exists() or public.read_bytes() != line:
@@ -49,7 +48,7 @@ def _make(path: Path) -> None:
 
 
 def _put(path: Path, data: bytes, *, replace: bool) -> None:
-    """Write a file that nobody sees half written; of several processes at once one wins."""
+    """Write a file atomically; of several processes one wins."""
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:

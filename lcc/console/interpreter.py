@@ -1,7 +1,7 @@
-"""Running what an operator types: bounded output, and nothing that goes wrong in it reaches the role.
+"""Runs what an operator types: with bounded output, and without its errors reaching the role.
 
-A command runs in the reactor's thread, in the middle of the role's work, as that is what makes it see a consistent
-state.  So one that blocks blocks the role: that is the operator's own risk (doc/console.md).
+A command runs in the reactor's thread, so that it sees a consistent state.  One that blocks, blocks the role: the
+operator's own risk (doc/console.md).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from twisted.conch.manhole import Manhole, ManholeInterpreter
 from lcc.console.text import harmless
 
 SOURCE_BYTES_MAX = 65536
-"""A command, with all its lines."""
+"""All lines of a command."""
 
 
 class Interpreter(ManholeInterpreter):
     """Runs commands; ``exit()`` in one ends the session, and anything else that it raises is shown.
 
     :param leave: ends the session.
-    :ivar failed: a command has raised, or was none.
+    :ivar failed: a command raised an exception, or was invalid.
     """
 
     def __init__(self, handler: Any, namespace: dict[str, Any], leave: Callable[[], None]) -> None:
@@ -40,7 +40,7 @@ class Interpreter(ManholeInterpreter):
             self.resetBuffer()
             self._leave()
         except UnicodeDecodeError:
-            self._refuse("that is no UTF-8")
+            self._refuse("not UTF-8")
         except Exception as error:  # what the compiler raises: too deep, too long, out of memory
             self._refuse(f"{type(error).__name__}: {error}")
         return False
@@ -60,7 +60,7 @@ class Interpreter(ManholeInterpreter):
 
 
 class Bounded:
-    """Counts the output of a command, and cuts it.
+    """Limits the output of a command.
 
     :param bytes_max: of one command.
     """
@@ -76,16 +76,16 @@ class Bounded:
         self._told = False
 
     def cut(self, text: object) -> bytes:
-        """What of this output is shown."""
+        """The part of this output to show."""
         if self._told:
             return b""
-        # Cut before it is looked at: it may be far too long.
+        # Cut first: it may be far too long.
         data = harmless(str(text)[: self._left + 1]).encode("utf-8", "backslashreplace")
         if len(data) <= self._left:
             self._left -= len(data)
             return data
         shown, self._left, self._told = data[: self._left], 0, True
-        note = f"\n… the rest is cut: a command shows at most {self._bytes_max} bytes ([manhole] output_bytes_max)\n"
+        note = f"\n… truncated: a command shows at most {self._bytes_max} bytes ([manhole] output_bytes_max)\n"
         return shown.decode("utf-8", "ignore").encode() + note.encode()
 
 
@@ -102,7 +102,7 @@ class Console(Manhole):
         self._gone = False
 
     def gone(self) -> None:
-        """Nobody is there any longer (a Deferred may still have something to show)."""
+        """The operator is gone; a Deferred may still have output."""
         self._gone = True
 
     def connectionMade(self) -> None:
@@ -110,14 +110,14 @@ class Console(Manhole):
         self.interpreter = Interpreter(self, self.namespace or {}, self.terminal.loseConnection)
 
     def initializeScreen(self) -> None:
-        """Greet, below what the terminal shows already."""
+        """Print the greeting below what the terminal shows."""
         self.terminal.write(self._greeting.encode())
         self.terminal.nextLine()
         self.terminal.write(self.ps[self.pn])
         self.setInsertMode()
 
     def terminalSize(self, width: int, height: int) -> None:
-        """The terminal has this size; nothing is drawn again."""
+        """The terminal has this size; nothing is redrawn."""
         self.width, self.height = width, height
 
     def characterReceived(self, ch: bytes, moreCharactersComing: bool | None) -> None:
@@ -135,10 +135,10 @@ class Console(Manhole):
 
 
 class OneCommand:
-    """A command that was given to ssh, without a terminal.
+    """A command given to ssh, without a terminal.
 
     :param write: takes the output.
-    :param ended: is called once with the exit code: 0, or 1 when it raised or made no sense.
+    :param ended: called once with the exit code: 0, or 1 if it failed or was invalid.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class OneCommand:
         for line in [*command.split(b"\n"), b""]:
             more = interpreter.push(line)
         if more:
-            self.addOutput("the command is not complete\n")
+            self.addOutput("incomplete command\n")
         if not self._written.endswith(b"\n"):
             self._write(b"\n")
         self._write = lambda _: None  # a Deferred may still call back

@@ -1,11 +1,10 @@
 """The SSH server of a console.
 
-Import this late: conch takes hold of the global reactor when it is imported.  What is used of it here gets the
-reactor given.
+Import this late: importing conch imports the global reactor.  The parts of it used here are passed a reactor.
 
-*Guards.*  Whoever has not logged in after a while is disconnected, also one that says nothing at all (conch itself
-begins to count when the login begins, and to ten hours).  Wrong passwords are throttled by user.  There is nothing
-but sessions: no forwarding, no subsystems.  Logins, and what failed, stand in the log, with the key's fingerprint.
+*Guards.*  A client that has not logged in after a while is disconnected, even if it sends nothing at all (conch's own
+timeout begins with the login, and is ten hours).  Wrong passwords are throttled by user.  Only sessions: no
+forwarding, no subsystems.  Logins and failures are logged, with the key's fingerprint.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from lcc.config import ManholeConfig
-from lcc.console.commands import Helpers
+from lcc.console.commands import SessionCommands
 from lcc.console.credentials import UnsafeFile, key_lines, read_trusted, stored_hash
 from lcc.console.interpreter import Console, OneCommand
 from lcc.domain.throttle import LoginThrottle
@@ -57,9 +56,9 @@ _SHOWN_CHARS = 100
 
 @attrs.frozen
 class Operator:
-    """Somebody who has logged in.
+    """An operator who has logged in.
 
-    :ivar how: with what.
+    :ivar how: method and key.
     """
 
     name: str
@@ -75,18 +74,18 @@ def _shown(name: bytes) -> str:
 
 @implementer(IAuthorizedKeysDB)
 class KeyChecker(SSHPublicKeyChecker):
-    """Lets in whoever has a key that is in the file."""
+    """Accepts the keys in a file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(self)
         self._path = path
 
     def getAuthorizedKeys(self, username: bytes) -> Iterable[Key]:
-        """The keys in the file, as it is now."""
+        """The keys now in the file."""
         try:
             lines = key_lines(read_trusted(self._path))
         except UnsafeFile as error:
-            _log.error("Console: no key is let in: {error}", error=str(error))
+            _log.error("Console: cannot use the key file, rejecting keys: {error}", error=str(error))
             return
         for line in lines:
             try:
@@ -97,7 +96,7 @@ class KeyChecker(SSHPublicKeyChecker):
                 yield key
 
     def requestAvatarId(self, credentials: Any) -> Deferred[Operator]:
-        """As the portal asks it."""
+        """For the portal."""
         verified: Deferred[Any] = super().requestAvatarId(credentials)
         return verified.addCallback(self._operator, credentials)
 
@@ -108,7 +107,7 @@ class KeyChecker(SSHPublicKeyChecker):
 
 @implementer(ICredentialsChecker)
 class PasswordChecker:
-    """Lets in whoever has a password that is in the file."""
+    """Accepts the passwords in a file."""
 
     credentialInterfaces = (IUsernamePassword,)
 
@@ -118,7 +117,7 @@ class PasswordChecker:
         self._throttle = LoginThrottle(settings.failed_logins, settings.login_window)
 
     def requestAvatarId(self, credentials: Any) -> Deferred[Any]:
-        """As the portal asks it."""
+        """For the portal."""
         return Deferred.fromCoroutine(self._check(credentials.username, credentials.password))
 
     async def _check(self, username: bytes, password: bytes) -> Operator:
@@ -130,7 +129,7 @@ class PasswordChecker:
         try:
             stored = stored_hash(read_trusted(self._path), name)
         except UnsafeFile as error:
-            _log.error("Console: no password is let in: {error}", error=str(error))
+            _log.error("Console: cannot use the password file, rejecting passwords: {error}", error=str(error))
             raise UnauthorizedLogin("no passwords") from None
         pool = self._reactor.getThreadPool()
         text = password.decode("utf-8", "surrogateescape")
@@ -199,12 +198,12 @@ class _Server(SSHServerTransport):
         if isinstance(service, SSHConnection) and self._timer is not None:
             self._timer.reset(self.factory.settings.idle_timeout)
             operator, address = str(self.avatar.operator), self.address
-            _log.warn("Console: session of {operator} from {address} begins", operator=operator, address=address)
+            _log.warn("Console: session of {operator} from {address} opened", operator=operator, address=address)
         super().setService(service)
 
     def receiveError(self, reasonCode: int, description: bytes) -> None:
-        """The other end says why it goes: no error of this one."""
-        _log.debug("Console: {address} goes: {why}", address=self.address, why=_shown(description))
+        """The peer disconnects, with a reason: no error of ours."""
+        _log.debug("Console: {address} disconnects: {why}", address=self.address, why=_shown(description))
 
     def connectionLost(self, reason: Any = None) -> None:
         if self._timer is not None:
@@ -213,17 +212,17 @@ class _Server(SSHServerTransport):
         self.factory.connections.discard(self)
         if hasattr(self, "avatar"):
             operator, address = str(self.avatar.operator), self.address
-            _log.info("Console: session of {operator} from {address} has ended", operator=operator, address=address)
+            _log.info("Console: session of {operator} from {address} closed", operator=operator, address=address)
         super().connectionLost(reason)
 
     def _too_late(self) -> None:
         self._timer = None
-        _log.info("Console: connection from {address} is closed: nothing came for too long", address=self.address)
+        _log.info("Console: timeout, closing the connection from {address}", address=self.address)
         self.transport.abortConnection()
 
 
 def _peer(transport: Any) -> str:
-    """Who is at the other end: an address, or the user at a UNIX socket."""
+    """The peer: its address, or the user at a UNIX socket."""
     handle = transport.getHandle()
     if isinstance(handle, socket.socket) and handle.family == socket.AF_UNIX:
         found = handle.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -233,7 +232,7 @@ def _peer(transport: Any) -> str:
 
 
 class _User(ConchUser):
-    """An operator who is here."""
+    """A logged-in operator."""
 
     def __init__(self, factory: ConsoleFactory, operator: Operator) -> None:
         super().__init__()
@@ -252,7 +251,7 @@ class _Wire:
 
 @implementer(ISession)
 class _Session:
-    """What is in a channel: a terminal, or one command."""
+    """A channel's content: a terminal or one command."""
 
     def __init__(self, user: _User) -> None:
         self._user = user
@@ -282,7 +281,7 @@ class _Session:
 
         namespace = self._factory.namespace(self._user.operator)
         command = OneCommand(namespace, self._factory.settings.output_bytes_max, proto.outReceived, ended)
-        # Not before the client was told that its request was taken.
+        # Only after the client has the reply to its request.
         self._factory.reactor.callLater(0, command.run, cmd)
 
     def windowChanged(self, newWindowSize: tuple[int, int, int, int]) -> None:
@@ -291,7 +290,7 @@ class _Session:
             self._terminal.terminalProtocol.terminalSize(newWindowSize[1], newWindowSize[0])
 
     def eofReceived(self) -> None:
-        """Nothing more is typed.  (A command that was given to ssh still runs.)"""
+        """End of input.  (A command given to ssh still runs.)"""
         if self._terminal is not None:
             self._terminal.loseConnection()
 
@@ -355,9 +354,7 @@ class ConsoleFactory(SSHFactory):
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         if len(self.connections) >= self.settings.connections_max:
-            _log.warn(
-                "Console: more than {limit} connections: refusing one more", limit=self.settings.connections_max
-            )
+            _log.warn("Console: connection refused: {limit} are open", limit=self.settings.connections_max)
             return None
         server = Factory.buildProtocol(self, addr)  # SSHFactory's own logs the same line for each connection
         assert isinstance(server, _Server)
@@ -372,6 +369,6 @@ class ConsoleFactory(SSHFactory):
         return {"__name__": "__console__", **self._more, **Helpers(self._commands, str(operator)).namespace()}
 
     def drop_all(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         for server in list(self.connections):
             server.transport.abortConnection()

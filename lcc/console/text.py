@@ -1,4 +1,4 @@
-"""What commands at the console show."""
+"""Output of console commands."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 
 
 def harmless(text: str) -> str:
-    """The text without what would steer a terminal: URLs and errors in it come from strangers."""
+    """The text with control characters escaped: URLs and errors in it come from strangers."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class Text(str):
-    """What a command gives: shown as it is, where Python would show it quoted."""
+    """The result of a command: shown as it is, without quotes."""
 
     __slots__ = ()
 
@@ -26,7 +26,7 @@ class Text(str):
 
 
 def screen(lines: Iterable[tuple[str, str]]) -> str:
-    """These lines, one below the other; what is too long for one is cut."""
+    """Lines of name and text; long ones are cut."""
     return "\n".join(_line(name, text) for name, text in lines)
 
 

@@ -25,7 +25,7 @@ from lcc.model.metrics import Buckets, Kind, Metric, Reading
 
 
 class ReadingsCollector(Collector):
-    """Asks for readings at each scrape.
+    """Takes readings at each scrape.
 
     :param readings: gives them; a metric may come more than once.
     """
@@ -38,7 +38,7 @@ class ReadingsCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[MetricFamily]:
-        """As prometheus_client has it."""
+        """For prometheus_client."""
         families: dict[Metric, MetricFamily] = {}
         for reading in self._readings():
             family = families.get(reading.metric)
@@ -78,7 +78,7 @@ def _add(family: MetricFamily, metric: Metric, labels: tuple[str, ...], value: f
 
 
 class Exposition:
-    """What is answered to a scrape.
+    """The answer to a scrape.
 
     :param readings: as of :class:`ReadingsCollector`.
     """

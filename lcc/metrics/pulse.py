@@ -11,7 +11,7 @@ LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5
 
 
 class Pulse:
-    """Asks to be called, and looks how late that is.
+    """Schedules a call and measures how late it comes.
 
     :ivar lags: of all beats since the start, in seconds.
     :ivar last_seconds: of the last one.

@@ -1,7 +1,7 @@
-"""What systemd is told of a process (``sd_notify``), and what it wants to hear.
+"""Notifications to systemd (``sd_notify``).
 
-A service of ``Type=notify`` counts as started when it says so; with ``WatchdogSec`` it has to say again and again
-that it is well, or is restarted.
+A service of ``Type=notify`` is started once it sends ``READY``; with ``WatchdogSec`` it must send ``WATCHDOG``
+regularly, or is restarted.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ STATUS_CHARS = 500
 class Supervisor:
     """
     :ivar address: of its datagram socket; one that begins with a NUL is abstract.
-    :ivar watchdog_seconds: it has to hear from a process that is well within this time; 0: it does not listen.
+    :ivar watchdog_seconds: a healthy process notifies within this time; 0: no watchdog.
     """
 
     address: str
     watchdog_seconds: float = 0.0
 
     def tell(self, **words: str) -> bool:
-        """Tell it something, such as ``READY="1"``.
+        """Send a notification, such as ``READY="1"``.
 
-        :returns: it was taken; False: nobody listens, or whoever does is behind.  That is no reason to wait, or to
-            fail.
+        :returns: False: nobody listens, or its buffer is full, which is no reason to wait or to fail.
         """
         text = "\n".join(f"{name}={_line(value)}" for name, value in words.items())
         try:
@@ -49,9 +48,9 @@ def _line(text: str) -> str:
 
 
 def supervisor_of(environment: MutableMapping[str, str], pid: int) -> Supervisor | None:
-    """Who has started this process, and wants to hear of it; None: nobody.
+    """The supervisor that asked for notifications; None: there is none.
 
-    What says so is taken out of the environment: a process that this one starts is nobody's to watch.
+    Its variables are removed from the environment, so that child processes do not notify it.
     """
     path = environment.pop("NOTIFY_SOCKET", "")
     watched, limit = environment.pop("WATCHDOG_PID", ""), environment.pop("WATCHDOG_USEC", "")
@@ -63,5 +62,5 @@ def supervisor_of(environment: MutableMapping[str, str], pid: int) -> Supervisor
 
 
 def own_supervisor() -> Supervisor | None:
-    """That of this process."""
+    """The supervisor of this process."""
     return supervisor_of(os.environ, os.getpid())

@@ -41,7 +41,7 @@ class Watched:
 
 
 class Process:
-    """All of them.
+    """The roles of a process.
 
     :param reactor: of this process.
     """
@@ -54,21 +54,21 @@ class Process:
         self._background = [part for role in roles for part in role.metrics.background]
 
     def start(self) -> None:
-        """Begin what is looked at in the background."""
+        """Start background checks."""
         for part in (self.pulse, *self._background):
             part.start()
 
     def stop(self) -> None:
-        """End it."""
+        """Stop them."""
         for part in (self.pulse, *self._background):
             part.stop()
 
     def conditions(self) -> Mapping[str, Sequence[Condition]]:
-        """Of each role."""
+        """Role -> its conditions."""
         return {role.name: [*role.metrics.conditions(), *_ports_open(role)] for role in self.roles}
 
     def readings(self) -> Iterator[Reading]:
-        """Of all roles, and of the process.  A metric may come more than once, with other series each time."""
+        """Of all roles and the process.  A metric may occur more than once, each time with other series."""
         conditions = self.conditions()
         yield BUILD.by({(version("lcc"), python_version(), version("Twisted")): 1})
         yield READY.by({role: all(each.holds for each in found) for role, found in conditions.items()})
@@ -91,8 +91,6 @@ def _ports_open(role: Watched) -> Iterator[Condition]:
 
 def _port_metrics(ports: Sequence[PortService]) -> Iterator[Reading]:
     yield PORT_OPEN.by((port.setting, port.is_open) for port in ports)
-    # Late: twisted.web is 2 MB that a robot without metrics has no use for.
-
     limited = [(port.setting, port.factory) for port in ports if isinstance(port.factory, LimitedFactory)]
     yield PORT_CONNECTIONS.by((name, factory.connections) for name, factory in limited)
     yield PORT_REFUSED.by((name, factory.refused) for name, factory in limited)

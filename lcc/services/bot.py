@@ -30,7 +30,7 @@ class Options(RoleOptions):
 
 
 class _Fetching(Service):
-    """Ends the fetches and closes the connections to web servers at stop."""
+    """At stop, ends the fetches and closes connections to web servers."""
 
     def __init__(self, robot: Robot | ListeningRobot) -> None:
         self._robot = robot
@@ -41,7 +41,7 @@ class _Fetching(Service):
 
 
 def build(config: Config, environment: Environment) -> RoleService:
-    """The robot's services; they start in this order."""
+    """The robot's services; started in this order."""
     settings, reactor = config.bot, environment.reactor
     attempts = AttemptFolder(config.under_home(settings.content), environment.disk)
     fetchers = environment.fetchers(reactor, settings)
@@ -79,7 +79,7 @@ def build_listening(config: Config, environment: Environment) -> MultiService:
 
 
 def makeService(options: Options, environment: Environment | None = None) -> MultiService:
-    """For ``twistd``, and for a simulation."""
+    """For ``twistd`` and the simulation."""
     config, environment = options.config, environment or real_environment()
     if options["listen"]:
         return build_listening(config, environment)

@@ -36,7 +36,7 @@ class Options(RoleOptions):
 
 
 class _Content(Service):
-    """Opens the content folder at start; at stop the engine ends, and the content is synced."""
+    """Opens the content folder at start; stops the engine and syncs the content at stop."""
 
     def __init__(self, content: ContentFolder, sync: ContentSync, engine: BotMaster) -> None:
         self._content = content
@@ -55,7 +55,7 @@ class _Content(Service):
 
 
 class _Relaying(Service):
-    """Ends the connections of BOT-Ms at stop."""
+    """Closes the connections of BOT-Ms at stop."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
@@ -66,7 +66,7 @@ class _Relaying(Service):
 
 
 class _Serving(Service):
-    """Ends the connections of and to content ports at stop."""
+    """Closes connections of and to content ports at stop."""
 
     def __init__(self, factory: LimitedFactory, http: HttpClient) -> None:
         self._factory = factory
@@ -79,7 +79,7 @@ class _Serving(Service):
 
 
 def build(config: Config, environment: Environment) -> RoleService:
-    """The BOT-M's services; they start in this order."""
+    """The BOT-M's services; started in this order."""
     settings = attrs.evolve(config.botm, content_url=content_address(config))
     reactor = environment.reactor
     run = environment.token()
@@ -136,7 +136,7 @@ def build(config: Config, environment: Environment) -> RoleService:
 
 
 def makeService(options: Options, environment: Environment | None = None) -> MultiService:
-    """For ``twistd``, and for a simulation."""
+    """For ``twistd`` and the simulation."""
     environment = environment or real_environment()
     role = build(options.config, environment)
     return watched(role, options.config, environment, "botm.metrics", role)

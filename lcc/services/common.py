@@ -1,4 +1,4 @@
-"""What the services of all roles share: options, the configuration, the home folder."""
+"""Shared by the services of all roles: options, configuration, home folder."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _OPEN_FILES = 65536
 
 
 def allow_open_files() -> None:
-    """Let this process open as many files and connections as it may, up to a sane number: what shells and systemd
-    give by default (1024, for programs that use select) is less than the connections that a UNS serves."""
+    """Raise the limit of open files, up to a sane number: the usual default (1024, for programs that use select) is
+    less than the connections that a UNS serves."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -44,19 +44,20 @@ _YOUNG_OBJECTS = 10_000
 
 
 def collect_garbage_rarely() -> None:
-    """Have Python look for cycles of garbage after ten thousand new objects instead of seven hundred, and leave out
-    what is here already. A batch of URLs is tens of thousands of tuples, and there is not a cycle among them:
-    looking at them again and again took a quarter of the queue manager's time."""
+    """Collect garbage after ten thousand new objects instead of seven hundred, without what exists already.
+
+    A batch of URLs is tens of thousands of tuples without a cycle: scanning them took a quarter of the queue manager's
+    time."""
     gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
     gc.freeze()
 
 
 class RoleOptions(usage.Options):
-    """``--config FILE``.  The configuration is read when the options are complete, and the process may open as many
-    files as the system lets it, and seldom looks for garbage; nothing else is touched.
+    """``--config FILE``.  Once the options are parsed, reads the configuration, raises the limit of open files and
+    tunes the garbage collector.
 
-    :cvar role: what the process calls itself in its log.
-    :cvar summary: what it is, for ``--help``.
+    :cvar role: its name in the log.
+    :cvar summary: for ``--help``.
     """
 
     role = "lcc"
@@ -68,7 +69,7 @@ class RoleOptions(usage.Options):
 
     @staticmethod
     def notes(program: str) -> list[str]:
-        """What else to know of a role's program, a sentence each."""
+        """Notes below the options, a sentence each."""
         return [
             f"{program} runs in the foreground until SIGTERM or Ctrl-C, twistd {program} in the background.",
             "lcc-admin config --defaults lists the settings of the configuration file.",
@@ -111,13 +112,13 @@ class RoleOptions(usage.Options):
             tell_start_faults(parent.subCommand or self.role, to_terminal=bool(elsewhere))
         if parent is not None and self.config.log.format == "json" and not parent.get("logger"):
             if parent.get("syslog"):
-                raise usage.UsageError('[log] format = "json" goes to standard output or a file, not to --syslog')
+                raise usage.UsageError('[log] format = "json" writes to standard output or a file, not to --syslog')
             jsonlog.choose(self.role, parent)
             parent["logger"] = jsonlog.FACTORY
 
 
 class RoleService(MultiService):
-    """All services of a role; they start in the order in which they were added, and stop in the reverse one.
+    """All services of a role, started in the order in which they were added, stopped in reverse.
 
     :ivar name: of the role.
     :ivar commands: what it shows and takes at the console (:mod:`lcc.console.commands`).
@@ -154,9 +155,9 @@ class RoleService(MultiService):
 
 
 class HomeService(Service):
-    """Creates the home folder at start, for this user alone, where it does not exist.
+    """Creates the home folder at start, for this user alone, unless it exists.
 
-    Add it first to a role's services: they are started in the order in which they were added.
+    Add it first: services start in the order in which they were added.
     """
 
     def __init__(self, home: Path, disk: Disk) -> None:

@@ -18,11 +18,11 @@ from lcc.services.startfaults import START_FAULTS, start_fault_lines
 
 
 def run(role: str, arguments: list[str]) -> None:
-    """Run a role until it is told to stop.
+    """Run a role until it is stopped.
 
     :param role: the name of its ``twistd`` plugin.
-    :param arguments: what followed the script's name.
-    :raises SystemExit: at the end, always with a code.
+    :param arguments: the script's arguments.
+    :raises SystemExit: always, with its exit code.
     """
     complete(role)
     # Late, as it is heavy; by name, as its stubs do not export what twistd's own main function consists of.
@@ -43,7 +43,7 @@ def run(role: str, arguments: list[str]) -> None:
 
 
 def complete(role: str) -> None:
-    """Answer a shell that wants to complete this role's command line (``lcc-admin completion``).
+    """Complete this role's command line for a shell (``lcc-admin completion``).
 
     :raises SystemExit: it did.
     """

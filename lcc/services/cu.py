@@ -37,7 +37,7 @@ class Options(RoleOptions):
 
 
 class _AtStop(Service):
-    """Calls something when it is stopped."""
+    """Calls a function at stop."""
 
     def __init__(self, call: Callable[[], Deferred[None] | None]) -> None:
         self._call = call
@@ -48,7 +48,7 @@ class _AtStop(Service):
 
 
 class WorkshopService(Service):
-    """Starts and stops the making of packages."""
+    """Starts and stops the packager."""
 
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
@@ -63,12 +63,12 @@ class WorkshopService(Service):
 
 
 def build(config: Config, environment: Environment) -> RoleService:
-    """The services of the content user API; they start in this order and stop in the reverse one."""
+    """The services of the content user API; started in this order, stopped in reverse."""
     settings, reactor = config.cu, environment.reactor
     database = environment.database(
         config.database.url, config.home, reactor, config.database, random=environment.chance
     )
-    # Each connection asks one question at a time; the rest is room for those whose askers have gone.
+    # One request at a time for each connection; the rest is room for requests whose clients are gone.
     questions = Questions(database, QUESTIONS_PER_CONNECTION * settings.connections_max)
     watcher = ChangeWatcher(questions, reactor)
     certificates = certificate_files(config, "cu")
@@ -110,12 +110,12 @@ def build(config: Config, environment: Environment) -> RoleService:
 
 
 def _without_token(config: Config, port: str) -> str:
-    """What those may see who reach this endpoint and have no token."""
+    """What clients of this endpoint may see without a token."""
     return config.cu.without_token or ("content" if unix_socket_path(config.endpoint(port)) else "nothing")
 
 
 def makeService(options: Options, environment: Environment | None = None) -> MultiService:
-    """For ``twistd``, and for a simulation."""
+    """For ``twistd`` and the simulation."""
     environment = environment or real_environment()
     role = build(options.config, environment)
     return watched(role, options.config, environment, "cu.metrics", role)

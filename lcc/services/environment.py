@@ -38,11 +38,11 @@ class Environment:
     """The environment of one process.
 
     :ivar reactor: connects, listens, calls later, has threads.  Its ``seconds()`` are no time of day: they count from
-        some moment on, and are never set.  All timers, leases, and lengths of time are measured on it.
+        some moment on, and are never set.  All timers, leases and durations are measured on it.
     :ivar now: the wall clock: seconds since 1970.  It may be set at any moment, and is only for what is told or
         stored (hours, the times of sets, dates in answers).
-    :ivar chance: jitter, and other things that nobody needs to guess.
-    :ivar token: gives 16 hexadecimal digits that nobody can guess, never the same twice.
+    :ivar chance: for jitter and the like; not secret.
+    :ivar token: gives 16 unguessable hexadecimal digits, never the same twice.
     :ivar disk: where files are kept.
     :ivar database: makes databases, called as the class :class:`~lcc.storage.database.database.Database`.
     :ivar lock: makes the service that holds this lock file.
@@ -84,7 +84,7 @@ def real_environment(reactor: Any = None) -> Environment:
 
         use_boot_time(reactor)
         end_at_second_signal(reactor)
-        # Whatever this process makes is for its user alone.  twistd's --umask, which comes later, wins.
+        # Files of this process are private to its user.  twistd's --umask, which comes later, wins.
         os.umask(0o077)
     return Environment(
         reactor=reactor,

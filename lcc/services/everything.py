@@ -44,7 +44,7 @@ def _build(config: Config, environment: Environment) -> tuple[MultiService, list
 
 
 def makeService(options: Options, environment: Environment | None = None) -> MultiService:
-    """For ``twistd``, and for a simulation."""
+    """For ``twistd`` and the simulation."""
     config, environment = options.config, environment or real_environment()
     everything, roles = _build(config, environment)
     return watched(everything, config, environment, "metrics.listen", *roles)

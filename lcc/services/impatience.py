@@ -1,6 +1,6 @@
 """A second SIGTERM or SIGINT ends a role at once.
 
-Twisted takes the second SIGTERM or SIGINT (Ctrl-C) for a mistake: it logs a traceback and goes on as before.
+Twisted itself logs a traceback for a second SIGTERM or SIGINT (Ctrl-C) and goes on.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ _log = Logger()
 
 
 def end_at_second_signal(reactor: Any) -> None:
-    """Once the reactor is stopping, let the next SIGTERM or SIGINT end the process at once.  To be called before it
-    runs.
+    """Once the reactor is stopping, let the next SIGTERM or SIGINT end the process at once.
 
-    That is what a crash would do: nothing that was promised is lost, but nobody gets a last answer.
+    Call it before the reactor runs.
+
+    It is like a crash: nothing promised is lost, but peers get no last answer.
     """
 
     def stopping() -> None:

@@ -20,7 +20,7 @@ from twisted.logger import FileLogObserver, LogEvent, formatEvent
 from twisted.python.logfile import LogFile
 
 FACTORY = "lcc.services.jsonlog.observer"
-"""For ``twistd --logger``, which takes a name."""
+"""For ``twistd --logger``."""
 MESSAGE_CHARS = 16_384
 FIELD_CHARS = 2_048
 TRACEBACK_CHARS = 65_536

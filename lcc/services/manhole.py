@@ -1,4 +1,4 @@
-"""The console of a process as a service: off unless the configuration names its endpoint."""
+"""The console of a process as a service: off unless its endpoint is set."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lcc.transport.links import PortService
 
 
 def add_console(services: MultiService, config: Config, reactor: Any, endpoint: str, *roles: RoleService) -> None:
-    """Let an operator log in at this endpoint, to look into these roles.
+    """Add a console for these roles at this endpoint.
 
-    :param services: where the console is added; they start in their order, and it shows all of them.
+    :param services: to which the console is added, and which it shows.
     :param endpoint: empty: there is no console.
     """
     if endpoint:
@@ -51,7 +51,7 @@ class ManholeService(MultiService):
         super().startService()
 
     def _make_factory(self) -> Any:
-        # Late: it takes hold of the global reactor.
+        # Late: it imports the global reactor.
         from lcc.console.credentials import UnsafeFile, read_trusted
         from lcc.console.hostkey import host_key
         from lcc.console.ssh import ConsoleFactory

@@ -49,7 +49,7 @@ class _Engine(Service):
 
 
 def build(config: Config, environment: Environment) -> RoleService:
-    """The queue manager's services; they start in this order and stop in the reverse one."""
+    """The queue manager's services; started in this order, stopped in reverse."""
     settings = config.qm
     reactor, chance = environment.reactor, environment.chance
     database = environment.database(config.database.url, config.home, reactor, config.database, random=chance)
@@ -93,7 +93,7 @@ def build(config: Config, environment: Environment) -> RoleService:
 
 
 def makeService(options: Options, environment: Environment | None = None) -> MultiService:
-    """For ``twistd``, and for a simulation."""
+    """For ``twistd`` and the simulation."""
     environment = environment or real_environment()
     role = build(options.config, environment)
     return watched(role, options.config, environment, "qm.metrics", role)

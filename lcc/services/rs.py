@@ -27,11 +27,11 @@ class Options(RoleOptions):
     """The options of ``lcc-rs``."""
 
     role = "rs"
-    summary = "The registration server of an LCC: where sites register by themselves."
+    summary = "The registration server of an LCC: where sites register themselves."
 
 
 class _Registering(Service):
-    """Starts and stops what the registration server does besides answering."""
+    """Starts and stops the background work of the registration server."""
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
@@ -46,9 +46,9 @@ class _Registering(Service):
 
 
 def build(config: Config, environment: Environment) -> RoleService:
-    """The services of the registration server; they start in this order and stop in the reverse one.
+    """The services of the registration server; started in this order, stopped in reverse.
 
-    :raises ConfigError: it is not said where to listen.
+    :raises ConfigError: no endpoint to listen on.
     """
     settings, reactor = config.rs, environment.reactor
     if not settings.listen:
@@ -85,7 +85,7 @@ def build(config: Config, environment: Environment) -> RoleService:
 
 
 def makeService(options: Options, environment: Environment | None = None) -> MultiService:
-    """For ``twistd``, and for a simulation."""
+    """For ``twistd`` and the simulation."""
     environment = environment or real_environment()
     role = build(options.config, environment)
     return watched(role, options.config, environment, "rs.metrics", role)

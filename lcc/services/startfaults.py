@@ -1,6 +1,6 @@
-"""A role that cannot start says why in a line, and what to do in another, however it was started.
+"""Start faults in two lines, what is wrong and what to do, however the role was started.
 
-What happens later is logged by the reactor.
+Later errors are logged by the reactor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lcc.errors import Busy, ConfigError, StoreUnavailable
 _log = Logger()
 
 START_FAULTS = (Busy, ConfigError, StoreUnavailable, BindError, OSError, ValueError, OverflowError)
-"""What keeps a role from starting.  ValueError, OverflowError: an endpoint string, or its port, makes no sense."""
+"""Exceptions that keep a role from starting.  ValueError, OverflowError: an invalid endpoint or port."""
 
 _NEXT_PORT: dict[int | None, str] = {
     errno.EADDRINUSE: "find the process that uses it (ss -ltnp) and stop it, or set another port in lcc.toml",
@@ -30,7 +30,7 @@ _NEXT_FILE = "check that it exists and is writable by this user, or set another 
 
 
 def start_fault_lines(error: BaseException) -> list[str]:
-    """What is wrong, and what to do next if that is known, for people."""
+    """What is wrong and, if known, what to do next."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return [f"{error.filename}: {error.strerror}", f"next: {_NEXT_FILE}"]
     reason: Any = getattr(error, "socketError", None)
@@ -39,10 +39,10 @@ def start_fault_lines(error: BaseException) -> list[str]:
 
 
 def tell_start_faults(role: str, to_terminal: bool) -> None:
-    """From now on an exception that ends this process because its role cannot start is told in lines, in its log,
-    instead of with a traceback.  ``twistd`` lets such an exception through, and the process ends with exit code 1.
+    """From now on log an exception that keeps the role from starting in lines, without a traceback.  ``twistd`` lets
+    it through, and the process exits with code 1.
 
-    :param to_terminal: also on standard error: the log goes elsewhere.
+    :param to_terminal: print them to standard error, too: the log goes elsewhere.
     """
 
     def hook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

@@ -49,7 +49,7 @@ class _Engine(Service):
 
 
 def build(config: Config, environment: Environment) -> RoleService:
-    """The UNS's services; they start in this order and stop in the reverse one."""
+    """The UNS's services; started in this order, stopped in reverse."""
     settings = config.uns
     reactor = environment.reactor
     database = environment.database(
@@ -77,7 +77,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     port = PortService(reactor, endpoint(config, "uns.listen"), ProviderPort(uns), "uns.listen")
 
     def drain() -> Deferred[None]:
-        """Providers are answered while the queue manager, the database and the lock of the spool are still there."""
+        """Answer providers while queue manager, database and spool lock are still there."""
         return port.close_port().addCallback(lambda _: uns.stop())
 
     services = RoleService("uns", UnsCommands(uns), UnsMetrics(uns, database.counts, probe), drain)
@@ -95,7 +95,7 @@ def build(config: Config, environment: Environment) -> RoleService:
 
 
 def makeService(options: Options, environment: Environment | None = None) -> MultiService:
-    """For ``twistd``, and for a simulation."""
+    """For ``twistd`` and the simulation."""
     environment = environment or real_environment()
     role = build(options.config, environment)
     return watched(role, options.config, environment, "uns.metrics", role)

@@ -23,7 +23,7 @@ _log = Logger()
 
 LOOK_SECONDS = 1.0
 SHARE_OF_WATCHDOG = 3.0
-"""It hears so often within the time that it waits."""
+"""Notifications within the supervisor's watchdog time."""
 
 
 def watched(
@@ -31,9 +31,8 @@ def watched(
 ) -> MultiService:
     """Add metrics port and supervisor notification to a process, if configured.
 
-    :param services: all that it runs; what is added starts last and stops first.
-    :param setting: of the endpoint of its metrics: table and key.
-    :param roles: that it has.
+    :param services: of the process; what is added starts last and stops first.
+    :param setting: table and key of the endpoint of its metrics.
     :returns: the same services.
     """
     text = wire_of(config, setting).text(config)
@@ -43,7 +42,7 @@ def watched(
         watching = WatchService(process, supervisor, environment.reactor)
         watching.setServiceParent(services)
         if text:
-            # Late: what it imports is worth nothing to a process without metrics.
+            # Late: a process without metrics does without these imports.
             from lcc.metrics.site import build_site
 
             near = is_local_endpoint(text) and not unix_socket_path(text)

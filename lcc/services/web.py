@@ -30,9 +30,9 @@ from lcc.transport.wires import certificate_files, endpoint, leaves_machine
 
 _LOCAL = re.compile(r"http://(?:127\.[0-9.]+|localhost|\[::1\])(?::\d+)?", re.ASCII).fullmatch
 RETRIES = 1
-"""A database that is away is told at once."""
+"""An unreachable database is reported at once."""
 STATEMENT_SECONDS = 5.0
-"""A server that does not end a question by itself is not waited for longer than this beyond its time."""
+"""How long to wait beyond its time limit for a server that does not end a query itself."""
 
 
 class Options(RoleOptions):
@@ -58,9 +58,9 @@ class _Watching(Service):
 
 
 def build(config: Config, environment: Environment) -> RoleService:
-    """The services of the web monitor; they start in this order and stop in the reverse one.
+    """The services of the web monitor; started in this order, stopped in reverse.
 
-    :raises ConfigError: it is not said where to listen, or passwords would leave this machine as they are.
+    :raises ConfigError: no endpoint to listen on, or passwords would leave this machine unencrypted.
     """
     settings, reactor = config.web, environment.reactor
     listen = config.endpoint(settings.listen)
@@ -121,7 +121,7 @@ def build(config: Config, environment: Environment) -> RoleService:
 
 def _processes(config: Config, environment: Environment) -> Processes:
     """
-    :raises ConfigError: an address is none, or would be asked over a network without TLS.
+    :raises ConfigError: an invalid address, or one beyond this machine without TLS.
     """
     faults = []
     addresses = [text.replace("{home}", str(config.home)).rstrip("/") for text in config.web.watch]
@@ -144,7 +144,7 @@ def _processes(config: Config, environment: Environment) -> Processes:
 
 
 def makeService(options: Options, environment: Environment | None = None) -> MultiService:
-    """For ``twistd``, and for a simulation."""
+    """For ``twistd`` and the simulation."""
     environment = environment or real_environment()
     role = build(options.config, environment)
     return watched(role, options.config, environment, "web.metrics", role)

@@ -79,7 +79,7 @@ async def test_what_goes_wrong(users: CacheClient, cache: Cache, monkeypatch: py
     with pytest.raises(StartAgain):
         await users.changes("0000000000000000.1.0.0")
     nobody = CacheClient(reactor, "unix:/nonexistent/socket")
-    with pytest.raises(CacheError, match="cannot be asked"):
+    with pytest.raises(CacheError, match="is unreachable"):
         await nobody.urls()
     await nobody.close()
     monkeypatch.setattr(selected, "EXAMINED_ROWS", 20)

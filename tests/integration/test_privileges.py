@@ -109,7 +109,7 @@ def test_a_whole_lcc_as_nobody(folder: Path, origin: OriginServer, umask: int) -
         assert others_may(home) == []
         if os.geteuid() == 0:
             assert f"Uid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t{NOBODY}" in status and "CapEff:\t0000000000000000" in status
-        assert "RUNS AS ROOT" not in system.log("all")
+        assert "running as root" not in system.log("all")
         system.stop("all")
         assert others_may(home) == []
     finally:
