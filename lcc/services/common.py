@@ -46,8 +46,8 @@ _YOUNG_OBJECTS = 10_000
 def collect_garbage_rarely() -> None:
     """Collect garbage after ten thousand new objects instead of seven hundred, without what exists already.
 
-    A batch of URLs is tens of thousands of tuples without a cycle: scanning them took a quarter of the queue manager's
-    time."""
+    A batch of URLs is tens of thousands of tuples without a cycle: scanning them took a quarter of the queue
+    manager's time."""
     gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
     gc.freeze()
 
