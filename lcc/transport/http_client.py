@@ -284,7 +284,7 @@ class _Body(Protocol):
         if reason.check(ResponseDone):
             self._end(self.size_bytes)
         else:
-            self._end(Failure(HttpFailed(f"{self.address} disconnected: {reason.getErrorMessage()}")))
+            self._end(Failure(HttpFailed(f"{self.address} disconnected: {_reason(reason.value)}")))
 
     def _end(self, result: Failure | int | None) -> None:
         if self.over:

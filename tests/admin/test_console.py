@@ -160,7 +160,7 @@ def test_twistd_says_in_a_line_why_a_role_does_not_start(tmp_path: Path, how: st
     assert done.returncode == 1
     log = done.stdout if how == "foreground" else (tmp_path / "log").read_text()
     last = log.splitlines()[-1]
-    assert "lcc-uns cannot start: Couldn't listen on 127.0.0.1:" in last and "next: see who has that port" in last
+    assert "lcc-uns cannot start: Couldn't listen on 127.0.0.1:" in last and "next: see which process has the port" in last
     assert "Traceback" not in log + done.stdout + done.stderr
     if how == "log file":
         what, step = done.stderr.splitlines()
@@ -187,7 +187,7 @@ def test_a_home_that_cannot_be_written_to_is_told_in_lines(tmp_path: Path) -> No
         output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1 and "Traceback" not in output
     what, step = output.splitlines()[-2:]
-    assert what.startswith(f"lcc-uns: {tmp_path}/new") and step.startswith("lcc-uns: next: see that")
+    assert what.startswith(f"lcc-uns: {tmp_path}/new") and step.startswith("lcc-uns: next: check that")
     done = twistd(tmp_path, "-n")
     assert done.returncode == 1 and "Traceback" not in done.stdout + done.stderr
     assert f"lcc-uns cannot start: {tmp_path}/new" in done.stdout.splitlines()[-1]

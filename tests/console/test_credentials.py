@@ -32,7 +32,7 @@ def test_a_file_is_trusted_or_not(tmp_path: Path) -> None:
     assert read_trusted(path) == "text"
     for mode in (0o664, 0o646, 0o666):
         path.chmod(mode)
-        with pytest.raises(UnsafeFile, match="written to by others"):
+        with pytest.raises(UnsafeFile, match="writable by others"):
             read_trusted(path)
     path.chmod(0o600)
     path.write_bytes(b"x" * (FILE_BYTES_MAX + 1))
@@ -41,7 +41,7 @@ def test_a_file_is_trusted_or_not(tmp_path: Path) -> None:
     with pytest.raises(UnsafeFile, match="directory"):
         read_trusted(tmp_path)
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(UnsafeFile, match="no file"):
+    with pytest.raises(UnsafeFile, match="not a regular file"):
         read_trusted(tmp_path / "pipe")
 
 
@@ -50,7 +50,7 @@ def test_a_file_of_somebody_else_is_not_trusted(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text("text")
     os.chown(path, 12345, -1)
-    with pytest.raises(UnsafeFile, match="somebody else"):
+    with pytest.raises(UnsafeFile, match="owned by another user"):
         read_trusted(path)
 
 
@@ -109,7 +109,7 @@ def test_a_password_is_printed_once_and_stored_hashed(folder: Path) -> None:
     assert verify_password("chosen", stored_hash(path.read_text(), "bob"))
     assert admin(folder, "console-password", "a b").exit_code == 1
     path.chmod(0o666)
-    assert "written to by others" in admin(folder, "console-password", "alice").output
+    assert "writable by others" in admin(folder, "console-password", "alice").output
 
 
 def test_where_a_console_is(folder: Path) -> None:

@@ -106,12 +106,12 @@ def test_what_goes_wrong_in_a_command_hurts_nobody(tmp_path: Path) -> Steps:
             ("print('\\ud800')", "\\ud800"),
             ("def f(): f()\nf()", ""),
             ("provider('nobody')", "nobody"),
-            ("est('nobody')", "there is no 'nobody' here"),
+            ("est('nobody')", "no role 'nobody' in this process"),
             ("class Bad:\n  def __repr__(self): raise ValueError('no repr')\n", ""),
             ("1 +", "SyntaxError"),
-            ("if True:", "not complete"),
+            ("if True:", "incomplete"),
             ("x" * 70_000, "at most 65536 bytes"),
-            ("help(est)", "What goes on now"),
+            ("help(est)", "Engine status"),
         ):
             out, _err, _code = yield console.ssh(command)
             assert shown in out.decode(), command[:50]

@@ -201,17 +201,17 @@ async def test_somebody_else_answers() -> None:
         def ask() -> None:
             with blocking.Cache(address) as cache:
                 for fields in ({}, {"prefix": A}):
-                    with pytest.raises(CacheError, match="no content user API"):
+                    with pytest.raises(CacheError, match="not the content user API"):
                         list(cache.urls(**fields))
-                with pytest.raises(CacheError, match="no content user API"):
+                with pytest.raises(CacheError, match="not the content user API"):
                     cache.content("0" * 40)
 
         await deferToThread(ask)
         client = CacheClient(reactor, address)
         try:
-            with pytest.raises(CacheError, match="no content user API"):
+            with pytest.raises(CacheError, match="not the content user API"):
                 _ = [row async for row in await client.urls()]
-            with pytest.raises(CacheError, match="no content user API"):
+            with pytest.raises(CacheError, match="not the content user API"):
                 await client.content("0" * 40)
         finally:
             await client.close()

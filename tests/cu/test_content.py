@@ -282,7 +282,7 @@ def test_a_reader_that_stands_still_is_dropped(host: Host, logged_errors: Logged
     yield try_again()
     assert (yield opened[0].read(3)) == bytes(3)
     slow.go_on()
-    with pytest.raises(ContentUnavailable, match="broken off"):
+    with pytest.raises(ContentUnavailable, match="disconnected"):
         yield done
     assert len(slow.data) < BIG_BYTES
     yield stuck.close()
