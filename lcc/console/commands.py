@@ -93,7 +93,7 @@ class SessionCommands:
     def _asked(self, command: str, roles: tuple[str, ...]) -> list[str]:
         for role in roles:
             if role not in self._commands:
-                raise ValueError(f"there is no {role!r} here, only {', '.join(self._commands)}")
+                raise ValueError(f"no role {role!r} in this process, only {', '.join(self._commands)}")
             if not hasattr(self._commands[role], command):
                 raise ValueError(f"{role} has no {command}()")
         return [role for role in roles or self._commands if hasattr(self._commands[role], command)]

@@ -366,7 +366,7 @@ class ConsoleFactory(SSHFactory):
 
     def namespace(self, operator: Operator) -> dict[str, Any]:
         """What an operator finds: the commands, and what else there is."""
-        return {"__name__": "__console__", **self._more, **Helpers(self._commands, str(operator)).namespace()}
+        return {"__name__": "__console__", **self._more, **SessionCommands(self._commands, str(operator)).namespace()}
 
     def drop_all(self) -> None:
         """Close all connections."""

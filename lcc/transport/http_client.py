@@ -165,7 +165,7 @@ def _is_cancelled(error: BaseException) -> bool:
     return isinstance(error, _CANCELLED) or any(reason.check(*_CANCELLED) for reason in reasons)
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException | None) -> str:
     reasons = getattr(error, "reasons", None)  # what twisted.web wraps
     return "; ".join(reason.getErrorMessage() for reason in reasons) if reasons else str(error)
 

@@ -160,7 +160,10 @@ def test_twistd_says_in_a_line_why_a_role_does_not_start(tmp_path: Path, how: st
     assert done.returncode == 1
     log = done.stdout if how == "foreground" else (tmp_path / "log").read_text()
     last = log.splitlines()[-1]
-    assert "lcc-uns cannot start: Couldn't listen on 127.0.0.1:" in last and "next: see which process has the port" in last
+    assert (
+        "lcc-uns cannot start: Couldn't listen on 127.0.0.1:" in last
+        and "next: find the process that uses it" in last
+    )
     assert "Traceback" not in log + done.stdout + done.stderr
     if how == "log file":
         what, step = done.stderr.splitlines()

@@ -494,7 +494,7 @@ def test_nobody_there(host: Host) -> Any:
         yield client.open(1, 1)
     with pytest.raises(ValueError):
         ContentClient(host.reactor, "none.sock")
-    with pytest.raises(NotAsked, match="cannot be asked"):
+    with pytest.raises(NotAsked, match="cannot query"):
         yield deferToThread(ask_botm, host.config("nowhere"))
     with pytest.raises(NotAsked, match="no content port"):
         yield deferToThread(ask_botm, host.config("nowhere", 'content_listen = ""\n'))
