@@ -155,7 +155,7 @@ def read_rows(lcc: Lcc, form: str, rows: int) -> dict[str, float]:
                 last = (last + piece)[-100:]
         used, database = cpu_seconds_of(process.pid) - used, lcc.database_cpu_seconds() - database
         if not last.strip().endswith((b'{"next":null}', b"</lcc:urls>", b"#end,")):
-            raise SystemExit(f"the answer is cut off: {last!r}")
+            raise SystemExit(f"the response was cut off: {last!r}")
     return {
         "rate": rows / used,
         "database": rows / database if database else 0.0,
