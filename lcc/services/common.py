@@ -141,7 +141,8 @@ class RoleService(MultiService):
     def startService(self) -> None:
         if os.geteuid() == 0:
             _log.warn(
-                "{role} is running as root, which it does not need: a vulnerability in it would compromise this machine. "
+                "{role} is running as root, which it does not need: a vulnerability in it would compromise this "
+                "machine. "
                 "Run it as a user of its own (doc/operating.md, systemd)",
                 role=self.name,
             )
