@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lcc.admin.fetch import Account, as_object
+from lcc.fetchers.registry import installed_plugins
 from lcc.model import Fetched, FetchOrder, FetchStep
 from lcc.storage.disk.fetch_sinks import MeasuringSink
 
@@ -95,9 +96,10 @@ def test_errors_have_their_code(site: str, tmp_path: Path) -> None:
     assert "Invalid value for URL" in fetch(tmp_path, "www.example.org", expect=2).stderr
     assert "no LCC here" in fetch(tmp_path, "--provider", "1", f"{site}/new", expect=4).stderr
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / "lcc.toml").write_text('[bot]\nfetchers = ["gopher"]\n')
+    (tmp_path / "lcc.toml").write_text('[bot]\nfetchers = ["wais"]\n')
     told, then = fetch(tmp_path, f"{site}/new", expect=1).stderr.splitlines()
-    assert told == "Error: bot.fetchers: there is no fetcher 'gopher'; there are file, ftp, http"
+    installed = [plugin.name for plugin in installed_plugins()]
+    assert told == f"Error: bot.fetchers: there is no fetcher 'wais'; there are {', '.join(installed)}"
     assert then.startswith("Next: ")
 
 

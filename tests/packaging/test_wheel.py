@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from lcc.config import ROLES
+from lcc.fetchers.registry import schemes_fetched
 from tests.support.servers.finger import answer_for, finger_server, write_plugin
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,7 +112,7 @@ def test_it_fetches_with_the_plugin_of_a_third_party(installed: Path, tmp_path: 
     add = (installed / "lcc-admin", "provider", "add", "--root", "finger://localhost/")
     run(installed / "lcc-admin", "init", cwd=tmp_path)
     refused = subprocess.run(add, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert refused.returncode == 2 and "file, ftp, http, https" in " ".join(refused.stderr.split())
+    assert refused.returncode == 2 and ", ".join(schemes_fetched(())) in " ".join(refused.stderr.split())
     write_plugin(tmp_path / "theirs")
     with finger_server() as port:
         fetch = (installed / "lcc-admin", "fetch", "--allow-private", "--json", f"finger://127.0.0.1:{port}/anne")
