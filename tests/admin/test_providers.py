@@ -169,7 +169,7 @@ def test_remove(lcc: Lcc) -> None:
     [
         (["add"], "--root"),
         (["add", "--root", "www.example.org"], "--root"),
-        (["add", "--root", "gopher://example.org/"], "--root"),
+        (["add", "--root", "wais://example.org/"], "--root"),
         (["add", "--root", "http://user:pw@example.org/"], "--root"),
         (["add", "--root", ROOT + "a" * 5000], "at most 4096 characters"),
         (["add", "--root", ROOT, "--bandwidth", "0"], "at least 1"),
