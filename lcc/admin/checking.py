@@ -14,7 +14,7 @@ from twisted.internet.endpoints import clientFromString, serverFromString
 from lcc.admin.console import ALL, configured
 from lcc.admin.context import SEE_CHECK, Admin, pass_admin
 from lcc.admin.values import scheme_fault
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.config import Config, examine_config, read_config, unix_socket_path
 from lcc.console.credentials import UnsafeFile, read_trusted
 from lcc.domain.hours import parse_hours

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from lcc.admin.context import Admin
-from lcc.commands.examples import put_into_help
-from lcc.commands.failing import ToolGroup
+from lcc.commands.errors import ToolGroup
+from lcc.commands.examples import add_examples
 
 COMMANDS = {
     "init": "initialise:init_command",
@@ -57,7 +57,7 @@ class Commands(ToolGroup):
         if cmd_name not in self.commands:
             module, _, attribute = COMMANDS[cmd_name].partition(":")
             command: click.Command = getattr(import_module(f"lcc.admin.{module}"), attribute)
-            put_into_help(command, f"lcc-admin {cmd_name}")
+            add_examples(command, f"lcc-admin {cmd_name}")
             self.add_command(command)
         return self.commands[cmd_name]
 
@@ -88,4 +88,4 @@ def main(context: click.Context, config_path: Path | None) -> None:
     context.obj = Admin(config_path)
 
 
-put_into_help(main, "lcc-admin")
+add_examples(main, "lcc-admin")

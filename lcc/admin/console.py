@@ -14,7 +14,7 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.values import password_file_option, read_password
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.config import ROLES, Config, unix_socket_path
 from lcc.console.credentials import UnsafeFile, read_trusted, with_password
 from lcc.console.hostkey import ALIAS, known_hosts

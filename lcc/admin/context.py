@@ -18,7 +18,7 @@ import attrs
 import click
 import pymysql
 
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError, StoreFull, StoreUnavailable
 from lcc.model import Provider

@@ -13,7 +13,7 @@ from lcc.admin.context import SEE_CHECK, Admin, existing, pass_admin
 from lcc.admin.output import json_option
 from lcc.admin.values import PID
 from lcc.commands.boottime import react
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.config import BotConfig
 from lcc.domain.urls import Roots, normalise, scheme_of, site_of
 from lcc.errors import ConfigError, FetchError, UrlError

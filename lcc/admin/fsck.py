@@ -27,8 +27,8 @@ from attrs import define, frozen
 from lcc.admin.botm_status import BotmStatus, NotAsked, ask_botm
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
-from lcc.admin.repair import tell_when
-from lcc.commands.failing import Failed
+from lcc.admin.repair import warn_if_not_running
+from lcc.commands.errors import Failed
 from lcc.commands.progress import is_watched, progress
 from lcc.config import Config
 from lcc.model import ContentRow
@@ -238,7 +238,7 @@ def fsck_command(
             "mount it, start the BOT-M, or give the configuration with --config",
         )
     number = machine or config.botm.machine
-    _see_that_it_is_its(config, number, repair)
+    _check_owner(config, number, repair)
     pace = Pace(rate or config.botm.verify_bytes, time.monotonic, time.sleep)
     listing = Listing((*_COLUMNS[:1], Column("done", 8), *_COLUMNS[1:]) if repair else _COLUMNS, as_json)
     counts: dict[str, int] = {}
@@ -268,7 +268,7 @@ def fsck_command(
         _summary(check, counts, repair, as_json)
         if ordered and not as_json:
             click.echo(f"ordered: {ordered:,} URLs will be fetched again")
-            tell_when(admin, database)
+            warn_if_not_running(admin, database)
     if left:
         raise SystemExit(Failed.exit_code)
 
@@ -280,7 +280,7 @@ def _watched(check: Check) -> Iterator[Finding]:
         yield from check.run()
 
 
-def _see_that_it_is_its(config: Config, machine: int, repair: bool) -> None:
+def _check_owner(config: Config, machine: int, repair: bool) -> None:
     """Check that this is the machine's folder: with another machine's rows all files would be missing.
 
     :raises Failed: it belongs to another machine, or that is unknown and matters.

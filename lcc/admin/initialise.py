@@ -8,7 +8,7 @@ import click
 
 from lcc.admin.configuration import read_sample
 from lcc.admin.context import Admin, pass_admin
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.config import DEFAULT_FILE
 from lcc.storage.database.status import database_epoch
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 
 from lcc.admin.programs import PROGRAMS, commands_of, program
+from lcc.commands.errors import Failed
 from lcc.commands.examples import examples_of, wrapped
-from lcc.commands.failing import Failed
 
 SECTION = 1
 _EXIT_CODES = re.compile(r"Exit codes?: (.*?)(?:\n\n|\Z)", re.DOTALL)

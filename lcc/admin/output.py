@@ -12,7 +12,7 @@ from typing import Any
 import click
 from attrs import field, frozen
 
-from lcc.commands.watching import clean
+from lcc.commands.watch import clean
 from lcc.domain.wording import utc
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")

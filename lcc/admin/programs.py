@@ -14,7 +14,7 @@ from twisted.python import usage
 from twisted.python.reflect import accumulateClassList
 
 ROLES = {
-    "lcc": "everything",
+    "lcc": "all_roles",
     "lcc-uns": "uns",
     "lcc-qm": "qm",
     "lcc-botm": "botm",

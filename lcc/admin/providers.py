@@ -12,7 +12,7 @@ import click
 
 from lcc.admin.context import SEE_PROVIDERS, Admin, existing, pass_admin
 from lcc.admin.output import Column, Listing, cell, json_option
-from lcc.admin.repair import tell_when
+from lcc.admin.repair import warn_if_not_running
 from lcc.admin.values import (
     NONE,
     PID,
@@ -25,8 +25,8 @@ from lcc.admin.values import (
     roots_callback,
     timezone_callback,
 )
-from lcc.commands.failing import Failed
-from lcc.commands.watching import clean
+from lcc.commands.errors import Failed
+from lcc.commands.watch import clean
 from lcc.domain.urls import Roots, normalise_root
 from lcc.errors import UrlError
 from lcc.insight.qm_state import delay_text
@@ -313,7 +313,7 @@ def delete_outside_command(admin: Admin, pid: int) -> None:
         except NoSuchProvider as error:
             raise Failed(str(error), SEE_PROVIDERS) from None
         click.echo(f"cached content of provider {pid} outside its roots is being deleted")
-        tell_when(admin, database)
+        warn_if_not_running(admin, database)
 
 
 @provider_group.command("want-full-set")
@@ -330,7 +330,7 @@ def want_full_set_command(admin: Admin, pid: int, reason: str) -> None:
             raise Failed(f"provider {pid} is being removed", "register it again: lcc-admin provider add")
         database.write(add_order, WANT_FULL_SET, pid, 0, reason)
         click.echo(f"provider {pid} is asked for a full set at its next connection")
-        tell_when(admin, database)
+        warn_if_not_running(admin, database)
 
 
 @provider_group.command("allow-deletions")
@@ -364,7 +364,7 @@ def _order_about_held(admin: Admin, pid: int, kind: str, done: str) -> None:
         database.write(add_order, kind, pid, 0, str(held.psetid))
         who = f"the full set of {cell(held.time, 'time')} UTC"
         click.echo(f"provider {pid}: {done.format(set=who, deletions=held.deletions)}")
-        tell_when(admin, database)
+        warn_if_not_running(admin, database)
 
 
 @provider_group.command("remove")

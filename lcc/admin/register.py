@@ -19,7 +19,7 @@ from lcc.admin.context import RETRIES, SEE_DATABASE, Admin, DatabaseFailed, pass
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import NUMBER, PID
 from lcc.commands.boottime import react
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.fetchers.registry import build_fetchers
 from lcc.model import Progress, Proves, Registration

@@ -35,7 +35,7 @@ def retry_command(admin: Admin, pid: int | None, code: int | None) -> None:
             f"ordered: {_urls(found)} with a final error, {_urls(waiting)} waiting after an error, and "
             f"unreachable sites will be retried"
         )
-        tell_when(admin, database)
+        warn_if_not_running(admin, database)
 
 
 def _count(txn: Txn, pid: int, code: int) -> tuple[Count, Count]:
@@ -53,10 +53,10 @@ def rebuild_command(admin: Admin) -> None:
     with admin.database() as database:
         database.write(add_order, REBUILD)
         click.echo("ordered")
-        tell_when(admin, database)
+        warn_if_not_running(admin, database)
 
 
-def tell_when(admin: Admin, database: BlockingDatabase) -> None:
+def warn_if_not_running(admin: Admin, database: BlockingDatabase) -> None:
     """Warn if no queue manager is running to carry out an order."""
     if not read_live(database.interact(saved_state), admin.now()).alive:
         click.echo("no queue manager is running: this is done when one starts")

@@ -16,8 +16,8 @@ from lcc.admin.context import Admin, pass_admin
 from lcc.admin.values import PID
 from lcc.client.content import ContentClient, ContentGone, ContentUnavailable
 from lcc.commands.boottime import react
-from lcc.commands.failing import Failed
-from lcc.commands.watching import clean
+from lcc.commands.errors import Failed
+from lcc.commands.watch import clean
 from lcc.config import Config
 from lcc.domain.keys import url_key
 from lcc.domain.mimetypes import normalise_mimetype

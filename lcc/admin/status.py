@@ -13,7 +13,7 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import cell
-from lcc.commands.watching import keep_showing, watch_option
+from lcc.commands.watch import refresh_until_interrupted, watch_option
 from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
 from lcc.insight.disks import database_disk
@@ -46,7 +46,7 @@ def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> No
         return "\n".join(f"{name:<13} {line}".rstrip() for name, line in lines(answer, live))
 
     if watch:
-        keep_showing(text, every, json_lines=as_json)
+        refresh_until_interrupted(text, every, json_lines=as_json)
     else:
         click.echo(text())
 

@@ -14,7 +14,7 @@ import click
 
 from lcc.admin.botm_status import NotAsked, ask_machine
 from lcc.admin.context import Admin, pass_admin
-from lcc.commands.watching import clean, every_option, keep_showing
+from lcc.commands.watch import clean, interval_option, refresh_until_interrupted
 from lcc.insight.qm_state import Live, read_live
 from lcc.storage.queue.saved_state import saved_state
 
@@ -27,7 +27,7 @@ _HEAD = f"{'machine':>7}  {'robot':<12}  {'provider':>8}  {'seconds':>7}  {'byte
 
 @click.command("top")
 @click.option("--once", is_flag=True, help="Print once and exit.")
-@every_option
+@interval_option
 @click.option("--limit", type=click.IntRange(1), default=SHOWN, show_default=True, help="Maximum number of fetches.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per refresh.")
 @pass_admin
@@ -46,7 +46,7 @@ def top_command(admin: Admin, once: bool, every: float, limit: int, as_json: boo
     if once:
         click.echo(text() if as_json else clean(text()))
     else:
-        keep_showing(text, every, json_lines=as_json)
+        refresh_until_interrupted(text, every, json_lines=as_json)
 
 
 def look(admin: Admin) -> dict[str, Any]:

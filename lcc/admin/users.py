@@ -9,7 +9,7 @@ import click
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import NUMBER, PID
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.roles.cu.access import access_token
 from lcc.storage.providers.content_users import (
     ContentUser,

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lcc.admin.context import SEE_CHECK, SEE_PROVIDERS, Admin
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.domain.hours import parse_hours
 from lcc.domain.passwords import password_in
 from lcc.domain.timezones import timezone_fault

@@ -10,7 +10,7 @@ import click
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import password_file_option, read_password
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.storage.providers.passwords import generate_password, hash_password
 from lcc.storage.providers.web_users import NAME_CHARS, WebUser, list_web_users, remove_web_user, set_web_user
 

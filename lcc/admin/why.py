@@ -8,8 +8,8 @@ import click
 
 from lcc.admin.context import SEE_PROVIDERS, Admin, pass_admin
 from lcc.admin.values import PID
-from lcc.commands.failing import Failed
-from lcc.commands.watching import clean
+from lcc.commands.errors import Failed
+from lcc.commands.watch import clean
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.insight.why import explain

@@ -185,7 +185,7 @@ def examples_of(path: str) -> list[Example]:
     return [Example(*each) for each in EXAMPLES.get(path, ())]
 
 
-def put_into_help(command: click.Command, path: str) -> None:
+def add_examples(command: click.Command, path: str) -> None:
     """Append examples to the help of a command and its subcommands."""
     lines = [f"  # {example.meaning}\n  {wrapped(example.command)}" for example in examples_of(path)]
     if lines:
@@ -193,7 +193,7 @@ def put_into_help(command: click.Command, path: str) -> None:
         command.epilog = f"{before}\b\nExamples:\n" + "\n".join(lines)
     if isinstance(command, click.Group):
         for name, inner in command.commands.items():
-            put_into_help(inner, f"{path} {name}")
+            add_examples(inner, f"{path} {name}")
 
 
 def wrapped(command: str) -> str:

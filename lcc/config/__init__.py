@@ -8,6 +8,7 @@ config --defaults`` prints this table.  :func:`load_config` reports every fault 
 
 from __future__ import annotations
 
+from lcc.config.access import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
 from lcc.config.defaults import describe_defaults
 from lcc.config.endpoints import (
     content_address,
@@ -17,9 +18,7 @@ from lcc.config.endpoints import (
     unix_socket_path,
 )
 from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
-from lcc.config.monitor import WebConfig
-from lcc.config.people import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
-from lcc.config.reading import (
+from lcc.config.load import (
     DEFAULT_FILE,
     NAME_CHARS,
     examine_config,
@@ -27,10 +26,11 @@ from lcc.config.reading import (
     parse_config,
     read_config,
 )
+from lcc.config.monitor import WebConfig
 from lcc.config.robots import BotConfig, BotmConfig
+from lcc.config.root import DEFAULT_MIMETYPES, ROLES, Config
 from lcc.config.setting import MANHOLE, METRICS, setting
-from lcc.config.watching import LogConfig, MetricsConfig
-from lcc.config.whole import DEFAULT_MIMETYPES, ROLES, Config
+from lcc.config.telemetry import LogConfig, MetricsConfig
 
 __all__ = [
     "DEFAULT_FILE",

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 import attrs
 
-from lcc.config.whole import Config
+from lcc.config.root import Config
 
 
 def describe_defaults() -> str:

@@ -6,7 +6,7 @@ import re
 from ipaddress import ip_address
 
 from lcc.config.mysql_url import parse_mysql_url
-from lcc.config.whole import Config
+from lcc.config.root import Config
 
 _UNIX = re.compile(r"unix:(?:(?:address|path)=)?((?:\\.|[^\\:])*)")
 _ENDPOINT_KINDS = frozenset(["tcp", "tcp4", "tcp6", "unix", "ssl", "tls", "systemd", "haproxy", "host"])

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from lcc.commands.examples import put_into_help
-from lcc.commands.failing import ToolGroup
+from lcc.commands.errors import ToolGroup
+from lcc.commands.examples import add_examples
 from lcc.export.indexing import COMMANDS as INDEXING
 from lcc.export.packages import COMMANDS as PACKAGES
 from lcc.export.source import Source
@@ -57,4 +57,4 @@ def main(
 for _command in (*PACKAGES, *INDEXING):
     main.add_command(_command)
 
-put_into_help(main, "lcc-export")
+add_examples(main, "lcc-export")

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol
 
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.export.files import replacing
 from lcc.export.guardian import Guardian
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.export.consumers import Command, Consumer, File, Output
 from lcc.export.engines.htdig import HtDig
 from lcc.export.engines.mirror import Mirror, url_of

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.commands.progress import progress
 from lcc.export.cdxj import write_index
 from lcc.export.endmark import EndMark, NotComplete

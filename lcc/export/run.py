@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import attrs
 
 from lcc.client.blocking import Cache, StartAgain
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.commands.progress import progress
 from lcc.export.contents import Contents
 from lcc.export.pages import Page

@@ -17,7 +17,7 @@ import click
 
 from lcc.client.addresses import UNIX, AddressError, authorization
 from lcc.client.blocking import Cache, CacheError, Refused, StartAgain
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.config import load_config, unix_socket_path
 from lcc.errors import ConfigError
 

@@ -10,8 +10,8 @@ from typing import IO, Any
 
 import click
 
-from lcc.commands.failing import SEE_SYSTEM, Failed, Trouble, speak_as_the_terminal_does, system_words
-from lcc.commands.handles import input_was_closed
+from lcc.commands.errors import SEE_SYSTEM, Failed, Trouble, os_error_text, replace_unencodable_output
+from lcc.commands.standard_streams import input_was_closed
 
 _program = "lcc"
 
@@ -53,14 +53,14 @@ def next_step(error: Trouble | OSError) -> str:
 
 def in_words(error: Trouble | OSError) -> str:
     """The text of this error, without errno."""
-    return printable(system_words(error) if isinstance(error, OSError) else str(error))
+    return printable(os_error_text(error) if isinstance(error, OSError) else str(error))
 
 
 def run(command: click.Command, name: str) -> None:
     """Run a command as a console script."""
     global _program
     _program = name
-    speak_as_the_terminal_does()
+    replace_unencodable_output()
     try:
         command.main(prog_name=name)
     except OSError as error:  # what is read or sent has its own words: this is the output

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from lcc.commands.examples import put_into_help
+from lcc.commands.examples import add_examples
 from lcc.commands.progress import counting
 from lcc.model.shellwords import shell_word
 from lcc.provider.command import BadInput, Fault, Notes, in_words, next_step, printable, run, standard_input
@@ -162,7 +162,7 @@ def _write(listing: Iterator[Listed], describer: Describer, notes: Notes, errors
     sink.close()
 
 
-put_into_help(command, "file2url")
+add_examples(command, "file2url")
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from urllib.parse import quote_from_bytes
 
 import attrs
 
-from lcc.commands.failing import Trouble
+from lcc.commands.errors import Trouble
 from lcc.provider.mimetable import MimeTable
 
 _READ_BYTES = 262_144

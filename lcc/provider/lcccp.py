@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 
-from lcc.commands.examples import put_into_help
+from lcc.commands.examples import add_examples
 from lcc.domain.passwords import password_in
 from lcc.provider.command import BadInput, in_words, next_step, run, standard_input
 from lcc.provider.spool import Spool, spool_stream
@@ -169,7 +169,7 @@ def _run(submitter: Submitter) -> None:
     react(submit, ())
 
 
-put_into_help(command, "lcccp")
+add_examples(command, "lcccp")
 
 
 def main() -> None:

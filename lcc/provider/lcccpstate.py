@@ -23,7 +23,7 @@ from typing import IO
 
 import click
 
-from lcc.commands.examples import put_into_help
+from lcc.commands.examples import add_examples
 from lcc.provider.command import Fault, in_words, next_step, run, standard_input
 from lcc.provider.site_diff import Difference, SiteFault, compare
 from lcc.provider.statefile import DELETIONS_RELEASED, StateDamaged, StateFault, StateFile, StateWriter
@@ -161,7 +161,7 @@ def _filter(
     return sink
 
 
-put_into_help(command, "lcccpstate")
+add_examples(command, "lcccpstate")
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import IO
 
 import attrs
 
-from lcc.commands.failing import Trouble
+from lcc.commands.errors import Trouble
 from lcc.provider.failures import after_run, failure_in
 from lcc.provider.names import Names, has_relative_links, is_relative, normal_mimetype
 from lcc.provider.statefile import (

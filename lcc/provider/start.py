@@ -6,13 +6,13 @@ not become the first file that somebody opens.
 
 from __future__ import annotations
 
-from lcc.commands.handles import replace_closed_handles
+from lcc.commands.standard_streams import reopen_closed_streams
 from lcc.provider.hidden import hide_option
 
 
 def file2url() -> None:
     """``file2url``."""
-    replace_closed_handles()
+    reopen_closed_streams()
     from lcc.provider.file2url import main
 
     main()
@@ -20,7 +20,7 @@ def file2url() -> None:
 
 def lcccpstate() -> None:
     """``lcccpstate``."""
-    replace_closed_handles()
+    reopen_closed_streams()
     from lcc.provider.lcccpstate import main
 
     main()
@@ -29,7 +29,7 @@ def lcccpstate() -> None:
 def lcccp() -> None:
     """``lcccp``."""
     hide_option("--pwd")
-    replace_closed_handles()
+    reopen_closed_streams()
     from lcc.provider.lcccp import main
 
     main()

@@ -43,7 +43,7 @@ from typing import NamedTuple, TextIO
 
 import attrs
 
-from lcc.commands.failing import Trouble
+from lcc.commands.errors import Trouble
 from lcc.provider.names import LINKS, Names, is_relative
 from lcc.provider.stream_format import LONG_NAMES
 

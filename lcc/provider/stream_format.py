@@ -28,7 +28,7 @@ from xml.parsers import expat
 
 import attrs
 
-from lcc.commands.failing import Trouble
+from lcc.commands.errors import Trouble
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.protocols.xmltext import attributes as write_attributes
 

@@ -12,7 +12,7 @@ import attrs
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 
-from lcc.commands.failing import Trouble
+from lcc.commands.errors import Trouble
 from lcc.domain.advice import advice
 from lcc.errors import ConfigError
 from lcc.errors import code as code_of

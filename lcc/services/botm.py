@@ -18,7 +18,7 @@ from lcc.roles.botm.relay import Relay
 from lcc.services.common import RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
-from lcc.services.watching import watched
+from lcc.services.telemetry import watched
 from lcc.storage.disk.content_folder import ContentFolder
 from lcc.storage.disk.content_sync import ContentSync
 from lcc.storage.disk.durable import DurableCounter

@@ -21,7 +21,7 @@ from lcc.config import Config, load_config
 from lcc.errors import ConfigError
 from lcc.interfaces import IRoleMetrics
 from lcc.services import jsonlog
-from lcc.services.startfaults import tell_start_faults
+from lcc.services.start_errors import report_start_errors
 from lcc.storage.disk.durable import make_folder_durably
 from lcc.storage.disk.file_system import Disk
 
@@ -109,7 +109,7 @@ class RoleOptions(usage.Options):
             parent["pidfile"] = ""
         if parent is not None:
             elsewhere = parent.get("syslog") or parent.get("logfile") not in (None, "-")
-            tell_start_faults(parent.subCommand or self.role, to_terminal=bool(elsewhere))
+            report_start_errors(parent.subCommand or self.role, to_terminal=bool(elsewhere))
         if parent is not None and self.config.log.format == "json" and not parent.get("logger"):
             if parent.get("syslog"):
                 raise usage.UsageError('[log] format = "json" writes to standard output or a file, not to --syslog')

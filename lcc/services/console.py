@@ -14,7 +14,7 @@ from typing import Any
 
 from twisted.python import usage
 
-from lcc.services.startfaults import START_FAULTS, start_fault_lines
+from lcc.services.start_errors import START_FAULTS, start_error_lines
 
 
 def run(role: str, arguments: list[str]) -> None:
@@ -36,7 +36,7 @@ def run(role: str, arguments: list[str]) -> None:
     try:
         twistd.runApp(options)
     except START_FAULTS as error:
-        for line in start_fault_lines(error):
+        for line in start_error_lines(error):
             print(f"{role}: {line}", file=sys.__stderr__)  # sys.stderr leads to the log by now
         raise SystemExit(1) from None
     raise SystemExit(0)

@@ -24,7 +24,7 @@ from lcc.config import BotConfig
 from lcc.fetchers.registry import build_fetchers
 from lcc.interfaces import IFetcher
 from lcc.metrics.supervisor import Supervisor, own_supervisor
-from lcc.services.impatience import end_at_second_signal
+from lcc.services.second_signal import end_at_second_signal
 from lcc.storage.disk.content_sync import boot_id
 from lcc.storage.disk.file_system import DISK, Disk
 from lcc.transport.links import LockService

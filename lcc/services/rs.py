@@ -16,7 +16,7 @@ from lcc.roles.rs.web.site import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
-from lcc.services.watching import watched
+from lcc.services.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.probe import DatabaseProbe
 from lcc.transport.links import PortService

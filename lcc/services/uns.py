@@ -13,7 +13,7 @@ from lcc.roles.uns.port import ProviderPort
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
-from lcc.services.watching import watched
+from lcc.services.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.disk.spool import Spool

@@ -20,7 +20,7 @@ from lcc.roles.web.state_file import StateFile
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
-from lcc.services.watching import watched
+from lcc.services.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.transport.certificates import Credentials
 from lcc.transport.http_client import HttpClient, is_address

@@ -20,8 +20,8 @@ import pytest
 from lcc.admin.completion import SHELLS, script, variable
 from lcc.admin.manual import pages
 from lcc.admin.programs import PROGRAMS, program
-from lcc.commands.failing import Failed
-from lcc.commands.watching import clean
+from lcc.commands.errors import Failed
+from lcc.commands.watch import clean
 from lcc.domain.advice import ADVICE, advice
 from lcc.errors import ERRORS, LccError
 from tests.support.admin import Lcc
@@ -182,7 +182,7 @@ def test_tools_say_what_is_wrong_and_what_to_do(
 
 
 def test_a_terminal_that_does_not_have_a_character_ends_nothing() -> None:
-    text = "from lcc.commands.failing import speak_as_the_terminal_does as speak; speak(); print('\\u2026 and more')"
+    text = "from lcc.commands.errors import replace_unencodable_output as speak; speak(); print('\\u2026 and more')"
     environment = dict(os.environ, PYTHONIOENCODING="ascii")
     done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "? and more\n"

@@ -88,6 +88,6 @@ def test_the_password_is_hidden_before_anything_large_is_imported() -> None:
         [sys.executable, "-I", "-c", _SEE], env=environment, capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.split() == [
-        "lcc.commands", "lcc.commands.handles", "lcc.provider", "lcc.provider.hidden", "lcc.provider.start",
+        "lcc.commands", "lcc.commands.standard_streams", "lcc.provider", "lcc.provider.hidden", "lcc.provider.start",
     ]  # fmt: skip
     assert "lcc.provider.start" in (BIN / "lcccp").read_text()

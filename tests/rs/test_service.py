@@ -11,7 +11,7 @@ from twisted.internet import reactor
 
 from lcc.config import parse_config
 from lcc.errors import Busy, ConfigError
-from lcc.services import everything, rs
+from lcc.services import all_roles, rs
 from lcc.services.environment import real_environment
 from tests.support.databases import Backend
 from tests.support.logs import LoggedErrors
@@ -32,7 +32,7 @@ def test_it_is_off_unless_it_is_said_where_to_listen(backend: Backend) -> None:
     config = parse_config('home = "."', backend.home)
     with pytest.raises(ConfigError, match=r"rs\.listen"):
         rs.build(config, real_environment(reactor))
-    roles = [everything.build(each, real_environment(reactor)) for each in (config, with_listen(backend))]
+    roles = [all_roles.build(each, real_environment(reactor)) for each in (config, with_listen(backend))]
     assert [len(list(each)) for each in roles] == [len(list(roles[0])), len(list(roles[0])) + 1]
 
 

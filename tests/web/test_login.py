@@ -221,7 +221,7 @@ def test_where_passwords_would_travel_as_they_are(backend: Backend, tmp_path: An
     from twisted.internet import reactor
 
     from lcc.config import parse_config
-    from lcc.services import everything, web
+    from lcc.services import all_roles, web
     from lcc.services.environment import real_environment
 
     def build(listen: str, more: str = "") -> Any:
@@ -236,7 +236,7 @@ def test_where_passwords_would_travel_as_they_are(backend: Backend, tmp_path: An
     with pytest.raises(ConfigError, match=r"web\.listen: must be set to an endpoint"):
         build("")
     roles = [
-        len(list(everything.build(parse_config(text, tmp_path), real_environment(reactor))))
+        len(list(all_roles.build(parse_config(text, tmp_path), real_environment(reactor))))
         for text in ('home = "."', 'home = "."\n[web]\nlisten = "unix:web.sock"')
     ]
     assert roles[1] == roles[0] + 1

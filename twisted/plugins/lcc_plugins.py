@@ -2,7 +2,7 @@
 
 from twisted.application.service import ServiceMaker
 
-lcc = ServiceMaker("LCC, all roles", "lcc.services.everything", "All roles of the LCC in one process.", "lcc")
+lcc = ServiceMaker("LCC, all roles", "lcc.services.all_roles", "All roles of the LCC in one process.", "lcc")
 uns = ServiceMaker("LCC UNS", "lcc.services.uns", "LCC update notification server.", "lcc-uns")
 qm = ServiceMaker("LCC QM", "lcc.services.qm", "LCC queue manager.", "lcc-qm")
 botm = ServiceMaker("LCC BOT-M", "lcc.services.botm", "LCC robot multiplexer.", "lcc-botm")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 from lcc.export.consumers import Command
 from lcc.export.contents import Document
 from lcc.export.pages import Page

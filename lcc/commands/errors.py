@@ -48,7 +48,7 @@ class Failed(click.ClickException):
 SEE_SYSTEM = "check that it exists, is writable and that its disk has room; then try again"
 
 
-def system_words(error: OSError) -> str:
+def os_error_text(error: OSError) -> str:
     """The file and reason of an ``OSError``, without errno."""
     where = error.filename
     if isinstance(where, bytes):
@@ -57,7 +57,7 @@ def system_words(error: OSError) -> str:
     return f"{where}: {why}" if isinstance(where, str) and where else why
 
 
-def speak_as_the_terminal_does() -> None:
+def replace_unencodable_output() -> None:
     """Print characters that the terminal's encoding lacks as ``?`` instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -68,11 +68,11 @@ class ToolGroup(click.Group):
     """A command group that reports an ``OSError`` in two lines instead of a traceback."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        speak_as_the_terminal_does()
+        replace_unencodable_output()
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            what = system_words(error) if error.filename else f"cannot write the output: {system_words(error)}"
+            what = os_error_text(error) if error.filename else f"cannot write the output: {os_error_text(error)}"
             with suppress(OSError):
                 click.echo(f"Error: {what}\nNext: {SEE_SYSTEM}", err=True)
             with suppress(OSError, ValueError):

@@ -12,7 +12,7 @@ import sys
 _closed: set[int] = set()
 
 
-def replace_closed_handles() -> None:
+def reopen_closed_streams() -> None:
     """Give each closed handle its number back; to be called before anything else is opened.
 
     Reading from a closed standard input and writing to a closed standard output fail, as they do for any other

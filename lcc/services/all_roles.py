@@ -13,7 +13,7 @@ from lcc.services import bot, botm, cu, qm, rs, uns, web
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
-from lcc.services.watching import watched
+from lcc.services.telemetry import watched
 
 
 class Options(RoleOptions):

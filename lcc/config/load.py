@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 import attrs
 
 from lcc.config.endpoints import endpoint_fault, is_local_endpoint, is_local_host, mysql_hosts
-from lcc.config.whole import ROLES, Config
+from lcc.config.root import ROLES, Config
 from lcc.errors import ConfigError
 
 DEFAULT_FILE = "lcc.toml"

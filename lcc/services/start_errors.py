@@ -29,7 +29,7 @@ _NEXT_PORT: dict[int | None, str] = {
 _NEXT_FILE = "check that it exists and is writable by this user, or set another home in lcc.toml"
 
 
-def start_fault_lines(error: BaseException) -> list[str]:
+def start_error_lines(error: BaseException) -> list[str]:
     """What is wrong and, if known, what to do next."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return [f"{error.filename}: {error.strerror}", f"next: {_NEXT_FILE}"]
@@ -38,7 +38,7 @@ def start_fault_lines(error: BaseException) -> list[str]:
     return [str(error).rstrip("."), *([f"next: {step}"] if step else [])]
 
 
-def tell_start_faults(role: str, to_terminal: bool) -> None:
+def report_start_errors(role: str, to_terminal: bool) -> None:
     """From now on log an exception that keeps the role from starting in lines, without a traceback.  ``twistd`` lets
     it through, and the process exits with code 1.
 
@@ -49,7 +49,7 @@ def tell_start_faults(role: str, to_terminal: bool) -> None:
         if not isinstance(error, START_FAULTS):
             sys.__excepthook__(kind, error, traceback)
             return
-        lines = start_fault_lines(error)
+        lines = start_error_lines(error)
         _log.critical("{role} cannot start: {lines}", role=role, lines="; ".join(lines))
         if to_terminal and sys.__stderr__ is not None:
             for line in lines:

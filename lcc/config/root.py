@@ -7,12 +7,12 @@ from pathlib import Path
 
 import attrs
 
+from lcc.config.access import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
 from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
 from lcc.config.monitor import WebConfig
-from lcc.config.people import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.setting import setting
-from lcc.config.watching import LogConfig, MetricsConfig
+from lcc.config.telemetry import LogConfig, MetricsConfig
 
 ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web")
 """Sections of roles; each has the settings ``metrics`` and ``manhole``."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from lcc.commands.failing import Failed
+from lcc.commands.errors import Failed
 
 F = TypeVar("F", bound=Callable[..., Any])
 EVERY_SECONDS = 2.0
@@ -18,7 +18,7 @@ EVERY_SECONDS = 2.0
 NO_CURSOR = ("dumb", "unknown")
 """Terminals on which nothing can be redrawn."""
 
-every_option = click.option(
+interval_option = click.option(
     "--every",
     type=click.FloatRange(0.1, 3600),
     default=EVERY_SECONDS,
@@ -30,10 +30,10 @@ every_option = click.option(
 
 def watch_option(command: F) -> F:
     """``--watch`` and ``--every``; the command gets them as ``watch`` and ``every``."""
-    return click.option("--watch", is_flag=True, help="Refresh until Ctrl-C.")(every_option(command))
+    return click.option("--watch", is_flag=True, help="Refresh until Ctrl-C.")(interval_option(command))
 
 
-def keep_showing(look: Callable[[], str], every_seconds: float, *, json_lines: bool = False) -> None:
+def refresh_until_interrupted(look: Callable[[], str], every_seconds: float, *, json_lines: bool = False) -> None:
     """Print this text every so often, until Ctrl-C.  Errors are printed and retried.
 
     :param json_lines: print one line per refresh, without blank lines.
