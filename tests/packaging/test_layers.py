@@ -28,8 +28,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "commands": GROUND | {"interfaces", "commands"},
     "provider": GROUND | MIDDLE | {"interfaces", "commands", "provider"},
     "roles": GROUND | MIDDLE | {"interfaces", "client", "insight", "roles"},
-    # The former name of the clients.
-    "users": frozenset({"client", "users"}),
+    # The former name of the clients, and of the fields of their queries.
+    "users": frozenset({"client", "roles", "users"}),
     **{room: GROUND | MIDDLE | UPPER | {"interfaces", "commands", room} for room in ("services", "admin", "export")},
     # What the project ships to test with may use anything; nothing may use it.
     "testing": GROUND | MIDDLE | UPPER | {"interfaces", "commands", "services", "admin", "export", "testing"},
