@@ -233,16 +233,13 @@ class ModelStore:
         pending = {k for kind, t in self.news if kind == "recorded" for k, _ in t[0]}
         reached = {k for k, _ in self.subject.hours.removed} | {row.key for row in self.subject.hours.closed}
         reached |= {row.key for row in self.subject.hours.never}
-        passed = set()
         for other in self.rows.values():
             if other.pid != stored.pid or other.slot != FETCH_NOW:
                 continue
-            if other.key not in self.fresh | out | pending | reached:
-                passed.add(other.psetid)
-                if (other.psetid, other.seq) < (stored.psetid, stored.seq):
-                    partial = stored.psetid not in self.full
-                    assert partial and other.psetid < stored.psetid, "out of order"
-                    assert self.full, "a set was passed by another"
+            before = (other.psetid, other.seq) < (stored.psetid, stored.seq)
+            if before and other.key not in self.fresh | out | pending | reached:
+                assert other.psetid < stored.psetid and stored.psetid not in self.full, "out of order"
+                assert other.psetid in self.full, "a partial set was passed"
 
     def finish(self, index: int, result: int, wire_bytes: int = 0) -> None:
         if not self.orders:

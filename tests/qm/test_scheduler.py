@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lcc.model import Ahead, Cursor, QueueRow, Recorded
@@ -30,6 +31,7 @@ def test_every_row_is_handed_out_in_order_and_alone(seed: int, read_ahead: int) 
 
 @settings(max_examples=250)
 @given(st.integers(0, 2**32), st.integers(2, 5), st.integers(1, 4), st.sampled_from([0, 0, 50]))
+@example(138015453, 2, 4, 0)  # an order of a partial set that passes a full set is lost
 def test_hours_bandwidth_priorities_and_turns(seed: int, read_ahead: int, quantum: int, site_rate: int) -> None:
     random = Random(seed)
     limits = {pid: random_limits(random) for pid in (1, 2, 3)}
@@ -57,6 +59,52 @@ def test_what_may_be_being_fetched_by_an_earlier_order_is_withheld(seed: int, ru
         random_step(store, random)
     store.drain()
     assert store.subject.taken_count == 0 and store.subject.waiting_count == 0
+
+
+FULL = [(url, False) for url in range(1, 9)]
+DAY = "6-20"
+"""Closed at first."""
+
+
+@pytest.mark.parametrize(
+    ("sets", "lost", "order"),
+    [
+        (["full", ""], 0, [(2, 1), (2, 2), (1, 1)]),
+        (["full", ""], 1, [(2, 1), (2, 1), (2, 2), (1, 1)]),
+        (["", "full", ""], 0, [(1, 1), (1, 2), (3, 1), (3, 2), (2, 1)]),
+        (["full", DAY, ""], 0, [(2, 1), (2, 2), (3, 1), (1, 1)]),
+        ([DAY, "full", ""], 0, [(1, 1), (1, 2), (3, 1)]),
+    ],
+    ids=["it passes", "its order is lost", "after an earlier one", "one between is due", "an earlier one is due"],
+)
+def test_a_partial_set_passes_the_full_set_and_no_other(
+    sets: list[str], lost: int, order: list[tuple[int, int]]
+) -> None:
+    """Rows of the last set are in memory, to pass the full set, when something comes before them."""
+    store = ModelStore(scheduler(5, quantum_urls=6))
+    for number, kind in enumerate(sets):
+        urls = FULL if kind == "full" else [(10 * number + url, False) for url in (10, 11)]
+        store.absorb(1, urls, kind == "full", kind if kind == DAY else "")
+
+    def step() -> None:
+        while store.news:
+            store.deliver()
+        for _ in range(2):
+            store.start_reads(1)
+            store.finish_read(0, False)
+
+    step()
+    store.pass_time(8 * 3600.0)
+    store.open_slots()
+    for number in range(len(order)):
+        step()
+        assert store.take()
+        if number < lost:
+            store.lose(0)
+        else:
+            store.finish(0, 0)
+            store.record()
+    assert [(row.psetid, row.seq) for row in store.sent] == order
 
 
 def read_all(subject: Scheduler, rows: list[QueueRow]) -> list[Cursor]:

@@ -132,7 +132,7 @@ class QmCommands(PausingCommands[QmEngine]):
         )
 
     def _rows(self, work: ProviderWork) -> Lines:
-        rows = [*work.express, *work.buffer][:ROWS_SHOWN]
+        rows = work.rows[:ROWS_SHOWN]
         lines: Lines = [("next", row.notice.furl or row.notice.curl) for row in rows]
         if work.info is not None:
             limits = work.info.limits

@@ -16,8 +16,10 @@ quarter, or one in eight of all want some: a question costs little more for many
 
 *Partial sets pass full ones.*  Where the cursor stands in a full set of which more than a quantum is left, the first
 rows of the provider's partial sets behind it are read, too, once a quantum, and handed out first; at most half of a
-quantum, so that the full set gets on as well.  All of these rows stand behind the cursor's set: once the cursor comes
-there, they are dropped and read in their order.
+quantum, so that the full set gets on as well.  Partial sets do not pass each other: what is left in the buffer of the
+sets before the full one goes first, and a rewind to a place among these rows drops the tail of them, too.  All of
+them stand behind the cursor's set: once the cursor comes there, or goes back to an earlier set, or no more than a
+quantum of the full set is left, they are dropped and read in their order.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lcc.domain.keys import pid_of
 from lcc.model import Ahead, Cursor, QueueRow
-from lcc.roles.qm.schedule.ready_queue import PRIORITIES
+from lcc.roles.qm.schedule.ready_queue import PRIORITIES, Place
 from lcc.roles.qm.schedule.work import START, FetchInfo, ProviderWork
 
 _COMPANY = 8
@@ -89,7 +91,7 @@ class ReadAhead(ABC):
                 else:
                     self._note_rewind(work, (reading.psetid, reading.seq + 1))
             if any(row.key in changed for row in work.express):
-                work.express.clear()
+                self._drop_express(work)
                 work.express_due = True
             for row in work.buffer:
                 if row.key in changed:
@@ -117,9 +119,10 @@ class ReadAhead(ABC):
         psetid, seq = work.cursor
         if work.express_due:
             work.express_due = work.express_stale = False
-            work.express.clear()
+            self._drop_express(work)
             work.express_done = True
-            return Cursor(work.pid, psetid + 1, 0, max(1, min(self._limit, self._quantum // 2)), True)
+            rows = min(self._limit, self._quantum // 2 - work.express_count)
+            return Cursor(work.pid, psetid + 1, 0, max(1, rows), True)
         rows = self._limit - len(work.buffer)
         if self._may_have_to_yield(work):
             # What is read beyond its quantum would be dropped with its turn.
@@ -148,8 +151,12 @@ class ReadAhead(ABC):
             else:
                 self._accept(work, ahead.rows)
                 work.exhausted = len(ahead.rows) < cursor.limit
-                if ahead.full_left > self._quantum and not work.express_done:
-                    work.express_due = True
+                if ahead.full_left <= self._quantum:
+                    self._let_none_pass(work)
+                else:
+                    work.passable = True
+                    if not work.express_done:
+                        work.express_due = True
             work.recent.clear()
             again, work.rewind = work.rewind, None
             if again is not None:
@@ -169,18 +176,22 @@ class ReadAhead(ABC):
         work.cursor = (last.psetid, last.seq)
         work.psetid = rows[0].psetid
         if work.express and work.express[0].psetid <= last.psetid:
-            work.express.clear()
+            self._drop_express(work)
 
     def _accept_partial(self, work: ProviderWork, rows: list[QueueRow]) -> None:
+        if not work.passable:
+            work.express_done = False
+            return
         if work.express_stale:
             work.express_due = True
             return
-        taken, recent, reached = self._taken, work.recent, work.cursor[0]
+        taken, recent = self._taken, work.recent
         for row in rows:
             key = row.key
-            if row.psetid <= reached or key in taken or (recent and recent.get(key, -1) >= row.generation):
+            if key in taken or (recent and recent.get(key, -1) >= row.generation):
                 continue
             work.express.append(row)
+            work.express_count += 1
 
     def read_failed(self, cursors: Sequence[Cursor]) -> None:
         """Nothing was read; it is wanted again."""
@@ -232,19 +243,39 @@ class ReadAhead(ABC):
         self._urgent.discard(work.pid)
 
     def _rewind(self, work: ProviderWork, psetid: int, seq: int) -> None:
-        at = (psetid, seq)
-        if work.reading is not None:
+        at, reading = (psetid, seq), work.reading
+        in_set = work.cursor[0]
+        if reading is not None and (psetid > in_set or not reading.partial):
             self._note_rewind(work, at)
+        if psetid < in_set:
+            self._let_none_pass(work)  # it may be a partial set
+        elif psetid > in_set:
+            work.express_due |= self._drop_express(work, at)
         before = (psetid, seq - 1) if at > START else START
         if before < work.cursor:
             work.cursor = before
             buffer = work.buffer
             while buffer and (buffer[-1].psetid, buffer[-1].seq) >= at:
                 buffer.pop()
-        if at == START:
-            work.express.clear()
-            work.express_stale = True
         work.exhausted = False
+
+    def _let_none_pass(self, work: ProviderWork) -> None:
+        work.passable = work.express_due = False
+        self._drop_express(work)
+
+    def _drop_express(self, work: ProviderWork, at: Place = START) -> bool:
+        """Drop their tail from this place on; as many may be looked for again in this quantum.
+
+        :return: any were dropped.
+        """
+        express, before = work.express, len(work.express)
+        while express and (express[-1].psetid, express[-1].seq) >= at:
+            express.pop()
+        dropped = before - len(express)
+        if dropped:
+            work.express_count -= dropped
+            work.express_done = False
+        return dropped > 0
 
     def _note_rewind(self, work: ProviderWork, at: tuple[int, int]) -> None:
         if work.rewind is None or at < work.rewind:

@@ -204,9 +204,11 @@ class Scheduler(ReadAhead):
         return None
 
     def _take_row(self, work: ProviderWork, now: float) -> QueueRow | None:
-        taken = self._taken
-        while work.express or work.buffer:
-            row = (work.express or work.buffer).popleft()
+        taken, buffer, express = self._taken, work.buffer, work.express
+        while buffer or express:
+            # Only the full set that the cursor is in is passed.
+            passes = express and (not buffer or buffer[0].psetid == work.cursor[0])
+            row = (express if passes else buffer).popleft()
             key = row.key
             if key in taken:
                 continue  # its result came by another way while it was in the buffer
@@ -411,7 +413,7 @@ class Scheduler(ReadAhead):
                     self._give_up(work, self.ready.behind())
                     return
                 work.served = work.served_bytes = 0
-                work.express_done = False
+                work.express_done, work.express_count = False, len(work.express)
             self._blocked.discard(pid)
             self._idle[priority][pid] = work
             if work.has_rows and not work.queued:

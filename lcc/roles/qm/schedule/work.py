@@ -69,27 +69,18 @@ class ProviderWork:
     :ivar reading: the cursor of the read under way.
     :ivar rewind: where to rewind to once its rows have come.
     :ivar recent: keys and generations recorded while it is under way.
+    :ivar passable: the cursor is in a full set of which more than a quantum is left: partial sets may pass it.
     :ivar express: rows of partial sets that pass the full set that the cursor is in; all behind the cursor's set.
     :ivar express_due: partial sets are to be looked for.
-    :ivar express_done: they were, in this quantum.
+    :ivar express_done: they were, in this quantum, and have not been dropped.
+    :ivar express_count: of this quantum: those handed out, and those in memory.
     :ivar express_stale: what is being read of them is out of date.
     """
 
     __slots__ = (
-        *("buffer", "busy", "cursor", "doubt", "exhausted", "express", "express_done", "express_due"),
-        *(
-            "express_stale",
-            "gone",
-            "hours_end",
-            "queued",
-            "info",
-            "info_stale",
-            "machine",
-            "open_since",
-            "open_until",
-            "place",
-            "pid",
-        ),
+        *("buffer", "busy", "cursor", "doubt", "exhausted", "gone", "hours_end", "queued", "info", "info_stale"),
+        *("express", "express_count", "express_done", "express_due", "express_stale", "passable"),
+        *("machine", "open_since", "open_until", "place", "pid"),
         *("priority", "psetid", "reading", "recent", "rewind", "row", "served", "served_bytes", "start_by"),
         "unpaid_bytes",
     )
@@ -120,7 +111,9 @@ class ProviderWork:
         self.reading: Cursor | None = None
         self.rewind: tuple[int, int] | None = None
         self.recent: dict[bytes, int] = {}
+        self.passable = False
         self.express: deque[QueueRow] = deque()
+        self.express_count = 0
         self.express_due = False
         self.express_done = False
         self.express_stale = False
@@ -129,6 +122,12 @@ class ProviderWork:
     def has_rows(self) -> bool:
         """There are rows to be handed out."""
         return bool(self.buffer or self.express)
+
+    @property
+    def rows(self) -> list[QueueRow]:
+        """All of them, in the order in which they will be handed out."""
+        before = [row for row in self.buffer if row.psetid < self.cursor[0]]
+        return [*before, *self.express, *list(self.buffer)[len(before) :]]
 
     @property
     def finished(self) -> bool:
