@@ -137,7 +137,7 @@ def test_whether_it_runs(world: World, step: float) -> None:
     world.advance(6)
     assert alive()
     live = read_live(world.database.now(saved_state), int(world.wall_clock() + step))  # it was killed
-    assert not live.alive and ("from now" if step < 0 else "ago") in live.trouble
+    assert not live.alive and ("in the future" if step < 0 else "ago") in live.trouble
 
 
 @both_ways

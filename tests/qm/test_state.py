@@ -106,7 +106,7 @@ def test_it_is_taken_for_dead_when_it_is(world: World) -> None:
     world.engine.stop()
     assert read_live(text, NOW + int(world.clock.seconds()) + 15).alive
     dead = read_live(text, NOW + int(world.clock.seconds()) + 3600)
-    assert not dead.alive and "last heard of 60 minutes ago" in dead.trouble
+    assert not dead.alive and "last seen 60 minutes ago" in dead.trouble
 
 
 def end(world: World) -> list[None]:
