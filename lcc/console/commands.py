@@ -42,15 +42,15 @@ class SessionCommands:
         return {**found, "help": self.help, "exit": leave, "quit": leave, "input": no_input}
 
     def est(self, *roles: str) -> Text:
-        """What goes on now: peers, what waits, what is being done, timers, counts."""
+        """Engine status: peers, waiting and current work, timers, counts."""
         return self._ask("est", roles, lambda commands: commands.est())
 
     def queue(self, *roles: str, limit: int = SHOWN) -> Text:
-        """What waits here, what is next first; queue(limit=100) shows more."""
+        """Waiting work, next first; queue(limit=100) shows more."""
         return self._ask("queue", roles, lambda commands: commands.queue(limit))
 
     def provider(self, pid: int, *roles: str) -> Text:
-        """All that this process knows of a provider."""
+        """State of a provider in this process."""
         return self._ask("provider", roles, lambda commands: commands.provider(pid))
 
     def pause(self, *roles: str) -> Text:
@@ -72,13 +72,13 @@ class SessionCommands:
                 continue
             first, _, _ = (inspect.getdoc(command) or "").partition("\n")
             lines.append((f"{name}({'7' if name == 'provider' else ''})", first))
-        lines.append(("exit()", "Leave; so does Ctrl-D."))
+        lines.append(("exit()", "Leave (or Ctrl-D)."))
         for role in self._commands:
-            lines.append((role, "What runs here: the engine of this role, to look into."))
-        lines.append(("services", "The services of this process by their names."))
+            lines.append((role, "The engine of this role, for inspection."))
+        lines.append(("services", "The services of this process, by name."))
         if len(self._commands) > 1:
             lines.append(("", f"Commands take names of roles, too: est({next(iter(self._commands))!r})."))
-        lines.append(("", "All else is Python, in the process itself: what blocks here blocks the role."))
+        lines.append(("", "Anything else is Python, run inside the process: a command that blocks, blocks the role."))
         return Text(screen(lines))
 
     def _tell(self, command: str, roles: tuple[str, ...]) -> Text:

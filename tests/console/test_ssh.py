@@ -111,7 +111,7 @@ def test_what_goes_wrong_in_a_command_hurts_nobody(tmp_path: Path) -> Steps:
             ("1 +", "SyntaxError"),
             ("if True:", "incomplete"),
             ("x" * 70_000, "at most 65536 bytes"),
-            ("help(est)", "What goes on now"),
+            ("help(est)", "Engine status"),
         ):
             out, _err, _code = yield console.ssh(command)
             assert shown in out.decode(), command[:50]

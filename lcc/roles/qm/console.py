@@ -32,7 +32,7 @@ class QmCommands(PausingCommands[QmEngine]):
         trouble = engine.retry.trouble
         lines.append(("database", f"waited for: {trouble}" if trouble else f"answers; {retries} asked again so far"))
         names = " ".join(state["unses"]) or "none"
-        lines.append(("UNS", f"{names}; {state['absorb_waiting']:,} elements wait to be taken in"))
+        lines.append(("UNS", f"{names}; {state['absorb_waiting']:,} elements waiting to be absorbed"))
         if state["overload"]:
             lines.append(("", f"overloaded, takes in no sets: {state['overload']}"))
         machines = sorted(engine.machines, key=lambda machine: machine.number)
