@@ -78,7 +78,7 @@ class SessionCommands:
         lines.append(("services", "The services of this process, by name."))
         if len(self._commands) > 1:
             lines.append(("", f"Commands take names of roles, too: est({next(iter(self._commands))!r})."))
-        lines.append(("", "Anything else is Python, run inside the process: a command that blocks, blocks the role."))
+        lines.append(("", "Anything else is Python, run inside the process: what blocks, blocks the role."))
         return Text(screen(lines))
 
     def _tell(self, command: str, roles: tuple[str, ...]) -> Text:
