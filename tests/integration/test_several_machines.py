@@ -133,7 +133,7 @@ def test_several_machines(set_up: SetUp, origin: OriginServer) -> None:
     )
     said = next(text for kind, text in SEVERAL if not kind)
     for line in said.splitlines():
-        assert line in status
+        assert line.removesuffix("…") in status
     bodies: dict[str, str] = {}
     for number in range(8):
         folder = origin.root / f"site{number}"
