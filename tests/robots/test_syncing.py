@@ -53,7 +53,7 @@ def test_an_order_whose_robot_is_lost_keeps_its_name(bench: Bench) -> None:
     qm, _ = bench.qm()
     bot, _ = bench.bot(1)
     bench.say(qm, fetch_order(1))
-    bot.stream.abort()
+    bot.stream.close()
     bench.settle()
     bench.pass_time(10)
     assert mark(bench)[0] == "1"

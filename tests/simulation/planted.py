@@ -325,6 +325,13 @@ BUGS = [
         "        if orders:\n            self._release(orders)\n",
     ),
     Bug(
+        "reset-is-death",
+        "P6: a robot whose connection was reset counts as dead",
+        "lcc/roles/botm/robots.py",
+        "        return reason.check(ConnectionDone) is not None\n",
+        "        return reason.check(ConnectionAborted) is None\n",
+    ),
+    Bug(
         "content-folder-not-synced",
         "P7: the content folder is not on the disk when files, and the counter that tells of their loss, are in it",
         "lcc/storage/disk/content_folder.py",

@@ -33,15 +33,15 @@ Hours
 Failures
     *A robot has another content folder* than this BOT-M, by the run that is noted there: it gets no orders; the
     others go on.  *A robot is gone*: a moment later its attempts are thrown away; its orders go to others, in front
-    of all that wait, under new attempt names.  *A robot is dropped by this end* (silent, or sends garbage): it may
-    hang, with its connections to web servers still open. Its orders are held back until it has connected again (it
-    ends all its fetches when it loses the connection) or their time is over.  *The queue manager is gone*: fetching
-    goes on; results are kept, never more than orders were held.  *The disk is full, or fails*: what was not stored,
-    and what waits, goes back as ``no-room``, so that other machines fetch it; the capacity is 0 until there is room
-    again (:mod:`lcc.roles.botm.disk_health`).  *Storing failed, and the disk is well*: the result is
-    ``store-failed``, and nothing is handed out for a while.  *This process is killed*: robots end their fetches
-    at once; attempts are removed at the next start; a file whose result was not recorded stays behind for
-    ``lcc-admin fsck``.
+    of all that wait, under new attempt names.  *A robot is dropped by this end* (silent, or sends garbage), *or its
+    TCP connection is reset*: it may hang, with its connections to web servers still open. Its orders are held back
+    until it has connected again (it ends all its fetches when it loses the connection) or their time is over.  *The
+    queue manager is gone*: fetching goes on; results are kept, never more than orders were held.  *The disk is full,
+    or fails*: what was not stored, and what waits, goes back as ``no-room``, so that other machines fetch it; the
+    capacity is 0 until there is room again (:mod:`lcc.roles.botm.disk_health`).  *Storing failed, and the disk is
+    well*: the result is ``store-failed``, and nothing is handed out for a while.  *This process is killed*: robots
+    end their fetches at once; attempts are removed at the next start; a file whose result was not recorded stays
+    behind for ``lcc-admin fsck``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from twisted.internet.error import ConnectionAborted
+from twisted.internet.address import UNIXAddress
+from twisted.internet.error import ConnectionAborted, ConnectionDone
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -39,7 +40,7 @@ class RobotPeer(Downstream):
     :ivar paused: an operator has it take none: its capacity is 0.
     :ivar orders: what it has, by order id.
     :ivar left: the robot (or its death) ended the connection: none of its fetches runs any longer.  False after a
-        connection that this end dropped: the robot may hang, and its fetches with it.
+        connection that this end dropped, or that was reset: the robot may hang, and its fetches with it.
     """
 
     def __init__(self, engine: UpperEnd, clock: IReactorTime, hello: Hello, changed: Callable[[], None]) -> None:
@@ -131,9 +132,16 @@ class RobotPeer(Downstream):
         super().peer_finished()
 
     def peer_lost(self, reason: Failure) -> None:
-        self.left = self.left or reason.check(ConnectionAborted) is None
+        self.left = self.left or self._was_ended_there(reason)
         self.capacity = 0
         super().peer_lost(reason)
+
+    def _was_ended_there(self, reason: Failure) -> bool:
+        """Whether only the robot, or its death, can have ended the connection."""
+        if isinstance(self.stream.peer, UNIXAddress):
+            return reason.check(ConnectionAborted) is None  # nothing is in between
+        # A reset or a timeout of TCP may come from the network, while the robot hangs in the middle of its fetches.
+        return reason.check(ConnectionDone) is not None
 
 
 class Pool:
