@@ -136,7 +136,7 @@ class OrdersAtBotm(_BotMaster):
     """What a queue manager says to a BOT-M."""
 
     name = "qm-botm: at the BOT-M"
-    allowed = ("A delete order for machine", "put back from a backup")
+    allowed = ("Ignoring a delete order for machine", "restored from a backup")
 
     @classmethod
     def seeds(cls) -> list[bytes]:
