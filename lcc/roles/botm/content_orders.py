@@ -47,7 +47,7 @@ class ContentOrders:
         """
         _log.error(
             "The database knows of files up to {last}, this content folder only of those below {upto}: it was lost "
-            "or put back from a backup. Run lcc-admin fsck --repair here: it has what is lost fetched again",
+            "or restored from a backup. Run lcc-admin fsck --repair here: it has what is lost fetched again",
             last=names.upto - 1,
             upto=self._content.names_upto,
         )
