@@ -48,6 +48,7 @@ class ModelStore:
         self.full: set[int] = set()
         self.psetid = 0
         self.now = NOW
+        subject.delays.load([], SLOTS.period_seconds, NOW)
         self.slot_time = NOW
         self.news: list[tuple[str, Any]] = []
         self.fresh: set[bytes] = set()

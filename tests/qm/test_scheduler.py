@@ -32,6 +32,7 @@ def test_every_row_is_handed_out_in_order_and_alone(seed: int, read_ahead: int) 
 @settings(max_examples=250)
 @given(st.integers(0, 2**32), st.integers(2, 5), st.integers(1, 4), st.sampled_from([0, 0, 50]))
 @example(138015453, 2, 4, 0)  # an order of a partial set that passes a full set is lost
+@example(3034531233, 7, 7, 0)  # an order ends before its provider's bandwidth is known
 def test_hours_bandwidth_priorities_and_turns(seed: int, read_ahead: int, quantum: int, site_rate: int) -> None:
     random = Random(seed)
     limits = {pid: random_limits(random) for pid in (1, 2, 3)}
