@@ -131,7 +131,7 @@ async def test_what_cannot_be_had_is_said(api: Api, cache: Cache, host: ContentH
     found = Unpacked((await api.get("/package?kind=tar")).body)
     assert found.contents() == {f"{A}good": b"good"} and found.end["missing"] == 4
     reasons = {row["curl"].rpartition("/")[2]: row.get("missing", "") for row in found.rows}
-    assert reasons["good"] == "" and "md5" in reasons["damaged"] and "fetched again" in reasons["lost"]
+    assert reasons["good"] == "" and "md5" in reasons["damaged"] and "refetched" in reasons["lost"]
     assert "machine 9 is not here" in reasons["away"] and "7 bytes instead of 8" in reasons["shorter"]
 
 

@@ -67,12 +67,12 @@ async def test_what_goes_wrong(api: Api, cache: Cache, host: ContentHost, backen
     put(cache, host, f"{A}2", b"two", fetched_machineid=9)
     output = folder / "x.tar"
     done = await export(api, "tar", "-o", output, code=5)
-    assert b"1 contents could not be had" in done.stderr and len(Unpacked(output.read_bytes()).files) == 1
+    assert b"1 contents are missing" in done.stderr and len(Unpacked(output.read_bytes()).files) == 1
     kept = output.read_bytes()
     await export(api, "tar", "-o", output, "--since", "0000000000000000.1.0.0", code=3)
     await export(api, "tar", "-o", output, "--since", "nonsense", code=2)
     done = await export(api, "tar", "-o", output, code=1, LCC_TOKEN="1-0\nX: y")
-    assert done.stderr.startswith(b"Error: LCC_TOKEN: the token")
+    assert done.stderr.startswith(b"Error: LCC_TOKEN: invalid token")
     os.mkfifo(folder / "fifo")
     done = await export(api, "tar", "-o", folder / "fifo", code=1)
     assert b"no plain file" in done.stderr and (folder / "fifo").is_fifo()

@@ -211,7 +211,7 @@ def test_a_full_database_disk(
             disk.fill()
             connection.send_elements(SET_URLS)  # more than fits into what the files have left
             connection.end_set()
-            wait_for("it is said", lambda: "cannot be written to" in system.log("qm"))
+            wait_for("it is said", lambda: "Cannot write to the database" in system.log("qm"))
             assert "make room on the disk of" in system.log("qm")
             wait_status(system, "make room")
             lay_out("a", 60)

@@ -71,12 +71,12 @@ def test_a_wrong_full_set_deletes_nothing_before_somebody_says_so(system: System
     wait_cached(system, site, *PAGES)
     send_wrong()
     assert "(9 pages)" in system.admin("provider", "drop-deletions", pid)
-    wait_for("nothing is held", lambda: "not deleted yet" not in tell(system, site, options="--check"))
+    wait_for("nothing is held", lambda: "deletion held" not in tell(system, site, options="--check"))
     send_wrong()
-    assert "not deleted yet" in tell(system, site, PAGES[1]), "what it tells of now is newer"
+    assert "deletion held" in tell(system, site, PAGES[1]), "what it tells of now is newer"
     assert "the deletions that the LCC held" in tell(system, site, options="--allow-deletions")
     wait_cached(system, site, *PAGES[:2])
-    assert "not deleted yet" not in tell(system, site, options="--check")
+    assert "deletion held" not in tell(system, site, options="--check")
     tell(system, site, PAGES[0], options="--full --allow-deletions")
     wait_cached(system, site, PAGES[0])
 

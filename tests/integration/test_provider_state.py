@@ -181,13 +181,13 @@ def test_what_could_not_be_fetched_is_told_again(system: System) -> None:
     # 404, told when it is shown; again once the run after that has said so, and so on.
     wait_for("the errors are known", lambda: "3 of earlier fetches" in _check(one))
     said = one.publish()
-    assert "404" in said and "3 of these URLs are told again by the next run" in said
+    assert "404" in said and "3 of these URLs are submitted again by the next run" in said
     assert "nothing has changed" in said
     said = one.publish()
     assert "3 URLs that could not be fetched: submitted again" in said and "a set of 3 URLs" in said
     wait_for("the errors are known", lambda: "3 of earlier fetches" in _check(one))
     # From now on with a growing wait, unless somebody says that it is worth it.
-    assert "3 of these URLs are told again" in one.publish()
+    assert "3 of these URLs are submitted again" in one.publish()
     system.admin("provider", "set", str(one.site.pid), "--files-max", "13")
     served = system.origin.root / "site"
     for name in ("new1.html", "new2.html", "new3.html"):

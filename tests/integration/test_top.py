@@ -115,7 +115,7 @@ def test_what_is_being_fetched_is_shown(lcc: System, hesitant: HesitantSite) -> 
     command = [str(BIN / "lcc-admin"), "--config", str(lcc.config), "top", "--every", "0.1"]
     for kind, redrawn in (("xterm", True), ("dumb", False)):
         with NarrowTerminal(command, dict(os.environ, TERM=kind), columns=20, lines=30) as terminal:
-            terminal.wait_for(b"fetches at")
+            terminal.wait_for(b"fetches")
             # A line is folded, not cut: the end of the URL is somewhere.
             terminal.wait_for(row["url"].rpartition("/")[2].encode())
             terminal.process.send_signal(signal.SIGINT)
