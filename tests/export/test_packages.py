@@ -75,7 +75,7 @@ async def test_what_goes_wrong(api: Api, cache: Cache, host: ContentHost, backen
     assert done.stderr.startswith(b"Error: LCC_TOKEN: invalid token")
     os.mkfifo(folder / "fifo")
     done = await export(api, "tar", "-o", folder / "fifo", code=1)
-    assert b"no plain file" in done.stderr and (folder / "fifo").is_fifo()
+    assert b"not a regular file" in done.stderr and (folder / "fifo").is_fifo()
     (folder / "fifo").unlink()
     await export(api, "tar", "-o", output, "--prefix", "nonsense", code=2)
     await export(api, "tar", "-o", folder / "none" / "x.tar", code=1)

@@ -197,7 +197,7 @@ def test_what_could_not_be_fetched_is_told_again(system: System) -> None:
     wait_for("the errors are known", lambda: "2 of earlier fetches" in _check(one))
     wait_for("one of them is there", lambda: len(one.cached()) == 13)
     said = one.publish()
-    assert "1501" in said and "2 of these URLs are told again" in said
+    assert "1501" in said and "2 of these URLs are submitted again" in said
     assert "2 URLs wait for room in the quota" in one.publish()
     said = one.publish()
     assert "2 URLs wait for room in the quota" in said and "nothing else has changed" in said
