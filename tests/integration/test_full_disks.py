@@ -213,7 +213,7 @@ def test_a_full_database_disk(
             connection.end_set()
             wait_for("it is said", lambda: "Cannot write to the database" in system.log("qm"))
             assert "make room on the disk of" in system.log("qm")
-            wait_status(system, "make room")
+            wait_status(system, "free some space")
             lay_out("a", 60)
             # A SQLite file has the order numbers beside it: nobody is let in.  Else the set waits in the spool.
             code = system.publish(site, expect=(0, REJECTED)).returncode
