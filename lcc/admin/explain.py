@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -23,6 +24,14 @@ QUEUE: dict[Remedy, str] = {
 }
 
 
+def _ranges(codes: Sequence[int]) -> Iterator[str]:
+    first = codes[0]
+    for code, following in zip(codes, [*codes[1:], 0], strict=True):
+        if following != code + 1:
+            yield f"{first} to {code}"
+            first = following
+
+
 class ErrorCode(click.ParamType[int]):
     """A code, or the name of one."""
 
@@ -35,9 +44,7 @@ class ErrorCode(click.ParamType[int]):
             return CODES[value]
         is_number = value.isascii() and value.isdigit() and len(value) <= 9
         if not (is_number and (100 <= int(value) <= 599 or int(value) in ERRORS)):
-            self.fail(
-                f"{value!r} is neither an HTTP status nor an error code (listed in doc/queue.md and doc/protocol.md)"
-            )
+            self.fail(f"{value!r} is neither an HTTP status nor an error code ({', '.join(_ranges(sorted(ERRORS)))})")
         return int(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

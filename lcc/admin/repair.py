@@ -31,15 +31,18 @@ def retry_command(admin: Admin, pid: int | None, code: int | None) -> None:
         check_provider(database, pid)
         found, waiting = database.interact(_count, pid or 0, code or 0)
         database.write(add_order, RETRY, pid or 0, code or 0)
-        click.echo(
-            f"ordered: {_urls(found)} with a final error, {_urls(waiting)} waiting after an error, and "
-            f"unreachable sites will be retried"
-        )
+        click.echo(f"ordered: retry of {_retried(found, waiting)}")
         warn_if_not_running(admin, database)
 
 
 def _count(txn: Txn, pid: int, code: int) -> tuple[Count, Count]:
     return count_errors(txn, pid, code, COUNT_MAX), count_waiting(txn, pid, code, COUNT_MAX)
+
+
+def _retried(found: Count, waiting: Count) -> str:
+    what = [f"{_urls(found)} with a final error"] * bool(found.number)
+    what += [f"{_urls(waiting)} waiting after an error"] * bool(waiting.number)
+    return ", ".join([*what, "unreachable sites"]) if what else "unreachable sites (no URL has such an error)"
 
 
 def _urls(count: Count) -> str:

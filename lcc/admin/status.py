@@ -133,7 +133,7 @@ def lines(answer: dict[str, Any], live: Live) -> Lines:
 def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
     state = live.state
     if not live.alive:
-        yield "queue manager", live.trouble
+        yield "queue manager", live.trouble.removeprefix("the queue manager ") if state else "none has run yet"
         return
     yield "queue manager", f"run {state['run']} is running; last seen {duration(live.age_seconds)} ago"
     if state.get("database"):

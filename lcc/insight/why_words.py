@@ -98,8 +98,8 @@ def _queued(answer: Record, provider: Record, row: Record) -> Iterator[str]:
     yield _set(row)
     yield from _failures(row)
     if row["next_try"] is None:
-        yield f"behind {_before(row)}"
-        yield _others(row)
+        yield from _before(row)
+        yield from _others(row)
     waits = list(_waits(answer, provider, row))
     yield from (f"waits: {reason}" for reason in waits)
     if not waits:
@@ -127,17 +127,25 @@ def _failures(row: Record) -> Iterator[str]:
         yield ("it went to the end of its set" if row["next_try"] is None else "it will go to the end of its set")
 
 
-def _before(row: Record) -> str:
-    own = f"{counted(row['before_in_set'], 'row')} of its set"
-    if not row["sets_before"]["number"]:
-        return own
-    return f"{own}, and {counted(row['rows_before'], 'row')} in {counted(row['sets_before'], 'earlier set')}"
+def _before(row: Record) -> Iterator[str]:
+    parts = []
+    if row["before_in_set"]["number"]:
+        parts.append(f"{counted(row['before_in_set'], 'row')} of its set")
+    if row["sets_before"]["number"]:
+        parts.append(f"{counted(row['rows_before'], 'row')} in {counted(row['sets_before'], 'earlier set')}")
+    if parts:
+        yield f"behind {', and '.join(parts)}"
 
 
-def _others(row: Record) -> str:
-    higher = counted(row["sets_of_higher_priority"], "set")
-    earlier = counted(row["earlier_sets_of_others"], "earlier set")
-    return f"other providers have {higher} of higher priority and {earlier} of the same"
+def _others(row: Record) -> Iterator[str]:
+    higher, earlier = row["sets_of_higher_priority"], row["earlier_sets_of_others"]
+    parts = []
+    if higher["number"]:
+        parts.append(f"{counted(higher, 'set')} of higher priority")
+    if earlier["number"]:
+        parts.append(f"{counted(earlier, 'earlier set')} of the same{'' if parts else ' priority'}")
+    if parts:
+        yield f"other providers have {' and '.join(parts)}"
 
 
 def _waits(answer: Record, provider: Record, row: Record) -> Iterator[str]:

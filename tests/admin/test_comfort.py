@@ -23,7 +23,7 @@ from lcc.admin.programs import PROGRAMS, program
 from lcc.commands.errors import Failed
 from lcc.commands.watch import clean
 from lcc.domain.advice import ADVICE, advice
-from lcc.errors import ERRORS, LccError
+from lcc.errors import ERRORS, LccError, Remedy
 from tests.support.admin import Lcc
 from tests.support.processes.terminal import NarrowTerminal
 
@@ -104,6 +104,10 @@ def test_each_error_of_the_table_has_its_next_step() -> None:
     assert ADVICE.keys() == ERRORS.keys()
     for code in (*ERRORS, *range(200, 600)):
         assert len(advice(code)) > 10
+    final = {entry.code for entry in ERRORS.values() if entry.remedy in {Remedy.KEEP, Remedy.DELETE}}
+    repaired = [code for code in final if "[bot]" in advice(code) or "lcc-admin provider set" in advice(code)]
+    assert len(repaired) > 3
+    assert all(advice(code).endswith(f"; then lcc-admin retry --code {code}") for code in repaired)
 
 
 def test_each_exception_of_ours_is_of_the_table() -> None:
@@ -138,6 +142,7 @@ def test_a_next_step_is_shown(lcc: Lcc) -> None:
     assert json.loads(lcc.admin("explain", "404", "--json").stdout)["next"] == advice(404)
     for wrong in ("1999", "9" * 5000, "no-such-name"):
         assert "neither an HTTP status nor an error code" in lcc.admin("explain", wrong, code=2).stderr
+    assert "(1001 to 1005, 1010 to 1015, 1101" in " ".join(lcc.admin("explain", "9999", code=2).stderr.split())
     assert "lcc-admin provider list" in lcc.admin("provider", "show", "x", code=2).stderr
 
 
@@ -221,7 +226,7 @@ def test_watching_on_a_terminal_redraws(lcc: Lcc) -> None:
     with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment) as process:
         os.close(slave)
         shown = b""
-        while shown.count(b"no queue manager") < 3:
+        while shown.count(b"none has run yet") < 3:
             shown += os.read(end, 65536)
         process.send_signal(signal.SIGINT)
         try:

@@ -62,7 +62,7 @@ def test_status_of_an_empty_lcc(lcc: Lcc) -> None:
     (answer,) = lcc.rows("status")
     assert (answer["alive"], answer["queue"], answer["oldest"], answer["qm"]) == (False, [], None, None)
     screen = lcc.admin("status").stdout
-    assert "queue manager no queue manager has run yet" in screen
+    assert "queue manager none has run yet" in screen
     assert "queue         empty" in screen
 
 
@@ -163,7 +163,7 @@ def test_status_when_the_queue_manager_is_dead(site: Site) -> None:
 
 def test_status_when_the_queue_manager_was_stopped(site: Site) -> None:
     site.say(**STATE | {"time": NOW, "stopped": True})
-    assert "the queue manager was stopped" in site.lcc.admin("status").stdout
+    assert "\nqueue manager      was stopped 0 seconds ago" in site.lcc.admin("status").stdout
     assert site.lcc.rows("status")[0]["alive"] is False
 
 
@@ -210,11 +210,12 @@ def test_errors(site: Site, page_rows: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_retry(site: Site) -> None:
     fail_with(site, 404, 403)
-    assert site.lcc.admin("retry").stdout == (
-        "ordered: 2 URLs with a final error, 0 URLs waiting after an error, and unreachable sites will be retried\n"
+    assert site.lcc.admin("retry").stdout == ("ordered: retry of 2 URLs with a final error, unreachable sites\n")
+    assert (
+        "ordered: retry of 1 URL with a final error"
+        in site.lcc.admin("retry", "--provider", "1", "--code", "404").stdout
     )
-    assert "ordered: 1 URL with a final error" in site.lcc.admin("retry", "--provider", "1", "--code", "404").stdout
-    assert "ordered: 0 URLs with" in site.lcc.admin("retry", "--code", "500").stdout
+    assert "retry of unreachable sites (no URL has such an error)" in site.lcc.admin("retry", "--code", "500").stdout
     assert orders(site) == [("retry", 0, 0, ""), ("retry", 1, 404, ""), ("retry", 0, 500, "")]
     assert "no provider 9" in site.lcc.admin("retry", "--provider", "9", code=1).output
     site.queue.send(5, notice("later"))

@@ -94,6 +94,9 @@ def test_sets_of_other_providers(site: Site) -> None:
     (answer,) = site.lcc.rows("why", "--provider", str(mine), "http://site/a")
     queued = answer["providers"][0]["views"][0]["queued"]
     assert (queued["earlier_sets_of_others"]["number"], queued["sets_of_higher_priority"]["number"]) == (1, 0)
+    words = site.words("a")
+    assert "other providers have 1 earlier set of the same priority" in words
+    assert "behind" not in words and " 0 " not in words
 
 
 def test_cached(site: Site) -> None:

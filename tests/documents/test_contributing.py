@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]
-EXAMPLES = re.compile(r"gemini|ping|echo|NNN|ISSUE|_name\b")
+EXAMPLES = re.compile(r"\bnex\b|_nex\b|ping|echo|NNN|ISSUE|_name\b")
 """Names of what the recipes make."""
 LINE_CHARS = 100
 

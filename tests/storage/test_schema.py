@@ -138,7 +138,7 @@ def test_a_later_change_is_applied_once(backend: Any) -> None:
     ]
     assert _migrate(dialect, later) == 1
     assert _migrate(dialect, later) == 0
-    with pytest.raises(SchemaError, match="upgrade it"):
+    with pytest.raises(SchemaError, match="upgrade this program"):
         _migrate(dialect)
 
 

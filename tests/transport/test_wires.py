@@ -8,6 +8,7 @@ import pytest
 from twisted.logger import capturedLogs, formatEvent
 
 from lcc.config import Config, parse_config
+from lcc.config.root import ROLES
 from lcc.errors import ConfigError
 from lcc.transport.tls_endpoints import files_of
 from lcc.transport.wires import WIRES, certificate_files, endpoint, leaves_machine, shown
@@ -84,7 +85,7 @@ def test_every_endpoint_of_the_configuration_is_in_the_table() -> None:
     kinds = ("listen", "connect", "parent", "metrics")
     settings = {
         f"{section}.{name}"
-        for section in ("uns", "qm", "botm", "bot", "cu", "rs", "web", "metrics")
+        for section in (*ROLES, "metrics")
         for name in vars_of(getattr(Config(), section))
         if any(kind in name.split("_") for kind in kinds) and name not in {"listen_files", "connect_timeout"}
     }

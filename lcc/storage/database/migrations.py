@@ -123,7 +123,8 @@ def _number(txn: Txn, series: str, newest: int, lock: str = "") -> int:
     number = int(txn.value(f"SELECT value FROM meta WHERE name = ?{lock}", [series], "0"))
     if number > newest:
         raise SchemaError(
-            f"{txn.dialect!r}: the schema has version {number}, this program supports only {newest}: upgrade it"
+            f"{txn.dialect!r}: the schema has version {number}, this program supports only {newest}: upgrade this "
+            "program"
         )
     return number
 
