@@ -12,12 +12,6 @@ _SERVER = "check the web server's log for this URL; submit the URL again once it
 _SITE = "fetching resumes by itself once the site is back; lcc-admin retry --provider N retries now"
 _LATER = "no action needed: it is retried"
 
-
-def _then_retry(code: int) -> str:
-    """The last step for an error that is final: repairing its cause alone queues nothing."""
-    return f"; then lcc-admin retry --code {code}"
-
-
 ADVICE: dict[int, str] = {
     1001: "if your own tool writes the XML, validate it against doc/cp-uns.rng",
     1002: "compare the message with doc/protocol.md; another service may be listening on this port",
@@ -59,35 +53,32 @@ ADVICE: dict[int, str] = {
     1302: f"check that the web server runs and listens on that port; {_SITE}",
     1303: f"check that the robots can reach the web server (firewall?); {_SITE}",
     1304: f"renew the site's certificate, or turn off verification: lcc-admin provider set N --insecure; {_SITE}",
-    1305: f"if the site is on your own network: lcc-admin provider set N --allow-private{_then_retry(1305)}",
+    1305: "if the site is on your own network: lcc-admin provider set N --allow-private",
     1306: _LATER,
     1307: f"allow anonymous login, or leave these URLs out; {_SITE}",
-    1401: f"speed up the page, or raise [bot] deadline{_then_retry(1401)}",
-    1402: f"send fewer or shorter header fields, or raise [bot] header_bytes_max{_then_retry(1402)}",
-    1403: f"leave out content this large, or raise [bot] body_bytes_max{_then_retry(1403)}",
+    1401: "speed up the page, or raise [bot] deadline",
+    1402: "send fewer or shorter header fields, or raise [bot] header_bytes_max",
+    1403: "leave out content this large, or raise [bot] body_bytes_max",
     1404: _SERVER,
     1405: _SERVER,
     1406: "shorten the redirect chain, or submit its final URL",
-    1407: f"submit the URL it redirects to, or have that site registered as a root{_then_retry(1407)}",
+    1407: "submit the URL it redirects to, or have that site registered as a root",
     1408: "submit the type that the server sends, or make the server send the submitted one",
     1409: "make the server honour Accept-Encoding",
     1410: "free disk space for the content folder; lcc-admin status shows on which machine",
-    1411: "leave these URLs out, or install the fetcher on every machine with robots (doc/fetchers.md)"
-    f"{_then_retry(1411)}",
+    1411: "leave these URLs out, or install the fetcher on every machine with robots (doc/fetchers.md)",
     1412: _SERVER,
     1413: "report the traceback in the robot's log",
     1414: "check that the site it redirects to is up",
     1415: "no action needed: it waits for its next hours; if this recurs, extend the hours",
     1416: _SERVER,
-    1417: f"make it readable by user anonymous{_then_retry(1417)}",
+    1417: "make it readable by user anonymous",
     1418: _LATER,
     1419: "put the file into one of [bot] file_folders, on every machine with robots, and make it readable by the "
-    f"robot{_then_retry(1419)}",
+    "robot",
     1420: "free disk space for the content folder; lcc-admin status shows on which machine",
-    1501: "delete what you do not need, or ask the operator for more: lcc-admin provider set N --files-max"
-    f"{_then_retry(1501)}",
-    1502: "delete what you do not need, or ask the operator for more: lcc-admin provider set N --space-max"
-    f"{_then_retry(1502)}",
+    1501: "delete what you do not need, or ask the operator for more: lcc-admin provider set N --files-max",
+    1502: "delete what you do not need, or ask the operator for more: lcc-admin provider set N --space-max",
     1503: "send a full set (lcccpstate --full): it confirms all it contains",
     1601: "serve the file at this address, without redirecting to another host",
     1602: "put only the secret into the file, exactly as shown",
@@ -95,19 +86,21 @@ ADVICE: dict[int, str] = {
 """Code -> what to do next."""
 
 _STATUS = {
-    401: f"the robot has no password: leave the URL out, or allow it{_then_retry(401)}",
-    403: "leave the URL out, or allow the robot (its User-Agent begins with LCC/, unless [bot] user_agent is set)"
-    f"{_then_retry(403)}",
+    401: "the robot has no password: leave the URL out, or allow it",
+    403: "leave the URL out, or allow the robot (its User-Agent begins with LCC/, unless [bot] user_agent is set)",
     404: "if it is gone, submit its deletion (lcccpstate does); otherwise check the fetch URL",
     410: "if it is gone, submit its deletion (lcccpstate does)",
     429: "lower the provider's --bandwidth, or raise the site's rate limit for the robot",
 }
 
 
-def advice(code: int) -> str:
+_THEN_RETRY = frozenset({401, 403, 1305, 1401, 1402, 1403, 1407, 1411, 1417, 1419, 1501, 1502})
+"""Final errors whose cause may be repaired here: that alone queues nothing."""
+
+
+def advice(number: int) -> str:
     """What to do about an error, an HTTP status included."""
-    if code in ADVICE:
-        return ADVICE[code]
-    if code in _STATUS:
-        return _STATUS[code]
-    return _LATER if entry_for(code).remedy.value == "retry" else _SERVER
+    text = ADVICE.get(number) or _STATUS.get(number)
+    if text is None:
+        text = _LATER if entry_for(number).remedy.value == "retry" else _SERVER
+    return f"{text}; then lcc-admin retry --code {number}" if number in _THEN_RETRY else text
