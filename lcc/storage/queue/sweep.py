@@ -61,12 +61,14 @@ async def complete_full_set(
                 deletions=held.deletions,
                 cached=held.cached,
             )
-            return await do_write(finish_sweep, header, now, settings.full_set_period, held)  # type: ignore[no-any-return]
+            held_answer: SetAnswer = await do_write(finish_sweep, header, now, settings.full_set_period, held)
+            return held_answer
     for low, high in ranges:
         after = low
         while after is not None:
             after = await do_write(sweep_page, sweep, after, high, now, settings, pending)
-    return await do_write(finish_sweep, header, now, settings.full_set_period)  # type: ignore[no-any-return]
+    answer: SetAnswer = await do_write(finish_sweep, header, now, settings.full_set_period)
+    return answer
 
 
 class Counted(NamedTuple):

@@ -61,7 +61,7 @@ class Session:
         self._feed = XmlFeed(wire.QUERY_LIMITS)
         self._reader = wire.QuestionReader(self._feed)
         self._stream: XmlStream = None  # type: ignore[assignment]  # set in stream_opened, before anything else runs
-        self._writer: XmlWriter = None  # type: ignore[assignment]  # too
+        self._writer: XmlWriter = None  # type: ignore[assignment]  # set there as well
         self._work: Deferred[None] | None = None
         self._closed = False
 
