@@ -11,8 +11,12 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -205,9 +209,32 @@ def test_an_output_that_takes_nothing(words: list[str], tmp_path: Path) -> None:
     assert len(lines) == 2
 
 
+WATCH_SECONDS_MAX = 60.0
+
+
+def _interruptible() -> None:
+    """A background job of a shell ignores SIGINT, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextmanager
+def _killed_after(seconds: float, process: subprocess.Popen[Any]) -> Iterator[None]:
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def test_watching_in_a_pipe_gives_plain_blocks(lcc: Lcc) -> None:
     command = [BIN / "lcc-admin", "--config", lcc.config_path, "status", "--watch", "--every", "0.1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with (
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_interruptible
+        ) as process,
+        _killed_after(WATCH_SECONDS_MAX, process),
+    ):
         assert process.stdout is not None and process.stderr is not None
         blocks = 0
         while blocks < 3:
@@ -223,7 +250,12 @@ def test_watching_on_a_terminal_redraws(lcc: Lcc) -> None:
     end, slave = pty.openpty()
     command = [BIN / "lcc-admin", "--config", lcc.config_path, "status", "--watch", "--every", "0.1"]
     environment = dict(os.environ, TERM="xterm", COLUMNS="100", LINES="40")
-    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment) as process:
+    with (
+        subprocess.Popen(
+            command, stdin=slave, stdout=slave, stderr=slave, env=environment, preexec_fn=_interruptible
+        ) as process,
+        _killed_after(WATCH_SECONDS_MAX, process),
+    ):
         os.close(slave)
         shown = b""
         while shown.count(b"none has run yet") < 3:

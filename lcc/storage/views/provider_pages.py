@@ -7,12 +7,16 @@ from typing import Any
 
 import attrs
 
-from lcc.model import Delay
+from lcc.model import FETCH_NOW, Delay, StoredError
+from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED_OF_ONE
 from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import DELAYS
+from lcc.storage.database.rows import DELAYS, FETCH
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import PID_MAX
+from lcc.storage.views.failures import STANDS, WITH_CONTENT
 
+_NEXT_SCANNED = 1000
+"""Rows at the head of a provider's queue; what was deleted since is among them."""
 _LISTED = (
     *("p.pid", "p.priority", "p.timeofday", "p.timezone", "p.bandwidth", "p.removed", "p.contact"),
     *("s.files_used", "s.space_used", "s.nurlproc", "s.errseq - s.errcleared", "s.wantfullset", "s.last_set_time"),
@@ -140,6 +144,37 @@ def urls_beginning(
     if len(chosen) > limit:
         return chosen[:limit], chosen[limit - 1].key
     return chosen, end
+
+
+def waiting_sets(txn: Txn, pid: int, limit: int) -> list[tuple[int, int, bool, int, int]]:
+    """A provider's sets that wait to be fetched, without those of retries: ``(psetid, slot, full, urls, time)``."""
+    index = txn.by_index("qpsdb_provider")
+    rows = txn.query(
+        f"SELECT s.psetid, s.slot, s.fullset, {TO_FETCH}, s.time FROM qpsdb s {index} {WITH_CANCELLED_OF_ONE}"
+        f" WHERE s.pid = ? AND s.slot >= ? AND {TO_FETCH} > 0 ORDER BY s.slot, s.psetid LIMIT ?",
+        [*provider_range(pid), pid, FETCH_NOW, limit],
+    )
+    return [(psetid, slot, bool(full), urls, time) for psetid, slot, full, urls, time in rows]
+
+
+def next_urls(txn: Txn, pid: int, limit: int) -> list[tuple[str, str]]:
+    """What is fetched next of a provider: ``(url, mime type)``."""
+    return txn.query(
+        "SELECT curl, mimetype FROM (SELECT curl, mimetype, operation, psetid, seq"
+        f" FROM qdb {txn.by_index('qdb_order')} WHERE pid = ? AND slot = ? ORDER BY psetid, seq LIMIT ?) AS some"
+        " WHERE operation = ? ORDER BY psetid, seq LIMIT ?",
+        [pid, FETCH_NOW, _NEXT_SCANNED, FETCH, limit],
+    )
+
+
+def newest_errors(txn: Txn, pid: int, limit: int) -> list[StoredError]:
+    """A provider's last errors that still stand, newest first."""
+    rows = txn.query(
+        "SELECT kept.number, kept.code, kept.message, kept.url, kept.sent, kept.time"
+        f" FROM urlerrs kept {WITH_CONTENT} WHERE kept.pid = ? AND {STANDS} ORDER BY kept.number DESC LIMIT ?",
+        [pid, limit],
+    )
+    return [StoredError(*row) for row in rows]
 
 
 def _complete(txn: Txn, rows: Sequence[tuple[Any, ...]], now: float) -> list[ListedProvider]:

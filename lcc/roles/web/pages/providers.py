@@ -10,28 +10,28 @@ from lcc.domain.timeslots import TimeSlots
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.insight.qm_state import Live, read_live
-from lcc.model import FETCH_NOW, Delay, Provider, ProviderStatus, StoredError
+from lcc.model import Delay, Provider, ProviderStatus, StoredError
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.roles.web.pages.base import Front, MonitorPage
 from lcc.roles.web.plots import Mask, mask
-from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED_OF_ONE
-from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.order_rows import is_open
-from lcc.storage.database.rows import FETCH
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import PID_MAX, get_provider, provider_status
 from lcc.storage.queue.saved_state import saved_state
-from lcc.storage.views.failures import STANDS, WITH_CONTENT, Failures, failures
+from lcc.storage.views.failures import Failures, failures
 from lcc.storage.views.inspect import delays_of, owners
 from lcc.storage.views.provider_pages import (
     FoundUrl,
     ListedProvider,
     neighbours,
+    newest_errors,
+    next_urls,
     providers_after,
     providers_before,
     providers_named,
     these_providers,
     urls_beginning,
+    waiting_sets,
 )
 from lcc.transport.http_pages import read_query
 from lcc.transport.http_replies import HttpError
@@ -43,8 +43,6 @@ FOUND_URLS = 100
 OWNERS_MAX = 5
 """Providers whose URLs are looked through at once."""
 NEXT_ROWS = 10
-NEXT_LOOKED_AT = 1000
-"""Rows at the head of the queue; of what was deleted since nobody waits."""
 SETS = 20
 NEWEST_ERRORS = 10
 SEARCH_CHARS = 4000
@@ -173,7 +171,7 @@ class _Found:
 class _Looked:
     """What the page of a provider shows.
 
-    :ivar sets: (psetid, slot, full, urls, time) of those that wait, without those that are tried again.
+    :ivar sets: as :func:`lcc.storage.views.provider_pages.waiting_sets` gives them.
     :ivar next: (url, mime type) of what is fetched next.
     :ivar order_open: the order that the page was asked to tell of is not carried out yet.
     """
@@ -198,32 +196,15 @@ def _look_at(txn: Txn, pid: int, now: int, order: int, rows_max: int) -> _Looked
         return None
     listed = these_providers(txn, [pid], now)[0]
     before, after = neighbours(txn, pid)
-    index = txn.by_index("qpsdb_provider")
-    sets = txn.query(
-        f"SELECT s.psetid, s.slot, s.fullset, {TO_FETCH}, s.time FROM qpsdb s {index} {WITH_CANCELLED_OF_ONE}"
-        f" WHERE s.pid = ? AND s.slot >= ? AND {TO_FETCH} > 0 ORDER BY s.slot, s.psetid LIMIT ?",
-        [*provider_range(pid), pid, FETCH_NOW, SETS],
-    )
-    rows = txn.query(
-        "SELECT curl, mimetype FROM (SELECT curl, mimetype, operation, psetid, seq"
-        f" FROM qdb {txn.by_index('qdb_order')} WHERE pid = ? AND slot = ? ORDER BY psetid, seq LIMIT ?) AS some"
-        " WHERE operation = ? ORDER BY psetid, seq LIMIT ?",
-        [pid, FETCH_NOW, NEXT_LOOKED_AT, FETCH, NEXT_ROWS],
-    )
-    errors = txn.query(
-        "SELECT kept.number, kept.code, kept.message, kept.url, kept.sent, kept.time"
-        f" FROM urlerrs kept {WITH_CONTENT} WHERE kept.pid = ? AND {STANDS} ORDER BY kept.number DESC LIMIT ?",
-        [pid, NEWEST_ERRORS],
-    )
     return _Looked(
         provider=provider,
         status=provider_status(txn, pid, 0),
         listed=listed,
         delays=tuple(delays_of(txn, pid, now)),
         failures=failures(txn, now, rows_max, pid),
-        errors=tuple(StoredError(*row) for row in errors),
-        sets=tuple((psetid, slot, bool(full), count, time) for psetid, slot, full, count, time in sets),
-        next=tuple(rows),
+        errors=tuple(newest_errors(txn, pid, NEWEST_ERRORS)),
+        sets=tuple(waiting_sets(txn, pid, SETS)),
+        next=tuple(next_urls(txn, pid, NEXT_ROWS)),
         before=before,
         after=after,
         live=read_live(saved_state(txn), now),
