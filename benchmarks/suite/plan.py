@@ -93,6 +93,29 @@ STEPS = (
         quick="--large 20000x400000 --pages-large 20000",
     ),
     Step(
+        "small sets, MariaDB",
+        "small_sets",
+        (
+            "sessions of one page, MariaDB",
+            "CPU of UNS and QM, sessions of one page, MariaDB",
+            "sets of one page, open connections, MariaDB",
+            "CPU of UNS and QM, sets of one page, open connections, MariaDB",
+        ),
+        quick="--sessions 2000 --sets 6000",
+    ),
+    Step(
+        "small sets, SQLite",
+        "small_sets",
+        (
+            "sessions of one page, SQLite",
+            "CPU of UNS and QM, sessions of one page, SQLite",
+            "sets of one page, open connections, SQLite",
+            "CPU of UNS and QM, sets of one page, open connections, SQLite",
+        ),
+        full="--sqlite",
+        quick="--sqlite --sessions 2000 --sets 6000",
+    ),
+    Step(
         "latency",
         "latency",
         ("notification to cached, p50", "notification to cached, p99"),

@@ -20,6 +20,7 @@ TINY = {
 TINY_LONG = {
     "fetching": "--files 40 --peers curl",
     "latency": "--urls 2 --sqlite",
+    "small sets, SQLite": "--sessions 20 --sets 40 --providers 5 --at-once 4 --sqlite",
 }
 """Those that start a whole LCC, or more."""
 

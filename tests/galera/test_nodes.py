@@ -21,8 +21,8 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.order_rows import add_order
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider, list_providers
+from lcc.storage.providers.sessions import Login, count_sessions
 from lcc.storage.providers.sessions import _Draw as Draw
-from lcc.storage.providers.sessions import count_session
 from lcc.storage.queue.write_transaction import WriteTransaction, claim_run
 from lcc.testing.galera import GaleraNode, PrivateGalera
 from tests.support.waiting import wait_for
@@ -144,7 +144,7 @@ def test_a_claim_at_another_node_fences_what_is_under_way(place: Place) -> None:
 
 ROUNDS = 25
 COUNTS: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
-    ("connections", lambda txn: count_session(txn, 1, "ip", 0).order, ()),
+    ("connections", lambda txn: count_sessions(txn, [Login(1, "ip", 0, 0)], {})[0].order, ()),
     ("orders", add_order, ("rebuild",)),
     ("runs", claim_run, ()),
 ]
@@ -228,7 +228,7 @@ def test_what_is_left_of_a_cluster_does_not_serve_alone(place: Place) -> None:
 
 def test_full_sets_that_begin_at_two_nodes_at_once_know_of_each_other(place: Place) -> None:
     databases = [place.open(node, retries=100) for node in place.cluster.nodes[:2]]
-    held = databases[0].write(count_session, 1, "ip", 0).order
+    held = databases[0].write(count_sessions, [Login(1, "ip", 0, 0)], {})[0].order
     both = threading.Barrier(2)
     starts = [SetStart(1, held, counts=True), SetStart(1, 0, counts=True)]
     draws = [Draw([start], {1: 0}, f"uns{number}", 5, 0, []) for number, start in enumerate(starts)]

@@ -17,6 +17,10 @@ from lcc.storage.providers.providers import (
     get_provider,
     list_providers,
     order_removal,
+    provider_status,
+    provider_statuses,
+    registered_provider,
+    registered_providers,
 )
 from tests.support.databases import DirectDatabase
 from tests.support.queue import Queue, notice
@@ -90,6 +94,39 @@ async def test_what_a_uns_reads(queue: Queue) -> None:
     queue.database.now(order_removal, queue.pid)
     assert await reader.provider(queue.pid) is None
     assert await reader.provider(12345) is None
+
+
+def test_those_who_log_in_together_are_read_together(queue: Queue) -> None:
+    other, removed = queue.add_provider(former_roots=("http://old/",)), queue.add_provider()
+    queue.send(1, *[notice(name) for name in "abc"])
+    queue.record(queue.failed(queue.rows()[0], 403))
+    queue.database.now(order_removal, removed)
+    pids = [other, 12345, queue.pid, removed, 0, 2**40, other]
+    single = [queue.database.now(registered_provider, pid) for pid in pids]
+    assert queue.database.blocking.select(registered_providers, pids) == single
+    assert [None if each is None else each.pid for each in single] == [
+        other,
+        None,
+        queue.pid,
+        None,
+        None,
+        None,
+        other,
+    ]
+    statuses = queue.database.blocking.select(provider_statuses, pids)
+    assert statuses == [queue.database.now(provider_status, pid, 0) for pid in pids]
+    assert statuses[2].error_count == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_errors_are_shown_with_the_status(queue: Queue) -> None:
+    queue.send(1, *[notice(name) for name in "abc"])
+    for row in queue.rows()[:2]:
+        queue.record(queue.failed(row, 403))
+    reader = ProviderReader(queue.database)  # type: ignore[arg-type]  # stands in for a Database
+    assert len((await reader.status(queue.pid, 10)).errors) == 2
+    assert [error.number for error in (await reader.status(queue.pid, 1)).errors] == [2]
+    assert (await reader.status(queue.pid, 0)).errors == ()
 
 
 @pytest.mark.parametrize("generated", [True, False])

@@ -18,7 +18,7 @@ from lcc.errors import StoreUnavailable
 from lcc.model import FullSetKey, SetStart
 from lcc.storage.providers.providers import change_provider, get_provider
 from lcc.storage.providers.sessions import ORDER_JUMP as JUMP
-from lcc.storage.providers.sessions import SessionStore, kept_numbers, open_session_store
+from lcc.storage.providers.sessions import Login, SessionStore, kept_numbers, open_session_store
 from tests.support.databases import DirectDatabase
 from tests.support.queue import Queue, notice
 
@@ -74,6 +74,19 @@ async def test_sessions_are_counted(opened: Open) -> None:
     assert (await store.open_session(4, "192.0.2.1", 300)).number == 1
     third = await store.open_session(3, "x" * 1000, 300)
     assert (third.number, third.order, third.last_ip) == (3, 3, "2001:db8::1")
+
+
+@pytest_twisted.ensureDeferred
+async def test_sessions_that_come_together_are_counted_as_one_after_the_other(opened: Open, queue: Queue) -> None:
+    queue.send(500, notice("a"))
+    store, pid = opened(), queue.pid
+    logins = [Login(3, "a", 100, 0), Login(pid, "b", 100, 0), Login(3, "c", 100, 0), Login(4, "d", 100, 7)]
+    found = await store._count(logins)
+    assert [(each.number, each.last_ip) for each in found] == [(1, ""), (1, ""), (2, "a"), (1, "")]
+    assert [each.order for each in found] == [1, 500 + JUMP + 1, 2, 7 + JUMP + 1]
+    again = await gatherResults([store.open_session(each.pid, "e", 200) for each in logins])
+    assert [(each.number, each.last_ip) for each in again] == [(3, "c"), (2, "b"), (4, "e"), (2, "d")]
+    assert [each.order for each in again] == [3, 500 + JUMP + 2, 4, 7 + JUMP + 2]
 
 
 @pytest_twisted.ensureDeferred

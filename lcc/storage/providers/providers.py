@@ -6,7 +6,7 @@ Changes reach the queue manager as rows of ``orders``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -16,6 +16,7 @@ from zope.interface import implementer
 from lcc.interfaces import IProviderReader
 from lcc.model import Provider, ProviderStatus, StoredError
 from lcc.storage.database.database import Database
+from lcc.storage.database.gathering import Gathering
 from lcc.storage.database.locked_counter import locked_counter
 from lcc.storage.database.order_rows import CHANGED, DELETE_OUTSIDE, REMOVED, ROOTS_TAKEN, add_order
 from lcc.storage.database.transactions import Txn
@@ -45,7 +46,7 @@ _WITH_ROOTS = (
 )
 _WITH_FORMER = f"SELECT {_COLUMNS_OF_P}, 1, f.position, f.root FROM pidb p JOIN formerroots f ON f.pid = p.pid"
 _SELECT_WITH_ROOTS = f"{_WITH_ROOTS} WHERE p.pid IN ({{in}})"
-_SELECT_WITH_ALL_ROOTS = f"{_WITH_ROOTS} WHERE p.pid = ? UNION ALL {_WITH_FORMER} WHERE p.pid = ?"
+_SELECT_WITH_ALL_ROOTS = f"{_WITH_ROOTS} WHERE p.pid IN ({{in}}) UNION ALL {_WITH_FORMER} WHERE p.pid IN ({{in}})"
 
 
 class ProviderExists(Exception):
@@ -58,16 +59,33 @@ class NoSuchProvider(Exception):
 
 @implementer(IProviderReader)
 class ProviderReader:
-    """Reads providers for a UNS."""
+    """Reads providers for a UNS; for all that log in together at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._providers: Gathering[int, Provider | None] = Gathering(
+            lambda pids: database.select(registered_providers, pids)
+        )
+        self._statuses: Gathering[int, ProviderStatus] = Gathering(
+            lambda pids: database.select(provider_statuses, pids)
+        )
 
     def provider(self, pid: int) -> Deferred[Provider | None]:
-        return self._database.select(registered_provider, pid)
+        return self._providers.ask(pid)
 
     def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
-        return self._database.select(provider_status, pid, errors_max)
+        def with_errors(status: ProviderStatus) -> ProviderStatus | Deferred[ProviderStatus]:
+            if not (status.error_count and errors_max):
+                return status
+            return self._database.select(provider_status, pid, errors_max)  # the count has to match the list
+
+        return self._statuses.ask(pid).addCallback(with_errors)
+
+
+def registered_providers(txn: Txn, pids: Sequence[int]) -> list[Provider | None]:
+    """Each of these providers; None: unknown id, or being removed."""
+    found = {pid: each for pid, each in _with_all_roots(txn, pids).items() if not each.removed}
+    return [found.get(pid) for pid in pids]
 
 
 def registered_provider(txn: Txn, pid: int) -> Provider | None:
@@ -78,9 +96,16 @@ def registered_provider(txn: Txn, pid: int) -> Provider | None:
 
 def get_provider(txn: Txn, pid: int) -> Provider | None:
     """The provider with its former roots, even if it is being removed; None: unknown id."""
-    if not 0 < pid <= PID_MAX:
-        return None
-    return _providers(txn.query(_SELECT_WITH_ALL_ROOTS, [pid, pid])).get(pid)
+    return _with_all_roots(txn, [pid]).get(pid)
+
+
+def _with_all_roots(txn: Txn, pids: Sequence[int]) -> dict[int, Provider]:
+    """Those of these providers that exist; not more than the values of one IN list."""
+    some = sorted({pid for pid in pids if 0 < pid <= PID_MAX})
+    if not some:
+        return {}
+    marks = ",".join("?" * len(some))
+    return _providers(txn.query(_SELECT_WITH_ALL_ROOTS.replace("{in}", marks), [*some, *some]))
 
 
 def locked_provider(txn: Txn, pid: int) -> Provider | None:
@@ -187,7 +212,9 @@ _STATUS = (
     "p.fullsetsallowed, s.files_used, s.space_used, s.nurlproc, s.errseq, s.errcleared, s.fullsets_used,"
     " s.wantfullset, s.wantid, h.deletions, h.cached"
 )
+_FROM = " FROM pidb p LEFT JOIN pstats s ON s.pid = p.pid LEFT JOIN heldsweeps h ON h.pid = p.pid"
 _STATUS_COLUMNS = _STATUS.count(",") + 1
+_NO_STATUS = (None,) * _STATUS_COLUMNS
 _ERROR = ", e.number, e.code, e.message, e.url, e.sent, e.time"
 _JOIN_ERRORS = " LEFT JOIN urlerrs e ON e.pid = p.pid AND e.number > s.errcleared"
 
@@ -201,16 +228,29 @@ def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
     """
     shown = bool(errors_max)
     rows = txn.query(
-        f"SELECT {_STATUS}{_ERROR if shown else ''} FROM pidb p LEFT JOIN pstats s ON s.pid = p.pid"
-        " LEFT JOIN heldsweeps h ON h.pid = p.pid"
+        f"SELECT {_STATUS}{_ERROR if shown else ''}{_FROM}"
         f"{_JOIN_ERRORS if shown else ''} WHERE p.pid = ?{' ORDER BY e.number DESC LIMIT ?' if shown else ''}",
         [pid, errors_max] if shown else [pid],
     )
-    allowed, *stats, held, held_of = rows[0][:_STATUS_COLUMNS] if rows else (None, None, None, None)
+    errors = [row[_STATUS_COLUMNS:] for row in rows if shown and row[_STATUS_COLUMNS] is not None]
+    return _status(rows[0][:_STATUS_COLUMNS] if rows else _NO_STATUS, errors)
+
+
+def provider_statuses(txn: Txn, pids: Sequence[int]) -> list[ProviderStatus]:
+    """As :func:`provider_status` for each of these providers, without the errors themselves."""
+    found = {row[0]: row[1:] for row in txn.query_in(f"SELECT p.pid, {_STATUS}{_FROM} WHERE p.pid IN ({{in}})", pids)}
+    return [_status(found.get(pid, _NO_STATUS), ()) for pid in pids]
+
+
+def _status(columns: Sequence[Any], errors: Sequence[tuple[Any, ...]]) -> ProviderStatus:
+    """A provider's status.
+
+    :param errors: the newest ones, newest first.
+    """
+    allowed, *stats, held, held_of = columns
     files, space, processing, errseq, cleared, full_used, wanted, wantid = (
         (0, 0, 0, 0, 0, 0, "", 0) if stats[0] is None else stats
     )
-    errors = [row[_STATUS_COLUMNS:] for row in rows if shown and row[_STATUS_COLUMNS] is not None]
     return ProviderStatus(
         files_used=files,
         space_used_bytes=space,

@@ -2,8 +2,8 @@
 
 *Order.*  The sets of a provider are ordered by when they began.  Each gets an order number from a durable counter of
 the provider (``connections.lastconnseq``) that all UNSes share.  A login draws one, too; a set keeps the number of
-its session unless another session has drawn one since, which needs no write.  Sets that begin together share a
-transaction.
+its session unless another session has drawn one since, which needs no write.  Logins that come together share a
+transaction, and so do sets that begin together.
 
 The counter may be lost, or restored from a backup (on SQLite it is a file of its own).  This is detected if it is
 behind a number in the queue, or in the spool of the UNS; then it jumps ahead (by ``ORDER_JUMP``), because other
@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 from twisted.internet.defer import Deferred, DeferredList, FirstError, gatherResults, succeed
@@ -38,6 +38,7 @@ from lcc.interfaces import ISessionStore
 from lcc.model import FullSetKey, Session, SetStart
 from lcc.storage.database.database import Database
 from lcc.storage.database.dialects import SqliteDialect
+from lcc.storage.database.gathering import Gathering
 from lcc.storage.database.migrations import CONNECTIONS
 from lcc.storage.database.transactions import Question, Txn
 
@@ -90,6 +91,15 @@ def _counter(row: tuple[Any, ...]) -> _Counter:
     return _Counter(pid, last, sessions, min(counted, last))
 
 
+class Login(NamedTuple):
+    """A connection to be counted; see :meth:`lcc.interfaces.ISessionStore.open_session`."""
+
+    pid: int
+    ip: str
+    now: int
+    known: int
+
+
 @implementer(ISessionStore)
 class SessionStore:
     """See :mod:`lcc.storage.providers.sessions`.
@@ -106,6 +116,9 @@ class SessionStore:
         self._uns = uns
         self._full_set_seconds = full_set_seconds
         self._ended: set[FullSetKey] = set()
+        self._logins: Gathering[Login, Session] = Gathering(
+            lambda logins: Deferred.fromCoroutine(self._count(logins))
+        )
 
     def start(self) -> None:
         """Open the databases."""
@@ -120,12 +133,13 @@ class SessionStore:
         return DeferredList(ends).addCallback(lambda _: None)
 
     def open_session(self, pid: int, ip: str, now: int, known: int = 0) -> Deferred[Session]:
+        return self._logins.ask(Login(pid, ip, now, known))
+
+    async def _count(self, logins: list[Login]) -> list[Session]:
         if self.main is self.database:
-            return self.database.write(count_session, pid, ip, now, known, True)
-        newest = self.main.select(absorbed_numbers, [pid])
-        return newest.addCallback(
-            lambda absorbed: self.database.write(count_session, pid, ip, now, max(known, absorbed.get(pid, 0)))
-        )
+            return await self.database.write(count_sessions, logins, None)
+        absorbed = await self.main.select(absorbed_numbers, sorted({login.pid for login in logins}))
+        return await self.database.write(count_sessions, logins, absorbed)
 
     def begin_sets(self, starts: Sequence[SetStart], now: int) -> Deferred[list[int | None]]:
         return Deferred.fromCoroutine(self._begin_sets(starts, now))
@@ -257,26 +271,30 @@ def _lock(txn: Txn, pids: Iterable[int]) -> None:
     txn.upsert("connections", _NEW_ROW, [(pid, 0, "", 0) for pid in pids], ["pid"], ["pid"])
 
 
-def count_session(txn: Txn, pid: int, ip: str, now: int, least: int = 0, with_absorbed: bool = False) -> Session:
-    """Count a connection; run twice, it leaves a harmless gap.
+def count_sessions(txn: Txn, logins: Sequence[Login], absorbed: Mapping[int, int] | None) -> list[Session]:
+    """Count connections, in this order; run twice, it leaves harmless gaps.
 
-    :param least: the highest known order number.
-    :param with_absorbed: also consider those in the queue, in the same database.
+    :param absorbed: the newest order number in the queue, by provider; None: it is in the same database.
     """
-    _lock(txn, [pid])
-    questions = [Question(f"SELECT {', '.join(_COUNTER)}, lastconnip FROM connections WHERE pid = ?", None, [pid])]
-    if with_absorbed:
-        questions.append(Question("SELECT maxconnseq FROM pstats WHERE pid = ?", None, [pid]))
-    (row,), *newest = txn.query_several(questions)
-    counter, last_ip = _counter(row[:-1]), row[-1]
-    order = counter.draw(max([least, *(absorbed for rows in newest for (absorbed,) in rows)]))
-    counter.sessions += 1
-    txn.execute(
-        "UPDATE connections SET lastconnseq = ?, sessions = ?, countedseq = ?, lastconnip = ?, lastconntime = ?"
-        " WHERE pid = ?",
-        [*counter.values[1:], ip[:64], now, pid],
-    )
-    return Session(counter.sessions, last_ip, order)
+    pids = sorted({login.pid for login in logins})
+    _lock(txn, pids)
+    questions = [Question(f"SELECT {', '.join(_COUNTER)}, lastconnip FROM connections WHERE pid IN ({{in}})", pids)]
+    if absorbed is None:
+        questions.append(Question(_ABSORBED, pids))
+    rows, *newest = txn.query_several(questions)
+    least = dict(newest[0]) if absorbed is None else absorbed
+    counters = {row[0]: _counter(row[:-1]) for row in rows}
+    last = {row[0]: (row[-1], 0) for row in rows}
+    sessions = []
+    for pid, ip, now, known in logins:
+        counter = counters[pid]
+        order = counter.draw(max(known, least.get(pid, 0)))
+        counter.sessions += 1
+        sessions.append(Session(counter.sessions, last[pid][0], order))
+        last[pid] = ip[:64], now
+    columns = (*_COUNTER, "lastconnip", "lastconntime")
+    txn.upsert("connections", columns, [(*counters[pid].values, *last[pid]) for pid in pids], ["pid"])
+    return sessions
 
 
 @attrs.define
