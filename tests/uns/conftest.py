@@ -28,3 +28,9 @@ def worlds(tmp_path: Path) -> Iterator[Callable[..., World]]:
 @pytest.fixture
 def world(worlds: Callable[..., World]) -> World:
     return worlds()
+
+
+@pytest.fixture
+def filing(worlds: Callable[..., World]) -> World:
+    """One whose small sets have files before they are on stable storage, as large sets have."""
+    return worlds(memory_max_bytes=0)

@@ -30,32 +30,93 @@ def names(qm: Any) -> list[str]:
     return [taken.notices[0].curl.removeprefix(ROOT) for taken in qm.sets if taken.whole]
 
 
-def test_with_a_queue_manager_nothing_is_answered_before_it_answers(world: World) -> None:
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_with_a_queue_manager_nothing_is_answered_before_it_answers(worlds: Worlds, in_memory: bool) -> None:
+    world = worlds() if in_memory else worlds(memory_max_bytes=0)
     held: list[Set] = []
     qm = world.connect_qm(held.append)
     cp = world.send_set("a")
     assert qm.numbers == [1] and not accepted(cp)
-    assert world.set_files() == ["000000000001.set"]
+    assert world.set_files() == ([] if in_memory else ["000000000001.set"])
+    assert (world.spool.memory_bytes > 0) is in_memory and world.spool.size_bytes == CHARGED_BYTES_MIN
     qm.say(absorbed(held[0]))
     world.pump()
     assert accepted(cp) and world.set_files() == []
     assert not any("sync_file 000000000001.set" in line for line in world.disk.log)
-    assert world.spool.size_bytes == 0 and world.spool.acked == 1
+    assert world.spool.size_bytes == 0 == world.spool.memory_bytes and world.spool.acked == 1
 
 
-def test_without_a_queue_manager_the_set_is_synced_before_the_answer(world: World) -> None:
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_without_a_queue_manager_the_set_is_synced_before_the_answer(worlds: Worlds, in_memory: bool) -> None:
+    world = worlds() if in_memory else worlds(memory_max_bytes=0)
     world.held_threads = []
     cp = world.send_set("a")
     assert not accepted(cp) and len(world.held_threads) == 1
     world.disk.log.clear()
     world.release_threads()
     assert world.disk.log == [
-        "patch 000000000001.set",
+        *(["create 000000000001.set", "write "] if in_memory else ["patch 000000000001.set"]),
         "sync_file 000000000001.set",
         "rename 000000000001-7.set",
         "sync_folder " + world.folder.name,
     ]
-    assert accepted(cp) and world.set_files() == ["000000000001-7.set"]
+    assert accepted(cp) and world.set_files() == ["000000000001-7.set"] and world.incoming_files() == []
+    assert world.spool.memory_bytes == 0
+
+
+def test_sets_that_wait_for_stable_storage_share_the_thread_and_the_sync_of_the_folder(world: World) -> None:
+    world.held_threads = []
+    cps = [world.send_set(name) for name in "abcd"]
+    assert len(world.held_threads) == 1, "the others wait for the first"
+    world.held_threads.pop()()
+    world.pump()
+    assert list(map(accepted, cps)) == [True, False, False, False] and len(world.held_threads) == 1
+    world.disk.log.clear()
+    world.release_threads()
+    assert all(map(accepted, cps)) and len(world.set_files()) == 4
+    assert [line.split()[0] for line in world.disk.log].count("sync_folder") == 1
+    assert [line.split()[0] for line in world.disk.log].count("sync_file") == 3
+    assert names(world.connect_qm()) == list("abcd")
+
+
+def test_one_that_cannot_be_secured_does_not_harm_those_that_wait_with_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, logged: list[Any]
+) -> None:
+    works = world.disk.sync_file
+
+    def fails(path: Any) -> None:
+        if path.name == "000000000003.set":
+            raise OSError(errno.EIO, "disk")
+        works(path)
+
+    monkeypatch.setattr(world.disk, "sync_file", fails)
+    world.held_threads = []
+    cps = [world.send_set(name) for name in "abcd"]
+    world.release_threads()
+    assert list(map(accepted, cps)) == [True, True, False, True] and codes(cps[2].text) == [1013]
+    assert names(world.connect_qm()) == ["a", "b", "d"]
+    assert world.spool.size_bytes == 0 == world.spool.memory_bytes and world.incoming_files() == []
+
+
+def test_small_sets_beyond_the_memory_for_them_have_files(worlds: Worlds) -> None:
+    world = worlds(memory_max_bytes=3000)
+    qm = world.connect_qm(lambda begin: None)
+    cps = [world.send_set(name) for name in "abcd"]
+    assert world.set_files() == ["000000000003.set", "000000000004.set"] and qm.numbers == [1, 2, 3, 4]
+    world.lose_qm()
+    world.pump()
+    assert all(map(accepted, cps)) and len(world.set_files()) == 4 and world.spool.memory_bytes == 0
+    assert names(world.connect_qm()) == list("abcd") and world.set_files() == []
+
+
+def test_a_killed_process_forgets_what_was_only_in_memory_and_nobody_was_told(world: World) -> None:
+    first = world.connect_qm(lambda begin: None)
+    cp = world.send_set("a")
+    assert first.numbers == [1] and not accepted(cp)
+    world.restart()
+    second = world.connect_qm()
+    world.send_set("b")
+    assert names(second) == ["b"] and second.numbers[0] > 1, "its number is not given out again"
 
 
 def test_a_set_is_not_passed_on_while_it_is_being_secured(world: World) -> None:
@@ -187,7 +248,7 @@ def test_restart_with_spooled_sets(world: World) -> None:
     for name in "abc":
         world.send_set(name)
     half = world.login()
-    half.send(partial("never", "ends")[:-15])
+    half.send(partial(*[f"never-{number}-ends" for number in range(2000)])[:-15])
     world.pump()
     assert len(world.incoming_files()) == 1
     world.restart()
@@ -199,7 +260,8 @@ def test_restart_with_spooled_sets(world: World) -> None:
     assert names(qm)[-1] == "d" and qm.numbers[-1] > 3 and qm.sets[0].begin.epoch == qm.sets[-1].begin.epoch
 
 
-def test_a_set_that_was_complete_but_not_answered_is_delivered_by_the_next_run(world: World) -> None:
+def test_a_set_that_was_complete_but_not_answered_is_delivered_by_the_next_run(filing: World) -> None:
+    world = filing
     world.held_threads = []
     cp = world.send_set("a")
     assert not accepted(cp)
@@ -296,6 +358,7 @@ def test_a_set_that_no_spool_would_hold_is_not_told_to_come_again(worlds: Worlds
     assert world.incoming_files() == [] and world.spool.size_bytes == 0
 
 
+@pytest.mark.parametrize("in_memory", [True, False])
 @pytest.mark.parametrize(
     ("operation", "number", "expected"),
     [
@@ -309,8 +372,11 @@ def test_a_set_that_no_spool_would_hold_is_not_told_to_come_again(worlds: Worlds
     ],
 )
 def test_a_disk_that_fails_harms_only_the_set(
-    world: World, operation: str, number: int, expected: int, logged: list[Any]
+    worlds: Worlds, operation: str, number: int, expected: int, in_memory: bool, logged: list[Any]
 ) -> None:
+    if in_memory and operation == "patch":
+        return  # its file is written at once
+    world = worlds() if in_memory else worlds(memory_max_bytes=0)
     cp = world.login()
     world.disk.fail[operation] = OSError(number, "disk")
     cp.send(partial("a"))
@@ -444,7 +510,8 @@ def test_a_big_set_never_lies_in_memory(world: World) -> None:
     assert largest <= 4 * 65536
 
 
-def test_stopping_cuts_connections_and_keeps_what_is_spooled(world: World) -> None:
+def test_stopping_cuts_connections_and_keeps_what_is_spooled(filing: World) -> None:
+    world = filing
     world.connect_qm(lambda begin: None)
     waits = world.send_set("a")
     world.uns.close()

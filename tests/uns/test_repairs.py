@@ -92,9 +92,10 @@ def test_an_accepted_set_whose_file_is_damaged(world: World, logged: list[Any], 
 
 @pytest.mark.parametrize(("kind", "told"), [("header", [0]), ("empty", []), ("zeros", [])])
 def test_a_set_that_was_not_accepted_whose_file_is_damaged(
-    world: World, logged: list[Any], kind: str, told: list[int]
+    filing: World, logged: list[Any], kind: str, told: list[int]
 ) -> None:
     """The power failed while it was made: nobody was told anything.  What was written over says nothing of that."""
+    world = filing
     world.connect_qm(lambda begin: None)
     assert not accepted(world.send_set("a"))
     damage_file(world.folder / "000000000001.set", kind)
@@ -198,7 +199,8 @@ def test_it_is_said_until_it_is_noted(world: World, logged: list[Any]) -> None:
     assert connect(world).damage == []
 
 
-def test_what_nobody_was_told_of_is_not_reported(world: World, logged: list[Any]) -> None:
+def test_what_nobody_was_told_of_is_not_reported(filing: World, logged: list[Any]) -> None:
+    world = filing
     world.held_threads = []
     cp = world.send_set("a")
     assert not accepted(cp)

@@ -3,12 +3,13 @@
 *Owns* the list of sets that no queue manager has answered, and who waits for each answer.
 
 *Strategy.*  Sets are sent one behind the other without waiting for answers; what bounds them is the transport: when
-its buffer is full nothing is read from the spool.  A set is never in memory, only a piece of its file.
+its buffer is full nothing is read from the spool.  A large set is never in memory, only a piece of its file.
 
 A provider waits for the queue manager only when the link is up and everything before its set has been passed on.
 Else, and when the link breaks or the answer takes too long, its set is *secured*: noted as answered in its file, the
-file and its folder synced in a thread, and then the provider is told.  A set is not passed on while it is being
-secured, so that what the queue manager hears (``answered``) and what the provider heard agree.
+file and its folder synced in a thread, and then the provider is told.  Sets that wait for that share the thread.  A
+set is not passed on while it is being secured, so that what the queue manager hears (``answered``) and what the
+provider heard agree.
 
 *Failures.*  When the link is made again everything unanswered is sent again from the oldest on; the queue manager
 applies each only once.  A file that is not what was written is moved aside: before any of it is sent, if it is from
@@ -53,6 +54,7 @@ InThread = Callable[..., Deferred[Any]]
 """``in_thread(function, *arguments)``: call it in a thread; its result."""
 
 _PIECES_A_TURN = 16
+_SECURED_TOGETHER_MAX = 100
 _PROVIDER_GONE = code("provider-gone")
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 _SHORTAGE_SECONDS = 1.0
@@ -86,12 +88,15 @@ class Forwarder:
         self._unsent: deque[Delivery] = deque()
         self._outstanding: deque[Delivery] = deque()
         self._elements: Counter[int] = Counter()
+        self._insecure: list[Delivery] = []
+        self._securing = False
         self._peer: Upstream | None = None
         self._file: BinaryIO | None = None
         self._file_bytes = self._file_check = 0
         self._part = b""
         self._turn: IDelayedCall | None = None
         self._untold: list[int] = []
+        self._acked = "", 0
         self._ending_epoch = False
         self._paused = False
         self._newest: dict[int, int] = {}
@@ -211,13 +216,19 @@ class Forwarder:
 
         :raises StreamError: an answer belongs to no set.
         """
-        for message in messages:
-            if isinstance(message, Absorbed):
-                self._answered(message)
-            elif isinstance(message, Noted):
-                self._damage_noted(message.pid, message.number)
-            elif isinstance(message, NewEpoch):
-                self._end_epoch(message.epoch)
+        self._acked = "", 0
+        try:
+            for message in messages:
+                if isinstance(message, Absorbed):
+                    self._answered(message)
+                elif isinstance(message, Noted):
+                    self._damage_noted(message.pid, message.number)
+                elif isinstance(message, NewEpoch):
+                    self._end_epoch(message.epoch)
+        finally:
+            epoch, number = self._acked
+            if epoch == self._spool.epoch:  # once for all of them; it may have ended meanwhile
+                self._spool.acknowledged(number)
 
     def upstream_resumed(self, peer: Upstream) -> None:
         """The transport has room again."""
@@ -274,7 +285,7 @@ class Forwarder:
                 text=answer.text,
             )
         if header.epoch == self._spool.epoch:
-            self._spool.acknowledged(header.number)
+            self._acked = header.epoch, header.number
         self._drop(delivery, Verdict(answer.code, answer.text))
 
     def _damage_noted(self, pid: int, number: int) -> None:
@@ -325,39 +336,57 @@ class Forwarder:
         if delivery.securing or delivery.entry.header.answered:
             return
         delivery.securing = True
-        self._in_thread(self._spool.secure, delivery.entry).addCallbacks(
-            lambda _: self._secured(delivery), lambda failure: self._not_secured(delivery, failure)
-        ).addErrback(lambda failure: _log.failure("Cannot secure a set", failure=failure))
+        self._insecure.append(delivery)
+        if not self._securing:
+            self._securing = True
+            Deferred.fromCoroutine(self._secure_together()).addErrback(
+                lambda failure: _log.failure("Cannot secure sets", failure=failure)
+            )
+
+    async def _secure_together(self) -> None:
+        """Those that wait while others are being secured share the next thread and sync."""
+        while self._insecure:
+            some, self._insecure = self._insecure[:_SECURED_TOGETHER_MAX], self._insecure[_SECURED_TOGETHER_MAX:]
+            faults: list[BaseException | None]
+            try:
+                faults = await self._in_thread(self._spool.secure, [delivery.entry for delivery in some])
+            except Exception as error:
+                faults = [error] * len(some)
+            for delivery, fault in zip(some, faults, strict=True):
+                if fault is None:
+                    self._secured(delivery)
+                else:
+                    self._not_secured(delivery, fault)
+            self._pump()
+        self._securing = False
 
     def _secured(self, delivery: Delivery) -> None:
         delivery.securing = False
         if delivery.over:
             self._spool.remove_file(delivery.entry)
             return
+        self._spool.secured(delivery.entry)
         delivery.entry.header = attrs.evolve(delivery.entry.header, answered=True)
         self._counters.sets_secured += 1
         delivery.reply(Verdict(0))
-        self._pump()
 
-    def _not_secured(self, delivery: Delivery, failure: Failure) -> None:
+    def _not_secured(self, delivery: Delivery, error: BaseException) -> None:
         delivery.securing = False
         if delivery.over:
             self._spool.remove_file(delivery.entry)
             return
-        error = failure.value
         number = delivery.entry.header.number
         if isinstance(error, OSError):
             fault = fault_text(self._spool.folder, error)
             _log.error("Cannot sync set {number} to disk: {fault}", number=number, fault=fault)
         else:
-            _log.failure("Cannot sync set {number} to disk", failure=failure, number=number)
+            _log.failure("Cannot sync set {number} to disk", failure=Failure(error), number=number)
         if delivery.sent:
             delivery.reply(None)
         else:
             self._unsent.remove(delivery)
             name = disk_fault(error) if isinstance(error, OSError) else "internal"
             self._drop(delivery, Verdict(code(name), "the set could not be stored"))
-        self._pump()
 
     def _drop(self, delivery: Delivery, verdict: Verdict) -> None:
         delivery.cancel_timer()

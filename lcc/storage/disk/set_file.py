@@ -53,7 +53,8 @@ class SpoolDamaged(Exception):
 class SpooledSet:
     """A complete set in the spool.
 
-    :ivar path: changes when the set is put on stable storage.
+    :ivar path: changes when the set is put on stable storage; None: it is only in memory.
+    :ivar body: the elements of a small set, as long as it is not on stable storage; None: they are in the file.
     :ivar header: as it goes to the queue manager.
     :ivar count: elements.
     :ivar body_bytes: bytes of the elements.
@@ -61,12 +62,13 @@ class SpooledSet:
     :ivar checked: the file is known to be whole (it was written by this process, or has been read through).
     """
 
-    path: Path
+    path: Path | None
     header: SetHeader
     count: int
     body_bytes: int
     check: int
     checked: bool
+    body: bytes | None = None
 
     @property
     def size_bytes(self) -> int:

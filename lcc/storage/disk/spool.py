@@ -5,7 +5,8 @@ One folder::
     epoch                random token; (epoch, number) names a set for ever (:mod:`lcc.storage.disk.epoch_file`)
     numbers              the durable counter of set numbers
     acked                the epoch, and the highest number that a queue manager has answered
-    incoming/N           a set that is arriving; removed at start, because its provider has no answer
+    incoming/            sets that are arriving, or on their way to stable storage; removed at start, because their
+                         providers have no answer
     NNNNNNNNNNNN.set     a complete set; numbered at its end, so sets are numbered in the order of completion
     NNNNNNNNNNNN-P.set   the same, once it is on stable storage: provider P may have been told that it is accepted
     damaged/             damaged files, kept for the operator
@@ -15,6 +16,11 @@ A set file is a header line of :data:`HEADER_BYTES` bytes (JSON, padded with spa
 line, exactly as they go to the queue manager; passing them on is copying bytes.  The header holds their number,
 length and checksum, so that a truncated file is noticed before any of it is passed on.
 
+A small set has no file before it is to be on stable storage: its provider has no answer until then, or until the
+queue manager has it, which takes some milliseconds.  Small sets are kept in at most :data:`MEMORY_MAX_BYTES`; those
+that do not fit are written to files as large ones are.  Sets that are to be on stable storage together share the
+thread, and the sync of the folder.
+
 Only :meth:`Spool.secure`, :meth:`Spool.check` and :meth:`Spool.write_epoch`, which must be called in a thread, wait
 for the disk; so do the counter, once in a thousand sets, and the list of damage.
 """
@@ -22,7 +28,8 @@ for the disk; so do the counter, once in a thousand sets, and the list of damage
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -52,6 +59,10 @@ from lcc.storage.disk.set_file import (
 PIECE_BYTES = 65536
 FULL_SHARE = 0.9
 """A spool that is filled to this share counts as full."""
+MEMORY_MAX_BYTES = 8 << 20
+"""Of small sets that have no file, together."""
+_ENTRY_BYTES = 1000
+"""What a set in memory takes besides its elements, about."""
 _NUMBERS_BLOCK = 1000
 
 _log = Logger()
@@ -74,6 +85,7 @@ class Spool:
     :param size_max_bytes: sets beyond this are refused.
     :param token: gives a random text, for a new epoch.
     :param reserve_bytes: of the disk that are kept free (:mod:`lcc.storage.disk.free_space`).
+    :param memory_max_bytes: of complete sets without a file.
     """
 
     def __init__(
@@ -84,6 +96,7 @@ class Spool:
         token: Callable[[], str],
         disk: Disk = DISK,
         reserve_bytes: int = 0,
+        memory_max_bytes: int = MEMORY_MAX_BYTES,
     ) -> None:
         self.folder = folder
         self.name = name
@@ -91,6 +104,9 @@ class Spool:
         self.disk = disk
         self.size_bytes = 0
         """Charged for all complete and arriving sets."""
+        self._memory_max_bytes = memory_max_bytes
+        self.memory_bytes = 0
+        """Of complete sets that have no file."""
         self.epoch = ""
         self.acked = 0
         self.damaged_count = 0
@@ -131,7 +147,8 @@ class Spool:
     def _mend_name(self, entry: SpooledSet) -> None:
         """A set that was acknowledged by an earlier version, or just before a crash, gets the name of such sets."""
         try:
-            self._name_as_accepted(entry)
+            assert entry.path is not None
+            self._name_as_accepted(entry, entry.path)
         except OSError as error:
             _log.error("Cannot rename {path}: {error}", path=str(entry.path), error=str(error))
 
@@ -158,28 +175,71 @@ class Spool:
     ) -> SetWriter:
         """A writer for a set that begins to arrive.
 
-        :raises SpoolFull, OSError: the file cannot be made.
+        :raises SpoolFull: there is no room for it.
         """
         self._arrivals += 1
         header = SetHeader(self.name, self.epoch, 0, pid, connseq, full, errors_upto, False, 0, wantid, deletions)
         return SetWriter(self, self._incoming / f"{self._arrivals}", header)
 
-    def secure(self, entry: SpooledSet) -> None:
-        """Put a set on stable storage, marked as acknowledged.  To be called in a thread; changes nothing in memory
-        but the entry's path.
+    def secure(self, entries: Sequence[SpooledSet]) -> list[OSError | None]:
+        """Put sets on stable storage, marked as acknowledged.  To be called in a thread; changes nothing in memory
+        but the entries' paths: :meth:`secured` does.
 
-        :raises OSError: it may not be on stable storage.
+        :returns: for each why it may not be on stable storage; None: it is.
         """
-        self.disk.patch(entry.path, 0, entry.header_line(answered=True))
-        self.disk.sync_file(entry.path)
-        self._name_as_accepted(entry)
-        self.disk.sync_folder(self.folder)
+        faults = [self._secure_file(entry) for entry in entries]
+        try:
+            self.disk.sync_folder(self.folder)
+        except OSError as error:
+            return [fault or error for fault in faults]
+        return faults
 
-    def _name_as_accepted(self, entry: SpooledSet) -> None:
-        path = self.folder / accepted_name(entry.header.number, entry.header.pid)
-        if path != entry.path:
-            self.disk.rename(entry.path, path)
-            entry.path = path
+    def _secure_file(self, entry: SpooledSet) -> OSError | None:
+        """The same for one of them, but that its name is not synced yet."""
+        path = entry.path or self._incoming / set_name(entry.header.number)
+        try:
+            if entry.path is None:
+                self._write_file(entry, path)
+            else:
+                self.disk.patch(path, 0, entry.header_line(answered=True))
+            self.disk.sync_file(path)
+            self._name_as_accepted(entry, path)
+        except OSError as error:
+            if entry.path is None:
+                self._remove(path)
+            return error
+        return None
+
+    def _write_file(self, entry: SpooledSet, path: Path) -> None:
+        """The file of a set that has been in memory only."""
+        assert entry.body is not None
+        with self.disk.create(path) as file:
+            self.disk.write(file, entry.header_line(answered=True) + entry.body)
+
+    def secured(self, entry: SpooledSet) -> None:
+        """This set is on stable storage, and need not be in memory."""
+        if entry.body is not None:
+            self._forget(entry)
+            entry.body = None
+
+    def keep(self, entry: SpooledSet) -> bool:
+        """Count a set that is only in memory; False: there is no room for it."""
+        assert entry.body is not None
+        size = len(entry.body) + _ENTRY_BYTES
+        if self.memory_bytes + size > self._memory_max_bytes:
+            return False
+        self.memory_bytes += size
+        return True
+
+    def _forget(self, entry: SpooledSet) -> None:
+        if entry.body is not None:
+            self.memory_bytes -= len(entry.body) + _ENTRY_BYTES
+
+    def _name_as_accepted(self, entry: SpooledSet, path: Path) -> None:
+        accepted = self.folder / accepted_name(entry.header.number, entry.header.pid)
+        if accepted != path:
+            self.disk.rename(path, accepted)
+        entry.path = accepted
 
     def check(self, entry: SpooledSet) -> None:
         """Verify a file.  To be called in a thread; changes nothing in memory.
@@ -201,10 +261,13 @@ class Spool:
         return ErrorFile(self._incoming / f"{self._arrivals}", size_max_bytes, self.disk)
 
     def read(self, entry: SpooledSet) -> BinaryIO:
-        """Open the file at its first element.
+        """Open the file, or what is in memory, at its first element.
 
         :raises OSError: read error.
         """
+        if entry.body is not None:
+            return BytesIO(entry.body)
+        assert entry.path is not None
         file = self.disk.open(entry.path)
         file.seek(HEADER_BYTES)
         return file
@@ -212,19 +275,26 @@ class Spool:
     def remove(self, entry: SpooledSet) -> None:
         """Remove a set.  A file that cannot be removed is delivered again after a restart, which does no harm."""
         self.size_bytes -= entry.charged_bytes
+        self._forget(entry)
         self.remove_file(entry)
 
     def remove_file(self, entry: SpooledSet) -> None:
-        """Remove the file of a removed set that was renamed meanwhile."""
+        """Remove the file of a removed set that was written or renamed meanwhile."""
+        if entry.path is not None:
+            self._remove(entry.path)
+
+    def _remove(self, path: Path) -> None:
         try:
-            self.disk.remove(entry.path)
+            self.disk.remove(path)
         except OSError as error:
-            _log.error("Cannot remove {path}: {error}", path=str(entry.path), error=str(error))
+            _log.error("Cannot remove {path}: {error}", path=str(path), error=str(error))
 
     def set_aside(self, entry: SpooledSet, why: str) -> None:
         """Move a damaged set to ``damaged/``."""
         self.size_bytes -= entry.charged_bytes
-        self._set_aside(entry.path, why)
+        self._forget(entry)
+        if entry.path is not None:
+            self._set_aside(entry.path, why)
 
     def spare_number(self) -> int:
         """Allocate a set number that no set has; 0: disk error."""
@@ -322,10 +392,13 @@ class Spool:
         except OSError as error:
             _log.error("Cannot move {path}: {error}", path=str(path), error=str(error))
 
-    def _next_place(self) -> tuple[int, Path]:
+    def next_number(self) -> int:
+        """The number of a set that is complete.
+
+        :raises OSError: disk error.
+        """
         assert self._numbers is not None
-        number = self._numbers.next()
-        return number, self.folder / set_name(number)
+        return self._numbers.next()
 
 
 class SetWriter:
@@ -339,18 +412,13 @@ class SetWriter:
         self._spool = spool
         self._path = path
         self._header = header
-        self._file = spool.disk.create(path)
+        self._file: BinaryIO | None = None
         self._body_bytes = 0
         self._check = 0
         self._lines: list[str] = []
         self._line_chars = 0
-        self._written_bytes = 0
         self._charged_bytes = 0
-        try:
-            self._write(b" " * (HEADER_BYTES - 1) + b"\n")
-        except BaseException:
-            self.abandon()
-            raise
+        self._charge(HEADER_BYTES)
 
     def add(self, element: str) -> None:
         """Append an element.
@@ -370,34 +438,29 @@ class SetWriter:
         self._lines.append(elements)
         self._line_chars += len(elements) + 1
         if self._line_chars >= PIECE_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write the collected elements to the file."""
-        if not self._lines:
-            return
-        self._lines.append("")
-        data = "\n".join(self._lines).encode()
-        self._lines.clear()
-        self._line_chars = 0
-        self._write(data)
-        self._body_bytes += len(data)
-        self._check = zlib.crc32(data, self._check)
+            self._write(self._collected())
 
     def complete(self, now: int) -> SpooledSet:
-        """The set is complete: it gets its number and name, but is not yet on stable storage.
+        """The set is complete: it gets its number, but is not yet on stable storage.
 
         :raises SpoolFull, SetError, OSError: as :meth:`add`; the writer must then be abandoned.
         """
-        self.flush()
-        number, path = self._spool._next_place()
-        header = attrs.evolve(self._header, epoch=self._spool.epoch, number=number, time=now)
+        spool, body = self._spool, self._collected()
+        number = spool.next_number()
+        header = attrs.evolve(self._header, epoch=spool.epoch, number=number, time=now)
+        if self._file is None:
+            entry = SpooledSet(None, header, self.count, len(body), self._check, checked=True, body=body)
+            if spool.keep(entry):
+                self._charged_bytes = 0
+                return entry
+        self._write(body)
+        assert self._file is not None
+        path = spool.folder / set_name(number)
         entry = SpooledSet(path, header, self.count, self._body_bytes, self._check, checked=True)
-        disk = self._spool.disk
         self._file.seek(0)
-        disk.write(self._file, entry.header_line(answered=False))
+        spool.disk.write(self._file, entry.header_line(answered=False))
         self._file.close()
-        disk.rename(self._path, path)
+        spool.disk.rename(self._path, path)
         self._charged_bytes = 0
         return entry
 
@@ -406,21 +469,39 @@ class SetWriter:
         self._lines.clear()
         self._spool.size_bytes -= self._charged_bytes
         self._charged_bytes = 0
+        if self._file is None:
+            return
         self._file.close()
-        try:
-            self._spool.disk.remove(self._path)
-        except OSError as error:
-            _log.error("Cannot remove {path}: {error}", path=str(self._path), error=str(error))
+        self._spool._remove(self._path)
 
-    def _write(self, data: bytes) -> None:
+    def _collected(self) -> bytes:
+        """The elements that are not written yet, charged and counted."""
+        if not self._lines:
+            return b""
+        self._lines.append("")
+        data = "\n".join(self._lines).encode()
+        self._charge(HEADER_BYTES + self._body_bytes + len(data))
+        self._lines.clear()
+        self._line_chars = 0
+        self._body_bytes += len(data)
+        self._check = zlib.crc32(data, self._check)
+        return data
+
+    def _charge(self, size_bytes: int) -> None:
+        """Charge the spool for a set of this size."""
         spool = self._spool
-        written = self._written_bytes + len(data)
-        more = max(written, CHARGED_BYTES_MIN) - self._charged_bytes
-        if written > spool.size_max_bytes:
+        if size_bytes > spool.size_max_bytes:
             raise SetError("set-too-large", f"larger than the spool of this server ({spool.size_max_bytes} bytes)")
+        more = max(size_bytes, CHARGED_BYTES_MIN) - self._charged_bytes
         if spool.size_bytes + more > spool.size_max_bytes:
             raise SpoolFull
         spool.size_bytes += more
         self._charged_bytes += more
-        self._written_bytes = written
-        spool.disk.write(self._file, data)
+
+    def _write(self, data: bytes) -> None:
+        """Write to the file; it is made now if there is none yet."""
+        disk = self._spool.disk
+        if self._file is None:
+            self._file = disk.create(self._path)
+            data = b" " * (HEADER_BYTES - 1) + b"\n" + data
+        disk.write(self._file, data)

@@ -26,7 +26,7 @@ from lcc.roles.peer import Peer
 from lcc.roles.uns.engine import Uns
 from lcc.roles.uns.port import ProviderPort
 from lcc.storage.disk.file_system import Disk
-from lcc.storage.disk.spool import Spool
+from lcc.storage.disk.spool import MEMORY_MAX_BYTES, Spool
 from lcc.storage.providers.passwords import hash_password
 from tests.support.transports import MemoryTransport
 
@@ -262,10 +262,14 @@ class Cp:
 
 
 class World:
-    """All of it."""
+    """All of it.
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    :param memory_max_bytes: of the spool; 0: small sets have files, too.
+    """
+
+    def __init__(self, folder: Path, memory_max_bytes: int = MEMORY_MAX_BYTES, **settings: Any) -> None:
         self.folder = folder
+        self._memory_max_bytes = memory_max_bytes
         self.clock = Clock()
         self.disk = RecordingDisk()
         self.settings = UnsConfig(**{"connections_per_provider": 1000, **settings})
@@ -279,7 +283,8 @@ class World:
         self.start()
 
     def start(self) -> None:
-        spool = Spool(self.folder, "uns", self.settings.spool_max_bytes, lambda: self._token(), self.disk)
+        size_max, memory_max = self.settings.spool_max_bytes, self._memory_max_bytes
+        spool = Spool(self.folder, "uns", size_max, lambda: self._token(), self.disk, 0, memory_max)
         self.spool = spool
         self.uns = Uns(
             self.settings,
