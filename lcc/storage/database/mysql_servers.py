@@ -12,6 +12,8 @@ from typing import Any
 import pymysql
 from pymysql.constants import CR, ER
 
+from lcc.storage.database.mysql_connection import RowsConnection
+
 # What PyMySQL says of itself: adbapi logs a warning about drivers that say nothing.
 apilevel, threadsafety, paramstyle = pymysql.apilevel, pymysql.threadsafety, pymysql.paramstyle
 
@@ -58,7 +60,7 @@ class Servers:
         """
         seconds = arguments["connect_timeout"]
         limits = {"read_timeout": seconds, "write_timeout": seconds}
-        connection = self._serving(pymysql.connect(host=host, port=port, **{**arguments, **limits}))
+        connection = self._serving(RowsConnection(host=host, port=port, **{**arguments, **limits}))
         connection._read_timeout = arguments["read_timeout"]  # there is no public way
         connection._write_timeout = arguments["write_timeout"]
         return connection
