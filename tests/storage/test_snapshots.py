@@ -55,7 +55,7 @@ class Interleaved:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._txn, name)
-        if name not in ("query", "one", "value", "query_in", "query_each", "query_several"):
+        if name not in ("query", "one", "value", "query_in", "query_each", "query_ranges", "query_several"):
             return found
 
         def asked(*args: Any, **more: Any) -> Any:

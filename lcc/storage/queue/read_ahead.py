@@ -43,6 +43,27 @@ class _Set(NamedTuple):
     full: int
 
 
+_SETS_EACH = 4
+"""Sets for each provider, on the average, that are looked at together."""
+
+
+def _first_sets(txn: Txn, cursors: Sequence[Cursor]) -> dict[int, list[_Set]]:
+    """The first two sets of each provider from its cursor on, and maybe some more of them."""
+    wanted = sorted(cursors)
+    select = f"SELECT pid, psetid, firstseq, nurls, fullset FROM qpsdb {txn.by_index('qpsdb_provider')}"
+    each = [(cursor.pid, FETCH_NOW, cursor.psetid) for cursor in wanted]
+    limit = _SETS_EACH * len(wanted)
+    condition = "pid = ? AND slot = ? AND psetid >= ?"
+    rows = txn.query_ranges(select, condition, each, "pid, slot, psetid", limit)
+    sets: dict[int, list[_Set]] = {cursor.pid: [] for cursor in wanted}
+    for pid, *values in rows:
+        sets[pid].append(_Set(*values))
+    if len(rows) >= limit:  # one of them has many sets: those behind it were not reached
+        upto = rows[-1][0]
+        sets.update(_sets(txn, [cursor for cursor in wanted if cursor.pid >= upto], "", 2))
+    return sets
+
+
 def _sets(txn: Txn, cursors: Sequence[Cursor], more: str, limit: int) -> dict[int, list[_Set]]:
     """The first sets of each provider from its cursor on."""
     sql = (
@@ -59,7 +80,7 @@ def _sets(txn: Txn, cursors: Sequence[Cursor], more: str, limit: int) -> dict[in
 
 _IN_SET = "WHERE pid = ? AND slot = ? AND psetid = ? AND seq > ? ORDER BY seq LIMIT ?"
 _BEHIND_SET = "WHERE pid = ? AND slot = ? AND psetid > ? ORDER BY psetid, seq LIMIT ?"
-# One statement with OR would not be an index scan.
+# Both in one, with OR, would not be a scan of the index that ends at the limit.
 
 
 def _rows(txn: Txn, where: str, each: Sequence[tuple[int, ...]]) -> list[QueueRow]:
@@ -79,26 +100,47 @@ def _from(cursor: Cursor, queued: _Set) -> int:
 
 
 def _next_rows(txn: Txn, cursors: Sequence[Cursor]) -> dict[Cursor, Ahead]:
-    sets = _sets(txn, cursors, "", 2)
+    sets = _first_sets(txn, cursors)
     rows: dict[int, list[QueueRow]] = {cursor.pid: [] for cursor in cursors}
 
     def read(where: str, each: list[tuple[int, ...]]) -> None:
         for row in _rows(txn, where, each):
             rows[row.pid].append(row)
 
-    firsts = [(cursor, sets[cursor.pid][0]) for cursor in cursors if sets[cursor.pid]]
+    firsts = [(cursor, sets[cursor.pid][0]) for cursor in sorted(cursors) if sets[cursor.pid]]
+    few = [(cursor, first) for cursor, first in firsts if first.nurls <= cursor.limit]
+    if _read_few(txn, few, rows):
+        firsts = [(cursor, first) for cursor, first in firsts if first.nurls > cursor.limit]
     read(
         _IN_SET,
         [(cursor.pid, FETCH_NOW, first.psetid, _from(cursor, first), cursor.limit) for cursor, first in firsts],
     )
     short = [
-        (cursor, first, cursor.limit - len(rows[cursor.pid])) for cursor, first in firsts if len(sets[cursor.pid]) > 1
+        (cursor, sets[cursor.pid][0], cursor.limit - len(rows[cursor.pid]))
+        for cursor in cursors
+        if len(sets[cursor.pid]) > 1
     ]
     read(_BEHIND_SET, [(cursor.pid, FETCH_NOW, first.psetid, left) for cursor, first, left in short if left > 0])
     for read_rows in rows.values():
         read_rows.sort(key=_place)
     left = _full_left(txn, sets, rows)
     return {cursor: Ahead(cursor.pid, rows[cursor.pid], left.get(cursor.pid, 0)) for cursor in cursors}
+
+
+def _read_few(txn: Txn, few: Sequence[tuple[Cursor, _Set]], rows: dict[int, list[QueueRow]]) -> bool:
+    """Read sets that have no more rows than their cursors ask for; False: they have more, none was read."""
+    select = f"{QUEUE.select} {txn.by_index('qdb_order')}"
+    each = [(cursor.pid, FETCH_NOW, first.psetid, _from(cursor, first)) for cursor, first in few]
+    limit = sum(first.nurls for _, first in few) + 1
+    condition = "pid = ? AND slot = ? AND psetid = ? AND seq > ?"
+    found = txn.query_ranges(select, condition, each, "pid, slot, psetid, seq", limit)
+    if len(found) >= limit:
+        return False
+    limits = {cursor.pid: cursor.limit for cursor, _ in few}
+    for row in map(queue_row, found):
+        if len(rows[row.pid]) < limits[row.pid]:  # a count may be wrong
+            rows[row.pid].append(row)
+    return True
 
 
 def _place(row: QueueRow) -> tuple[int, int]:
