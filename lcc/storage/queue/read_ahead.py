@@ -58,7 +58,7 @@ def _first_sets(txn: Txn, cursors: Sequence[Cursor]) -> dict[int, list[_Set]]:
     sets: dict[int, list[_Set]] = {cursor.pid: [] for cursor in wanted}
     for pid, *values in rows:
         sets[pid].append(_Set(*values))
-    if len(rows) >= limit:  # one of them has many sets: those behind it were not reached
+    if rows and len(rows) >= limit:  # one of them has many sets: those behind it were not reached
         upto = rows[-1][0]
         sets.update(_sets(txn, [cursor for cursor in wanted if cursor.pid >= upto], "", 2))
     return sets
