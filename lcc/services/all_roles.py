@@ -6,6 +6,7 @@ separate processes, by default UNIX sockets in the home folder.
 
 from __future__ import annotations
 
+import attrs
 from twisted.application.service import MultiService
 
 from lcc.config import Config
@@ -14,6 +15,7 @@ from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
+from lcc.transport.pipes import Pipes
 
 
 class Options(RoleOptions):
@@ -33,6 +35,7 @@ def build(config: Config, environment: Environment) -> MultiService:
 
 
 def _build(config: Config, environment: Environment) -> tuple[MultiService, list[RoleService]]:
+    environment = attrs.evolve(environment, pipes=Pipes(environment.reactor))
     everything = MultiService()
     HomeService(config.home, environment.disk).setServiceParent(everything)
     chosen = (qm, botm, bot, cu, uns, *((rs,) if config.rs.listen else ()), *((web,) if config.web.listen else ()))

@@ -59,7 +59,13 @@ def build(config: Config, environment: Environment) -> RoleService:
     services = RoleService("bot", BotCommands(robot), BotMetrics(robot))
     for service in (
         _Fetching(robot),
-        link_service(reactor, endpoint(config, "bot.connect"), robot.upstream_factory(policy.good_hello), policy),
+        link_service(
+            reactor,
+            endpoint(config, "bot.connect"),
+            robot.upstream_factory(policy.good_hello),
+            policy,
+            environment.pipes,
+        ),
     ):
         service.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)

@@ -118,12 +118,13 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment.now,
     )
     limited = LimitedFactory(port, settings.robots_max, settings.serves, settings.robots_per_address)
+    upper, pipes = "botm.parent" if settings.parent else "botm.connect", environment.pipes
     services = RoleService("botm", commands, metrics)
     for service in (
         environment.lock(config.home / "botm.lock"),
         owned,
-        PortService(reactor, endpoint(config, "botm.listen"), limited, "botm.listen"),
-        link_service(reactor, endpoint(config, "botm.parent" if settings.parent else "botm.connect"), link, policy),
+        PortService(reactor, endpoint(config, "botm.listen"), limited, "botm.listen", pipes),
+        link_service(reactor, endpoint(config, upper), link, policy, pipes),
         _Serving(factory, http),
     ):
         service.setServiceParent(services)

@@ -28,6 +28,7 @@ from lcc.services.second_signal import end_at_second_signal
 from lcc.storage.disk.content_sync import boot_id
 from lcc.storage.disk.file_system import DISK, Disk
 from lcc.transport.links import LockService
+from lcc.transport.pipes import Pipes
 
 if TYPE_CHECKING:
     from lcc.storage.database.database import Database
@@ -49,6 +50,7 @@ class Environment:
     :ivar boot_id: names this boot of the machine (:func:`lcc.storage.disk.content_sync.boot_id`).
     :ivar fetchers: URL scheme -> fetcher, for this reactor and configuration.
     :ivar supervisor: has started this process and wants its status; None: nobody does.
+    :ivar pipes: by which roles of this process meet; None: each has a process of its own.
     """
 
     reactor: Any
@@ -61,6 +63,7 @@ class Environment:
     boot_id: Callable[[], str]
     fetchers: Callable[[Any, BotConfig], dict[str, IFetcher]]
     supervisor: Supervisor | None = None
+    pipes: Pipes | None = None
 
     def in_thread(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
         """Call a function that blocks, in a thread of the reactor."""

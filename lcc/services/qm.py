@@ -73,7 +73,8 @@ def build(config: Config, environment: Environment) -> RoleService:
         limits = settings.connections_max, what, settings.connections_per_address
         return LimitedFactory(engine.factory(for_uns), *limits)
 
-    port = PortService(reactor, endpoint(config, "qm.listen"), limited(True, "UNSes and BOT-Ms"), "qm.listen")
+    pipes = environment.pipes
+    port = PortService(reactor, endpoint(config, "qm.listen"), limited(True, "UNSes and BOT-Ms"), "qm.listen", pipes)
     for service in (
         HomeService(config.home, environment.disk),
         environment.lock(config.home / "qm.lock"),
@@ -85,7 +86,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     if settings.listen_botm:
         engine.intake.port = port  # without another one, BOT-Ms need it, whatever happens
         botm_port = PortService(
-            reactor, endpoint(config, "qm.listen_botm"), limited(False, "BOT-Ms"), "qm.listen_botm"
+            reactor, endpoint(config, "qm.listen_botm"), limited(False, "BOT-Ms"), "qm.listen_botm", pipes
         )
         botm_port.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)

@@ -86,7 +86,9 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment.lock(config.home / "uns.lock"),
         DatabaseService(database),
         _Engine(uns, sessions),
-        link_service(reactor, endpoint(config, "uns.connect"), uns.forwarder.upstream_factory(), policy),
+        link_service(
+            reactor, endpoint(config, "uns.connect"), uns.forwarder.upstream_factory(), policy, environment.pipes
+        ),
         port,
     ):
         service.setServiceParent(services)

@@ -16,13 +16,22 @@ from twisted.application.internet import ClientService, StreamServerEndpointServ
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.endpoints import clientFromString, serverFromString
-from twisted.internet.interfaces import INegotiated, IProtocol, IProtocolFactory, IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import (
+    INegotiated,
+    IProtocol,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamClientEndpoint,
+    IStreamServerEndpoint,
+)
 from twisted.logger import ILogObserver, LogEvent, Logger, LogLevel, globalLogPublisher
 from twisted.python.failure import Failure
 from zope.interface import implementer, provider
 
 from lcc.config import unix_socket_path
 from lcc.errors import Busy, ConfigError
+from lcc.transport.pipe_endpoints import NearEndpoint, PipeServerEndpoint
+from lcc.transport.pipes import Pipes
 from lcc.transport.tls_endpoints import TlsClientEndpoint
 from lcc.transport.wires import shown
 
@@ -91,8 +100,11 @@ class _WatchedEndpoint:
     :param endpoint: its string.
     """
 
-    def __init__(self, reactor: Any, endpoint: str) -> None:
+    def __init__(self, reactor: Any, endpoint: str, pipes: Pipes | None) -> None:
         self._endpoint: IStreamClientEndpoint = _parsed(clientFromString, reactor, endpoint)
+        path = unix_socket_path(endpoint)
+        if pipes is not None and path:
+            self._endpoint = NearEndpoint(pipes, path, self._endpoint)
         self._shown = shown(endpoint)
         self._clock: IReactorTime = reactor
         self._connected = False
@@ -128,13 +140,16 @@ class _WatchedEndpoint:
         return failure
 
 
-def link_service(reactor: Any, endpoint: str, factory: IProtocolFactory, policy: RetryPolicy) -> ClientService:
+def link_service(
+    reactor: Any, endpoint: str, factory: IProtocolFactory, policy: RetryPolicy, pipes: Pipes | None = None
+) -> ClientService:
     """A service that keeps one connection to the endpoint, for ever.
 
     :param policy: of this link alone; it is told of good hellos.
+    :param pipes: of this process: to a UNIX socket that it listens on itself the link is a pipe.
     :raises ConfigError: the endpoint string does not make sense.
     """
-    watched = _WatchedEndpoint(reactor, endpoint)
+    watched = _WatchedEndpoint(reactor, endpoint, pipes)
     policy.when_good = watched.reached
     link = _Link(watched, factory, retryPolicy=policy, clock=reactor)
     link.watched = watched
@@ -159,16 +174,26 @@ class PortService(MultiService):
         socket is for this user alone, unless the string says another mode.  A ``systemd:`` one was opened by systemd,
         and cannot be opened twice: while it is closed, whoever connects waits.
     :param setting: table and key of ``lcc.toml`` that name the endpoint: the port's name in metrics; empty: none.
+    :param pipes: where a UNIX socket listens for links of this process, too; None: it does not.
     """
 
-    def __init__(self, reactor: Any, endpoint: str, factory: IProtocolFactory, setting: str = "") -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        endpoint: str,
+        factory: IProtocolFactory,
+        setting: str = "",
+        pipes: Pipes | None = None,
+    ) -> None:
         super().__init__()
+        self._pipes = pipes
         self._reactor = reactor
         self._endpoint = _private(endpoint)
         self.factory = factory
         self.setting = setting
         self._port: StreamServerEndpointService | None = None
         self._held: StreamServerEndpointService | None = None
+        self._pipe_port: StreamServerEndpointService | None = None
         self.is_closed_for_now = False
         """It was closed by :meth:`close_port`."""
 
@@ -197,10 +222,17 @@ class PortService(MultiService):
             self.bound_port.startReading()
             return
         _remove_stale_socket(self._endpoint)
-        port = StreamServerEndpointService(_parsed(serverFromString, self._reactor, self._endpoint), self.factory)
+        self._port = self._listening(_parsed(serverFromString, self._reactor, self._endpoint))
+        self._port.setServiceParent(self)
+        path = unix_socket_path(self._endpoint)
+        if self._pipes is not None and path:
+            self._pipe_port = self._listening(PipeServerEndpoint(self._pipes, path))
+            self._pipe_port.setServiceParent(self)
+
+    def _listening(self, endpoint: IStreamServerEndpoint) -> StreamServerEndpointService:
+        port = StreamServerEndpointService(endpoint, self.factory)
         port._raiseSynchronously = True  # as strports.service does: fail loudly on a taken port
-        self._port = port
-        port.setServiceParent(self)
+        return port
 
     def close_port(self) -> Deferred[Any]:
         """Stop listening; established connections stay."""
@@ -213,6 +245,9 @@ class PortService(MultiService):
             listening: Any = port._waitingForPort
             listening.result.stopReading()
             return succeed(None)
+        pipe_port, self._pipe_port = self._pipe_port, None
+        if pipe_port is not None:
+            pipe_port.disownServiceParent()  # at once
         result = port.disownServiceParent()
         return result if isinstance(result, Deferred) else succeed(None)
 

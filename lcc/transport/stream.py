@@ -15,6 +15,8 @@ Every port of the LCC and every link speaks through :class:`XmlStream`.  A conve
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import attrs
@@ -35,6 +37,7 @@ from zope.interface import implementer
 from lcc.errors import StreamError
 from lcc.interfaces import IConversation, IFeed
 from lcc.transport.limited import Limited
+from lcc.transport.pipes import PipeEnd, Soon
 
 _log = Logger()
 
@@ -74,7 +77,7 @@ class XmlStream(Protocol):
         self.peer_finished = False
         """True once the peer has closed its sending half: nothing more will arrive."""
         self._out: list[str] = []
-        self._flush_call: IDelayedCall | None = None
+        self._flush_call: IDelayedCall | Soon | None = None
         self._idle_call: IDelayedCall | None = None
         self._stall_call: IDelayedCall | None = None
         self._linger_call: IDelayedCall | None = None
@@ -88,7 +91,8 @@ class XmlStream(Protocol):
         self._finishing = False
         self._last_activity = 0.0
         self._direct: Any = None
-        """The TCP or UNIX transport that takes bytes at once; None: there is none, or it must take no more."""
+        """The transport that takes bytes at once; None: there is none, or it must take no more."""
+        self._call_soon: Callable[[Callable[[], None]], IDelayedCall | Soon] = partial(clock.callLater, 0)
 
     # The conversation's side.
 
@@ -98,7 +102,7 @@ class XmlStream(Protocol):
             return
         self._out.append(text)
         if self._flush_call is None:
-            self._flush_call = self.clock.callLater(0, self._flush)
+            self._flush_call = self._call_soon(self._flush)
 
     def flush(self) -> None:
         """Write what was sent so far at once."""
@@ -165,6 +169,8 @@ class XmlStream(Protocol):
                 pass  # a UNIX socket
         transport.registerProducer(self, True)
         self._direct = _direct_transport(transport)
+        if isinstance(self._direct, PipeEnd):
+            self._call_soon = self._direct.call_soon  # what is sent in a turn is there in the next, not the one after
         self._last_activity = self.clock.seconds()
         if self.limits.idle_timeout_seconds:
             self._idle_call = self.clock.callLater(self.limits.idle_timeout_seconds, self._check_idle)
@@ -344,14 +350,15 @@ class XmlStream(Protocol):
         self.abort()
 
     def _cancel(self, name: str) -> None:
-        call: IDelayedCall | None = getattr(self, name)
+        call: IDelayedCall | Soon | None = getattr(self, name)
         setattr(self, name, None)
         if call is not None and call.active():
             call.cancel()
 
 
 def _direct_transport(transport: Any) -> Any:
-    """The socket's own transport; None: something is done to the bytes in between (TLS), or there is no socket."""
+    """The transport of a socket or pipe itself; None: something is done to the bytes in between (TLS), or it is
+    something else."""
     while isinstance(transport, Limited):
         transport = transport.transport
-    return transport if isinstance(transport, Connection) else None
+    return transport if isinstance(transport, (Connection, PipeEnd)) else None
