@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from zope.interface import alsoProvides, implementer
 from zope.interface.verify import verifyObject
 
 from lcc.transport.pipes import ROUNDS_MAX, UNREAD_BYTES_MAX, PipeEnd, Pipes
+from tests.support.switches import LONG
 
 HUGE = 1_000_000
 """More than a pipe, the kernel and a buffer take together."""
@@ -253,7 +254,7 @@ REACTIONS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=20000, deadline=None)
+@settings(max_examples=10_000 if LONG else 500, deadline=None)
 @given(acts(), st.tuples(st.booleans(), st.booleans()), st.tuples(REACTIONS, REACTIONS))
 def test_a_pipe_is_seen_as_a_socket(
     polling: EPollReactor,
@@ -280,3 +281,106 @@ def test_a_pipe_is_seen_as_a_socket(
         assert_alike(pipe, sockets, "at the end")
         for heard, _ in pipe.heard():
             event(" ".join(heard[-1:]) or "open")
+
+
+def test_it_is_a_transport() -> None:
+    world = PipeWorld((Recorder(True, {}), Recorder(True, {})))
+    near, far = (end.transport for end in world.ends)
+    for interface in (ITransport, IConsumer, IPushProducer):
+        assert verifyObject(interface, near)
+    assert (near.getHost(), near.getPeer()) == (UNIXAddress(None), UNIXAddress("/somewhere"))  # type: ignore[union-attr]
+    assert (far.getHost(), far.getPeer()) == (UNIXAddress("/somewhere"), UNIXAddress(None))  # type: ignore[union-attr]
+
+
+def test_what_is_written_in_a_turn_is_delivered_in_a_later_one_joined() -> None:
+    world = PipeWorld((Recorder(True, {}), Recorder(True, {"data": ""})))
+    near, far = world.ends
+    for number in range(100):
+        act(near, ("write", "direct", "sequence")[number % 3], 3)
+    assert not far.got
+    world.settle()
+    assert len(far.got) == 100 * 3 + 33
+    assert far.heard == ["data"]
+
+
+class Echo(Protocol):
+    """Answers each delivery with one."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def dataReceived(self, data: bytes) -> None:
+        self.times += 1
+        assert self.transport is not None
+        self.transport.writeSomeData(data)  # type: ignore[attr-defined]
+
+
+def test_a_turn_has_a_bound(polling: EPollReactor) -> None:
+    """Else two that answer each other would keep the reactor for themselves."""
+    near, far = PipeEnd.pair(Pipes(polling), UNIXAddress(None), UNIXAddress("/s"))
+    ends = Echo(), Echo()
+    near.begin(ends[0])
+    far.begin(ends[1])
+    near.writeSomeData(b"x")
+    for turn in range(1, 10):
+        polling.iterate(0)
+        assert sum(end.times for end in ends) == turn * ROUNDS_MAX
+    near.abortConnection()
+    polling.iterate(0)
+    polling.iterate(0)
+    assert not polling.getDelayedCalls()
+
+
+@given(st.lists(st.integers(1, 200_000), min_size=1, max_size=20))
+def test_a_writer_that_heeds_its_producer_is_bounded(sizes: list[int]) -> None:
+    world = PipeWorld((Recorder(True, {}), Recorder(True, {})))
+    near, far = world.ends
+    act(near, "produce", 0)
+    act(far, "pauseProducing", 0)
+    transport: Any = near.transport
+    written = 0
+    for size in sizes:
+        if near.heard[-1:] == ["pause"]:
+            break
+        act(near, "direct", size)
+        written += size
+        world.settle()
+    assert written <= 2 * UNREAD_BYTES_MAX + max(sizes)
+    assert far.transport._unread_bytes <= UNREAD_BYTES_MAX  # type: ignore[union-attr]
+    assert (transport.producerPaused or near.heard[-1:] != ["pause"]) and not far.got
+    act(far, "resumeProducing", 0)
+    world.settle()
+    assert len(far.got) == written
+    assert near.heard[-1:] in (["resume"], [])
+
+
+class Failing(Protocol):
+    """Cannot take anything."""
+
+    lost: Failure | None = None
+
+    def dataReceived(self, data: bytes) -> None:
+        raise ValueError("a fault")
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.lost = reason
+        raise ValueError("another one")
+
+
+def test_a_protocol_that_fails_loses_its_connection_and_no_other(logged_errors: Any) -> None:
+    world = PipeWorld((Recorder(True, {}), Recorder(True, {})))
+    failing, peer = Failing(), Recorder(False, {})
+    ends = PipeEnd.pair(world.pipes, UNIXAddress(None), UNIXAddress("/s"))
+    for end, protocol in zip(ends, (failing, peer), strict=True):
+        end.begin(protocol)
+    ends[1].write(b"x")
+    act(world.ends[0], "write", 5)
+    world.settle()
+    assert failing.lost is not None and failing.lost.check(ValueError)
+    assert peer.heard == ["lost: ConnectionDone"]
+    assert len(world.ends[1].got) == 5
+    act(world.ends[0], "write", 5)
+    world.settle()
+    assert len(world.ends[1].got) == 10
+    assert len(logged_errors.flush("a fault")) == 1
+    assert len(logged_errors.flush("another one")) == 1
