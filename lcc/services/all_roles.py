@@ -1,7 +1,8 @@
 """All roles in one process (``twistd lcc``).
 
 The roles share nothing but the process: they meet over the same endpoints, files and database as they would as
-separate processes, by default UNIX sockets in the home folder.
+separate processes.  Where an endpoint is a UNIX socket of another role here, as by default, their stream is a pipe
+(:mod:`lcc.transport.pipes`); the socket is for other processes.
 """
 
 from __future__ import annotations

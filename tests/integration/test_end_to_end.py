@@ -67,6 +67,43 @@ def test_publish_change_delete_and_read(system: System, lay_out: LayOut, shape: 
         system.stop(role)
 
 
+def connections_at(path: Path) -> int:
+    """How many are connected to this UNIX socket, as the kernel tells."""
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    connected = "03"
+    return sum(line.split()[5] == connected and line.endswith(f" {path}") for line in lines[1:])
+
+
+@SQLITE_ALWAYS
+def test_roles_in_one_process_need_no_sockets_and_others_find_them_there(system: System, lay_out: LayOut) -> None:
+    lay_out("site", 40)
+    system.start("all")
+    site = system.add_site("site")
+    system.publish_when_up(site)
+    system.wait_cached(site)
+    home = system.folder / "home"
+    sockets = [home / name for name in ("qm.sock", "qm-botm.sock", "botm.sock")]
+    assert all(path.is_socket() for path in sockets)
+    assert [connections_at(path) for path in sockets] == [0, 0, 0]
+    # A robot more, in a process of its own.
+    text = system.config.read_text()
+    system.config.write_text(text.replace("[bot]\n", '[bot]\nname = "more"\n'))
+    system.start("bot2")
+    wait_for("the second robot is there", lambda: connections_at(sockets[2]) == 1)
+    wait_for("it is shown", lambda: "more" in system.admin("status", "--json"))
+    for number in range(40):
+        (site.folder / f"later{number}.html").write_text(f"<html>{number}</html>")
+    system.publish(site)
+    system.wait_cached(site)
+    system.assert_serial()
+    system.stop("bot2")
+    (site.folder / "last.html").write_text("<html>without it</html>")
+    system.publish(site)
+    system.wait_cached(site)
+    system.stop("all")
+    assert not any(path.exists() for path in sockets)
+
+
 @SQLITE_ALWAYS
 def test_any_order_of_starting(system: System, lay_out: LayOut) -> None:
     lay_out("site", 20)

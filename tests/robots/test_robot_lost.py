@@ -17,8 +17,10 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import Done, Running
+from lcc.protocols.work import Done, Ping, Running
 from lcc.transport.links import RetryPolicy, link_service
+from lcc.transport.pipe_endpoints import PipeClientEndpoint, PipePort
+from lcc.transport.pipes import Pipes
 from tests.support.roles.botm import Bench, ids
 from tests.support.roles.robots import READY, fake_bot, fetch_order
 from tests.support.tls import RIGHT, Pki, string
@@ -100,6 +102,34 @@ def test_what_the_kernel_tells_of_a_robot_that_was_killed(
         robot.close()
         bench.engine.stop()
         yield port.stopListening()
+
+
+@pytest.mark.parametrize(("ended_by", "goes_to_another"), [("robot", True), ("unread", True), ("BOT-M", False)])
+def test_a_robot_of_the_same_process_is_lost_as_one_at_a_unix_socket(
+    bench: Bench, ended_by: str, goes_to_another: bool
+) -> None:
+    """Nothing is in between: whoever did not end the connection here has ended it there, and its fetches with it."""
+    pipes = Pipes(bench.clock)
+    PipePort(pipes, "botm.sock", bench.engine.downstream_factory()).startListening()
+    robot = fake_bot(bench.clock, 1)
+    PipeClientEndpoint(pipes, "botm.sock").connect(Factory.forProtocol(robot.build_stream))
+    bench.settle()
+    robot.say(READY)
+    qm, _ = bench.qm()
+    bench.say(qm, fetch_order(1))
+    bench.settle()
+    assert ids(robot) == ["q1-1"]
+    other, _ = bench.bot(4, "b2")
+    if ended_by == "BOT-M":
+        next(each for each in bench.engine.robots if each.orders).drop("a test")
+    else:
+        if ended_by == "unread":
+            robot.stream.pause_reading()
+            next(each for each in bench.engine.robots if each.orders).say(Ping(1))
+            bench.settle()
+        robot.stream.abort()
+    bench.pass_time(60)
+    assert ids(other) == (["q1-1"] if goes_to_another else [])
 
 
 @pytest.mark.parametrize("over_tls", [False, True])

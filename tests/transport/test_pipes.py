@@ -331,6 +331,7 @@ def test_a_turn_has_a_bound(polling: EPollReactor) -> None:
     assert not polling.getDelayedCalls()
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 200_000), min_size=1, max_size=20))
 def test_a_writer_that_heeds_its_producer_is_bounded(sizes: list[int]) -> None:
     world = PipeWorld((Recorder(True, {}), Recorder(True, {})))
