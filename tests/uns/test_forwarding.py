@@ -66,17 +66,20 @@ def test_without_a_queue_manager_the_set_is_synced_before_the_answer(worlds: Wor
 
 def test_sets_that_wait_for_stable_storage_share_the_thread_and_the_sync_of_the_folder(world: World) -> None:
     world.held_threads = []
-    cps = [world.send_set(name) for name in "abcd"]
-    assert len(world.held_threads) == 1, "the others wait for the first"
+    cps = [world.send_set(f"page{number}") for number in range(12)]
+    assert len(world.held_threads) == 8, "the others wait for one of these"
+    world.held_threads.pop(0)()
+    world.pump()
+    assert list(map(accepted, cps)) == [True] + [False] * 11 and len(world.held_threads) == 8
+    world.disk.log.clear()
     world.held_threads.pop()()
     world.pump()
-    assert list(map(accepted, cps)) == [True, False, False, False] and len(world.held_threads) == 1
-    world.disk.log.clear()
-    world.release_threads()
-    assert all(map(accepted, cps)) and len(world.set_files()) == 4
+    assert list(map(accepted, cps)) == [True] + [False] * 7 + [True] * 4
     assert [line.split()[0] for line in world.disk.log].count("sync_folder") == 1
-    assert [line.split()[0] for line in world.disk.log].count("sync_file") == 3
-    assert names(world.connect_qm()) == list("abcd")
+    assert [line.split()[0] for line in world.disk.log].count("sync_file") == 4
+    world.release_threads()
+    assert all(map(accepted, cps)) and len(world.set_files()) == 12
+    assert names(world.connect_qm()) == [f"page{number}" for number in range(12)]
 
 
 def test_one_that_cannot_be_secured_does_not_harm_those_that_wait_with_it(
@@ -85,16 +88,17 @@ def test_one_that_cannot_be_secured_does_not_harm_those_that_wait_with_it(
     works = world.disk.sync_file
 
     def fails(path: Any) -> None:
-        if path.name == "000000000003.set":
+        if path.name == "000000000010.set":
             raise OSError(errno.EIO, "disk")
         works(path)
 
     monkeypatch.setattr(world.disk, "sync_file", fails)
     world.held_threads = []
-    cps = [world.send_set(name) for name in "abcd"]
+    cps = [world.send_set(f"page{number}") for number in range(1, 13)]
     world.release_threads()
-    assert list(map(accepted, cps)) == [True, True, False, True] and codes(cps[2].text) == [1013]
-    assert names(world.connect_qm()) == ["a", "b", "d"]
+    assert [number for number, cp in enumerate(cps, 1) if not accepted(cp)] == [10]
+    assert codes(cps[9].text) == [1013]
+    assert names(world.connect_qm()) == [f"page{number}" for number in range(1, 13) if number != 10]
     assert world.spool.size_bytes == 0 == world.spool.memory_bytes and world.incoming_files() == []
 
 

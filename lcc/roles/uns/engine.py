@@ -7,8 +7,8 @@ is to be told to them, and writes order numbers, connections, and full sets unde
 *Strategy.*  Each connection is a :class:`~lcc.roles.uns.session.Session`: it checks who is there, tells the provider
 how it stands, and takes its sets, element by element, into the spool.  A complete set gets its number and goes to the
 one :class:`~lcc.roles.uns.forwarder.Forwarder`, which passes sets on in order over the one link to the queue manager
-and says what the provider is to be told.  Nothing is kept in memory but what a transport holds; what waits, waits on
-the disk.
+and says what the provider is to be told.  Nothing is kept in memory but what a transport holds, and some megabytes of
+small sets until the queue manager has answered; what waits for longer, waits on the disk.
 
 *Failures.*
 

@@ -54,7 +54,9 @@ InThread = Callable[..., Deferred[Any]]
 """``in_thread(function, *arguments)``: call it in a thread; its result."""
 
 _PIECES_A_TURN = 16
-_SECURED_TOGETHER_MAX = 100
+_SECURING_AT_ONCE = 8
+"""Threads: the system joins what is synced at the same time, which is more than one thread can do one by one."""
+_SECURED_TOGETHER_MAX = 8
 _PROVIDER_GONE = code("provider-gone")
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 _SHORTAGE_SECONDS = 1.0
@@ -89,7 +91,7 @@ class Forwarder:
         self._outstanding: deque[Delivery] = deque()
         self._elements: Counter[int] = Counter()
         self._insecure: list[Delivery] = []
-        self._securing = False
+        self._securing = 0
         self._peer: Upstream | None = None
         self._file: BinaryIO | None = None
         self._file_bytes = self._file_check = 0
@@ -156,9 +158,9 @@ class Forwarder:
         backlog = self._peer is None or bool(self._unsent)
         self._add(delivery)
         if backlog:
-            self._secure(delivery)
+            self._secure_soon(delivery)
         else:
-            delivery.timer = self._clock.callLater(self._answer_timeout_seconds, self._secure, delivery)
+            delivery.timer = self._clock.callLater(self._answer_timeout_seconds, self._secure_soon, delivery)
             self._pump()
         return waiter
 
@@ -166,7 +168,7 @@ class Forwarder:
         """Answer all providers that wait, from the spool where the queue manager is not quicker."""
         for delivery in self.deliveries:
             if delivery.waiter is not None:
-                self._secure(delivery)
+                self._secure_soon(delivery)
 
     def _add(self, delivery: Delivery) -> None:
         header = delivery.entry.header
@@ -249,7 +251,7 @@ class Forwarder:
                 delivery.entry.checked = False
         for delivery in list(self._unsent):
             if delivery.waiter is not None:
-                self._secure(delivery)
+                self._secure_soon(delivery)
 
     def _answered(self, answer: Absorbed) -> None:
         """The queue manager's answer to the oldest set that it has."""
@@ -331,34 +333,40 @@ class Forwarder:
 
     # Securing.
 
-    def _secure(self, delivery: Delivery) -> None:
+    def _secure_soon(self, delivery: Delivery) -> None:
         delivery.cancel_timer()
         if delivery.securing or delivery.entry.header.answered:
             return
         delivery.securing = True
         self._insecure.append(delivery)
-        if not self._securing:
-            self._securing = True
+        if self._securing < _SECURING_AT_ONCE:
+            self._securing += 1
             Deferred.fromCoroutine(self._secure_together()).addErrback(
                 lambda failure: _log.failure("Cannot secure sets", failure=failure)
             )
 
     async def _secure_together(self) -> None:
-        """Those that wait while others are being secured share the next thread and sync."""
-        while self._insecure:
-            some, self._insecure = self._insecure[:_SECURED_TOGETHER_MAX], self._insecure[_SECURED_TOGETHER_MAX:]
-            faults: list[BaseException | None]
-            try:
-                faults = await self._in_thread(self._spool.secure, [delivery.entry for delivery in some])
-            except Exception as error:
-                faults = [error] * len(some)
-            for delivery, fault in zip(some, faults, strict=True):
-                if fault is None:
-                    self._secured(delivery)
-                else:
-                    self._not_secured(delivery, fault)
-            self._pump()
-        self._securing = False
+        """Those that wait while all threads are busy with others share the next one, and its sync of the folder."""
+        try:
+            while self._insecure:
+                some = self._insecure[:_SECURED_TOGETHER_MAX]
+                self._insecure = self._insecure[_SECURED_TOGETHER_MAX:]
+                await self._secure(some)
+        finally:
+            self._securing -= 1
+
+    async def _secure(self, some: list[Delivery]) -> None:
+        faults: list[BaseException | None]
+        try:
+            faults = await self._in_thread(self._spool.secure, [delivery.entry for delivery in some])
+        except Exception as error:
+            faults = [error] * len(some)
+        for delivery, fault in zip(some, faults, strict=True):
+            if fault is None:
+                self._secured(delivery)
+            else:
+                self._not_secured(delivery, fault)
+        self._pump()
 
     def _secured(self, delivery: Delivery) -> None:
         delivery.securing = False
