@@ -32,8 +32,8 @@ class Remedy(Enum):
     DELETE = "delete"
     """Final: reported to the provider; content fetched earlier is deleted (404, 410)."""
     WAIT = "wait"
-    """Nothing was found out about it (its hours were over, there was no room): it waits again, and no attempt is
-    counted."""
+    """Nothing was found out about it (its hours were over, there was no room, its turn did not come): it waits again,
+    and no attempt is counted."""
     NONE = "none"
     """Not the outcome of a fetch."""
 
@@ -118,6 +118,7 @@ _TABLE = (
     ErrorEntry(1418, "server-busy", "the server is temporarily busy", _R),
     ErrorEntry(1419, "file-forbidden", "this file may not be read", _K),
     ErrorEntry(1420, "no-room", "no room on the machine that stores it", Remedy.WAIT),
+    ErrorEntry(1421, "handed-back", "its fetch was not begun", Remedy.WAIT),
     ErrorEntry(1501, "quota-files", "file quota exceeded", _K),
     ErrorEntry(1502, "quota-space", "space quota exceeded", _K),
     ErrorEntry(1503, "expired", "removed: not confirmed for too long", _K),

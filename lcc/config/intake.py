@@ -6,6 +6,9 @@ import attrs
 
 from lcc.config.setting import MANHOLE, METRICS, setting
 
+RUN_ORDERS_MAX = 64
+"""Orders of one provider that are out at the same time."""
+
 
 @attrs.frozen
 class DatabaseConfig:
@@ -139,6 +142,12 @@ class QmConfig:
     )
     overload: float = setting(
         1.5, "maximum number of outstanding orders at a BOT-M, as a multiple of its capacity", minimum=1, maximum=10
+    )
+    run_rows: int = setting(
+        16,
+        "orders of one provider that are out at the same time; one robot carries them out one after the other",
+        minimum=1,
+        maximum=RUN_ORDERS_MAX,
     )
     lease: float = setting(
         300.0, "how long a robot may take before its order is given out again", unit="seconds", minimum=10

@@ -33,7 +33,7 @@ class BotmConfig:
         16, "of these, from one IP address (IPv6: one /64 network); 0: no limit", minimum=0
     )
     orders_max: int = setting(
-        10_000, "maximum number of orders and unrecorded results held", minimum=10, maximum=1_000_000
+        20_000, "maximum number of orders and unrecorded results held", minimum=10, maximum=1_000_000
     )
     content_listen: str = setting(
         "unix:{home}/content.sock:mode=600:lockfile=0",

@@ -1,11 +1,25 @@
-"""How fetches end, counted: by a name for each way, of which there are few, whatever web servers answer."""
+"""How fetches end: what an error says of its site; and counts, by a name for each way, of which there are few,
+whatever web servers answer."""
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import cache
 
-from lcc.errors import ERRORS
+from lcc.errors import ERRORS, Remedy, entry_for
+
+_REMEDIES: dict[int, Remedy] = {0: Remedy.NONE}
+
+
+def holds_provider(code: int) -> bool:
+    """True for an error that is the site's: nothing else of the provider is worth trying now."""
+    remedy = _REMEDIES.get(code)
+    if remedy is None:
+        remedy = entry_for(code).remedy
+        if len(_REMEDIES) < 1000:
+            _REMEDIES[code] = remedy
+    return remedy is Remedy.HOLD_PROVIDER
+
 
 STORED, UNCHANGED, OTHER = "stored", "unchanged", "other"
 

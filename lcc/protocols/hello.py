@@ -38,6 +38,8 @@ class Hello(Flat):
         (:class:`lcc.protocols.work.MachineHello`).
     :ivar names_upto: BOT-M: file ids from this one on were never given out.
     :ivar capacity: BOT, BOT-M: fetches at once.
+    :ivar orders_max: BOT, BOT-M: orders that it holds at once, if several of one provider may be among them; 0: an
+        older version, which gets the next order of a provider when it has answered the last one.
     :ivar run: names this run of the process.
     :ivar clock_ms: its clock, in milliseconds from whatever moment it likes; pings say it again
         (:meth:`lcc.roles.peer.Peer.peer_clock_ms`).
@@ -61,6 +63,7 @@ class Hello(Flat):
     machine: int = 0
     names_upto: int = 0
     capacity: int = 0
+    orders_max: int = 0
     run: str = ""
     clock_ms: int | None = None
     content: str = ""

@@ -3,6 +3,7 @@
 The lower end connects to the upper one.  Each end opens one root element whose attributes are its hello, then::
 
     down  <fetch …/>        fetch this; between BOT-M and BOT with the file to write to
+          <recall …/>       hand back what is not begun of this provider
           <delete …/>       remove this file (to BOT-Ms)
           <recorded …/>     results up to this number need not be kept any longer
           <mark …/>         how far the database has come (to BOT-Ms)
@@ -16,6 +17,10 @@ The lower end connects to the upper one.  Each end opens one root element whose 
           <done …/>         how a fetch ended
           <deleted …/>      the file of this delete order is gone
           <checked …/>      whether a file is as it must be
+
+The orders of one provider that are out at the same time are a *run*: they go to one robot, which carries them out one
+after the other, in the order in which they came.  A run has no message of its own: what its orders share is a third
+of an order, and reading and writing that costs less than a microsecond.
 """
 
 from __future__ import annotations
@@ -69,6 +74,10 @@ class Fetch(FrequentFlat):
         for which it is too late comes back as ``hours-over``.  None: at any time.
     :ivar sent_ms: when this was sent, on the clock of the end that it is sent to, as far as the sender can be sure
         of that clock: from then on the lease counts, however long the order was on its way.  None: from its arrival.
+    :ivar priority: of its provider, 0 to 2: which run gets the next free robot.
+    :ivar rate: bytes per second that may be fetched of its provider; 0: without limit.
+    :ivar owed_ms: BOT-M to BOT only: the fetch must not begin for so long from when it was sent, because what was
+        fetched of its provider before is not paid for yet.
     :ivar stored: names the content that the cache has; if it is still what ``etag``, ``modified`` and
         ``stored_bytes`` describe, it need not be fetched.  Empty: it is fetched in any case.
     """
@@ -91,6 +100,9 @@ class Fetch(FrequentFlat):
     etag: str = ""
     modified: int | None = None
     stored_bytes: int | None = attrs.field(default=None, metadata={"wire": "stored_size"})
+    priority: int = 0
+    rate: int = 0
+    owed_ms: int = attrs.field(default=0, metadata={"wire": "owed"})
 
     def order(self) -> FetchOrder:
         """What a fetcher is asked for."""
@@ -105,6 +117,15 @@ class Fetch(FrequentFlat):
             self.modified,
             self.stored_bytes,
         )
+
+
+@attrs.frozen
+class Recall(Flat):
+    """Of this provider's orders only the one that is being fetched is still wanted: hand back the others
+    (``handed-back``).  It is said again on each new connection, until all of them are answered."""
+
+    TAG = "recall"
+    pid: int
 
 
 @attrs.frozen
@@ -355,7 +376,9 @@ class Drop(Flat):
     machine: int
 
 
-DOWN = Vocabulary(Fetch, Delete, RecordedUpto, Mark, Names, Settled, Verify, Intact, Drop, Ping, often=[Fetch])
+DOWN = Vocabulary(
+    Fetch, Recall, Delete, RecordedUpto, Mark, Names, Settled, Verify, Intact, Drop, Ping, often=[Fetch]
+)
 UP = Vocabulary(Running, Ready, Capacity, Robots, Done, Deleted, Checked, MachineHello, Gone, Ping, often=[Done])
 
 

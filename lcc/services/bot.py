@@ -54,6 +54,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment.token(),
         str(attempts.path),
         attempts.owner,
+        settings.deadline,
     )
     policy = RetryPolicy(environment.chance.random)
     services = RoleService("bot", BotCommands(robot), BotMetrics(robot))

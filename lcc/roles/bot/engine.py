@@ -12,6 +12,13 @@ What it does
     An order that comes late, because something stood still, is begun only after a look whether the BOT-M is still
     there.
 
+Runs
+    The orders of one provider are carried out one after the other.  What the queue manager would look at between two
+    of them is looked at here: hours, bandwidth (what was fetched is paid for with time before the next one begins),
+    whether the site can be reached, whether the rest was recalled, whether the lease is long enough for one more
+    fetch.  If not, the rest is handed back, untouched; bandwidth that is paid for within
+    :data:`~lcc.roles.bot.run.PAY_SECONDS_MAX` is waited for.  Answers gather for a moment, and go together.
+
 What it promises
     Never more fetches at once than its concurrency, never two at once of one provider; what comes beyond waits,
     within bounds.  Each order is answered once, by the connection that it came by.  No fetch goes on after its lease.
@@ -36,21 +43,24 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
+from lcc.config.intake import RUN_ORDERS_MAX
+from lcc.domain.results import holds_provider
 from lcc.errors import FetchError, StreamError
 from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import Capacity, Fetch, Ping, Ready
+from lcc.protocols.work import Capacity, Fetch, Ping, Ready, Recall
 from lcc.roles.bot.closing import close_all
 from lcc.roles.bot.counters import FetchCounters
 from lcc.roles.bot.job import Job
 from lcc.roles.bot.redirects import Redirects
+from lcc.roles.bot.run import Run
 from lcc.roles.peer import PeerFactory
 from lcc.roles.upstream import Upstream
 
 _log = Logger()
 
-FROM_BOTM = Vocabulary(Fetch, Ping, often=[Fetch])
+FROM_BOTM = Vocabulary(Fetch, Recall, Ping, often=[Fetch])
 SWEEP_SECONDS = 1.0
 STILL_SECONDS = 3.0
 """What is later than this shows that this process, or what is before it, stood still."""
@@ -58,6 +68,9 @@ LOOK_SECONDS = 0.5
 """For so long nothing is begun then: whether the BOT-M is still there is learnt meanwhile."""
 WAITING_MAX = 1024
 """Orders beyond the concurrency that are taken from a BOT-M that sends too many."""
+ANSWERS_TOGETHER = 8
+ANSWER_SECONDS = 0.005
+"""So many answers of one provider are sent together, but none later than this; the last one of a run at once."""
 
 
 class Robot:
@@ -69,6 +82,7 @@ class Robot:
     :param run: names this run of the process; never used again.
     :param folder: path of the content folder, for display; empty: nothing is told of it.
     :param owner: gives the run of the BOT-M that has opened this folder.
+    :param deadline_seconds: a fetch may take so long.
     """
 
     def __init__(
@@ -81,18 +95,28 @@ class Robot:
         run: str,
         folder: str = "",
         owner: Callable[[], str] = str,
+        deadline_seconds: float = 0.0,
     ) -> None:
-        self._hello = Hello(role="bot", name=name, capacity=concurrency, run=run, folder=folder)
+        orders_max = concurrency + max(WAITING_MAX, concurrency * RUN_ORDERS_MAX)
+        self._hello = Hello(
+            role="bot", name=name, capacity=concurrency, orders_max=orders_max, run=run, folder=folder
+        )
         self._owner = owner
         self._concurrency = concurrency
+        self._deadline = deadline_seconds
         self._clock = clock
         self._fetchers = fetchers
         self._sinks = sinks
         self._redirects = Redirects()
         self.counters = FetchCounters()
         self._link: Upstream | None = None
-        self._running: dict[int, Job] = {}
-        self._waiting: deque[Job] = deque()
+        self._runs: dict[int, Run] = {}
+        self._queue: deque[Run] = deque()
+        self._places = concurrency
+        self._waiting = 0
+        self._orders_max = orders_max
+        self._answers: list[str] = []
+        self._answer_call: IDelayedCall | None = None
         self.paused = False
         """An operator has it take no new orders."""
         self._starting = False
@@ -109,12 +133,20 @@ class Robot:
 
     def end_fetches(self) -> None:
         """End all fetches at once; nothing is reported of them."""
-        self._waiting.clear()
-        for job in list(self._running.values()):
-            job.end(FetchError("robot-error", "the robot lost its BOT-M"))
+        self._answers = []
+        self._send_answers()
+        self._waiting = 0
+        runs = list(self._runs.values())
+        for run in runs:
+            run.waiting.clear()
+        for run in runs:
+            if run.job is None:
+                self._end_run(run)
+            else:
+                run.job.end(FetchError("robot-error", "the robot lost its BOT-M"))
         self._stop_sweeping()
         self._holding = False
-        if self._running:
+        if self._runs:
             self._sweep_in(SWEEP_SECONDS)  # some take their time
 
     def close(self) -> Deferred[None]:
@@ -127,7 +159,7 @@ class Robot:
     @property
     def running(self) -> int:
         """Fetches that are going on."""
-        return len(self._running)
+        return sum(run.job is not None for run in self._runs.values())
 
     def pause(self) -> None:
         """Take no new orders until :meth:`resume`; those that are here are carried out."""
@@ -149,7 +181,8 @@ class Robot:
     @property
     def jobs(self) -> tuple[list[Job], list[Job]]:
         """What is being fetched, and what waits for that."""
-        return list(self._running.values()), list(self._waiting)
+        runs = self._runs.values()
+        return [run.job for run in runs if run.job is not None], [job for run in runs for job in run.waiting]
 
     @property
     def name(self) -> str:
@@ -192,6 +225,8 @@ class Robot:
         for message in messages:
             if type(message) is Fetch:
                 self._order(link, message)
+            elif type(message) is Recall:
+                self._recall(link, message.pid)
 
     def upstream_resumed(self, link: Upstream) -> None:
         """Nothing waits for that: what is sent up is bounded by the orders that are here."""
@@ -199,45 +234,155 @@ class Robot:
     def _order(self, link: Upstream, fetch: Fetch) -> None:
         if link is not self._link:
             return
-        running = self._running.get(fetch.pid)
-        if running is not None and running.fetch.id == fetch.id and running.link is link:
+        run = self._runs.get(fetch.pid)
+        if run is None:
+            run = self._runs[fetch.pid] = Run(fetch.pid)
+            self._queue.append(run)
+        elif run.job is not None and run.job.fetch.id == fetch.id:
             return
-        if len(self._waiting) >= WAITING_MAX:
-            raise StreamError("limit", f"more than {WAITING_MAX} orders beyond the capacity")
-        self._waiting.append(Job(fetch, link, self._clock))
+        if self._waiting >= self._orders_max:
+            raise StreamError("limit", f"more than {self._orders_max} orders at once")
+        self._waiting += 1
+        run.add(Job(fetch, link, self._clock))
         if self._clock.seconds() - link.sent_seconds(fetch.sent_ms) > STILL_SECONDS:
             self._hold()
         self._start()
+
+    def _recall(self, link: Upstream, pid: int) -> None:
+        run = self._runs.get(pid)
+        if run is not None and link is self._link:
+            self._hand_back_all(run)
 
     def upstream_lost(self, link: Upstream) -> None:
         """The BOT-M is gone."""
         if link is not self._link:
             return
         self._link = None
-        count = len(self._running) + len(self._waiting)
+        count = self.running + self._waiting
         self.end_fetches()
         _log.info("Lost {peer}; ended {count} fetches", peer=link.describe(), count=count)
 
     # Inside.
 
     def _start(self) -> None:
+        """Begin what can be begun."""
         if self._starting:
             return  # a fetch ended before its start returned: the loop below goes on
-        if self._sweep_call is not None and self._is_late():
-            self._hold()
-        if self._holding:
-            return
         self._starting = True
         try:
-            while len(self._running) < self._concurrency:
-                job = self._next()
-                if job is None:
-                    break
-                self._run(job)
+            while self._queue and self._places > 0 and not self._must_look():
+                run = self._queue.popleft()
+                if not run.has_place and self._runs.get(run.pid) is run:
+                    run.has_place = True
+                    self._places -= 1
+                    self._go_on(run)
         finally:
             self._starting = False
-        if self._sweep_call is None and (self._running or self._waiting):
+        if self._sweep_call is None and self._runs:
             self._sweep_in(SWEEP_SECONDS)
+
+    def _go_on(self, run: Run) -> None:
+        """Begin the provider's next fetch, if it has a place and none is going on; hand back what must not begin."""
+        if run.going or not run.has_place:
+            return
+        run.going = True
+        try:
+            while run.job is None and run.call is None:
+                if not run.waiting:
+                    self._end_run(run)
+                    return
+                if self._must_look():
+                    self._queue.appendleft(run)
+                    self._leave_place(run)
+                    return
+                self._begin_next(run)
+        finally:
+            run.going = False
+
+    def _begin_next(self, run: Run) -> None:
+        now = self._clock.seconds()
+        job = run.waiting[0]
+        if run.hands_back(job, self._deadline, now):
+            self._hand_back(run, job)
+            return
+        seconds = run.unpaid_seconds(now)
+        if seconds > 0:
+            run.call = self._clock.callLater(seconds, self._paid, run)
+            return
+        run.waiting.popleft()
+        self._waiting -= 1
+        run.job = job
+        fetch = job.fetch
+        fetcher = self._fetchers.get(fetch.url.partition(":")[0])
+        job.start(fetcher, self._sinks, self._redirects.rule).addCallback(self._ended, job, run)
+
+    def _paid(self, run: Run) -> None:
+        run.call = None
+        self._go_on(run)
+
+    def _ended(self, answer: str, job: Job, run: Run) -> None:
+        if run.job is not job:
+            return  # it was abandoned
+        run.fetched(job, self._clock.seconds())
+        self.counters.ended(job.code, job.unchanged, job.wire_bytes, job.stored_bytes, job.seconds)
+        self._answer(run, job, answer)
+        if holds_provider(job.code):
+            self._hand_back_all(run)
+        self._go_on(run)
+        self._start()
+
+    def _hand_back_all(self, run: Run) -> None:
+        """What is not begun."""
+        for job in list(run.waiting):
+            self._hand_back(run, job)
+        if run.job is None:
+            self._end_run(run)
+
+    def _hand_back(self, run: Run, job: Job) -> None:
+        run.waiting.remove(job)
+        self._waiting -= 1
+        run.ended += 1
+        self._answer(run, job, job.never_started())
+
+    def _end_run(self, run: Run) -> None:
+        run.cancel_call()
+        if self._runs.get(run.pid) is run:
+            del self._runs[run.pid]
+        self._leave_place(run)
+
+    def _leave_place(self, run: Run) -> None:
+        if run.has_place:
+            run.has_place = False
+            self._places += 1
+
+    # Answers.
+
+    def _answer(self, run: Run, job: Job, answer: str) -> None:
+        """Answers gather for a moment: what a message costs is mostly the event, here and at both hops above."""
+        if job.link is not self._link:
+            return
+        self._answers.append(answer)
+        if not run.waiting or run.ended % ANSWERS_TOGETHER == 0:
+            self._send_answers()
+        elif self._answer_call is None:
+            self._answer_call = self._clock.callLater(ANSWER_SECONDS, self._send_answers)
+
+    def _send_answers(self) -> None:
+        if self._answer_call is not None:
+            if self._answer_call.active():
+                self._answer_call.cancel()
+            self._answer_call = None
+        answers, self._answers = self._answers, []
+        if self._link is not None and answers:
+            self._link.stream.send("".join(answers))
+
+    # What stands still.
+
+    def _must_look(self) -> bool:
+        """Whether nothing may be begun now, because something stood still."""
+        if self._sweep_call is not None and self._is_late():
+            self._hold()
+        return self._holding
 
     def _hold(self) -> None:
         """Begin nothing for a moment.  An order that was read late, or waited here while this process stood still,
@@ -262,44 +407,23 @@ class Robot:
             self._sweep_call.cancel()
             self._sweep_call = None
 
-    def _next(self) -> Job | None:
-        for index, job in enumerate(self._waiting):
-            if job.fetch.pid not in self._running:
-                del self._waiting[index]
-                return job
-        return None
-
-    def _run(self, job: Job) -> None:
-        fetch = job.fetch
-        self._running[fetch.pid] = job
-        fetcher = self._fetchers.get(fetch.url.partition(":")[0])
-        job.start(fetcher, self._sinks, self._redirects.rule).addCallback(self._ended, job)
-
-    def _ended(self, answer: str, job: Job) -> None:
-        if self._running.get(job.fetch.pid) is not job:
-            return  # it was abandoned
-        del self._running[job.fetch.pid]
-        self.counters.ended(job.code, job.unchanged, job.wire_bytes, job.stored_bytes, job.seconds)
-        self._answer(job, answer)
-        self._start()
-
-    def _answer(self, job: Job, answer: str) -> None:
-        if job.link is self._link:
-            job.link.stream.send(answer)
-
     def _sweep(self) -> None:
         self._sweep_call = None
         self._holding = False
         if self._is_late():
             self._hold()
         now = self._clock.seconds()
-        for job in [job for job in self._waiting if job.is_too_late(now)]:
-            self._waiting.remove(job)
-            self._answer(job, job.never_started())
-        for job in list(self._running.values()):
+        for run in list(self._runs.values()):
+            for job in [job for job in run.waiting if job.is_too_late(now)]:
+                self._hand_back(run, job)
+            if run.job is None:
+                if not run.waiting:
+                    self._end_run(run)
+                continue
+            job = run.job
             if job.told_to_end:
                 self.counters.abandoned += 1
-                self._ended(job.abandon(), job)
+                self._ended(job.abandon(), job, run)
             elif now >= job.lease_end:
                 job.end(FetchError("deadline", "the order's time was over"))
         self._start()

@@ -28,6 +28,8 @@ class Job:
     :ivar link: the connection that it came by; its answer goes back by no other.
     :ivar lease_end: clock time when it is given up.
     :ivar start_by: clock time from which it is too late to begin: its hours are over.
+    :ivar paid_at: clock time before which it must not begin.
+    :ivar is_first: its provider had no other order here when it came.
     :ivar code: once it has ended: its error, 0: none.
     :ivar unchanged: once it has ended: the stored content is still the right one.
     :ivar wire_bytes: once it has ended: what had travelled.
@@ -41,8 +43,10 @@ class Job:
         "_sink",
         "code",
         "fetch",
+        "is_first",
         "lease_end",
         "link",
+        "paid_at",
         "start_by",
         "unchanged",
         "wire_bytes",
@@ -56,6 +60,8 @@ class Job:
         sent = link.sent_seconds(fetch.sent_ms)
         self.lease_end = sent + fetch.lease_seconds
         self.start_by = inf if fetch.start_seconds is None else sent + fetch.start_seconds
+        self.paid_at = sent + fetch.owed_ms / 1000 if fetch.owed_ms else 0.0
+        self.is_first = True
         self.code = 0
         self.unchanged = False
         self.wire_bytes = 0
@@ -132,10 +138,9 @@ class Job:
         return now >= self.lease_end or now >= self.start_by
 
     def never_started(self) -> str:
-        """The answer to an order whose time was over before its turn came."""
-        if self._clock.seconds() >= self.start_by:
-            return answers.failed(self.fetch, FetchError("hours-over"), 0)
-        return answers.failed(self.fetch, FetchError("deadline", "it waited too long in the robot"), 0)
+        """The answer to an order that is not begun."""
+        over = self._clock.seconds() >= self.start_by
+        return answers.failed(self.fetch, FetchError("hours-over" if over else "handed-back"), 0)
 
     def _fetched(self, fetched: Fetched) -> str:
         self.wire_bytes = fetched.wire_bytes

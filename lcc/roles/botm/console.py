@@ -32,7 +32,7 @@ class BotmCommands(PausingCommands[BotMaster]):
         robots = botm.robots
         for robot in robots[:SHOWN]:
             paused = ", PAUSED" if robot.paused else ""
-            lines.append(("robot", f"{robot.name}: {len(robot.orders)} of {robot.capacity} fetches{paused}"))
+            lines.append(("robot", f"{robot.name}: {len(robot.runs)} of {robot.capacity} fetches{paused}"))
         lines += more(SHOWN, len(robots), "robot") or ([] if robots else [("robot", "none")])
         refused = botm.robots_refused
         for robot, why in list(refused.items())[:SHOWN]:

@@ -16,11 +16,11 @@ from lcc.errors import CODES, StreamError
 from lcc.interfaces import IContentFolder
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
-from lcc.protocols.work import Capacity, Done
+from lcc.protocols.work import Capacity, Done, Recall
 from lcc.roles.botm.counters import Counters
 from lcc.roles.botm.disk_health import DiskHealth
 from lcc.roles.botm.downstream import DownstreamFactory
-from lcc.roles.botm.orders import HeldOrder, OrderBook
+from lcc.roles.botm.orders import HeldOrder, OrderBook, Run
 from lcc.roles.botm.results import Results
 from lcc.roles.botm.robots import Pool, RobotPeer
 from lcc.roles.botm.roster import Roster
@@ -36,6 +36,7 @@ _STORE_FAILED = CODES["store-failed"]
 _NO_ROOM = CODES["no-room"]
 _HOURS_OVER = CODES["hours-over"]
 _ROBOT_ERROR = CODES["robot-error"]
+_HANDED_BACK = CODES["handed-back"]
 
 
 class Dispatcher:
@@ -76,7 +77,7 @@ class Dispatcher:
         self.factory = DownstreamFactory(
             lambda: RobotPeer(self, clock, hello, capacity_changed), settings.robots_max, "robots"
         )
-        self._held_back: dict[str, list[HeldOrder]] = {}
+        self._held_back: dict[str, list[Run]] = {}
         self._ending: set[IDelayedCall] = set()
         self._sweep_call: IDelayedCall | None = None
 
@@ -95,6 +96,16 @@ class Dispatcher:
         if self._sweep_call is None:
             self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
 
+    def recall(self, pid: int) -> None:
+        """Of this provider's orders only the one that is being fetched is still wanted."""
+        run = self.orders.run(pid)
+        if run is None:
+            return
+        run.recalled = True
+        self._send_back_waiting(run)
+        if run.robot is not None and run.robot.takes_runs:
+            run.robot.say(Recall(pid))
+
     def hand_out(self) -> None:
         """Give the robots what they have room for; without room on the disk, send back what is not out."""
         if self._disk.no_room:
@@ -102,12 +113,17 @@ class Dispatcher:
                 if not held.out:
                     self._send_back(held, _NO_ROOM)
             return
+        if not self._disk.ok:
+            return
+        for run in self.orders.take_grown():
+            if run.robot.capacity:
+                self._give(run, run.robot)
         free = self.pool.free if len(self.orders) else 0
         while free > 0 and self._disk.ok:
-            order = self.orders.take()
-            if order is None:
+            taken = self.orders.take()
+            if taken is None:
                 return
-            free -= self._give(order)
+            free -= self._give(taken, self.pool.choose(taken.pid))
 
     # The robots.
 
@@ -116,7 +132,7 @@ class Dispatcher:
         try:
             for message in messages:
                 if type(message) is Done:
-                    self._ended(robot.take_back(message.id), message)
+                    self._ended(robot, robot.take_back(message.id), message)
                 elif type(message) is Capacity:
                     robot.set_capacity(message.fetches, bool(message.paused))
                     self._capacity_changed()
@@ -134,21 +150,24 @@ class Dispatcher:
         self.factory.discard(robot)
         self.pool.remove(robot)
         self._counters.robots_lost += 1
-        orders = list(robot.orders.values())
+        runs, count = list(robot.runs.values()), len(robot.orders)
         robot.orders.clear()
-        for order in orders:
-            order.robot = None
-        if orders:
+        robot.runs.clear()
+        for run in runs:
+            run.robot = None
+            for order in run.orders.values():
+                order.robot = None
+        if runs:
             _log.warn(
-                "Lost {peer} with {count} fetches, {then}",
+                "Lost {peer} with {count} orders, {then}",
                 peer=robot.describe(),
-                count=len(orders),
+                count=count,
                 then="which go to others" if robot.left else "held until it reconnects or their time is over",
             )
-        if robot.left and orders:
-            self._release_soon(orders)
-        elif orders:
-            self._held_back.setdefault(robot.run, []).extend(orders)
+        if robot.left and runs:
+            self._release_soon(runs)
+        elif runs:
+            self._held_back.setdefault(robot.run, []).extend(runs)
         self._capacity_changed()
         self.roster.tell()
         self.hand_out()
@@ -177,7 +196,7 @@ class Dispatcher:
         self._capacity_changed()
         self.roster.tell()
 
-    def _ended(self, order: HeldOrder, done: Done) -> None:
+    def _ended(self, robot: RobotPeer, order: HeldOrder, done: Done) -> None:
         """A robot has ended an order: what the queue manager is told of it."""
         fetch, attempt, code, detail = order.fetch, order.attempt, done.code, done.detail
         file = None
@@ -197,7 +216,11 @@ class Dispatcher:
             self._content.discard(attempt)
             if code == _STORE_FAILED and self._disk.failed(detail):
                 code = _NO_ROOM
+        run = order.run
         self.orders.drop(order)
+        if not run.ended(order, done, self._clock.seconds()):
+            del robot.runs[run.pid]
+            self.orders.put_back([run])  # with what it did not get, as it is paused, or of an older version
         ok = file is not None
         self._report(
             self._results.add(
@@ -220,36 +243,58 @@ class Dispatcher:
 
     # Orders.
 
-    def _give(self, order: HeldOrder) -> bool:
-        fetch = order.fetch
+    def _give(self, run: Run, robot: RobotPeer) -> bool:
+        """Give this robot what it does not have of a run; False: it has nothing of it."""
         now = self._clock.seconds()
-        lease = int(order.lease_end - now) - ROBOT_MARGIN_SECONDS
-        if lease < 1:
-            self._expire(order)
-            return False
-        start = None if order.start_by == inf else int(order.start_by - now)
-        if start is not None and start < 1:
-            self._send_back(order, _HOURS_OVER)
-            return False
+        run.robot = robot
+        for order in [order for order in run.orders.values() if not order.out]:
+            if not robot.takes_runs and run.pid in robot.runs:
+                break  # it gets the next one when it has ended that
+            lease = int(order.lease_end - now) - ROBOT_MARGIN_SECONDS
+            start = None if order.start_by == inf else int(order.start_by - now)
+            if lease < 1:
+                self._expire(order)
+            elif start is not None and start < 1:
+                self._send_back(order, _HOURS_OVER)
+            elif not self._reserve(order):
+                self.orders.not_given(run)
+                break
+            else:
+                self._give_one(run, order, robot, lease, start, now)
+        if run.pid in robot.runs:
+            return True
+        self.orders.put_back([run])
+        return False
+
+    def _reserve(self, order: HeldOrder) -> bool:
+        """Reserve a file name for it; False: the disk fails."""
         if not order.file:
             try:
                 order.file = self._content.reserve()
             except OSError as error:
-                self.orders.put_back([order])
                 self._disk.failed(f"cannot reserve a file name: {error}")
                 return False
+        return True
+
+    def _give_one(
+        self, run: Run, order: HeldOrder, robot: RobotPeer, lease: int, start: int | None, now: float
+    ) -> None:
         order.attempts += 1
         order.attempt = self._content.attempt(order.file, order.attempts)
-        robot = self.pool.choose(fetch.pid)
         order.robot = robot
         order.given_at = now
-        robot.orders[fetch.id] = order
+        order.out = True
+        robot.orders[order.fetch.id] = order
+        robot.runs[run.pid] = run
         robot.say(
-            fetch.replaced(
-                lease_seconds=lease, attempt=order.attempt, start_seconds=start, sent_ms=robot.peer_clock_ms()
+            order.fetch.replaced(
+                lease_seconds=lease,
+                attempt=order.attempt,
+                start_seconds=start,
+                sent_ms=robot.peer_clock_ms(),
+                owed_ms=max(0, int((run.paid_at - now) * 1000)),
             )
         )
-        return True
 
     def _sweep(self) -> None:
         self._sweep_call = None
@@ -264,26 +309,35 @@ class Dispatcher:
                     order.robot.drop("it has not ended a fetch in time")
             elif now >= order.start_by and not order.out:
                 self._send_back(order, _HOURS_OVER)
-        for run in [run for run, orders in self._held_back.items() if all(order.dropped for order in orders)]:
-            del self._held_back[run]
+        for name in [name for name, runs in self._held_back.items() if not any(run.orders for run in runs)]:
+            del self._held_back[name]
         if len(self.orders):
             self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
         self.hand_out()
 
-    def _release_soon(self, orders: list[HeldOrder]) -> None:
+    def _release_soon(self, runs: list[Run]) -> None:
         def release() -> None:
             self._ending.discard(call)
-            self._release(orders)
+            self._release(runs)
             self.hand_out()
 
         call = self._clock.callLater(ENDING_SECONDS, release)
         self._ending.add(call)
 
-    def _release(self, orders: list[HeldOrder]) -> None:
-        for order in orders:
-            if order.attempt:
-                self._content.discard(order.attempt)
-        self.orders.put_back(orders)
+    def _release(self, runs: list[Run]) -> None:
+        for run in runs:
+            for order in run.orders.values():
+                if order.attempt:
+                    self._content.discard(order.attempt)
+        self.orders.put_back(runs)
+        for run in runs:
+            if run.recalled:
+                self._send_back_waiting(run)
+
+    def _send_back_waiting(self, run: Run) -> None:
+        """Those orders of a run that no robot has, or may have."""
+        for order in [order for order in run.orders.values() if not order.out]:
+            self._send_back(order, _HANDED_BACK)
 
     def _send_back(self, order: HeldOrder, code: int) -> None:
         """It is too late for it, or there is no room; it was not begun (or not by a robot that is still there)."""

@@ -68,6 +68,7 @@ from lcc.protocols.work import (
     Mark,
     Names,
     Ready,
+    Recall,
     RecordedUpto,
     Running,
     Settled,
@@ -182,6 +183,7 @@ class BotMaster:
             machine=settings.machine,
             names_upto=self._content.names_upto,
             capacity=self.capacity,
+            orders_max=settings.orders_max,
             run=self._run,
             content=settings.content_url,
             session=session_name(self._run, self._sessions),
@@ -331,6 +333,8 @@ class BotMaster:
                     self._order(link, message)
                 elif type(message) is RecordedUpto:
                     self._results.recorded(message.number)
+                elif type(message) is Recall:
+                    self._dispatcher.recall(message.pid)
                 elif type(message) is Delete:
                     deleted = self._content_orders.delete(message)
                     if deleted is not None:

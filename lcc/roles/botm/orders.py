@@ -1,4 +1,4 @@
-"""The orders that a BOT-M holds: which wait, which are out, and never two of one provider out at once."""
+"""The orders that a BOT-M holds: those of one provider are a run, which one robot has at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Any
 
-from lcc.protocols.work import Fetch
+from lcc.domain import bandwidth
+from lcc.protocols.work import Done, Fetch
+
+PRIORITIES = 3
 
 
 class HeldOrder:
@@ -19,9 +22,10 @@ class HeldOrder:
     :ivar attempts: how often it was handed to a robot.
     :ivar attempt: name of the attempt that is, or may still be, written; empty: none.
     :ivar robot: who has it; None: it waits, or its robot is lost.
-    :ivar given_at: clock time when that robot got it.
+    :ivar given_at: clock time when that robot got it, or had done with the one before it.
     :ivar out: it was handed out and has not come back.
     :ivar dropped: it is not held any longer.
+    :ivar run: that it belongs to, once it is held.
     """
 
     __slots__ = (
@@ -34,8 +38,11 @@ class HeldOrder:
         "lease_end",
         "out",
         "robot",
+        "run",
         "start_by",
     )
+
+    run: Run
 
     def __init__(self, fetch: Fetch, lease_end: float, start_by: float = inf) -> None:
         self.fetch = fetch
@@ -50,18 +57,45 @@ class HeldOrder:
         self.dropped = False
 
 
-class OrderBook:
-    """All orders that are held, by id, and the queue of those that wait.
+class Run:
+    """The orders of one provider, in the order in which they came.  What a robot has of them are the first ones.
 
-    An order of a provider that has another one out stays behind that one: defence in depth, because the queue
-    manager never sends two.
+    :ivar orders: those that are not answered, by id.
+    :ivar robot: who has some of them, and gets the others; None: nobody, or a robot that is lost.
+    :ivar out: it was given to a robot, and has not come back.
+    :ivar recalled: only what is being fetched is still wanted.
+    :ivar paid_at: clock time before which no fetch may begin: what was fetched before is not paid for.
     """
+
+    __slots__ = ("orders", "out", "paid_at", "pid", "priority", "recalled", "robot")
+
+    def __init__(self, pid: int, priority: int) -> None:
+        self.pid = pid
+        self.priority = min(max(priority, 0), PRIORITIES - 1)
+        self.orders: dict[str, HeldOrder] = {}
+        self.robot: Any = None
+        self.out = False
+        self.recalled = False
+        self.paid_at = 0.0
+
+    def ended(self, order: HeldOrder, done: Done, now: float) -> bool:
+        """The robot has ended this order of it, which is not held any longer; True: it has others still."""
+        if order.fetch.rate:
+            self.paid_at = bandwidth.charge(self.paid_at, now, done.wire_bytes, order.fetch.rate)
+        for following in self.orders.values():
+            following.given_at = now
+            return following.out
+        return False
+
+
+class OrderBook:
+    """All orders that are held, by id, and the queues of runs that wait for a robot, one for each priority."""
 
     def __init__(self) -> None:
         self._held: dict[str, HeldOrder] = {}
-        self._queue: deque[HeldOrder] = deque()
-        self._out: dict[int, HeldOrder] = {}
-        self._behind: dict[int, deque[HeldOrder]] = {}
+        self._runs: dict[int, Run] = {}
+        self._queues: tuple[deque[Run], ...] = tuple(deque() for _ in range(PRIORITIES))
+        self._grown: dict[int, Run] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -72,49 +106,67 @@ class OrderBook:
     def __iter__(self) -> Iterator[HeldOrder]:
         return iter(list(self._held.values()))
 
-    def add(self, order: HeldOrder) -> None:
-        """Take in a new order, behind all others."""
-        self._held[order.fetch.id] = order
-        self._queue.append(order)
+    def run(self, pid: int) -> Run | None:
+        """That of this provider; None: no order of it is held."""
+        return self._runs.get(pid)
 
-    def take(self) -> HeldOrder | None:
-        """The next order that may be handed out now; it is out from now on.  None: there is none."""
-        queue, out = self._queue, self._out
-        while queue:
-            order = queue.popleft()
-            if order.dropped:
-                continue
-            pid = order.fetch.pid
-            if pid in out:
-                self._behind.setdefault(pid, deque()).append(order)
-                continue
-            out[pid] = order
-            order.out = True
-            return order
+    def add(self, order: HeldOrder) -> None:
+        """Take in a new order: it goes behind those of its provider, or behind all others of its priority."""
+        fetch = order.fetch
+        self._held[fetch.id] = order
+        run = self._runs.get(fetch.pid)
+        if run is None:
+            run = self._runs[fetch.pid] = Run(fetch.pid, fetch.priority)
+            self._queues[run.priority].append(run)
+        elif run.out:
+            self._grown[run.pid] = run
+        order.run = run
+        run.orders[fetch.id] = order
+
+    def take(self) -> Run | None:
+        """The next run that waits for a robot; it is out from now on.  None: there is none."""
+        for queue in reversed(self._queues):
+            while queue:
+                run = queue.popleft()
+                if run.orders and not run.out:
+                    run.out = True
+                    return run
         return None
 
-    def put_back(self, orders: Iterable[HeldOrder]) -> None:
-        """These orders, that were out, wait again, in front of all others and in this order."""
-        for order in reversed(list(orders)):
-            if not order.dropped:
-                self._come_in(order)
-                self._queue.appendleft(order)
+    def take_grown(self) -> list[Run]:
+        """The runs that robots have, and that have orders which these may not have got."""
+        if not self._grown:
+            return []
+        grown, self._grown = self._grown, {}
+        return [run for run in grown.values() if run.robot is not None and run.orders]
+
+    def not_given(self, run: Run) -> None:
+        """Some orders of this run could not be given to its robot: it is in the next :meth:`take_grown`."""
+        self._grown[run.pid] = run
+
+    def put_back(self, runs: Iterable[Run]) -> None:
+        """These runs, that were out, wait again, each in front of all others of its priority and in this order."""
+        for run in reversed(list(runs)):
+            run.out = False
+            run.robot = None
+            for order in run.orders.values():
+                order.out = False
+                order.robot = None
+                order.attempt = ""
+            if run.orders:
+                self._queues[run.priority].appendleft(run)
 
     def drop(self, order: HeldOrder) -> None:
         """The order has ended: it is not held any longer."""
         if order.dropped:
             return
         order.dropped = True
-        del self._held[order.fetch.id]
-        if order.out:
-            self._come_in(order)
-
-    def _come_in(self, order: HeldOrder) -> None:
-        pid = order.fetch.pid
         order.out = False
         order.robot = None
         order.attempt = ""
-        del self._out[pid]
-        behind = self._behind.pop(pid, None)
-        if behind:
-            self._queue.extendleft(reversed(behind))
+        run = order.run
+        del self._held[order.fetch.id]
+        del run.orders[order.fetch.id]
+        if not run.orders:
+            del self._runs[run.pid]
+            self._grown.pop(run.pid, None)

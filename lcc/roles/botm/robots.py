@@ -16,7 +16,7 @@ from lcc.protocols.flat import Vocabulary
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import ROBOT_CHARS, Capacity, Done, Ping, Ready
 from lcc.roles.botm.downstream import Downstream, UpperEnd
-from lcc.roles.botm.orders import HeldOrder
+from lcc.roles.botm.orders import HeldOrder, Run
 
 _log = Logger()
 
@@ -38,7 +38,7 @@ class RobotPeer(Downstream):
     :ivar capacity: fetches at once; 0 before it is ready.
     :ivar is_ready: it has said that it takes orders.
     :ivar paused: an operator has it take none: its capacity is 0.
-    :ivar orders: what it has, by order id.
+    :ivar orders: what it has, by order id; ``runs``: the same by provider.
     :ivar left: the robot (or its death) ended the connection: none of its fetches runs any longer.  False after a
         connection that this end dropped, or that was reset: the robot may hang, and its fetches with it.
     """
@@ -50,6 +50,7 @@ class RobotPeer(Downstream):
         self.is_ready = False
         self.paused = False
         self.orders: dict[str, HeldOrder] = {}
+        self.runs: dict[int, Run] = {}
         self.left = False
 
     @property
@@ -64,8 +65,13 @@ class RobotPeer(Downstream):
 
     @property
     def free(self) -> int:
-        """How many more orders it takes."""
-        return self.capacity - len(self.orders)
+        """How many more runs it takes."""
+        return self.capacity - len(self.runs)
+
+    @property
+    def takes_runs(self) -> bool:
+        """It takes several orders of one provider; False: it is of an older version."""
+        return self.peer_hello is not None and self.peer_hello.orders_max > 0
 
     def other_folder(self, folder: str, owner: str) -> str:
         """Why it must get no orders: it writes to another content folder.  Empty: it does not, or does not say.
@@ -199,7 +205,7 @@ class Pool:
 
     @property
     def free(self) -> int:
-        """Orders that can be handed out now."""
+        """Runs that can be handed out now."""
         return sum([robot.free for robot in self._robots if robot.free > 0])
 
     def choose(self, pid: int) -> RobotPeer:

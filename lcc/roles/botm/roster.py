@@ -46,8 +46,7 @@ class Roster:
         if self._link is None:
             return
         robots = (
-            Robot(robot.name[:ROBOT_CHARS], robot.capacity, len(robot.orders), robot.paused)
-            for robot in self._robots()
+            Robot(robot.name[:ROBOT_CHARS], robot.capacity, len(robot.runs), robot.paused) for robot in self._robots()
         )
         told = Robots.telling(robots)
         if told != self._told:

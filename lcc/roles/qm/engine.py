@@ -116,6 +116,8 @@ class QmEngine:
         self._stopped = False
         timeslots = timeslots or TimeSlots()
         site_rate = settings.bandwidth_bytes
+        # One robot cannot know what all others have fetched.
+        run_rows = 1 if site_rate else settings.run_rows
 
         scheduler = self.scheduler = Scheduler(
             ReadyQueue(),
@@ -126,12 +128,13 @@ class QmEngine:
             settings.quantum_urls,
             settings.quantum_bytes,
             settings.hours_margin,
+            run_rows,
         )
         self.intake = Intake(self, store, settings, lambda: self.absorbers)
 
         self.recorder = Recorder(self, store, scheduler, settings.record_batch)
         self.dispatcher = Dispatcher(
-            scheduler, self.recorder, settings.overload, settings.lease, self.wall_clock, site_rate
+            scheduler, self.recorder, settings.overload, settings.lease, self.wall_clock, site_rate, run_rows
         )
         self.leases = Leases(self, store, scheduler, settings.lease, self._has_work)
         self.deleter = Deleter(self, store, settings.delete_window, settings.delete_grace)
@@ -222,6 +225,7 @@ class QmEngine:
     async def say_that_it_stops(self) -> None:
         """To be called before :meth:`stop`, while the database is still there."""
         if self.started:
+            self.dispatcher.recall_all()
             await self.state_saver.end()
 
     def stop(self) -> None:
@@ -258,6 +262,7 @@ class QmEngine:
         """Give out no orders until :meth:`resume`.  All else goes on: what is out comes back and is recorded."""
         if self.dispatcher.paused_since is None:
             self.dispatcher.paused_since = self.now()
+            self.dispatcher.recall_all()
             self.state_saver.soon()
 
     def resume(self) -> None:
@@ -378,13 +383,10 @@ class QmEngine:
         self.recorder.start()
         if self.recorder.full or self.scheduler.hours.reached_count > self.settings.record_batch:
             return False
-        free, total = self.dispatcher.slots()
-        if self.dispatcher.paused_since is not None:
-            free = 0
-        sent = self.dispatcher.send(free, self.clock.seconds()) if free else 0
+        free, total = self.dispatcher.send(self.clock.seconds())
         if total:
-            # As many again as there are orders out: while these are read, those are fetched.
-            self.scheduler.fill(free - sent + total)
+            # As many again as there are runs out: while these are read, those are fetched.
+            self.scheduler.fill(free + total)
         if self.scheduler.hours.reached_count:
             self.recorder.start()
         return self.reader.start() and self.started

@@ -41,7 +41,8 @@ ORDERS_OUT = gauge("lcc_qm_orders_out", "Outstanding orders")
 ORDERS_FREE = gauge("lcc_qm_orders_free", "Free order slots at all BOT-Ms")
 ORDERS_SENT = counter("lcc_qm_orders_sent", "Orders sent")
 ORDERS_LOST = counter("lcc_qm_orders_lost", "Lost orders, sent again")
-ORDERS_BACK = counter("lcc_qm_orders_back", "Orders received back undone: hours-over, no-room", "reason")
+RUNS_RECALLED = counter("lcc_qm_runs_recalled", "Runs of orders recalled before all of them were begun")
+ORDERS_BACK = counter("lcc_qm_orders_back", "Orders received back undone: hours-over, no-room, handed-back", "reason")
 LEASES_PASSED = counter("lcc_qm_leases_passed", "Orders whose lease expired")
 FILES_DELETED = counter("lcc_qm_files_deleted", "Content files removed by order")
 UNSES = gauge("lcc_qm_unses_connected", "Connected UNSes")
@@ -176,7 +177,14 @@ class QmMetrics:
         yield ORDERS_FREE(dispatcher.slots()[0])
         yield ORDERS_SENT(dispatcher.orders_sent)
         yield ORDERS_LOST(dispatcher.orders_lost)
-        yield ORDERS_BACK.by({"hours-over": dispatcher.orders_too_late, "no-room": dispatcher.orders_no_room})
+        yield ORDERS_BACK.by(
+            {
+                "hours-over": dispatcher.orders_too_late,
+                "no-room": dispatcher.orders_no_room,
+                "handed-back": dispatcher.orders_handed_back,
+            }
+        )
+        yield RUNS_RECALLED(dispatcher.runs_recalled)
         yield LEASES_PASSED(dispatcher.leases_passed)
         yield FILES_DELETED(engine.deleter.files_deleted)
 

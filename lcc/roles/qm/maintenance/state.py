@@ -205,6 +205,7 @@ class StateSaver(Part):
                 "results_again": dispatcher.results_again,
                 "orders_too_late": dispatcher.orders_too_late,
                 "orders_no_room": dispatcher.orders_no_room,
+                "orders_handed_back": dispatcher.orders_handed_back,
                 "files_deleted": self._deleter.files_deleted,
             },
             "results": _results(dispatcher.results),

@@ -1,7 +1,11 @@
 """Orders: which BOT-M gets the next row, what is out where, and what becomes of it.
 
-Each BOT-M gets a little more orders than it has robots for (``overload``), so that none is ever idle.  A provider's
-orders go where its last one went, because the connection to its site is open there, as long as that BOT-M has a free
+The orders of a provider that are out are a run: one robot carries them out one after the other, so that many pages
+cost one message at each hop.  Until all of them are answered, more of the provider can only follow those, to the same
+machine by the same connection.  What has not been begun can be recalled; that frees nothing until it is answered.
+
+Each BOT-M gets a few more runs than it has robots for (``overload``), so that none is ever idle.  A provider's runs
+go where its last one went, because the connection to its site is open there, as long as that BOT-M has a free
 robot; else to the BOT-M with the most room.  This is remembered for a while when the provider has nothing to fetch.
 
 An order that does not come back is handed out again, but never while it may still be running (no two fetches at once
@@ -10,7 +14,8 @@ from one provider):
 * its BOT-M has connected again and says that it is not running there: at once;
 * its lease has passed: whoever had it has given up before that.  When this happens again to the same row at a BOT-M
   that was there all the time, the row counts as failed (``robot-error``) and goes to the end of its set: a URL that
-  makes robots hang must not hold up its provider for ever.
+  makes robots hang must not hold up its provider for ever.  Of a run that is the first order: the others may not even
+  have been begun.
 
 An order of an earlier queue manager, which a BOT-M says is running, keeps its provider busy in the same way.
 """
@@ -25,7 +30,8 @@ from twisted.logger import Logger
 from lcc.domain.keys import pid_of
 from lcc.domain.results import ResultCounts
 from lcc.errors import StreamError, code
-from lcc.model import FetchResult, QueueRow
+from lcc.model import FetchResult
+from lcc.model.queue import Stored
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import Done, Fetch, Running
 from lcc.roles.qm.orders.machines import Machine, Order
@@ -33,13 +39,16 @@ from lcc.roles.qm.orders.recorder import Entry, Recorder
 from lcc.roles.qm.peers.handler import Connection
 from lcc.roles.qm.schedule.delays import SITE
 from lcc.roles.qm.schedule.scheduler import Scheduler
-from lcc.roles.qm.schedule.work import FetchInfo, ProviderWork
+from lcc.roles.qm.schedule.work import ProviderWork
 
 _log = Logger()
 
 _ROBOT_ERROR = code("robot-error")
 _HOURS_OVER = code("hours-over")
 _NO_ROOM = code("no-room")
+_HANDED_BACK = code("handed-back")
+_CAME_BACK = frozenset([_HOURS_OVER, _NO_ROOM, _HANDED_BACK])
+_NOTHING_STORED = Stored("", "", None, None)
 _EXPIRED_KEPT = 10_000
 AFFINITY_MAX = 20_000
 """Providers of which the last machine is remembered when they have nothing to fetch for a while."""
@@ -62,10 +71,11 @@ def read_key(text: str, pid: int) -> bytes:
 class Dispatcher:
     """All orders that are out.
 
-    :param overload: orders at a BOT-M, as a multiple of its capacity (not with a ``site_rate``).
+    :param overload: runs at a BOT-M, as a multiple of its capacity (not with a ``site_rate``).
     :param lease_seconds: how long an order may take.
     :param wall_clock: seconds since 1970, for what the scheduler decides.
     :param site_rate: bytes per second for all fetches together; 0: without limit.
+    :param run_rows: orders of one provider that are out at the same time, at most; 1 with a ``site_rate``.
     :ivar paused_since: since when an operator has it send no orders (seconds since 1970); None: it does.
     """
 
@@ -77,6 +87,7 @@ class Dispatcher:
         lease_seconds: float,
         wall_clock: Callable[[], float],
         site_rate: int = 0,
+        run_rows: int = 1,
     ) -> None:
         self.machines: dict[int, Machine] = {}
         self.paused_since: int | None = None
@@ -87,6 +98,8 @@ class Dispatcher:
         self.results_again = 0
         self.orders_too_late = 0
         self.orders_no_room = 0
+        self.orders_handed_back = 0
+        self.runs_recalled = 0
         self._scheduler = scheduler
         self._recorder = recorder
         # What waits at a BOT-M would begin while the site has not paid.
@@ -94,6 +107,7 @@ class Dispatcher:
         self._lease = self._longest_seconds = lease_seconds
         self._wall_clock = wall_clock
         self._site_rate = site_rate
+        self._run_rows = run_rows
         self._lease_text = max(1, int(lease_seconds))
         self._orders: dict[str, Order] = {}
         self._foreign: dict[str, Order] = {}
@@ -150,7 +164,8 @@ class Dispatcher:
         longest = self._longest_seconds
         left = min(float(max(0, message.lease_seconds)), longest) + 0.1 * longest
         order = Order(message.id, message.pid, key, message.generation, (0, 0), now + left, machine)
-        self._foreign[message.id] = machine.orders[message.id] = order
+        self._foreign[message.id] = order
+        machine.add(order, None)
         self._scheduler.running(message.pid, key, message.generation)
 
     def ready(self, machine: Machine) -> None:
@@ -163,14 +178,15 @@ class Dispatcher:
         if missing:
             _log.info("{count} orders were lost at BOT-M {machine}", count=len(missing), machine=machine.number)
         machine.acknowledge()
+        machine.recall_again()
 
     def done(self, machine: Machine, message: Done) -> None:
         """A fetch has ended."""
         if not machine.is_new(message.number):
             self.results_again += 1
             return
-        order = self._forget(message.id)
-        if message.code in (_HOURS_OVER, _NO_ROOM):
+        order = self._forget(message.id, answered=True)
+        if message.code in _CAME_BACK:
             self._came_back(order, machine, message)
             return
         result: FetchResult | None = None
@@ -205,8 +221,10 @@ class Dispatcher:
         if order is not None:
             if done.code == _HOURS_OVER:
                 self.orders_too_late += 1
-            else:
+            elif done.code == _NO_ROOM:
                 self.orders_no_room += 1
+            else:
+                self.orders_handed_back += 1
             self._scheduler.lost(order.pid, order.key, *order.place)
             if done.wire_bytes > 0:  # it was begun
                 wall = self._wall_clock()
@@ -218,67 +236,106 @@ class Dispatcher:
     # What goes out.
 
     def slots(self) -> tuple[int, int]:
-        """How many orders all BOT-Ms together take now, and how many they may hold."""
+        """How many runs all BOT-Ms together take now, and how many they may hold."""
         free = total = 0
         for machine in self.machines.values():
             if machine.ready:
                 most = int(machine.capacity * self._overload)
                 total += most
                 if machine.granted:
-                    free += max(0, most - len(machine.orders))
+                    free += max(0, most - machine.load)
         return free, total
 
-    def send(self, free: int, now: float) -> int:
-        """Send as many orders as there are rows and room; gives how many."""
+    def send(self, now: float) -> tuple[int, int]:
+        """Send as many orders as there are rows and room; gives how many runs may be sent still, and how many all
+        BOT-Ms together may hold."""
+        self._send_recalls()
+        free, total = self.slots()
         if not self._run or self.paused_since is not None:
-            return 0
-        take = self._scheduler.take
-        wall = self._wall_clock()
-        count = 0
-        while count < free:
-            work = take(wall)
-            if work is None:
-                break
-            self._send_one(work, now, wall)
-            count += 1
-        self.orders_sent += count
-        return count
+            return 0, total
+        scheduler, wall, most = self._scheduler, self._wall_clock(), self._rows_now()
+        for work in scheduler.take_more(wall, most, self._may_grow):
+            self._send_rows(self.machines[work.machine], work, now, wall)
+        while True:
+            while free > 0:
+                taken = scheduler.take(wall, most)
+                if taken is None:
+                    return free, total
+                self._send_rows(self._machine_for(taken.machine or self._homes.get(taken.pid, 0)), taken, now, wall)
+                free -= 1
+            if not total or not scheduler.overtaken():
+                return 0, total
+            self._send_recalls()
+            free, total = self.slots()
+            if not free:
+                return 0, total
 
-    def _send_one(self, work: ProviderWork, now: float, wall: float) -> None:
-        machine = self._machine_for(work.machine or self._homes.get(work.pid, 0))
-        row, info = work.row, work.info
-        assert isinstance(row, QueueRow) and isinstance(info, FetchInfo) and machine.connection is not None
+    def recall_all(self) -> None:
+        """Nothing more of what is out is to be begun."""
+        self._scheduler.recall_all()
+        self._send_recalls()
+
+    def _send_recalls(self) -> None:
+        recalls, self._scheduler.recalls = self._scheduler.recalls, set()
+        for pid in sorted(recalls):
+            for machine in self.machines.values():
+                if pid in machine.runs:
+                    self.runs_recalled += 1
+                    machine.recall(pid)
+
+    def _rows_now(self) -> int:
+        """Orders of one provider that may be out: one while there is a BOT-M of an older version, or with so many
+        that it takes no more."""
+        takes = all(machine.takes_runs for machine in self.machines.values() if machine.granted)
+        return self._run_rows if takes else 1
+
+    def _may_grow(self, work: ProviderWork) -> bool:
+        machine = self.machines.get(work.machine)
+        return machine is not None and machine.may_grow(work.pid)
+
+    def _send_rows(self, machine: Machine, work: ProviderWork, now: float, wall: float) -> None:
+        connection, info = machine.connection, work.info
+        assert info is not None and connection is not None
         if work.machine != machine.number:
             work.machine = machine.number
             self._remember_home(work.pid, machine.number)
-        key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice, stored, _unreached = row
-        self._number += 1
-        machine.given += 1
-        order_id = f"{self._run}{self._number}"
-        self._orders[order_id] = machine.orders[order_id] = Order(
-            order_id, pid, key, generation, (psetid, seq), now + self._lease, machine
-        )
-        url = notice.furl or notice.curl
-        if "#" in url:
-            url = url.partition("#")[0]
-        machine.connection.say(
-            Fetch(
-                order_id,
-                pid,
-                key.hex(),
-                generation,
-                url,
-                info.roots,
-                self._lease_text,
-                notice.mimetype,
-                info.private,
-                info.insecure,
-                "",
-                None if work.start_by == inf else int(work.start_by - wall),
-                machine.connection.peer_clock_ms(),
-                *(stored or ()),
+        deadline, sent_ms, rate = now + self._lease, connection.peer_clock_ms(), info.limits.rate or 0
+        machine.given += len(work.rows_out)
+        self.orders_sent += len(work.rows_out)
+        for row, start_by in work.rows_out:
+            key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice, stored, _unreached = row
+            self._number += 1
+            order_id = f"{self._run}{self._number}"
+            order = self._orders[order_id] = Order(order_id, pid, key, generation, (psetid, seq), deadline, machine)
+            machine.add(order, connection)
+            url = notice.furl or notice.curl
+            if "#" in url:
+                url = url.partition("#")[0]
+            token, etag, modified, stored_bytes = stored or _NOTHING_STORED
+            connection.say(
+                Fetch(
+                    order_id,
+                    pid,
+                    key.hex(),
+                    generation,
+                    url,
+                    info.roots,
+                    self._lease_text,
+                    notice.mimetype,
+                    info.private,
+                    info.insecure,
+                    "",
+                    None if start_by == inf else int(start_by - wall),
+                    sent_ms,
+                    token,
+                    etag,
+                    modified,
+                    stored_bytes,
+                    work.priority,
+                    rate,
+                )
             )
-        )
+        work.rows_out = []
 
     def _remember_home(self, pid: int, number: int) -> None:
         homes = self._homes
@@ -291,14 +348,14 @@ class Dispatcher:
         """Where the next order goes; there is room somewhere."""
         machines = self.machines
         machine = machines.get(last)
-        if machine is not None and machine.granted and len(machine.orders) < machine.capacity:
+        if machine is not None and machine.granted and machine.load < machine.capacity:
             return machine
         if len(machines) == 1:
             return next(iter(machines.values()))
         return max(
             (machine for machine in machines.values() if machine.granted),
             # Of equals the one that got least, so that content is spread when there is little to do.
-            key=lambda machine: (machine.capacity * self._overload - len(machine.orders), -machine.given),
+            key=lambda machine: (machine.capacity * self._overload - machine.load, -machine.given),
         )
 
     # What does not come back.
@@ -322,9 +379,11 @@ class Dispatcher:
             pid=order.pid,
             machine=order.machine.number,
         )
+        run = order.machine.runs[order.pid]
+        suspect, run.suspected = order.machine.ready and not run.suspected, True
         times = self._expired.get(order.key, 0)
-        if not (order.machine.ready and times):
-            if order.machine.ready and len(self._expired) < _EXPIRED_KEPT:
+        if not (suspect and times):
+            if suspect and len(self._expired) < _EXPIRED_KEPT:
                 self._expired[order.key] = times + 1
             self._lost(order)
             return
@@ -341,8 +400,10 @@ class Dispatcher:
         self._forget(order.id)
         self._scheduler.lost(order.pid, order.key, *order.place)
 
-    def _forget(self, order_id: str) -> Order | None:
+    def _forget(self, order_id: str, answered: bool = False) -> Order | None:
         order = self._orders.pop(order_id, None) or self._foreign.pop(order_id, None)
         if order is not None:
-            order.machine.orders.pop(order_id, None)
+            run = order.machine.forget(order)
+            if answered:
+                run.suspected = False
         return order

@@ -10,7 +10,7 @@ from twisted.logger import Logger
 
 from lcc.errors import StreamError
 from lcc.protocols.hello import Hello, is_earlier
-from lcc.protocols.work import MachineHello, Mark, RecordedUpto, Robot
+from lcc.protocols.work import MachineHello, Mark, Recall, RecordedUpto, Robot
 from lcc.roles.qm.peers.handler import Connection
 
 _log = Logger()
@@ -50,6 +50,26 @@ class Order:
         self.machine = machine
 
 
+class Run:
+    """The orders of one provider that are out at one machine: they are carried out one after the other.
+
+    :ivar connection: by which they went, and by which more may follow; None: those of an earlier queue manager, which
+        no more may follow.
+    :ivar orders: by id, in the order in which they went.
+    :ivar recalled: what is not begun was asked back.
+    :ivar suspected: since something came of it, one of its orders was given up, and may be what hangs.
+    """
+
+    __slots__ = ("connection", "orders", "pid", "recalled", "suspected")
+
+    def __init__(self, pid: int, connection: Connection | None) -> None:
+        self.pid = pid
+        self.connection = connection
+        self.orders: dict[str, Order] = {}
+        self.recalled = False
+        self.suspected = False
+
+
 class Machine:
     """A BOT-M.
 
@@ -69,7 +89,10 @@ class Machine:
     :ivar paused: what an operator has paused there, in words; empty: nothing.
     :ivar robots_refused: which robots there get no orders, and why, for people; empty: none.
     :ivar robots: those there, the first ones if they are many, for people; ``robots_count``: all.
-    :ivar orders: those that are out there.
+    :ivar orders: those that are out there; ``runs``: the same by provider.
+    :ivar load: runs that are not recalled.
+    :ivar orders_max: orders that it holds at most, several of one provider among them; 0: it is of an older version,
+        and gets one order of a provider at a time.
     :ivar given: how many orders it ever got.
     :ivar reported: ids that it says are running, until it is ready.
     :ivar last_number: the number of the last result of its run that came in.
@@ -85,14 +108,16 @@ class Machine:
             "given",
             "granted",
             "last_number",
+            "load",
             "connection",
             "mark",
             "name",
             "number",
             "orders",
+            "orders_max",
             "ready",
         ),
-        *("paused", "recorded", "refused", "reported", "robots", "robots_count", "robots_refused", "run"),
+        *("paused", "recorded", "refused", "reported", "robots", "robots_count", "robots_refused", "run", "runs"),
         *("session", "settled", "suspect", "trouble", "via"),
     )
 
@@ -115,6 +140,9 @@ class Machine:
         self.robots: tuple[Robot, ...] = ()
         self.robots_count = 0
         self.orders: dict[str, Order] = {}
+        self.runs: dict[int, Run] = {}
+        self.load = 0
+        self.orders_max = 0
         self.given = 0
         self.reported: set[str] = set()
         self.last_number = 0
@@ -154,11 +182,73 @@ class Machine:
         if self.refused:
             _log.warn("BOT-M {machine} gets no orders: {why}", machine=self.number, why=self.refused)
         self.set_capacity(hello.capacity)
+        self.orders_max = hello.orders_max
         self.trouble = ""
         self.paused = ""
         self.robots_refused = ""
         self.robots, self.robots_count = (), 0
         self.reported.clear()
+
+    def add(self, order: Order, connection: Connection | None) -> None:
+        """This order is out here.
+
+        :param connection: by which it went; None: it is one of an earlier queue manager.
+        """
+        self.orders[order.id] = order
+        run = self.runs.get(order.pid)
+        if run is None:
+            run = self.runs[order.pid] = Run(order.pid, connection)
+            self.load += 1
+        run.orders[order.id] = order
+
+    def forget(self, order: Order) -> Run:
+        """This order is out no longer; the run that it belongs to."""
+        run = self.runs[order.pid]
+        del self.orders[order.id]
+        del run.orders[order.id]
+        if not run.orders:
+            del self.runs[order.pid]
+            if not run.recalled:
+                self.load -= 1
+        return run
+
+    def may_grow(self, pid: int) -> bool:
+        """Whether orders may follow those of this provider that are out here."""
+        run = self.runs.get(pid)
+        return (
+            run is not None
+            and not run.recalled
+            and run.connection is self.connection
+            and self.granted
+            and self.capacity > 0
+            and self.takes_runs
+        )
+
+    @property
+    def takes_runs(self) -> bool:
+        """It takes several orders of one provider now."""
+        return len(self.orders) < self.orders_max // 2  # the other half is for results that are not recorded yet
+
+    def recall(self, pid: int) -> None:
+        """Ask for what is not begun of this provider.  There is room for another run at once; the provider is free
+        when all its orders are answered, or their leases have passed."""
+        run = self.runs.get(pid)
+        if run is None:
+            return
+        if not run.recalled:
+            run.recalled = True
+            self.load -= 1
+        self._say_recall(run)
+
+    def recall_again(self) -> None:
+        """On a new connection: what was asked may not have been heard."""
+        for run in self.runs.values():
+            if run.recalled:
+                self._say_recall(run)
+
+    def _say_recall(self, run: Run) -> None:
+        if self.connection is not None and self.orders_max:
+            self.connection.say(Recall(run.pid))
 
     def set_capacity(self, fetches: int) -> None:
         """Its robots do so many fetches at once."""

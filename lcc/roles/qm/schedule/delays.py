@@ -25,7 +25,6 @@ from contextlib import contextmanager
 from heapq import heapify, heappop, heappush, nsmallest
 
 from lcc.domain import bandwidth
-from lcc.errors import Remedy, entry_for
 from lcc.model import Delay
 
 SITE = 0
@@ -37,19 +36,6 @@ _SAVED_SECONDS = 1.0
 """What ends sooner is not saved: no restart is so quick."""
 _URGENT_SECONDS = 10.0
 _BANDWIDTH_CAP_SECONDS = 90 * 86400.0
-
-
-_REMEDIES: dict[int, Remedy] = {0: Remedy.NONE}
-
-
-def holds_provider(code: int) -> bool:
-    """True for an error that is the site's: nothing else of the provider is worth trying now."""
-    remedy = _REMEDIES.get(code)
-    if remedy is None:
-        remedy = entry_for(code).remedy
-        if len(_REMEDIES) < 1000:
-            _REMEDIES[code] = remedy
-    return remedy is Remedy.HOLD_PROVIDER
 
 
 class Delayed:

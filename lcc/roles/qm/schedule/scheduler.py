@@ -4,25 +4,33 @@ A provider with work is in one of these places:
 
 * *waiting* for its turn (:class:`lcc.roles.qm.schedule.ready_queue.ReadyQueue`): a number, nothing more;
 * *active*: it has a :class:`~lcc.roles.qm.schedule.work.ProviderWork`; rows are read ahead for it
-  (:mod:`lcc.roles.qm.schedule.read_ahead`), and at most one of them is being fetched;
+  (:mod:`lcc.roles.qm.schedule.read_ahead`), and some of them are out, a *run*: one robot fetches them one after the
+  other;
 * *delayed* (:class:`lcc.roles.qm.schedule.delays.Delays`), because of its bandwidth, its hours, or its site.  One
   that waits only for a moment keeps its rows, as far as there is room.
 
 An active provider with nothing left is forgotten; new work brings it back.
 
 It keeps its turn until its quantum is used up and others of its priority wait, or until somebody of a higher priority
-waits and there is no free place; both are looked at between two fetches.
+waits and there is no free place.
+
+A run may grow while it is out, so that the robot never waits for the next order; but not beyond what can be decided
+in advance: its quantum, the bytes that it is expected to bring, and, where the provider's bandwidth is limited, what
+about a second pays for.  What may change between two fetches the robot looks at (hours, bandwidth, errors of the
+site); for all else the rest of a run is *recalled*: somebody of a higher priority waits, or the provider was changed
+or removed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from lcc.domain.keys import pid_of
+from lcc.domain.results import holds_provider
 from lcc.domain.timeslots import TimeSlots
 from lcc.model import FETCH_NOW, QueueRow, Recorded, Waiting
-from lcc.roles.qm.schedule.delays import SITE, Delays, holds_provider
+from lcc.roles.qm.schedule.delays import SITE, Delays
 from lcc.roles.qm.schedule.hours_filter import HoursFilter
 from lcc.roles.qm.schedule.inactive import Inactive
 from lcc.roles.qm.schedule.read_ahead import ReadAhead
@@ -30,10 +38,21 @@ from lcc.roles.qm.schedule.ready_queue import PRIORITIES, Place, ReadyQueue
 from lcc.roles.qm.schedule.work import START, FetchInfo, Limits, ProviderWork
 
 _PARKED_SECONDS = 60.0
+_PAID_SECONDS = 1.0
+"""A run brings about as much as the provider's bandwidth pays for in this time."""
+_UNKNOWN_BYTES = 16_384
+"""What a row is expected to bring of which nothing is known."""
+
+
+def expected_bytes(row: QueueRow) -> int:
+    """What the fetch of this row will bring, as far as anybody knows."""
+    if row.notice.length is not None:
+        return row.notice.length
+    return _UNKNOWN_BYTES if row.stored is None else row.stored.size_bytes
 
 
 class Scheduler(ReadAhead):
-    """Hands out the rows of the queue, in order, never two of one provider at once.
+    """Hands out the rows of the queue, in order.
 
     All times are seconds since 1970.
 
@@ -41,6 +60,8 @@ class Scheduler(ReadAhead):
     :param read_ahead_total: rows buffered for all, about.
     :param quantum_urls, quantum_bytes: what a provider may fetch before others of its priority that wait.
     :param hours_margin: seconds at the end of hours that are not used.
+    :param run_rows: rows of one provider that are out at the same time, at most.
+    :ivar recalls: providers whose runs are to be recalled, for the dispatcher.
     """
 
     def __init__(
@@ -53,8 +74,12 @@ class Scheduler(ReadAhead):
         quantum_urls: int = 100,
         quantum_bytes: int = 64 << 20,
         hours_margin: float = 0.0,
+        run_rows: int = 1,
     ) -> None:
         super().__init__(read_ahead, quantum_urls)
+        self.recalls: set[int] = set()
+        self._run_rows = run_rows
+        self._growing: dict[int, ProviderWork] = {}
         self.ready = ready
         self.delays = delays
         self.hours = HoursFilter(timeslots, delays, hours_margin)
@@ -64,6 +89,7 @@ class Scheduler(ReadAhead):
         self._parked: set[int] = set()
         self._queues: tuple[deque[ProviderWork], ...] = tuple(deque() for _ in range(PRIORITIES))
         self._idle: tuple[dict[int, ProviderWork], ...] = tuple({} for _ in range(PRIORITIES))
+        self._fetching: tuple[dict[int, ProviderWork], ...] = tuple({} for _ in range(PRIORITIES))
         self._inactive = Inactive()
         self.withheld: dict[int, Waiting] = {}
         """Providers with work that may still be fetched from by order of an earlier queue manager."""
@@ -141,6 +167,7 @@ class Scheduler(ReadAhead):
         if work is not None:
             work.info = None
             work.info_stale = work.reading is not None
+            self._recall(work)
             self._rewind(work, *START)
             self._update(work)
         self.delays.limits_changed(pid, limits.rate, now)
@@ -151,6 +178,7 @@ class Scheduler(ReadAhead):
         self.delays.discard(pid)
         self._inactive.discard(pid)
         self.withheld.pop(pid, None)
+        self.recalls.add(pid)
         work = self._active.get(pid)
         if work is not None:
             self._drop(work)
@@ -166,11 +194,14 @@ class Scheduler(ReadAhead):
         places = wanted - sum(map(len, idle))
         while (top := ready.top) >= 0:
             if places <= 0:
-                lowest = next((level for level in range(top) if idle[level]), None)
-                if lowest is None or wanted <= 0:
+                if wanted <= 0:
                     return
-                self._give_up(self._last_queued(idle[lowest]))
-                places += 1
+                lowest = next((level for level in range(top) if idle[level]), None)
+                if lowest is not None:
+                    self._give_up(self._last_queued(idle[lowest]))
+                    places += 1
+                elif self._run_rows == 1 or -places >= sum(map(len, self._fetching[:top])):
+                    return  # else there is a run that can be recalled once its rows are here
             turn = ready.next()
             assert turn is not None
             if turn.pid in self.delays:  # what came last from it is not paid for yet
@@ -183,25 +214,117 @@ class Scheduler(ReadAhead):
         newest_first = reversed(idle.values())
         return next((work for work in newest_first if not work.served), next(reversed(idle.values())))
 
-    def take(self, now: float) -> ProviderWork | None:
-        """Hand out the next row: it stands in the provider's ``row``.  None: there is nothing to send now."""
+    def take(self, now: float, most: int) -> ProviderWork | None:
+        """Hand out the next rows: they stand in the provider's ``rows_out``.  None: there is nothing to send now.
+
+        :param most: rows.
+        """
         if SITE in self.delays:
             return None
         for queue in reversed(self._queues):
             while queue:
                 work = queue.popleft()
                 work.queued = False
-                if work.gone or work.busy or work.doubt is not None or work.pid in self._parked:
+                if not self._waits_for_place(work):
                     continue
-                row = self._take_row(work, now) if self.hours.lets_provider(work, now) else None
-                if row is not None:
-                    work.row = row
-                    work.busy = 1
-                    work.served += 1
+                if not self.hours.lets_provider(work, now):
                     self._update(work)
+                elif self._take_rows(work, most, now):
                     return work
-                self._update(work)
         return None
+
+    def take_more(self, now: float, most: int, may_grow: Callable[[ProviderWork], bool]) -> Iterator[ProviderWork]:
+        """Hand out more rows of providers whose runs are nearly done, as :meth:`take`.
+
+        :param most: rows of one that are out then.
+        :param may_grow: whether more may be sent where this one's are.
+        """
+        growing, self._growing = self._growing, {}
+        for work in growing.values():
+            if (
+                self._may_grow(work)
+                and SITE not in self.delays
+                and work.busy < most
+                and may_grow(work)
+                and self._goes_on(work)
+                and self.hours.lets_provider(work, now)
+                and self._take_rows(work, most - work.busy, now)
+            ):
+                yield work
+
+    def overtaken(self) -> bool:
+        """Somebody waits for a place, with rows: recall the run of somebody of a lower priority.
+
+        :return: False: nobody waits, or there is no such run.
+        """
+        if self._run_rows == 1:
+            return False  # what is out is a single fetch each
+        for level in range(PRIORITIES - 1, 0, -1):
+            queue = self._queues[level]
+            while queue and not self._waits_for_place(queue[0]):
+                queue.popleft().queued = False
+            if queue:
+                for lower in self._fetching[:level]:
+                    if lower:
+                        self._recall(next(reversed(lower.values())))
+                        return True
+                return False
+        return False
+
+    def recall_all(self) -> None:
+        """Nothing more of what is out is to be begun."""
+        for level in self._fetching:
+            for work in list(level.values()):
+                self._recall(work)
+
+    def _recall(self, work: ProviderWork) -> None:
+        if work.busy:
+            work.recalled = True
+            self.recalls.add(work.pid)
+            self._fetching[work.priority].pop(work.pid, None)
+            self._growing.pop(work.pid, None)
+
+    def _waits_for_place(self, work: ProviderWork) -> bool:
+        return not (work.gone or work.busy or work.doubt is not None or work.pid in self._parked)
+
+    def _may_grow(self, work: ProviderWork) -> bool:
+        """Whether more may be sent behind what is out of this provider."""
+        if work.gone or work.recalled or work.doubt is not None or work.info is None or not work.has_rows:
+            return False
+        return 0 < work.busy <= self._run_rows // 2 and work.pid not in self.delays
+
+    def _goes_on(self, work: ProviderWork) -> bool:
+        """Whether its quantum is not used up, or nobody waits, so that it gets another one."""
+        if work.served < self._quantum and work.served_bytes < self._quantum_bytes:
+            return True
+        if self.ready.waits(work.priority) or self._queues[work.priority]:
+            return False
+        self._renew_quantum(work)
+        return True
+
+    def _renew_quantum(self, work: ProviderWork) -> None:
+        work.served = work.served_bytes = 0
+        work.express_done, work.express_count = False, len(work.express)
+
+    def _take_rows(self, work: ProviderWork, most: int, now: float) -> bool:
+        """Hand out some rows; False: there are none."""
+        rows = work.rows_out = []
+        most = min(most, max(1, self._quantum - work.served))
+        bytes_left = self._quantum_bytes - work.served_bytes
+        if work.info is not None and work.info.limits.rate:
+            bytes_left = min(bytes_left, int(work.info.limits.rate * _PAID_SECONDS))
+        while len(rows) < most:
+            row = self._take_row(work, now)
+            if row is None:
+                break
+            rows.append((row, work.start_by))
+            bytes_left -= expected_bytes(row)
+            if bytes_left <= 0:
+                break
+        work.busy += len(rows)
+        work.served += len(rows)
+        self._update(work)
+        return bool(rows)
 
     def _take_row(self, work: ProviderWork, now: float) -> QueueRow | None:
         taken, buffer, express = self._taken, work.buffer, work.express
@@ -240,8 +363,7 @@ class Scheduler(ReadAhead):
         self.came(pid, wire_bytes, now)
         if work is None:
             return
-        if work.busy:
-            work.busy -= 1
+        self._came_back(work)
         if doubt:
             work.doubt = key
         self._update(work)
@@ -266,8 +388,8 @@ class Scheduler(ReadAhead):
         """An order that was handed out will not come back: its row, at this place, is handed out again."""
         self._taken.pop(key, None)
         work = self._active.get(pid)
-        if work is not None and work.busy:
-            work.busy -= 1
+        if work is not None:
+            self._came_back(work)
         self.work_arrived(pid, psetid, seq)
 
     def recorded(self, done: Iterable[tuple[bytes, int]], outcome: Recorded, now: float) -> None:
@@ -323,6 +445,13 @@ class Scheduler(ReadAhead):
 
     # Inside.
 
+    def _came_back(self, work: ProviderWork) -> None:
+        """One of its rows that were out."""
+        if work.busy:
+            work.busy -= 1
+        if not work.busy:
+            work.recalled = False
+
     def _priority(self, pid: int) -> int:
         """The provider's, as far as it is known; it is looked at again when rows of it are read."""
         if pid in self.withheld:
@@ -370,6 +499,8 @@ class Scheduler(ReadAhead):
         self._parked.discard(pid)
         self._blocked.discard(pid)
         self._idle[work.priority].pop(pid, None)
+        self._fetching[work.priority].pop(pid, None)
+        self._growing.pop(pid, None)
         self._forget(work)
 
     def _informed(self, work: ProviderWork, info: FetchInfo) -> None:
@@ -380,6 +511,7 @@ class Scheduler(ReadAhead):
         self._inactive.learn(work.pid, limits)
         if limits.priority != work.priority:
             self._idle[work.priority].pop(work.pid, None)
+            self._fetching[work.priority].pop(work.pid, None)
             self._not_hungry(work)
             work.priority = limits.priority
             if work.queued:
@@ -398,10 +530,17 @@ class Scheduler(ReadAhead):
             self._blocked.add(pid)
             self._parked.discard(pid)
             self._idle[priority].pop(pid, None)
+            if work.busy and not work.recalled:
+                self._fetching[priority][pid] = work
+            else:
+                self._fetching[priority].pop(pid, None)
             if pid in self.delays and not self._may_park(work):
                 self._not_hungry(work)
                 return
+            if self._may_grow(work):
+                self._growing[pid] = work
         else:
+            self._fetching[priority].pop(pid, None)
             if pid in self.delays:
                 self._delay(work)
                 return
@@ -412,8 +551,7 @@ class Scheduler(ReadAhead):
                 if self.ready.waits(priority):
                     self._give_up(work, self.ready.behind())
                     return
-                work.served = work.served_bytes = 0
-                work.express_done, work.express_count = False, len(work.express)
+                self._renew_quantum(work)
             self._blocked.discard(pid)
             self._idle[priority][pid] = work
             if work.has_rows and not work.queued:

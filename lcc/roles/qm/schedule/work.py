@@ -53,17 +53,19 @@ class ProviderWork:
     """An active provider.
 
     :ivar place: its place among those of its priority.
-    :ivar row: the row that :meth:`Scheduler.take` gave last.
+    :ivar rows_out: the rows that :meth:`Scheduler.take` gave last, each with the time (seconds since 1970; infinite:
+        none) before which its fetch must begin.
     :ivar info: what has to be known of the provider, set with the first rows.
     :ivar info_stale: what is being read of it is out of date.
     :ivar machine: where its last order went; for the dispatcher.
-    :ivar busy: its orders that are being fetched: one at most, but for what an earlier queue manager sent out.
+    :ivar busy: its orders that are out: a run, carried out one after the other.
+    :ivar recalled: what is not begun of them was asked back; nothing is sent until they are answered.
     :ivar doubt: the key of a result that will hold the provider back once it is recorded; nothing is sent meanwhile.
     :ivar served, served_bytes: how much of its quantum is used up.
     :ivar unpaid_bytes: that came before its limits were known.
     :ivar open_since, open_until: between these its hours are known to be open for new orders.
     :ivar hours_end: a fetch must begin before this, then.
-    :ivar start_by: the fetch of ``row`` must begin before this (seconds since 1970; infinite: at any time).
+    :ivar start_by: the same for the row that was looked at last (infinite: at any time).
     :ivar buffer: rows read and not handed out, in queue order, all at or before ``cursor``.
     :ivar exhausted: the last read reached the end, and no work has come since.
     :ivar reading: the cursor of the read under way.
@@ -81,8 +83,8 @@ class ProviderWork:
         *("buffer", "busy", "cursor", "doubt", "exhausted", "gone", "hours_end", "queued", "info", "info_stale"),
         *("express", "express_count", "express_done", "express_due", "express_stale", "passable"),
         *("machine", "open_since", "open_until", "place", "pid"),
-        *("priority", "psetid", "reading", "recent", "rewind", "row", "served", "served_bytes", "start_by"),
-        "unpaid_bytes",
+        *("priority", "psetid", "reading", "recalled", "recent", "rewind", "rows_out", "served", "served_bytes"),
+        *("start_by", "unpaid_bytes"),
     )
 
     def __init__(self, pid: int, place: Place, priority: int) -> None:
@@ -90,11 +92,12 @@ class ProviderWork:
         self.place = place
         self.priority = priority
         self.psetid = place[0]
-        self.row: QueueRow | None = None
+        self.rows_out: list[tuple[QueueRow, float]] = []
         self.info: FetchInfo | None = None
         self.info_stale = False
         self.machine = 0
         self.busy = 0
+        self.recalled = False
         self.doubt: bytes | None = None
         self.queued = False
         self.gone = False
