@@ -31,7 +31,6 @@ from lcc.domain.keys import pid_of
 from lcc.domain.results import ResultCounts
 from lcc.errors import StreamError, code
 from lcc.model import FetchResult
-from lcc.model.queue import Stored
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import Done, Fetch, Running
 from lcc.roles.qm.orders.machines import Machine, Order
@@ -48,7 +47,7 @@ _HOURS_OVER = code("hours-over")
 _NO_ROOM = code("no-room")
 _HANDED_BACK = code("handed-back")
 _CAME_BACK = frozenset([_HOURS_OVER, _NO_ROOM, _HANDED_BACK])
-_NOTHING_STORED = Stored("", "", None, None)
+_NOTHING_STORED: tuple[str, str, int | None, int | None] = ("", "", None, None)
 _EXPIRED_KEPT = 10_000
 AFFINITY_MAX = 20_000
 """Providers of which the last machine is remembered when they have nothing to fetch for a while."""

@@ -214,7 +214,7 @@ class Scheduler(ReadAhead):
         newest_first = reversed(idle.values())
         return next((work for work in newest_first if not work.served), next(reversed(idle.values())))
 
-    def take(self, now: float, most: int) -> ProviderWork | None:
+    def take(self, now: float, most: int = 1) -> ProviderWork | None:
         """Hand out the next rows: they stand in the provider's ``rows_out``.  None: there is nothing to send now.
 
         :param most: rows.
