@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 from typing import Any
 
@@ -12,7 +13,7 @@ from lcc.model import FETCH_NOW, Ahead, Cursor, QueueRow, Recorded, UrlNotice, W
 from lcc.roles.qm.schedule.delays import SITE, Delays
 from lcc.roles.qm.schedule.ready_queue import ReadyQueue
 from lcc.roles.qm.schedule.scheduler import Scheduler
-from lcc.roles.qm.schedule.work import FetchInfo, Limits
+from lcc.roles.qm.schedule.work import FetchInfo, Limits, ProviderWork
 
 DNS = code("dns-failed")
 RETRY = 503
@@ -39,8 +40,11 @@ def scheduler(read_ahead: int = 4, initial: float = 10.0, **changes: Any) -> Sch
 class ModelStore:
     """The database as the scheduler's caller sees it: writes in order, their news delivered later, reads any time."""
 
-    def __init__(self, subject: Scheduler, limits: dict[int, Limits] | None = None, site_rate: int = 0) -> None:
+    def __init__(
+        self, subject: Scheduler, limits: dict[int, Limits] | None = None, site_rate: int = 0, most: int = 1
+    ) -> None:
         self.subject = subject
+        self.most = most
         self.limits = limits or {}
         self.site_rate = site_rate
         self.quantum = 0
@@ -54,7 +58,7 @@ class ModelStore:
         self.fresh: set[bytes] = set()
         """Rows whose last change the scheduler has not heard of yet."""
         self.reads: list[tuple[Cursor, list[QueueRow] | None, FetchInfo]] = []
-        self.orders: dict[int, QueueRow] = {}
+        self.orders: dict[int, list[QueueRow]] = {}
         self.done: list[tuple[QueueRow, int]] = []
         self.sent: list[QueueRow] = []
         self.allowed: dict[int, float] = {}
@@ -207,28 +211,56 @@ class ModelStore:
         self.subject.rows_read([cursor], [Ahead(cursor.pid, got, left)], {cursor.pid: info})
 
     def take(self) -> bool:
-        work = self.subject.take(self.now)
+        """Orders go out: a run begins."""
+        work = self.subject.take(self.now, self.most)
         if work is None:
             return False
-        row = work.row
-        assert row is not None
-        assert row.pid not in self.orders, "two fetches at once"
-        assert row.pid not in self.withheld, "may be being fetched by an earlier order"
-        stored = self.rows.get(row.key)
-        assert stored is not None, "handed out after it was recorded"
-        out = {r.key for r in self.orders.values()} | {r.key for r, _ in self.done}
-        assert row.key not in out, "handed out twice"
-        limits = self.limits_of(row.pid)
-        assert SLOTS.is_open(SLOTS.mask(limits.hours), self.now, limits.timezone), "outside its provider's hours"
-        assert SLOTS.is_open(SLOTS.mask(row.notice.hours), self.now, limits.timezone), "outside its hours"
-        assert self.allowed.get(row.pid, 0.0) <= self.now + 1e-6, "not paid for"
+        assert work.pid not in self.orders, "two runs at once"
         assert self.allowed.get(SITE, 0.0) <= self.now + 1e-6, "the site has not paid"
-        # News on their way may still change the order; what the scheduler has heard of, it must keep.
-        if row.key not in self.fresh:
-            self._check_order(stored, out)
-        self.orders[row.pid] = row
-        self.sent.append(row)
+        self._out(work)
         return True
+
+    def take_more(self) -> None:
+        """More orders follow those that are out."""
+        for work in self.subject.take_more(self.now, self.most, lambda work: work.pid in self.orders):
+            self._out(work)
+        assert all(len(rows) <= self.most for rows in self.orders.values()), "more than may be out"
+
+    def _out(self, work: ProviderWork) -> None:
+        assert work.rows_out
+        assert work.pid not in self.withheld, "may be being fetched by an earlier order"
+        assert self.allowed.get(work.pid, 0.0) <= self.now + 1e-6, "not paid for"
+        limits = self.limits_of(work.pid)
+        assert SLOTS.is_open(SLOTS.mask(limits.hours), self.now, limits.timezone), "outside its provider's hours"
+        for row, start_by in work.rows_out:
+            assert row.pid == work.pid
+            stored = self.rows.get(row.key)
+            assert stored is not None, "handed out after it was recorded"
+            out = {r.key for rows in self.orders.values() for r in rows} | {r.key for r, _ in self.done}
+            assert row.key not in out, "handed out twice"
+            assert SLOTS.is_open(SLOTS.mask(row.notice.hours), self.now, limits.timezone), "outside its hours"
+            for end in (start_by - 1, self.now) if start_by < inf else (self.now,):
+                assert SLOTS.is_open(SLOTS.mask(limits.hours), end, limits.timezone)
+            # News on their way may still change the order; what the scheduler has heard of, it must keep.
+            if row.key not in self.fresh:
+                self._check_order(stored, out)
+            self.orders.setdefault(row.pid, []).append(row)
+            self.sent.append(row)
+
+    def recall(self) -> None:
+        """What is not begun of the runs that are to be recalled comes back."""
+        self.subject.overtaken()
+        recalls, self.subject.recalls = self.subject.recalls, set()
+        for pid in sorted(recalls & self.orders.keys()):
+            self._hand_back(pid, 1)
+
+    def _hand_back(self, pid: int, begun: int) -> None:
+        rows = self.orders[pid]
+        for row in rows[begun:]:
+            self.subject.lost(row.pid, row.key, row.psetid, row.seq)
+        del rows[begun:]
+        if not rows:
+            del self.orders[pid]
 
     def _check_order(self, stored: QueueRow, out: set[bytes]) -> None:
         pending = {k for kind, t in self.news if kind == "recorded" for k, _ in t[0]}
@@ -243,10 +275,11 @@ class ModelStore:
                 assert other.psetid in self.full, "a partial set was passed"
 
     def finish(self, index: int, result: int, wire_bytes: int = 0) -> None:
+        """The first one of a run is fetched; after an error of its site the others come back."""
         if not self.orders:
             return
         pid = sorted(self.orders)[index % len(self.orders)]
-        row = self.orders.pop(pid)
+        row = self.orders[pid].pop(0)
         rate = self.limits_of(pid).rate
         self.allowed[pid] = bandwidth.charge(self.allowed.get(pid, 0.0), self.now, wire_bytes, rate)
         if self.site_rate:
@@ -254,12 +287,12 @@ class ModelStore:
             self.subject.delays.charge(SITE, wire_bytes, self.site_rate, self.now)
         self.subject.finished(pid, row.key, result, wire_bytes, self.now)
         self.done.append((row, result))
+        self._hand_back(pid, 0 if result == DNS else len(self.orders[pid]))
 
     def lose(self, index: int) -> None:
-        if not self.orders:
-            return
-        row = self.orders.pop(sorted(self.orders)[index % len(self.orders)])
-        self.subject.lost(row.pid, row.key, row.psetid, row.seq)
+        """A robot is lost, with all that it has of a provider."""
+        if self.orders:
+            self._hand_back(sorted(self.orders)[index % len(self.orders)], 0)
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
@@ -286,7 +319,7 @@ class ModelStore:
         waiting = {pid: min(row.psetid for row in rows) for pid, rows in mine.items() if rows}
         for pid in sorted(running & waiting.keys()):
             first = min(mine[pid], key=lambda row: (row.psetid, row.seq))
-            self.orders[pid] = first
+            self.orders[pid] = [first]
             self.subject.running(pid, first.key, first.generation)
         self.withheld = waiting.keys() - running
         entries = sorted((psetid, pid, self.limits_of(pid).priority) for pid, psetid in waiting.items())
@@ -305,6 +338,8 @@ class ModelStore:
             while self.reads:
                 self.finish_read(0, False)
             self.take()
+            self.take_more()
+            self.recall()
             self.finish(0, 0)
             self.record()
             while self.news:
@@ -323,7 +358,7 @@ def random_limits(random: Random) -> Limits:
 
 def random_step(store: ModelStore, random: Random) -> None:
     few = random.randrange(6)
-    step = random.choices(range(11), (2, 4, 4, 5, 6, 6, 0.5, 3, 4, 2, 0.3))[0]
+    step = random.choices(range(13), (2, 4, 4, 5, 6, 6, 0.5, 3, 4, 2, 0.3, 3, 0.5))[0]
     if step == 0:
         urls = [(random.randint(1, 9), random.random() < 0.25) for _ in range(random.randrange(8))]
         hours = random.choice(HOURS) if store.limits else ""
@@ -336,6 +371,10 @@ def random_step(store: ModelStore, random: Random) -> None:
         store.finish_read(few, random.random() < 0.05)
     elif step == 4:
         store.take()
+    elif step == 11:
+        store.take_more()
+    elif step == 12:
+        store.recall()
     elif step == 5:
         store.finish(few, random.choices([0, 404, RETRY, DNS], (12, 2, 3, 1))[0], random.randrange(300))
     elif step == 6:

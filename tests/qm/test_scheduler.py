@@ -16,12 +16,14 @@ from lcc.roles.qm.schedule.work import FetchInfo
 
 from .model import DNS, NOW, SLOTS, ModelStore, load, random_limits, random_step, row_of, scheduler
 
+RUN_ROWS = st.sampled_from([1, 2, 16])
+
 
 @settings(max_examples=150)
-@given(st.integers(0, 2**32), st.integers(2, 5))
-def test_every_row_is_handed_out_in_order_and_alone(seed: int, read_ahead: int) -> None:
+@given(st.integers(0, 2**32), st.integers(2, 5), RUN_ROWS)
+def test_every_row_is_handed_out_in_order_and_alone(seed: int, read_ahead: int, run_rows: int) -> None:
     random = Random(seed)
-    store = ModelStore(scheduler(read_ahead))
+    store = ModelStore(scheduler(read_ahead, run_rows=run_rows), most=run_rows)
     for _ in range(random.randrange(400)):
         random_step(store, random)
     store.drain()
@@ -30,13 +32,18 @@ def test_every_row_is_handed_out_in_order_and_alone(seed: int, read_ahead: int) 
 
 
 @settings(max_examples=250)
-@given(st.integers(0, 2**32), st.integers(2, 5), st.integers(1, 4), st.sampled_from([0, 0, 50]))
-@example(138015453, 2, 4, 0)  # an order of a partial set that passes a full set is lost
-@example(3034531233, 7, 7, 0)  # an order ends before its provider's bandwidth is known
-def test_hours_bandwidth_priorities_and_turns(seed: int, read_ahead: int, quantum: int, site_rate: int) -> None:
+@given(st.integers(0, 2**32), st.integers(2, 5), st.integers(1, 4), st.sampled_from([0, 0, 50]), RUN_ROWS)
+@example(138015453, 2, 4, 0, 1)  # an order of a partial set that passes a full set is lost
+@example(3034531233, 7, 7, 0, 1)  # an order ends before its provider's bandwidth is known
+def test_hours_bandwidth_priorities_and_turns(
+    seed: int, read_ahead: int, quantum: int, site_rate: int, run_rows: int
+) -> None:
     random = Random(seed)
     limits = {pid: random_limits(random) for pid in (1, 2, 3)}
-    store = ModelStore(scheduler(read_ahead, quantum_urls=quantum, quantum_bytes=2000), limits, site_rate)
+    run_rows = 1 if site_rate else run_rows
+    quantum_bytes = random.choice([2000, 200_000])
+    subject = scheduler(read_ahead, quantum_urls=quantum, quantum_bytes=quantum_bytes, run_rows=run_rows)
+    store = ModelStore(subject, limits, site_rate, run_rows)
     store.quantum = quantum
     for _ in range(random.randrange(400)):
         random_step(store, random)
@@ -134,9 +141,10 @@ def fetch_one(subject: Scheduler, rows: list[QueueRow]) -> int:
     """Fetch what is next; gives its provider."""
     read_all(subject, rows)
     work = subject.take(NOW)
-    assert work is not None and work.row is not None
-    key = work.row.key
-    rows.remove(work.row)
+    assert work is not None and len(work.rows_out) == 1
+    ((row, _),) = work.rows_out
+    key = row.key
+    rows.remove(row)
     subject.finished(work.pid, key, 0, 0, NOW)
     subject.recorded([(key, 1)], NOTHING, NOW)
     return work.pid
@@ -168,7 +176,7 @@ def test_a_provider_with_nothing_left_is_forgotten() -> None:
     subject.fill(1)
     read_all(subject, rows)
     work = subject.take(NOW)
-    assert work is not None and work.row == rows[0] and work.info == FetchInfo("")
+    assert work is not None and [row for row, _ in work.rows_out] == [rows[0]] and work.info == FetchInfo("")
     assert subject.take(NOW) is None
     subject.finished(1, rows[0].key, 0, 0, NOW)
     assert subject.active_count == 0
@@ -193,7 +201,7 @@ def test_rows_of_operation_nothing_are_collected() -> None:
     subject.fill(1)
     read_all(subject, rows)
     work = subject.take(NOW)
-    assert work is not None and work.row == rows[1]
+    assert work is not None and [row for row, _ in work.rows_out] == [rows[1]]
     assert subject.hours.removed == [(rows[0].key, 1)]
 
 
@@ -238,7 +246,7 @@ def test_nothing_is_sent_between_a_site_error_and_its_record() -> None:
     assert subject.take(NOW) is None
     subject.recorded([(rows[0].key, 1)], NOTHING, NOW)  # a deletion came between: nothing to hold for
     work = subject.take(NOW)
-    assert work is not None and work.row == rows[1]
+    assert work is not None and [row for row, _ in work.rows_out] == [rows[1]]
 
 
 def test_an_order_of_an_earlier_run_blocks_its_provider() -> None:
@@ -251,7 +259,7 @@ def test_an_order_of_an_earlier_run_blocks_its_provider() -> None:
     assert subject.take(NOW) is None
     subject.finished(1, rows[0].key, 0, 0, NOW)
     work = subject.take(NOW)
-    assert work is not None and work.row == rows[1]
+    assert work is not None and [row for row, _ in work.rows_out] == [rows[1]]
 
 
 def test_a_removed_provider_is_gone() -> None:

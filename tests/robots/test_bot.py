@@ -241,7 +241,7 @@ def test_never_two_of_one_provider(bench: Bench) -> None:
         bench.order(number, pid=5)
     bench.order(4, pid=6)
     assert bench.urls == ["http://site5.example/1", "http://site6.example/4"]
-    bench.fetcher.running[0].fail()
+    bench.fetcher.running[0].fail(FetchError("bad-response"))
     bench.settle()
     assert bench.urls[2:] == ["http://site5.example/2"]
 
@@ -300,7 +300,7 @@ def test_a_fetch_ends_with_its_lease(bench: Bench) -> None:
     bench.order(2, lease=100)
     bench.order(3, pid=2, lease=5)
     bench.pass_time(12)
-    assert [(result.id, result.code) for result in bench.results] == [("q1-3", 1401), ("q1-1", 1401)]
+    assert [(result.id, result.code) for result in bench.results] == [("q1-3", 1421), ("q1-1", 1401)]
     assert [running.cancelled for running in bench.fetcher.all] == [True, False]
     bench.fetcher.running[0].succeed(b"x")
     assert bench.results[-1].code == 0
@@ -346,7 +346,7 @@ def test_an_order_whose_lease_is_over_is_not_begun(bench: Bench) -> None:
         bench.pass_time(1)
     bench.say(attrs.evolve(fetch_order(1, lease=100), sent_ms=sent_ms))
     bench.pass_time(0.75, 0.25)
-    assert bench.urls == [] and [result.code for result in bench.results] == [CODES["deadline"]]
+    assert bench.urls == [] and [result.code for result in bench.results] == [CODES["handed-back"]]
     bench.say(attrs.evolve(fetch_order(2, lease=110, attempt=attempt_path(2, 1)), sent_ms=sent_ms))
     bench.pass_time(0.75, 0.25)  # late, but the BOT-M lives
     assert len(bench.urls) == 1
@@ -382,7 +382,7 @@ def test_what_waited_while_the_robot_stood_still_is_begun_after_a_look(bench: Be
     bench.order(1, pid=1)
     bench.order(2, pid=1)  # waits for the first
     bench.clock.rightNow += 8  # nothing ran meanwhile
-    bench.fetcher.running[0].fail()
+    bench.fetcher.running[0].fail(FetchError("bad-response"))
     assert len(bench.fetcher.all) == 1
     bench.pass_time(1, 0.25)
     assert len(bench.fetcher.all) == 2

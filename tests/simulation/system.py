@@ -63,14 +63,15 @@ mass_deletion_share = {mass_deletion_share}
 mass_deletion_floor = 0
 absorb_ahead = 100
 record_batch = {record_batch}
-read_ahead = 4
+read_ahead = {read_ahead}
+run_rows = {run_rows}
 delete_window = 3
 lease = 40
 retry_initial = 2
 retry_maximum = 20
 hold_initial = 2
 hold_maximum = 15
-quantum_urls = 3
+quantum_urls = {quantum_urls}
 hours_margin = 5
 delete_grace = 5
 attempts_max = 4
@@ -156,6 +157,10 @@ class System:
             "absorb_batch": chance.choice((3, 7, 50)),
             "record_batch": chance.choice((1, 3, 50)),
         }
+        runs = timeline.random("runs")
+        self._batches["run_rows"] = runs.choice((1, 2, 16))
+        self._batches["quantum_urls"] = runs.choice((3, 3, 20))
+        self._batches["read_ahead"] = runs.choice((4, 20))
         self.mass_deletion_share = timeline.random("deletions").choice((0.0, 0.0, 0.5, 1.0))
         self.with_central = chance.random() < 0.7
         sites = chance.choice((1, 2, 3, 4, 5, 5, 12))

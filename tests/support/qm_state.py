@@ -53,7 +53,7 @@ STATE: dict[str, Any] = {
     "counts": dict.fromkeys(
         [
             *("sets_answered", "results_recorded", "orders_sent", "orders_lost", "leases_passed"),
-            *("results_again", "orders_too_late", "orders_no_room", "files_deleted"),
+            *("results_again", "orders_too_late", "orders_no_room", "orders_handed_back", "files_deleted"),
         ],
         0,
     ),

@@ -262,7 +262,7 @@ class Dispatcher:
                     return free, total
                 self._send_rows(self._machine_for(taken.machine or self._homes.get(taken.pid, 0)), taken, now, wall)
                 free -= 1
-            if not total or not scheduler.overtaken():
+            if most == 1 or not total or not scheduler.overtaken():
                 return 0, total
             self._send_recalls()
             free, total = self.slots()
