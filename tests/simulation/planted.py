@@ -320,9 +320,9 @@ BUGS = [
         "dead-robot-at-once",
         "P6: a lost robot's fetches go to others at once",
         "lcc/roles/botm/dispatcher.py",
-        "        if robot.left and orders:\n            self._release_soon(orders)\n        elif orders:\n"
-        "            self._held_back.setdefault(robot.run, []).extend(orders)\n",
-        "        if orders:\n            self._release(orders)\n",
+        "        if robot.left and runs:\n            self._release_soon(runs)\n        elif runs:\n"
+        "            self._held_back.setdefault(robot.run, []).extend(runs)\n",
+        "        if runs:\n            self._release(runs)\n",
     ),
     Bug(
         "reset-is-death",
