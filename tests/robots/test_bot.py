@@ -22,14 +22,16 @@ from tests.support.transports import Wire
 class Bench(World):
     """A robot with its folder, its fetcher and a BOT-M."""
 
-    def __init__(self, path: Path, concurrency: int = 4, disk: Disk | None = None) -> None:
+    def __init__(
+        self, path: Path, concurrency: int = 4, disk: Disk | None = None, deadline_seconds: float = 0.0
+    ) -> None:
         super().__init__()
         (path / ATTEMPTS / "000").mkdir(parents=True)
         self.path = path
         self.fetcher = ScriptedFetcher()
         fetchers = {"http": self.fetcher, "https": self.fetcher}
         sinks = AttemptFolder(path, disk or Disk()).sink
-        self.robot = Robot("bot", concurrency, self.clock, fetchers, sinks, "b1")
+        self.robot = Robot("bot", concurrency, self.clock, fetchers, sinks, "b1", deadline_seconds=deadline_seconds)
         self.hellos = 0
         self.factory = self.robot.upstream_factory(self._good_hello)
         self.botm, self.wire = self.connect_botm()

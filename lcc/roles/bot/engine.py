@@ -140,6 +140,10 @@ class Robot:
         """End all fetches at once; nothing is reported of them."""
         self._answers = []
         self._send_answers()
+        self._ready = []
+        if self._ready_call is not None:
+            self._ready_call.cancel()
+            self._ready_call = None
         self._waiting = 0
         runs = list(self._runs.values())
         for run in runs:
@@ -243,7 +247,7 @@ class Robot:
         if run is None:
             run = self._runs[fetch.pid] = Run(fetch.pid)
             self._queue.append(run)
-        elif run.job is not None and run.job.fetch.id == fetch.id:
+        elif run.job is not None and run.job.fetch.id == fetch.id and run.job.link is link:
             return
         if self._waiting >= self._orders_max:
             raise StreamError("limit", f"more than {self._orders_max} orders at once")
