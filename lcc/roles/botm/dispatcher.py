@@ -106,6 +106,13 @@ class Dispatcher:
         if run.robot is not None and run.robot.takes_runs:
             run.robot.say(Recall(pid))
 
+    def disk_changed(self) -> None:
+        """Content can be stored, or can be no longer: then what the robots have not begun is wanted back."""
+        if not self._disk.ok:
+            for run in [run for robot in self.pool.robots for run in robot.runs.values() if len(run.orders) > 1]:
+                self.recall(run.pid)
+        self.hand_out()
+
     def hand_out(self) -> None:
         """Give the robots what they have room for; without room on the disk, send back what is not out."""
         if self._disk.no_room:
@@ -309,8 +316,12 @@ class Dispatcher:
                     order.robot.drop("it has not ended a fetch in time")
             elif now >= order.start_by and not order.out:
                 self._send_back(order, _HOURS_OVER)
-        for name in [name for name, runs in self._held_back.items() if not any(run.orders for run in runs)]:
-            del self._held_back[name]
+        for name, runs in list(self._held_back.items()):
+            self._release([run for run in runs if not run.given])  # what came after that robot was lost
+            if held := [run for run in runs if run.given]:
+                self._held_back[name] = held
+            else:
+                del self._held_back[name]
         if len(self.orders):
             self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
         self.hand_out()

@@ -376,7 +376,7 @@ class BotMaster:
 
     def _disk_changed(self) -> None:
         self._tell_capacity()
-        self._dispatcher.hand_out()
+        self._dispatcher.disk_changed()
 
     def _tell_capacity(self) -> None:
         told = Capacity(self.capacity, self._disk.no_room, self.paused_here, self._dispatcher.pool.refused_told)

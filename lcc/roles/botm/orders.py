@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Any
@@ -78,6 +78,16 @@ class Run:
         self.recalled = False
         self.paid_at = 0.0
 
+    @property
+    def given(self) -> bool:
+        """A robot has, or may still have, some of it."""
+        return any(order.out for order in self.orders.values())
+
+    @property
+    def first(self) -> HeldOrder:
+        """The one that is carried out first: no other one of it can be being fetched."""
+        return next(iter(self.orders.values()))
+
     def ended(self, order: HeldOrder, done: Done, now: float) -> bool:
         """The robot has ended this order of it, which is not held any longer; True: it has others still."""
         if order.fetch.rate:
@@ -94,7 +104,7 @@ class OrderBook:
     def __init__(self) -> None:
         self._held: dict[str, HeldOrder] = {}
         self._runs: dict[int, Run] = {}
-        self._queues: tuple[deque[Run], ...] = tuple(deque() for _ in range(PRIORITIES))
+        self._queues: tuple[OrderedDict[int, Run], ...] = tuple(OrderedDict() for _ in range(PRIORITIES))
         self._grown: dict[int, Run] = {}
 
     def __len__(self) -> int:
@@ -117,7 +127,7 @@ class OrderBook:
         run = self._runs.get(fetch.pid)
         if run is None:
             run = self._runs[fetch.pid] = Run(fetch.pid, fetch.priority)
-            self._queues[run.priority].append(run)
+            self._queues[run.priority][run.pid] = run
         elif run.out:
             self._grown[run.pid] = run
         order.run = run
@@ -126,11 +136,10 @@ class OrderBook:
     def take(self) -> Run | None:
         """The next run that waits for a robot; it is out from now on.  None: there is none."""
         for queue in reversed(self._queues):
-            while queue:
-                run = queue.popleft()
-                if run.orders and not run.out:
-                    run.out = True
-                    return run
+            if queue:
+                _, run = queue.popitem(last=False)
+                run.out = True
+                return run
         return None
 
     def take_grown(self) -> list[Run]:
@@ -142,7 +151,8 @@ class OrderBook:
 
     def not_given(self, run: Run) -> None:
         """Some orders of this run could not be given to its robot: it is in the next :meth:`take_grown`."""
-        self._grown[run.pid] = run
+        if run.orders:
+            self._grown[run.pid] = run
 
     def put_back(self, runs: Iterable[Run]) -> None:
         """These runs, that were out, wait again, each in front of all others of its priority and in this order."""
@@ -154,7 +164,9 @@ class OrderBook:
                 order.robot = None
                 order.attempt = ""
             if run.orders:
-                self._queues[run.priority].appendleft(run)
+                queue = self._queues[run.priority]
+                queue[run.pid] = run
+                queue.move_to_end(run.pid, last=False)
 
     def drop(self, order: HeldOrder) -> None:
         """The order has ended: it is not held any longer."""
@@ -169,4 +181,5 @@ class OrderBook:
         del run.orders[order.fetch.id]
         if not run.orders:
             del self._runs[run.pid]
+            self._queues[run.priority].pop(run.pid, None)
             self._grown.pop(run.pid, None)

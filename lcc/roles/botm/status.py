@@ -17,7 +17,8 @@ def fetching(orders: Iterable[HeldOrder], content: IContentFolder, now: float) -
 
     :param now: of the clock of leases.
     """
-    oldest = nsmallest(FETCHING_SHOWN, (each for each in orders if each.robot), key=lambda each: each.given_at)
+    begun = (each for each in orders if each.robot and each.run.first is each)
+    oldest = nsmallest(FETCHING_SHOWN, begun, key=lambda each: each.given_at)
     return [
         {
             "pid": order.fetch.pid,
