@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from twisted.logger import Logger
 
+from lcc.config.intake import RUN_ORDERS_MAX
 from lcc.errors import StreamError
 from lcc.protocols.hello import Hello, is_earlier
 from lcc.protocols.work import MachineHello, Mark, Recall, RecordedUpto, Robot
@@ -227,7 +228,8 @@ class Machine:
     @property
     def takes_runs(self) -> bool:
         """It takes several orders of one provider now."""
-        return len(self.orders) < self.orders_max // 2  # the other half is for results that are not recorded yet
+        # The other half is for results that are not recorded yet.
+        return len(self.orders) + RUN_ORDERS_MAX <= self.orders_max // 2
 
     def recall(self, pid: int) -> None:
         """Ask for what is not begun of this provider.  There is room for another run at once; the provider is free
