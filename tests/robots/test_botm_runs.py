@@ -290,7 +290,9 @@ def test_what_is_owed_travels_to_another_robot(bench: Bench) -> None:
     assert [fetch.owed_ms for fetch in other.of(Fetch)] == [4000, 4000]
 
 
-def test_no_name_can_be_reserved_in_mid_run(bench: Bench, monkeypatch: pytest.MonkeyPatch, logged_errors: Any) -> None:
+def test_no_name_can_be_reserved_in_mid_run(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, logged_errors: Any
+) -> None:
     qm, _ = bench.qm()
     bot, _ = bench.robot(1)
     reserve = bench.content.reserve
@@ -362,7 +364,13 @@ def test_no_room_in_mid_run(bench: Bench, monkeypatch: pytest.MonkeyPatch, logge
 
 def test_leases_and_hours_that_end_for_a_part_of_a_run(bench: Bench) -> None:
     qm, _ = bench.qm()
-    orders = [run_order(1, lease=300), run_order(2, lease=10), run_order(3, start=5), run_order(4), run_order(5, lease=2)]
+    orders = [
+        run_order(1, lease=300),
+        run_order(2, lease=10),
+        run_order(3, start=5),
+        run_order(4),
+        run_order(5, lease=2),
+    ]
     bench.say(qm, *orders)
     bench.pass_time(12)
     bot, _ = bench.robot(1)
