@@ -109,7 +109,7 @@ class RunWalk(Walk):
                 else:
                     queue.count += 1
                     order = fetch_order(queue.count, pid=pid, start=3 if number % 50 == 0 else None)
-                    order = order.replaced(priority=pid % 3, rate=1000 if pid == 1 else 0)
+                    order = order.replaced(priority=pid % 3, rate=1024 if pid == 1 else 0)
                 queue.say(self.qm, order)
 
     def order_again(self, number: int) -> None:
@@ -156,7 +156,7 @@ class RunWalk(Walk):
             one.succeed(one.order.url.encode(), wire_bytes=number % 1500)
 
     def moment(self, number: int) -> None:
-        self.clock.advance(0.005)
+        self.clock.advance(1 / 128)  # exact: with rounding, timers of a clock that stands still never end
 
     def heal(self) -> None:
         for _round in range(20):
