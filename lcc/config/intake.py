@@ -141,7 +141,7 @@ class QmConfig:
         200, "maximum number of outstanding delete orders at a BOT-M", minimum=1, maximum=10_000
     )
     overload: float = setting(
-        1.5, "maximum number of outstanding runs of orders at a BOT-M, as a multiple of its capacity", minimum=1, maximum=10
+        1.5, "maximum number of runs of orders at a BOT-M, as a multiple of its capacity", minimum=1, maximum=10
     )
     run_rows: int = setting(
         16,

@@ -291,6 +291,8 @@ class Scheduler(ReadAhead):
         """Whether more may be sent behind what is out of this provider."""
         if work.gone or work.recalled or work.doubt is not None or work.info is None or not work.has_rows:
             return False
+        if work.info.limits.rate:
+            return False  # what crosses the last result would find no debt where it arrives
         return 0 < work.busy <= self._run_rows // 2 and work.pid not in self.delays
 
     def _goes_on(self, work: ProviderWork) -> bool:
