@@ -222,7 +222,7 @@ class ModelStore:
 
     def take_more(self) -> None:
         """More orders follow those that are out."""
-        for work in self.subject.take_more(self.now, self.most, lambda work: work.pid in self.orders):
+        for work in self.subject.take_more(self.now, self.most, lambda work: 99 if work.pid in self.orders else 0):
             self._out(work)
         assert all(len(rows) <= self.most for rows in self.orders.values()), "more than may be out"
 
@@ -249,7 +249,7 @@ class ModelStore:
 
     def recall(self) -> None:
         """What is not begun of the runs that are to be recalled comes back."""
-        self.subject.overtaken()
+        self.subject.overtaken(lambda work: True)
         recalls, self.subject.recalls = self.subject.recalls, set()
         for pid in sorted(recalls & self.orders.keys()):
             self._hand_back(pid, 1)

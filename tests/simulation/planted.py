@@ -332,6 +332,42 @@ BUGS = [
         "        return reason.check(ConnectionAborted) is None\n",
     ),
     Bug(
+        "recall-frees-provider",
+        "P6: a provider whose run is recalled counts as free before that is answered",
+        "lcc/roles/qm/schedule/scheduler.py",
+        "            work.recalled = True\n            self.recalls.add(work.pid)\n",
+        "            work.busy = 0\n            self.recalls.add(work.pid)\n",
+    ),
+    Bug(
+        "run-to-two-robots",
+        "P6: what is appended to a run that a robot has goes to any robot",
+        "lcc/roles/botm/dispatcher.py",
+        "                self._give(run, run.robot)\n",
+        "                self._give(run, self.pool.choose(run.pid + 1))\n",
+    ),
+    Bug(
+        "run-side-by-side",
+        "P6: a robot begins the next fetch of a run while one is going on",
+        "lcc/roles/bot/engine.py",
+        "while run.job is None and run.call is None:",
+        "while run.call is None:",
+    ),
+    Bug(
+        "run-freed-by-one",
+        "P6: a provider is free when the first order of its run is answered",
+        "lcc/roles/qm/schedule/scheduler.py",
+        "        if work.busy:\n            work.busy -= 1\n",
+        "        if work.busy:\n            work.busy = 0\n",
+    ),
+    Bug(
+        "handed-back-is-lost",
+        "P2: a row that is handed back is not given out again",
+        "lcc/roles/qm/orders/dispatcher.py",
+        "            self._scheduler.lost(order.pid, order.key, *order.place)\n            if done.wire_bytes > 0:",
+        "            self._scheduler.finished(order.pid, order.key, 0, 0, self._wall_clock())\n"
+        "            if done.wire_bytes > 0:",
+    ),
+    Bug(
         "content-folder-not-synced",
         "P7: the content folder is not on the disk when files, and the counter that tells of their loss, are in it",
         "lcc/storage/disk/content_folder.py",

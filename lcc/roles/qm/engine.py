@@ -225,7 +225,7 @@ class QmEngine:
     async def say_that_it_stops(self) -> None:
         """To be called before :meth:`stop`, while the database is still there."""
         if self.started:
-            self.dispatcher.recall_all()
+            self.dispatcher.disable()
             await self.state_saver.end()
 
     def stop(self) -> None:
@@ -381,6 +381,7 @@ class QmEngine:
         """One round; True: another one may do more."""
         self.scheduler.release(self.wall_clock())
         self.recorder.start()
+        self.dispatcher.send_recalls()
         if self.recorder.full or self.scheduler.hours.reached_count > self.settings.record_batch:
             return False
         free, total = self.dispatcher.send(self.clock.seconds())

@@ -248,23 +248,25 @@ class Dispatcher:
     def send(self, now: float) -> tuple[int, int]:
         """Send as many orders as there are rows and room; gives how many runs may be sent still, and how many all
         BOT-Ms together may hold."""
-        self._send_recalls()
+        self.send_recalls()
         free, total = self.slots()
         if not self._run or self.paused_since is not None:
             return 0, total
-        scheduler, wall, most = self._scheduler, self._wall_clock(), self._rows_now()
-        for work in scheduler.take_more(wall, most, self._may_grow):
+        scheduler, wall, room = self._scheduler, self._wall_clock(), self._room()
+        for work in scheduler.take_more(wall, self._run_rows if room > 0 else 1, self._room_behind):
+            room -= len(work.rows_out)
             self._send_rows(self.machines[work.machine], work, now, wall)
         while True:
             while free > 0:
-                taken = scheduler.take(wall, most)
+                taken = scheduler.take(wall, min(self._run_rows, max(1, room)))
                 if taken is None:
                     return free, total
+                room -= len(taken.rows_out)
                 self._send_rows(self._machine_for(taken.machine or self._homes.get(taken.pid, 0)), taken, now, wall)
                 free -= 1
-            if most == 1 or not total or not scheduler.overtaken():
+            if self._run_rows == 1 or room <= 0 or not total or not scheduler.overtaken(self._frees):
                 return 0, total
-            self._send_recalls()
+            self.send_recalls()
             free, total = self.slots()
             if not free:
                 return 0, total
@@ -272,25 +274,37 @@ class Dispatcher:
     def recall_all(self) -> None:
         """Nothing more of what is out is to be begun."""
         self._scheduler.recall_all()
-        self._send_recalls()
+        self.send_recalls()
 
-    def _send_recalls(self) -> None:
+    def disable(self) -> None:
+        """Send no orders any more, and recall those that are out."""
+        self._run = ""
+        self.recall_all()
+
+    def send_recalls(self) -> None:
+        """Recall what the scheduler wants back."""
+        if not self._scheduler.recalls:
+            return
         recalls, self._scheduler.recalls = self._scheduler.recalls, set()
         for pid in sorted(recalls):
             for machine in self.machines.values():
-                if pid in machine.runs:
-                    self.runs_recalled += 1
-                    machine.recall(pid)
+                self.runs_recalled += machine.recall(pid)
 
-    def _rows_now(self) -> int:
-        """Orders of one provider that may be out: one while there is a BOT-M of an older version, or with so many
-        that it takes no more."""
-        takes = all(machine.takes_runs for machine in self.machines.values() if machine.granted)
-        return self._run_rows if takes else 1
+    def _room(self) -> int:
+        """How many orders any BOT-M takes now, several of one provider among them; 0 or less while there is one of
+        an older version, or with so many that it takes no more: then each provider gets one at a time."""
+        return min((machine.room for machine in self.machines.values() if machine.granted), default=0)
 
-    def _may_grow(self, work: ProviderWork) -> bool:
+    def _room_behind(self, work: ProviderWork) -> int:
         machine = self.machines.get(work.machine)
-        return machine is not None and machine.may_grow(work.pid)
+        return machine.room if machine is not None and machine.may_grow(work.pid) else 0
+
+    def _frees(self, work: ProviderWork) -> bool:
+        """Whether there is room for another run once this one is recalled."""
+        return any(
+            machine.granted and work.pid in machine.runs and machine.load <= int(machine.capacity * self._overload)
+            for machine in self.machines.values()
+        )
 
     def _send_rows(self, machine: Machine, work: ProviderWork, now: float, wall: float) -> None:
         connection, info = machine.connection, work.info

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from twisted.logger import Logger
 
-from lcc.config.intake import RUN_ORDERS_MAX
 from lcc.errors import StreamError
 from lcc.protocols.hello import Hello, is_earlier
 from lcc.protocols.work import MachineHello, Mark, Recall, RecordedUpto, Robot
@@ -214,7 +213,7 @@ class Machine:
         return run
 
     def may_grow(self, pid: int) -> bool:
-        """Whether orders may follow those of this provider that are out here."""
+        """Whether orders may follow those of this provider that are out here, if there is :attr:`room`."""
         run = self.runs.get(pid)
         return (
             run is not None
@@ -222,25 +221,26 @@ class Machine:
             and run.connection is self.connection
             and self.granted
             and self.capacity > 0
-            and self.takes_runs
         )
 
     @property
-    def takes_runs(self) -> bool:
-        """It takes several orders of one provider now."""
-        # The other half is for results that are not recorded yet.
-        return len(self.orders) + RUN_ORDERS_MAX <= self.orders_max // 2
+    def room(self) -> int:
+        """How many orders it takes now, several of one provider among them."""
+        return self.orders_max // 2 - len(self.orders)  # the other half is for results that are not recorded yet
 
-    def recall(self, pid: int) -> None:
+    def recall(self, pid: int) -> bool:
         """Ask for what is not begun of this provider.  There is room for another run at once; the provider is free
-        when all its orders are answered, or their leases have passed."""
+        when all its orders are answered, or their leases have passed.
+
+        :return: False: nothing of it is out here, or it was asked before.
+        """
         run = self.runs.get(pid)
-        if run is None:
-            return
-        if not run.recalled:
-            run.recalled = True
-            self.load -= 1
+        if run is None or run.recalled:
+            return False
+        run.recalled = True
+        self.load -= 1
         self._say_recall(run)
+        return True
 
     def recall_again(self) -> None:
         """On a new connection: what was asked may not have been heard."""

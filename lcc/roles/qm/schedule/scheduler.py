@@ -233,11 +233,11 @@ class Scheduler(ReadAhead):
                     return work
         return None
 
-    def take_more(self, now: float, most: int, may_grow: Callable[[ProviderWork], bool]) -> Iterator[ProviderWork]:
+    def take_more(self, now: float, most: int, room: Callable[[ProviderWork], int]) -> Iterator[ProviderWork]:
         """Hand out more rows of providers whose runs are nearly done, as :meth:`take`.
 
         :param most: rows of one that are out then.
-        :param may_grow: whether more may be sent where this one's are.
+        :param room: how many may follow where this one's are.
         """
         growing, self._growing = self._growing, {}
         for work in growing.values():
@@ -245,16 +245,17 @@ class Scheduler(ReadAhead):
                 self._may_grow(work)
                 and SITE not in self.delays
                 and work.busy < most
-                and may_grow(work)
+                and (places := room(work)) > 0
                 and self._goes_on(work)
                 and self.hours.lets_provider(work, now)
-                and self._take_rows(work, most - work.busy, now)
+                and self._take_rows(work, min(places, most - work.busy), now)
             ):
                 yield work
 
-    def overtaken(self) -> bool:
-        """Somebody waits for a place, with rows: recall the run of somebody of a lower priority.
+    def overtaken(self, frees: Callable[[ProviderWork], bool]) -> bool:
+        """Somebody waits for a place, with rows: recall the newest run of the lowest priority below.
 
+        :param frees: whether the recall of this one's run makes room at once.
         :return: False: nobody waits, or there is no such run.
         """
         if self._run_rows == 1:
@@ -265,16 +266,19 @@ class Scheduler(ReadAhead):
                 queue.popleft().queued = False
             if queue:
                 for lower in self._fetching[:level]:
-                    if lower:
-                        self._recall(next(reversed(lower.values())))
-                        return True
+                    while lower:
+                        work = next(reversed(lower.values()))
+                        if frees(work):
+                            self._recall(work)
+                            return True
+                        del lower[work.pid]  # looked at again when something has come of it
                 return False
         return False
 
     def recall_all(self) -> None:
         """Nothing more of what is out is to be begun."""
-        for level in self._fetching:
-            for work in list(level.values()):
+        for work in self._active.values():
+            if not work.recalled:
                 self._recall(work)
 
     def _recall(self, work: ProviderWork) -> None:
@@ -297,8 +301,10 @@ class Scheduler(ReadAhead):
 
     def _goes_on(self, work: ProviderWork) -> bool:
         """Whether its quantum is not used up, or nobody waits, so that it gets another one."""
-        if work.served < self._quantum and work.served_bytes < self._quantum_bytes:
+        if work.served < self._quantum and work.served_bytes + work.expected_bytes < self._quantum_bytes:
             return True
+        if work.expected_bytes >= self._quantum_bytes:
+            return False
         if self.ready.waits(work.priority) or self._queues[work.priority]:
             return False
         self._renew_quantum(work)
@@ -315,12 +321,17 @@ class Scheduler(ReadAhead):
         bytes_left = self._quantum_bytes - work.served_bytes
         if work.info is not None and work.info.limits.rate:
             bytes_left = min(bytes_left, int(work.info.limits.rate * _PAID_SECONDS))
+        bytes_left -= work.expected_bytes
+        if work.busy and bytes_left <= 0:
+            return False
         while len(rows) < most:
             row = self._take_row(work, now)
             if row is None:
                 break
             rows.append((row, work.start_by))
-            bytes_left -= expected_bytes(row)
+            expected = work.expected[row.key] = expected_bytes(row)
+            work.expected_bytes += expected
+            bytes_left -= expected
             if bytes_left <= 0:
                 break
         work.busy += len(rows)
@@ -365,7 +376,7 @@ class Scheduler(ReadAhead):
         self.came(pid, wire_bytes, now)
         if work is None:
             return
-        self._came_back(work)
+        self._came_back(work, key)
         if doubt:
             work.doubt = key
         self._update(work)
@@ -391,7 +402,7 @@ class Scheduler(ReadAhead):
         self._taken.pop(key, None)
         work = self._active.get(pid)
         if work is not None:
-            self._came_back(work)
+            self._came_back(work, key)
         self.work_arrived(pid, psetid, seq)
 
     def recorded(self, done: Iterable[tuple[bytes, int]], outcome: Recorded, now: float) -> None:
@@ -447,8 +458,9 @@ class Scheduler(ReadAhead):
 
     # Inside.
 
-    def _came_back(self, work: ProviderWork) -> None:
+    def _came_back(self, work: ProviderWork, key: bytes) -> None:
         """One of its rows that were out."""
+        work.expected_bytes -= work.expected.pop(key, 0)
         if work.busy:
             work.busy -= 1
         if not work.busy:

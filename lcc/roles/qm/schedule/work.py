@@ -59,6 +59,7 @@ class ProviderWork:
     :ivar info_stale: what is being read of it is out of date.
     :ivar machine: where its last order went; for the dispatcher.
     :ivar busy: its orders that are out: a run, carried out one after the other.
+    :ivar expected: what each of those is expected to bring, in bytes, by key; ``expected_bytes``: all of them.
     :ivar recalled: what is not begun of them was asked back; nothing is sent until they are answered.
     :ivar doubt: the key of a result that will hold the provider back once it is recorded; nothing is sent meanwhile.
     :ivar served, served_bytes: how much of its quantum is used up.
@@ -81,6 +82,7 @@ class ProviderWork:
 
     __slots__ = (
         *("buffer", "busy", "cursor", "doubt", "exhausted", "gone", "hours_end", "queued", "info", "info_stale"),
+        *("expected", "expected_bytes"),
         *("express", "express_count", "express_done", "express_due", "express_stale", "passable"),
         *("machine", "open_since", "open_until", "place", "pid"),
         *("priority", "psetid", "reading", "recalled", "recent", "rewind", "rows_out", "served", "served_bytes"),
@@ -97,6 +99,8 @@ class ProviderWork:
         self.info_stale = False
         self.machine = 0
         self.busy = 0
+        self.expected: dict[bytes, int] = {}
+        self.expected_bytes = 0
         self.recalled = False
         self.doubt: bytes | None = None
         self.queued = False
