@@ -196,7 +196,7 @@ def test_a_botm_of_an_older_version_gets_one_order_of_a_provider_at_a_time(rig: 
 def test_while_one_botm_is_of_an_older_version_no_run_begins_or_grows(rig: Rig) -> None:
     new, connection = rig.connect(1, capacity=1)
     assert rig.send() == 4
-    old, other = rig.connect(2, capacity=1, orders_max=0)
+    _, other = rig.connect(2, capacity=1, orders_max=0)
     assert rig.send() == 1 and pids(other) == [2]
     for fetch in connection.heard(Fetch)[:3]:
         rig.done(new, fetch)
@@ -278,7 +278,7 @@ def test_what_came_back_goes_out_again_in_order(hub: FakeHub, store: Any) -> Non
 @pytest.mark.parametrize("gone", ["disconnected", "ungranted", "too many"])
 def test_a_recall_that_makes_no_room_is_not_made(rig: Rig, gone: str) -> None:
     """Runs are out at two machines; those at the second one are the newest, but nothing can be sent there."""
-    first, connection = rig.connect(1, capacity=1)
+    _, connection = rig.connect(1, capacity=1)
     rig.send()
     second, other = rig.connect(2, capacity=2)
     rig.send()

@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from lcc.config import BotmConfig, QmConfig
 from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
+from lcc.errors import code
 from lcc.interfaces import IQueueStore
 from lcc.model import CachedUrl, Provider, UrlNotice
 from lcc.protocols.flat import Flat, Vocabulary
@@ -30,6 +31,7 @@ from lcc.protocols.work import (
     Fetch,
     Intact,
     Ready,
+    Recall,
     RecordedUpto,
     Running,
     Settled,
@@ -46,6 +48,7 @@ from tests.support import stored
 NOW = 1_700_000_000
 """2023-11-14, 22:13:20 UTC."""
 TIMESLOTS = TimeSlots(24, 3600, "UTC")
+HANDED_BACK = code("handed-back")
 
 
 class Remote:
@@ -148,9 +151,11 @@ class FakeBotm(Remote):
     :ivar deletes: delete orders that came and were not answered.
     :ivar upto: what the queue manager has acknowledged.
     :ivar asked, intact: what it said of files that may be lost.
+    :ivar recalls: the providers whose runs were recalled; :meth:`hand_back` answers.
     """
 
     settled = 0
+    takes_runs = False
 
     def __init__(
         self,
@@ -161,8 +166,11 @@ class FakeBotm(Remote):
         earlier: FakeBotm | None = None,
         ready: bool = True,
         suspect: tuple[int, int] = (0, 0),
+        orders_max: int = 0,
     ) -> None:
         self.machine = machine
+        self.takes_runs = orders_max > 0
+        self.recalls: list[int] = []
         self.run = run
         self.out: dict[str, Fetch] = {}
         self.deletes: list[Delete] = []
@@ -186,6 +194,7 @@ class FakeBotm(Remote):
                 machine=machine,
                 run=run,
                 capacity=capacity,
+                orders_max=orders_max,
                 suspect_from=suspect[0],
                 suspect_upto=suspect[1],
             ),
@@ -199,9 +208,11 @@ class FakeBotm(Remote):
     def heard(self, message: Flat) -> None:
         if isinstance(message, Fetch):
             assert message.id not in self.out
-            self.world.order_given(message)
+            self.world.order_given(message, self)
             self.out[message.id] = message
             self.seen.append(message)
+        elif isinstance(message, Recall):
+            self.recalls.append(message.pid)
         elif isinstance(message, Delete):
             self.deletes.append(message)
         elif isinstance(message, Settled):
@@ -231,6 +242,13 @@ class FakeBotm(Remote):
         message = attrs.evolve(message, **changes)
         self.kept.append(message)
         self.say(message)
+
+    def hand_back(self, pid: int, begun: int = 1) -> list[Fetch]:
+        """What is not begun of this provider goes back; gives what is."""
+        orders = [fetch for fetch in self.out.values() if fetch.pid == pid]
+        for fetch in orders[begun:]:
+            self.done(fetch, HANDED_BACK)
+        return orders[:begun]
 
     def forget(self, fetch: Fetch) -> None:
         """It is lost here."""
@@ -292,7 +310,7 @@ class World:
     """Everything.
 
     :param hops: central BOT-Ms between each BOT-M and the queue manager.
-    :ivar fetching: provider -> URL, as the web servers see it.
+    :ivar fetching: provider -> its orders that are out, and the BOT-M connection that each went by.
     """
 
     begin: float = NOW
@@ -308,7 +326,7 @@ class World:
         self.random = Random(1)
         self.database = InlineDatabase(folder, self.random)
         self.remotes: list[Remote] = []
-        self.fetching: dict[int, str] = {}
+        self.fetching: dict[int, dict[str, FakeBotm]] = {}
         self.overlaps = 0
         self.stopped = 0
         self.engine: QmEngine = None  # type: ignore[assignment]
@@ -383,14 +401,18 @@ class World:
     def count(self, table: str, where: str = "1 = 1") -> int:
         return int(self.database.now(lambda txn: txn.value(f"SELECT COUNT(*) FROM {table} WHERE {where}")))
 
-    def order_given(self, fetch: Fetch) -> None:
-        if fetch.pid in self.fetching:
+    def order_given(self, fetch: Fetch, botm: FakeBotm) -> None:
+        """More orders may follow those of a provider that are out, but only by the same connection."""
+        orders = self.fetching.setdefault(fetch.pid, {})
+        if any(other is not botm or not botm.takes_runs for other in orders.values()):
             self.overlaps += 1
-        self.fetching[fetch.pid] = fetch.id
+        orders[fetch.id] = botm
 
     def order_ended(self, fetch: Fetch) -> None:
-        if self.fetching.get(fetch.pid) == fetch.id:
-            del self.fetching[fetch.pid]
+        orders = self.fetching.get(fetch.pid, {})
+        orders.pop(fetch.id, None)
+        if not orders:
+            self.fetching.pop(fetch.pid, None)
 
     def close(self) -> None:
         for remote in list(self.remotes):
