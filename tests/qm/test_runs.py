@@ -336,7 +336,7 @@ def test_what_is_handed_back_at_once_again_and_again_does_not_spin(world: World)
         for fetch in of(botm, second)[:1]:
             botm.done(fetch)
     assert len([fetch for fetch in botm.seen if fetch.pid == first]) <= 21 * 4
-    assert len([url for url in world.cached(second)]) == 8
+    assert len(world.cached(second)) == 8
     drain(world, botm)
     assert world.cached_count == 16 and world.count("qdb", "attempts > 0") == 0
 
