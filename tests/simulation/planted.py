@@ -332,13 +332,6 @@ BUGS = [
         "        return reason.check(ConnectionAborted) is None\n",
     ),
     Bug(
-        "recall-frees-provider",
-        "P6: a provider whose run is recalled counts as free before that is answered",
-        "lcc/roles/qm/schedule/scheduler.py",
-        "            work.recalled = True\n            self.recalls.add(work.pid)\n",
-        "            work.busy = 0\n            self.recalls.add(work.pid)\n",
-    ),
-    Bug(
         "run-to-two-robots",
         "P6: what is appended to a run that a robot has goes to any robot",
         "lcc/roles/botm/dispatcher.py",
