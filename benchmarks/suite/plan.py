@@ -93,6 +93,13 @@ STEPS = (
         quick="--large 20000x400000 --pages-large 20000",
     ),
     Step(
+        "many providers",
+        "drain",
+        ("pages, queue to cache", "CPU for a page, queue to cache"),
+        full="--providers 10000 --pages 20000",
+        quick="--providers 10000 --pages 10000",
+    ),
+    Step(
         "small sets, MariaDB",
         "small_sets",
         (
