@@ -57,7 +57,9 @@ class InstantBotm(Peer):
     """
 
     def __init__(self, pages: int, file: int) -> None:
-        hello = Hello("botm", "bench", machine=1, names_upto=1, capacity=CAPACITY, run=f"bench{file}")
+        hello = Hello(
+            "botm", "bench", machine=1, names_upto=1, capacity=CAPACITY, orders_max=100_000, run=f"bench{file}"
+        )
         super().__init__(reactor, hello, frozenset({"qm"}), DOWN)  # type: ignore[arg-type]
         self.pages = pages
         self.file = file

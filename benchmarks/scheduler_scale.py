@@ -65,8 +65,7 @@ def run(providers: int, urls: int, rows: int) -> tuple[float, float]:
         begin = time.process_time()
         scheduler.rows_read(cursors, aheads, known)
         while len(out) < ORDERS and (work := scheduler.take(NOW)) is not None:
-            row = work.row
-            assert row is not None
+            ((row, _),) = work.rows_out
             out.append((row.pid, row.key))
             sent += 1
         for _ in range(ORDERS // 2):

@@ -251,8 +251,7 @@ class Simulation:
             scheduler.rows_read(cursors, read.aheads, known)
         rows = []
         while len(rows) < wanted and (work := scheduler.take(now)) is not None:
-            assert work.row is not None
-            rows.append(work.row)
+            rows += [row for row, _ in work.rows_out]
         return rows, cursors
 
     def _result(self, row: Any, now: int) -> FetchResult:

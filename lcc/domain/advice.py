@@ -77,6 +77,7 @@ ADVICE: dict[int, str] = {
     1419: "put the file into one of [bot] file_folders, on every machine with robots, and make it readable by the "
     "robot",
     1420: "free disk space for the content folder; lcc-admin status shows on which machine",
+    1421: "no action needed: it waits for its turn",
     1501: "delete what you do not need, or ask the operator for more: lcc-admin provider set N --files-max",
     1502: "delete what you do not need, or ask the operator for more: lcc-admin provider set N --space-max",
     1503: "send a full set (lcccpstate --full): it confirms all it contains",
