@@ -103,8 +103,7 @@ def lines(answer: dict[str, Any], limit: int) -> Iterator[str]:
     """For a person."""
     rate = "" if answer["per_second"] is None else f"; {answer['per_second']:g} per second"
     yield (
-        f"{answer['running']:,} of {answer['capacity']:,} fetches running, {answer['waiting']:,} waiting for a "
-        f"robot{rate}"
+        f"{answer['running']:,} of {answer['capacity']:,} fetches running, {answer['waiting']:,} orders waiting{rate}"
     )
     yield from answer["troubles"]
     if answer["fetching"]:

@@ -104,11 +104,11 @@ def test_what_is_being_fetched_is_shown(lcc: System, hesitant: HesitantSite) -> 
     assert row["url"].startswith(site.url("site")) and row["pid"] == provider.pid
     assert (row["machine"], row["robot"], row["attempt"]) == (1, "bot", 1)
     assert row["bytes"] == FIRST_BYTES and row["seconds"] >= 0
-    assert (answer["running"], answer["waiting"]) == (1, 0)
+    assert (answer["running"], answer["waiting"]) == (1, 2)  # the rest of its run
     wait_for("the state says how much can be done", lambda: top(lcc)["capacity"] == 8 and not top(lcc)["troubles"])
     wait_for("time goes on", lambda: top(lcc)["fetching"][0]["seconds"] > row["seconds"])
     shown = lcc.admin("top", "--once").splitlines()
-    assert shown[0].startswith("1 of 8 fetches running, 0 waiting for a robot")
+    assert shown[0].startswith("1 of 8 fetches running, 2 orders waiting")
     assert len(shown) == 3 and shown[2].endswith(row["url"]) and f"{FIRST_BYTES:,}" in shown[2]
 
     # On a very narrow terminal, and on one that can only type, until Ctrl-C.

@@ -82,7 +82,7 @@ from lcc.roles.botm.downstream import DownstreamFactory
 from lcc.roles.botm.orders import HeldOrder
 from lcc.roles.botm.results import Results
 from lcc.roles.botm.robots import RobotPeer
-from lcc.roles.botm.status import fetching
+from lcc.roles.botm.status import fetching, is_fetched
 from lcc.roles.botm.syncer import InThread, Syncer
 from lcc.roles.botm.upstream import BotmUpstream
 from lcc.roles.peer import PeerFactory
@@ -254,14 +254,15 @@ class BotMaster:
 
         ``files``: those of orders, and of results that are not recorded yet.  ``attempts``: those that may be being
         written.  ``settled``: a file that is in no row of the database, and not in ``files``, never will be in one.
-        ``waiting``, ``out``: orders without and with a robot.  ``fetching``: those of the latter that robots have had
-        for longest; ``bytes`` is what they have stored so far.
+        ``out``: orders that robots carry out; ``waiting``: the others.  ``fetching``: those of the former that robots
+        have had for longest; ``bytes`` is what they have stored so far.
         """
         orders = self.orders
+        out = sum(map(is_fetched, orders))
         return {
             "machine": self.machine,
-            "waiting": sum(order.robot is None for order in orders),
-            "out": sum(order.robot is not None for order in orders),
+            "waiting": len(orders) - out,
+            "out": out,
             "fetching": fetching(orders, self._content, self.clock_seconds()),
             "run": self._run,
             "settled": self.settled,

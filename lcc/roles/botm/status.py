@@ -12,13 +12,17 @@ from lcc.roles.botm.orders import HeldOrder
 FETCHING_SHOWN = 200
 
 
+def is_fetched(order: HeldOrder) -> bool:
+    """A robot has it, and carries it out: it is the first one of its run."""
+    return order.robot is not None and order.run.first is order
+
+
 def fetching(orders: Iterable[HeldOrder], content: IContentFolder, now: float) -> list[dict[str, Any]]:
     """The orders that robots have had for longest, for JSON.
 
     :param now: of the clock of leases.
     """
-    begun = (each for each in orders if each.robot and each.run.first is each)
-    oldest = nsmallest(FETCHING_SHOWN, begun, key=lambda each: each.given_at)
+    oldest = nsmallest(FETCHING_SHOWN, filter(is_fetched, orders), key=lambda each: each.given_at)
     return [
         {
             "pid": order.fetch.pid,
