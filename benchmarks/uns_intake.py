@@ -98,7 +98,7 @@ def take_in(path: Path, folder: Path) -> dict[str, Any]:
         def end_full_sets(self, keys: Collection[FullSetKey]) -> Deferred[None]:
             return succeed(None)
 
-        def settle_full_sets(self, here: Collection[FullSetKey], now: int) -> Deferred[None]:
+        def keep_full_sets(self, here: Collection[FullSetKey], now: int) -> Deferred[None]:
             return succeed(None)
 
     collect_garbage_rarely()

@@ -147,7 +147,7 @@ class ISessionStore(Interface):
         """These unsolicited full sets are counted by the queue manager, or abandoned.  On failure, they are included
         in the next call, and in :meth:`begin_sets`."""
 
-    def settle_full_sets(here: Collection[FullSetKey], now: int) -> Deferred[None]:
+    def keep_full_sets(here: Collection[FullSetKey], now: int) -> Deferred[None]:
         """Of this UNS these full sets are under way, and no others.  To be called before any set begins."""
 
 
@@ -245,7 +245,7 @@ class IQueueRepair(Interface):
         """Whether the database knows of this change of a timeline (or, for one of a former epoch, of this epoch);
         False: it was lost."""
 
-    def settle_uns(uns: str, epoch: str, acked: int) -> Deferred[None]:
+    def note_answered(uns: str, epoch: str, acked: int) -> Deferred[None]:
         """Sets up to this number were answered, accepted or refused."""
 
     def want_full_sets(reason: str, order_lost: bool = False) -> Deferred[None]:

@@ -18,7 +18,7 @@ from twisted.logger import capturedLogs, formatEvent
 from lcc.config import DatabaseConfig
 from lcc.errors import ConfigError, StoreUnavailable
 from lcc.storage.database.database import BlockingDatabase, Database
-from lcc.storage.database.dialects import SqliteDialect, Trouble, dialect_for
+from lcc.storage.database.dialects import DatabaseFault, SqliteDialect, dialect_for
 from lcc.storage.database.retry import FULL_SECONDS, LONGEST_DELAY_SECONDS, OutageLog, RetryPolicy
 from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
@@ -309,7 +309,7 @@ NOT_FULL_MYSQL = [
 def test_which_errors_of_mysql_are_those_of_a_full_disk() -> None:
     dialect = dialect_for("mysql://u@h/d", Path(), DatabaseConfig())
     for number, text in FULL_MYSQL:
-        assert dialect.trouble(pymysql.err.OperationalError(number, text)) is Trouble.FULL, text
+        assert dialect.trouble(pymysql.err.OperationalError(number, text)) is DatabaseFault.FULL, text
     for number, text in NOT_FULL_MYSQL:
         assert dialect.trouble(pymysql.err.OperationalError(number, text)) is None, text
 

@@ -44,9 +44,9 @@ def test_how_a_uns_and_the_database_go_together(queue: Queue) -> None:
     assert standing(queue, 9, 10, epoch="f") is FINE
     assert standing(queue, 1, 2, epoch="g") is DATABASE
     for _ in range(2):
-        result_of(queue.store.settle_uns("uns", "e", 8))
-        result_of(queue.store.settle_uns("new", "g", 3))
-    result_of(queue.store.settle_uns("uns", "e", 7))
+        result_of(queue.store.note_answered("uns", "e", 8))
+        result_of(queue.store.note_answered("new", "g", 3))
+    result_of(queue.store.note_answered("uns", "e", 7))
     assert standing(queue, 8, 9) is FINE and standing(queue, 9, 10) is DATABASE
     assert standing(queue, 3, 4, "new", "g") is FINE
     rows = queue.database.query(
@@ -127,7 +127,7 @@ def test_an_older_queue_manager_writes_nothing(queue: Queue) -> None:
     result_of(older.claim(1))
     result_of(queue.store.claim(2))
     for write in (
-        lambda: older.settle_uns("uns", "e", 1),
+        lambda: older.note_answered("uns", "e", 1),
         lambda: older.want_full_sets("cache-crash"),
         lambda: older.begin_epoch("x", "y", 0),
         lambda: older.save_machines([MachineState(1)]),

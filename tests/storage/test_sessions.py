@@ -255,13 +255,13 @@ async def test_what_a_killed_uns_had_begun_is_taken_off_when_it_starts(opened: O
     first, second = await full(one, limited), await full(one, limited)
     assert first and second and await full(two, limited) is None
     again = opened("one")
-    await two.settle_full_sets([], 100)
+    await two.keep_full_sets([], 100)
     assert await full(two, limited) is None, "they are the other one's"
-    await again.settle_full_sets([FullSetKey(limited, second)], 100)
+    await again.keep_full_sets([FullSetKey(limited, second)], 100)
     assert await full(two, limited)
     assert await full(two, limited) is None
     # Sets that an older version has spooled are not noted yet.
-    await again.settle_full_sets([FullSetKey(limited, second), FullSetKey(limited, 5000)], 100)
+    await again.keep_full_sets([FullSetKey(limited, second), FullSetKey(limited, 5000)], 100)
     await again.end_full_sets([FullSetKey(limited, second)])
     assert await full(two, limited) is None
 

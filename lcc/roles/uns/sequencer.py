@@ -175,7 +175,7 @@ class Sequencer:
         """One transaction for all that waits."""
         here = self._here
         if here is not None:
-            await self._store.settle_full_sets(here, self._now())
+            await self._store.keep_full_sets(here, self._now())
             self._here = None
         ended, self._ended = self._ended, []
         if ended or self._unsure:

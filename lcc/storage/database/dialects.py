@@ -25,7 +25,7 @@ from lcc.storage.database.literals import literals, row_literals
 from lcc.storage.database.tls import database_tls
 
 
-class Trouble(Enum):
+class DatabaseFault(Enum):
     """What an exception of the driver means for the transaction."""
 
     AGAIN = "again"
@@ -116,7 +116,7 @@ class Dialect(ABC):
         """Roll back."""
 
     @abstractmethod
-    def trouble(self, error: BaseException) -> Trouble | None:
+    def trouble(self, error: BaseException) -> DatabaseFault | None:
         """What this exception means; None: it is not transient."""
 
     def is_there_already(self, error: BaseException) -> bool:
@@ -217,7 +217,7 @@ class SqliteDialect(Dialect):
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
-    def trouble(self, error: BaseException) -> Trouble | None:
+    def trouble(self, error: BaseException) -> DatabaseFault | None:
         import sqlite3
 
         if not isinstance(error, sqlite3.Error):
@@ -225,12 +225,12 @@ class SqliteDialect(Dialect):
         number = getattr(error, "sqlite_errorcode", None) or 0
         primary = number & 0xFF
         if primary in self._AGAIN:
-            return Trouble.AGAIN
+            return DatabaseFault.AGAIN
         if primary == self._INTERRUPTED:
-            return Trouble.SLOW
+            return DatabaseFault.SLOW
         if number in self._FULL:
-            return Trouble.FULL
-        return Trouble.LOST if primary in self._LOST else None
+            return DatabaseFault.FULL
+        return DatabaseFault.LOST if primary in self._LOST else None
 
     def remedy(self) -> str:
         return f"make room on the disk of {self.path.parent}"
@@ -410,21 +410,21 @@ class MysqlDialect(Dialect):
     def rollback(self, connection: Any) -> None:
         connection.rollback()
 
-    def trouble(self, error: BaseException) -> Trouble | None:
+    def trouble(self, error: BaseException) -> DatabaseFault | None:
         import pymysql
 
         if isinstance(error, OSError):
-            return Trouble.LOST
+            return DatabaseFault.LOST
         if not isinstance(error, pymysql.err.Error):
             return None
         number = error.args[0] if error.args and isinstance(error.args[0], int) else None
         if number in self._AGAIN:
-            return Trouble.AGAIN
+            return DatabaseFault.AGAIN
         if number in self._SLOW:
-            return Trouble.SLOW
+            return DatabaseFault.SLOW
         if number in self._FULL or (number in self._FULL_MAYBE and self._is_of_the_disk(str(error.args[-1]))):
-            return Trouble.FULL
-        return Trouble.LOST if number in self._LOST else None
+            return DatabaseFault.FULL
+        return DatabaseFault.LOST if number in self._LOST else None
 
     def is_there_already(self, error: BaseException) -> bool:
         import pymysql

@@ -19,7 +19,7 @@ import attrs
 from twisted.logger import Logger
 
 from lcc.errors import StoreFull, StoreUnavailable
-from lcc.storage.database.dialects import Dialect, Trouble
+from lcc.storage.database.dialects import DatabaseFault, Dialect
 from lcc.storage.database.transactions import Access, Txn
 
 _log = Logger()
@@ -121,7 +121,7 @@ class RetryPolicy:
     :ivar retries: attempts after the first one.
     :ivar random: jitter; a delay is between half and all of its nominal length.
     :ivar wait: wait for so many seconds; True: the database is being closed, give up.
-    :ivar counted: called with ``Trouble.value`` of each failed attempt, in the thread that made it.
+    :ivar counted: called with ``DatabaseFault.value`` of each failed attempt, in the thread that made it.
     """
 
     retries: int
@@ -161,21 +161,21 @@ def run_retrying(
             return result
         except BaseException as error:
             trouble = dialect.trouble(error)
-            if not _clean(holder, dialect, connection, trouble) and trouble is not Trouble.FULL:
-                trouble = trouble and Trouble.LOST
+            if not _clean(holder, dialect, connection, trouble) and trouble is not DatabaseFault.FULL:
+                trouble = trouble and DatabaseFault.LOST
             if trouble is None:
                 raise
             failures += 1
             policy.counted(trouble.value)
             reason = dialect.reason(error)
-            if trouble is Trouble.SLOW:
+            if trouble is DatabaseFault.SLOW:
                 reason = f"query exceeded {dialect.read_seconds:g} seconds"
                 raise StoreUnavailable(f"{dialect!r}: {reason}") from None
-            if trouble is Trouble.FULL:
+            if trouble is DatabaseFault.FULL:
                 reason = f"{reason}; {dialect.remedy()}"
                 outages.full(reason)
                 raise StoreFull(f"{dialect!r}: {reason}") from None
-            if trouble is Trouble.LOST:
+            if trouble is DatabaseFault.LOST:
                 outages.away(reason)
             else:
                 _log.info(
@@ -197,16 +197,16 @@ def run_once(connection: Any, dialect: Dialect, access: Access, function: Callab
     return result
 
 
-def _clean(holder: ConnectionHolder, dialect: Dialect, connection: Any, trouble: Trouble | None) -> bool:
+def _clean(holder: ConnectionHolder, dialect: Dialect, connection: Any, trouble: DatabaseFault | None) -> bool:
     """Roll back; a connection on which that is not possible is closed.  False: it was closed."""
     if connection is None:
         return False
-    if trouble is not Trouble.LOST:
+    if trouble is not DatabaseFault.LOST:
         try:
             dialect.rollback(connection)
         except Exception:
-            trouble = Trouble.LOST
-    if trouble is Trouble.LOST:
+            trouble = DatabaseFault.LOST
+    if trouble is DatabaseFault.LOST:
         holder.disconnect(connection)
         return False
     return True

@@ -208,8 +208,8 @@ class SessionStore:
             lambda _: self._ended.difference_update(ended)
         )
 
-    def settle_full_sets(self, here: Collection[FullSetKey], now: int) -> Deferred[None]:
-        return self.database.write(settle_full_sets, self._uns, sorted(here), now)
+    def keep_full_sets(self, here: Collection[FullSetKey], now: int) -> Deferred[None]:
+        return self.database.write(keep_full_sets, self._uns, sorted(here), now)
 
 
 def absorbed_numbers(txn: Txn, pids: Sequence[int]) -> dict[int, int]:
@@ -370,7 +370,7 @@ def forget_full_sets(txn: Txn, keys: Iterable[FullSetKey]) -> None:
         txn.execute("DELETE FROM fullsets WHERE pid = ? AND connseq = ?", list(key))
 
 
-def settle_full_sets(txn: Txn, uns: str, here: Sequence[FullSetKey], now: int) -> None:
+def keep_full_sets(txn: Txn, uns: str, here: Sequence[FullSetKey], now: int) -> None:
     """Only these full sets of this UNS are running: forget those of an earlier process."""
     known = {FullSetKey(*row) for row in txn.query("SELECT pid, connseq FROM fullsets WHERE uns = ?", [uns])}
     forget_full_sets(txn, sorted(known.difference(here)))

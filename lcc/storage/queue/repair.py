@@ -53,7 +53,7 @@ class RepairStore:
     def check_witness(self, timeline: str, change: int) -> Deferred[bool]:
         return self._database.interact(check_witness, timeline, change)
 
-    def settle_uns(self, uns: str, epoch: str, acked: int) -> Deferred[None]:
+    def note_answered(self, uns: str, epoch: str, acked: int) -> Deferred[None]:
         return self._write(note_answered, uns, epoch, acked)
 
     def want_full_sets(self, reason: str, order_lost: bool = False) -> Deferred[None]:

@@ -107,7 +107,7 @@ def test_the_set_that_the_store_cannot_take_is_refused_alone(rig: Rig, logged_er
     rig.store.fail(ValueError("all three"))
     assert rig.absorbed() == [(1, 1)]
     rig.store.fail(ValueError("the second"))
-    assert rig.store.answer(None, "settle_uns") == ("u", "e", 2)
+    assert rig.store.answer(None, "note_answered") == ("u", "e", 2)
     assert rig.absorbed() == [(3, 1)]
     assert rig.answers == [(1, 0), (2, BAD_SET), (3, 0)] and list(rig.refused) == [("u", "e", 2)]
     assert len(logged_errors.flush("Cannot absorb")) == 2 and logged_errors.flush("is refused")
@@ -120,10 +120,10 @@ def test_a_damaged_set_is_refused_in_its_turn(rig: Rig, logged_errors: LoggedErr
     rig.send(3)
     rig.absorbed()
     assert rig.store.answer(None, "want_full_set") == (1, "cache-crash"), "its provider thinks that it is accepted"
-    rig.store.unavailable("settle_uns")
+    rig.store.unavailable("note_answered")
     assert rig.answers == [(1, 0)], "not before that is noted"
     rig.hub.clock.advance(10)
-    rig.store.answer(None, "settle_uns")
+    rig.store.answer(None, "note_answered")
     rig.absorbed()
     assert rig.answers == [(1, 0), (2, BAD_SET), (3, 0)]
     logged_errors.flush("is refused")
@@ -133,16 +133,16 @@ def test_a_refused_set_that_comes_again_is_refused_again(rig: Rig, logged_errors
     rig.absorber.enable()
     rig.send(1, told=2)
     rig.absorber.lost()
-    rig.store.answer(None, "settle_uns")
+    rig.store.answer(None, "note_answered")
     assert not rig.answers
     rig.connect().enable()
     rig.send(1)
-    rig.store.answer(None, "settle_uns")
+    rig.store.answer(None, "note_answered")
     assert rig.answers == [(1, BAD_SET)] and "absorb" not in rig.store.asked
     logged_errors.flush("is refused")
 
 
-@pytest.mark.parametrize("question", ["absorb", "settle_uns"])
+@pytest.mark.parametrize("question", ["absorb", "note_answered"])
 def test_a_newer_queue_manager_ends_it_without_an_answer(
     rig: Rig, question: str, logged_errors: LoggedErrors
 ) -> None:
@@ -177,6 +177,6 @@ def test_a_lost_set_is_noted_in_its_turn(rig: Rig, logged_errors: LoggedErrors) 
     rig.absorbed()
     assert rig.store.answer(None, "want_full_set") == (5, "cache-crash")
     assert not rig.connection.heard(Noted)
-    assert rig.store.answer(None, "settle_uns") == ("u", "e", 2)
+    assert rig.store.answer(None, "note_answered") == ("u", "e", 2)
     assert rig.connection.heard(Noted) == [Noted(5, 2)]
     logged_errors.flush("has lost an accepted set")

@@ -131,7 +131,7 @@ def test_a_loss_that_it_has_told_of_is_dealt_with_although_it_is_gone(rig: Rig, 
     rig.store.answer(UnsStanding.DATABASE_BEHIND)
     rig.store.answer(None, "want_full_sets")
     rig.store.answer("d2", "begin_epoch")
-    rig.store.answer(None, "settle_uns")
+    rig.store.answer(None, "note_answered")
     assert rig.repair.epoch == "d2" and rig.repair.losses == 1 and not rig.admitted
     logged_errors.flush("gone back in time")
 

@@ -109,7 +109,7 @@ class FakeDatabase:
             self.under_way -= self.ended
         return self._answer(None)
 
-    def settle_full_sets(self, here: Collection[FullSetKey], now: int) -> Deferred[None]:
+    def keep_full_sets(self, here: Collection[FullSetKey], now: int) -> Deferred[None]:
         if not self.away:
             self.under_way = set(here)
         return self._answer(None)

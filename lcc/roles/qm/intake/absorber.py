@@ -301,7 +301,9 @@ class Absorber(Part, Handler):
             if header.answered:
                 await self._want_full_set(header.pid)
             # Else this UNS would seem to know more than the database when it connects again.
-            await self._ask("refusing a set", lambda: self._store.settle_uns(header.uns, header.epoch, header.number))
+            await self._ask(
+                "refusing a set", lambda: self._store.note_answered(header.uns, header.epoch, header.number)
+            )
         except ENDINGS:
             raise
         except Exception:
@@ -328,7 +330,7 @@ class Absorber(Part, Handler):
                 await self._ask("asking for full sets", lambda: self._store.want_full_sets("cache-crash"))
             if number:
                 await self._ask(
-                    "noting what was answered", lambda: self._store.settle_uns(self.name, self._epoch, number)
+                    "noting what was answered", lambda: self._store.note_answered(self.name, self._epoch, number)
                 )
         except ENDINGS:
             raise

@@ -79,7 +79,7 @@ class Repair:
                 f"UNS {name} (epoch {epoch}) had set {acked} answered, of which the database knows nothing",
                 0,
             )
-            await ask("noting what a UNS had answered", lambda: store.settle_uns(name, epoch, acked))
+            await ask("noting what a UNS had answered", lambda: store.note_answered(name, epoch, acked))
         self._seen.add(("uns", f"{name} {epoch}"))
         return True
 
