@@ -121,11 +121,12 @@ def test_a_set_that_cannot_be_renamed_is_passed_on_all_the_same(world: World, lo
     assert names(connect(world)) == ["a"] and world.set_files() == []
 
 
-@pytest.mark.parametrize("rotten", [b"XXXXX", b"<\0&<\n"])
+@pytest.mark.parametrize("rotten", [b"XXXXX", b"<\0&<\n", b"X\xecX>\n"])
 def test_an_accepted_set_whose_file_is_damaged_while_the_uns_runs(
     world: World, logged: list[Any], rotten: bytes
 ) -> None:
-    """Also where the elements are no XML any longer, and the queue manager drops the link before the end."""
+    """Also where the elements are no XML any longer, and the queue manager drops the link before the end; or no text
+    (seed 10413)."""
     for name in "abc":
         assert accepted(world.send_set(name))
     path = world.folder / "000000000002-7.set"
@@ -141,6 +142,7 @@ def test_an_accepted_set_whose_file_is_damaged_while_the_uns_runs(
     assert sorted(set(whole)) == ["a", "c"] and heard == [7]
     assert world.spool.damage.pids == []
     assert [path.name for path in (world.folder / "damaged").iterdir()] == ["000000000002-7.set"]
+    assert not any("log_failure" in event for event in logged), "nobody expected that"
 
 
 def test_a_set_whose_header_cannot_be_read_at_all(

@@ -478,7 +478,11 @@ class Forwarder:
         self._file_check = crc32(data, self._file_check)
         elements, end_of_line, self._part = (self._part + data).rpartition(b"\n")
         if end_of_line:
-            self._peer.stream.send(f"{elements.decode()}\n")
+            try:
+                text = elements.decode()
+            except UnicodeDecodeError:
+                raise SpoolDamaged("it is not UTF-8") from None
+            self._peer.stream.send(f"{text}\n")
         if self._file_bytes < entry.body_bytes:
             if not data:
                 raise SpoolDamaged(f"it ends after {self._file_bytes} of {entry.body_bytes} bytes")
