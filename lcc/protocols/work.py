@@ -19,8 +19,8 @@ The lower end connects to the upper one.  Each end opens one root element whose 
           <checked …/>      whether a file is as it must be
 
 The orders of one provider that are out at the same time are a *run*: they go to one robot, which carries them out one
-after the other, in the order in which they came.  A run has no message of its own: what its orders share is a third
-of an order, and reading and writing that costs less than a microsecond.
+after the other, in the order in which they came.  A run has no message of its own: what its orders share, said once,
+would save two microseconds an order at each hop, and what is lost or acknowledged would no longer be one order.
 """
 
 from __future__ import annotations

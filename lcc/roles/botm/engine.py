@@ -5,16 +5,17 @@ What it owns
     finished when it died is sent again by the queue manager.
 
 What it does
-    It connects to the queue manager and takes orders; robots connect to it.  Each order gets a file id of its own and
-    goes to a robot that has room: to the one that last served the provider, because the connection to that site is
-    open there, else to the one with the most room.  What the robots cannot take yet waits (the queue manager sends a
-    little more than they can, so that none is ever idle).  When a robot reports success its attempt is renamed into
-    place, then the result goes up with machine and file id.  It reports how much its robots can take, and whenever
-    that changes.
+    It connects to the queue manager and takes orders; robots connect to it.  The orders of one provider are a run
+    (:mod:`lcc.roles.botm.orders`), which goes to one robot that has room: to the one that last served the provider,
+    because the connection to that site is open there, else to the one with the most room; a higher priority first.
+    What comes later for the same provider follows it there.  Each order gets a file id of its own.  What the robots
+    cannot take yet waits (the queue manager sends a little more than they can, so that none is ever idle).  When a
+    robot reports success its attempt is renamed into place, then the result goes up with machine and file id.  What
+    is recalled and not begun goes back.  It reports how much its robots can take, and whenever that changes.
 
 What it promises
-    Of one provider never two orders are out.  Each order ends in one result, or in none when its lease is over.  A
-    result is kept, and sent again on each new connection, until the queue manager has recorded it; on a new
+    Of one provider never two robots have orders.  Each order ends in one result, or in none when its lease is over.
+    A result is kept, and sent again on each new connection, until the queue manager has recorded it; on a new
     connection come first these results, then what is still running, then ``<ready/>``: at ``<ready/>`` the queue
     manager knows everything.  Results are numbered without a gap from 1 in each run of this process (``run`` in its
     hello).  An order that is held, or whose result is not recorded yet, is ignored when it comes again.
