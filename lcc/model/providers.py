@@ -7,6 +7,14 @@ from typing import NamedTuple
 
 import attrs
 
+PRIORITIES = 3
+"""Of providers: 0 to 2, the highest is served first."""
+
+
+def clamp(priority: int) -> int:
+    """A priority that there is."""
+    return min(max(priority, 0), PRIORITIES - 1)
+
 
 @attrs.frozen
 class Provider:

@@ -8,9 +8,8 @@ from math import inf
 from typing import Any
 
 from lcc.domain import bandwidth
+from lcc.model.providers import PRIORITIES, clamp
 from lcc.protocols.work import Done, Fetch
-
-PRIORITIES = 3
 
 
 class HeldOrder:
@@ -71,7 +70,7 @@ class Run:
 
     def __init__(self, pid: int, priority: int) -> None:
         self.pid = pid
-        self.priority = min(max(priority, 0), PRIORITIES - 1)
+        self.priority = clamp(priority)
         self.orders: dict[str, HeldOrder] = {}
         self.robot: Any = None
         self.out = False

@@ -10,10 +10,10 @@ from zope.interface import implementer
 
 from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Buckets, Condition, Kind, Metric, Reading, counter, gauge
+from lcc.model.providers import PRIORITIES
 from lcc.model.survey import Queued
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.schedule.delays import BANDWIDTH, HOURS, SITE_ERROR
-from lcc.roles.qm.schedule.ready_queue import PRIORITIES
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
 from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe

@@ -29,7 +29,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lcc.domain.keys import pid_of
 from lcc.model import Ahead, Cursor, QueueRow
-from lcc.roles.qm.schedule.ready_queue import PRIORITIES, Place
+from lcc.model.providers import PRIORITIES
+from lcc.roles.qm.schedule.ready_queue import Place
 from lcc.roles.qm.schedule.work import START, FetchInfo, ProviderWork
 
 _COMPANY = 8

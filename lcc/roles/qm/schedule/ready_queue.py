@@ -14,8 +14,7 @@ from heapq import heapify, heappop, heappush, nsmallest
 from typing import NamedTuple
 
 from lcc.model import Waiting
-
-PRIORITIES = 3
+from lcc.model.providers import PRIORITIES, clamp
 
 Place = tuple[int, int]
 """The earliest set; a number above 0 for one that went behind: it keeps that place."""
@@ -27,11 +26,6 @@ class Ready(NamedTuple):
     place: Place
     pid: int
     priority: int
-
-
-def clamp(priority: int) -> int:
-    """A priority that there is."""
-    return min(max(priority, 0), PRIORITIES - 1)
 
 
 class ReadyQueue:

@@ -30,11 +30,12 @@ from lcc.domain.keys import pid_of
 from lcc.domain.results import holds_provider
 from lcc.domain.timeslots import TimeSlots
 from lcc.model import FETCH_NOW, QueueRow, Recorded, Waiting
+from lcc.model.providers import PRIORITIES
 from lcc.roles.qm.schedule.delays import SITE, Delays
 from lcc.roles.qm.schedule.hours_filter import HoursFilter
 from lcc.roles.qm.schedule.inactive import Inactive
 from lcc.roles.qm.schedule.read_ahead import ReadAhead
-from lcc.roles.qm.schedule.ready_queue import PRIORITIES, Place, ReadyQueue
+from lcc.roles.qm.schedule.ready_queue import Place, ReadyQueue
 from lcc.roles.qm.schedule.work import START, FetchInfo, Limits, ProviderWork
 
 _PARKED_SECONDS = 60.0

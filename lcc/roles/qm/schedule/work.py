@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from lcc.domain.urls import Roots
 from lcc.model import Cursor, Provider, QueueRow
-from lcc.roles.qm.schedule.ready_queue import Place, clamp
+from lcc.model.providers import clamp
+from lcc.roles.qm.schedule.ready_queue import Place
 
 START = (0, 0)
 """The cursor before all rows."""
