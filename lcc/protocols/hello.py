@@ -27,7 +27,7 @@ INTERNAL_LIMITS = FeedLimits(
 class Hello(Flat):
     """Who is there.
 
-    :ivar role: ``uns``, ``qm``, ``botm`` or ``bot``.
+    :ivar role: ``uns``, ``qm``, ``botm``, ``bot``, ``scheduler`` or ``manager``.
     :ivar name: which one of them, for logs, and the UNS's part of a set's id.
     :ivar epoch: UNS: the epoch of its spool.  BOT-M: the timeline of the database in the last mark that it was told.
     :ivar acked: UNS: the highest set number of that epoch that a queue manager has ever answered.  BOT-M: the number
@@ -51,6 +51,7 @@ class Hello(Flat):
     :ivar owner: BOT: the run of the BOT-M that has opened this folder, as it stands there; empty: none.
     :ivar suspect_from, suspect_upto: BOT-M: files from the first to before the second may have been lost when the
         machine crashed, and are to be verified; both 0: none.
+    :ivar host: manager: the host that it runs on, as tasks name it (``--on``).
     """
 
     TAG = ROOT
@@ -72,12 +73,13 @@ class Hello(Flat):
     owner: str = ""
     suspect_from: int = 0
     suspect_upto: int = 0
+    host: str = ""
 
     @classmethod
     def from_attributes(cls, attributes: dict[str, str]) -> Self:
         """As :meth:`Flat.from_attributes`; names are bounded, as they are in the database."""
         hello = super().from_attributes(attributes)
-        names = (hello.name, hello.epoch, hello.run, hello.session, hello.owner)
+        names = (hello.name, hello.epoch, hello.run, hello.session, hello.owner, hello.host)
         if any(len(name.encode()) > NAME_BYTES_MAX for name in names):
             raise StreamError("limit", f"<{cls.TAG}> with a name of more than {NAME_BYTES_MAX} bytes")
         return hello

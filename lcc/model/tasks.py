@@ -1,0 +1,272 @@
+"""Tasks and jobs (seed 003): what is done periodically, and each time that it is done."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import attrs
+
+COMMAND = "command"
+"""The kind of tasks and jobs that say no other one: an executable of the managers' worker folders."""
+POLLED_KINDS = ("feed", "sitemap", "robots")
+"""The built-in kinds: their URL (the first argument) is fetched through the queue, and a worker starts only when its
+content has changed."""
+
+ARGUMENTS_BYTES_MAX = 16384
+"""All arguments of a job together, as the JSON that stands on the wire, in UTF-8."""
+DATA_BYTES_MAX = 16384
+"""What a task keeps for its workers, in UTF-8."""
+INPUT_BYTES_MAX = 8192
+"""What a built-in kind hands to its worker, in UTF-8."""
+OUTPUT_BYTES_MAX = 65536
+"""Of a worker's output, its end is kept."""
+NAME_CHARS_MAX = 100
+"""Of a kind, of a resource, of a manager."""
+KEY_CHARS_MAX = 255
+"""Of a follow-up's key."""
+MESSAGE_CHARS_MAX = 2000
+"""Of a job's status message, of a row of its log."""
+
+
+class JobState(Enum):
+    """How a job is.
+
+    ``TEMPORARY`` and ``LOST`` may wait to be tried again (:attr:`Job.due_time` says when), or be the end.
+    """
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    TEMPORARY = "temporary-error"
+    PERMANENT = "permanent-error"
+    LOST = "lost"
+
+
+class TaskState(Enum):
+    """Whether a task is carried out."""
+
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+
+
+@attrs.frozen
+class When:
+    """When the jobs of a task are due; exactly one of the first three is set.
+
+    :ivar every_seconds: period; 0: none.
+    :ivar at: ``HH:MM`` or ``HH:MM:SS``, every day; empty: none.
+    :ivar cron: a cron line of five fields; empty: none.
+    :ivar timezone: IANA name for ``at`` and ``cron``; empty: UTC.
+    """
+
+    every_seconds: int = 0
+    at: str = ""
+    cron: str = ""
+    timezone: str = ""
+
+
+@attrs.frozen
+class JobSpec:
+    """What is to be run.
+
+    :ivar kind: names the limits that it has at a manager.
+    :ivar command: name of the executable; of a built-in kind, empty: its own worker.
+    :ivar args: its arguments, unchanged; never seen by a shell.
+    :ivar resource: that it needs; empty: none.
+    :ivar on: ``allow:HOST`` and ``deny:HOST``, of the hosts of managers (with ``*``); empty: any.
+    :ivar data: text that its workers keep from one job to the next.
+    """
+
+    kind: str = COMMAND
+    command: str = ""
+    args: tuple[str, ...] = ()
+    resource: str = ""
+    on: tuple[str, ...] = ()
+    data: str = ""
+
+
+@attrs.frozen
+class Task:
+    """A periodic activity: a row of ``tasks``.
+
+    :ivar id: 0: it has none yet.
+    :ivar auto: its period follows from what its polls found, between ``least_seconds`` and ``most_seconds``.
+    :ivar due_time: when its next job is due, in seconds since 1970; None: it is suspended, or has an open job.
+    :ivar started_time: of its latest job; None: there was none.
+    :ivar ended_time: of its latest job; None: none has ended.
+    :ivar last_state: of its latest job, once it has ended.
+    :ivar since_time: since when its jobs fail; None: the latest one did not.
+    :ivar failures: of its jobs in a row.
+    :ivar message: of its latest job, or why it was suspended.
+    """
+
+    id: int
+    spec: JobSpec
+    when: When
+    state: TaskState = TaskState.ACTIVE
+    auto: bool = False
+    least_seconds: int = 0
+    most_seconds: int = 0
+    created_time: int = 0
+    due_time: int | None = None
+    started_time: int | None = None
+    ended_time: int | None = None
+    last_state: JobState | None = None
+    since_time: int | None = None
+    failures: int = 0
+    message: str = ""
+
+
+@attrs.frozen
+class Job:
+    """A one-time activity: a row of ``jobs``.
+
+    :ivar task: whose turn it is; 0: a person's or a worker's own.
+    :ivar parent: the job that has added it; 0: none.
+    :ivar key: as its adder named it: a second one with this key is not added while this one is kept.
+    :ivar attempt: how often it was started; a report that names another one is late, and does nothing.
+    :ivar commits: how many of this attempt's commits took effect.
+    :ivar scheduled_time: when it was to start first.
+    :ivar due_time: when it may start next; None: it runs, or has ended.
+    :ivar started_time, ended_time: None: not yet.
+    :ivar updated_time: when anything was heard of it.
+    :ivar manager: that runs it, or ran it last; ``host`` is where, ``pid`` its process there (0: not known).
+    :ivar exit_code: None: it has none (yet), as when a signal ended it.
+    :ivar signal: that ended it; 0: none.
+    :ivar seconds: that its last attempt took.
+    """
+
+    id: int
+    spec: JobSpec
+    task: int = 0
+    parent: int = 0
+    key: str = ""
+    state: JobState = JobState.PENDING
+    attempt: int = 0
+    commits: int = 0
+    scheduled_time: int = 0
+    due_time: int | None = None
+    started_time: int | None = None
+    ended_time: int | None = None
+    updated_time: int = 0
+    manager: str = ""
+    host: str = ""
+    pid: int = 0
+    message: str = ""
+    exit_code: int | None = None
+    signal: int = 0
+    seconds: float = 0.0
+
+
+@attrs.frozen
+class Resource:
+    """What one job at a time may use: a row of ``resources``.
+
+    :ivar interval_seconds: the least time from the start of one job to the start of the next.
+    :ivar started_time: when the last one started; 0: none has.
+    """
+
+    name: str
+    interval_seconds: int = 0
+    started_time: int = 0
+
+
+class LogRow(NamedTuple):
+    """What a worker logs.
+
+    :ivar level: ``debug``, ``info``, ``warn`` or ``error``.
+    """
+
+    time: int
+    level: str
+    text: str
+
+
+LOG_LEVELS = ("debug", "info", "warn", "error")
+
+
+@attrs.frozen
+class FollowUp:
+    """A job that a worker adds.
+
+    :ivar key: added once, however often workers of its task say it; empty: its content is its key.
+    :ivar after_seconds: from when it was added.
+    :ivar at_time: when, in seconds since 1970; None: ``after_seconds`` says it.
+    """
+
+    spec: JobSpec
+    key: str = ""
+    after_seconds: int = 0
+    at_time: int | None = None
+
+
+@attrs.frozen
+class JobNotice:
+    """A URL that a worker notifies the LCC of.
+
+    :ivar source: name of its source (``lcc.model.sources``): ``feed``, ``link`` or ``listed``.
+    :ivar op: ``update``, ``delete``, ``recheck`` or ``retract``.
+    :ivar mimetype: empty: not known.
+    """
+
+    url: str
+    source: str
+    op: str = "update"
+    mimetype: str = ""
+
+
+@attrs.frozen
+class Effects:
+    """What a job does besides its work: it takes effect in one transaction, with its ending or a commit.
+
+    :ivar items: what the store of items gets: JSON objects, as text.
+    :ivar data: of its task from now on; None: unchanged.
+    :ivar every_seconds: period of its task from now on; None: unchanged.
+    """
+
+    logs: tuple[LogRow, ...] = ()
+    followups: tuple[FollowUp, ...] = ()
+    notices: tuple[JobNotice, ...] = ()
+    items: tuple[str, ...] = ()
+    data: str | None = None
+    every_seconds: int | None = None
+
+
+@attrs.frozen
+class JobResult:
+    """How an attempt of a job ended; with the state ``RUNNING``: what it commits on its way.
+
+    :ivar commit: counts the commits of the attempt, from 1; 0: it is its end.
+    :ivar exit_code: None: a signal has ended it, or it was not started.
+    :ivar seconds: that it took; ``cpu_seconds`` of CPU, with its children.
+    :ivar retry_after_seconds: of a temporary error: when it wishes to be tried again; None: no wish.
+    :ivar output: the end of what it wrote.
+    """
+
+    id: int
+    attempt: int
+    state: JobState
+    commit: int = 0
+    exit_code: int | None = None
+    signal: int = 0
+    message: str = ""
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    memory_bytes: int = 0
+    retry_after_seconds: int | None = None
+    output: str = ""
+    effects: Effects = attrs.field(factory=Effects)
+
+
+class KindLimits(NamedTuple):
+    """What a manager allows the jobs of a kind; 0: without limit.
+
+    :ivar jobs: at once.
+    """
+
+    kind: str
+    jobs: int
+    seconds: int = 0
+    memory_bytes: int = 0
+    files: int = 0
