@@ -51,13 +51,17 @@ from lcc.model.sets import (
     UrlNotice,
     description_of,
 )
+from lcc.model.sources import HINTS, SITE, SOURCE_NAMES, Source, parse_source, parse_sources, source_text
 from lcc.model.times import FETCH_NOW, RETRY_SLOT_SECONDS, retry_slot, retry_time
 
 __all__ = [
     "DESCRIPTION",
     "FETCH_NOW",
+    "HINTS",
     "KEY_BYTES",
     "RETRY_SLOT_SECONDS",
+    "SITE",
+    "SOURCE_NAMES",
     "Absorbed",
     "Action",
     "Ahead",
@@ -95,6 +99,7 @@ __all__ = [
     "SetPiece",
     "SetStart",
     "SlotPage",
+    "Source",
     "Stored",
     "StoredError",
     "UnsStanding",
@@ -103,6 +108,9 @@ __all__ = [
     "Wishes",
     "content_token",
     "description_of",
+    "parse_source",
+    "parse_sources",
     "retry_slot",
     "retry_time",
+    "source_text",
 ]

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import attrs
 
+from lcc.model.sources import Source
+
 KEY_BYTES = 20
 """A URL's key: provider id (4 bytes, big-endian), 12 bytes of a hash of the normalised conceptual URL, 4 bytes of a
 hash of the normalised mime type; the last four are zero where a deletion names no mime type ("all views")."""
@@ -29,6 +31,8 @@ class UrlNotice(NamedTuple):
     :ivar ifabsent: fetch only what the cache does not have.
     :ivar named_only: the element was refused, but counts as named in a full set; nothing else is to be done.
     :ivar sent: the attributes as sent, a JSON list ``[name, value, …]``.
+    :ivar retract: the set's source names it no longer.  What nobody names any longer is deleted.
+    :ivar recheck: what is cached is asked for again, by a conditional fetch.
     """
 
     curl: str
@@ -44,6 +48,8 @@ class UrlNotice(NamedTuple):
     ifabsent: bool = False
     named_only: bool = False
     sent: str = ""
+    retract: bool = False
+    recheck: bool = False
 
     def lies_within(self, prefixes: tuple[str, ...]) -> bool:
         """Whether the conceptual and the fetch URL each begin with one of these."""
@@ -65,12 +71,14 @@ class SetHeader:
     :ivar uns, epoch, number: the set's unique id: the UNS's name, the epoch of its spool, and a number that grows
         within the epoch.  A UNS delivers the numbers of an epoch in order.
     :ivar connseq: its order number: the provider's sets are ordered by it.  Sets of one session may have the same.
+        0: none, because it is not the site's own word.
     :ivar full: everything the provider has (a full set), not only changes.
     :ivar errors_upto: stored errors up to this number were shown in the set's session.
     :ivar answered: the provider has already been told that it is accepted: it can no longer be refused.
     :ivar time: when it was complete.
     :ivar wantid: the request for a full set that its provider was told of when it connected; 0: none.
     :ivar deletions: its provider means what is deleted by it, however much that is.
+    :ivar source: whose word it is: one bit.
     """
 
     uns: str
@@ -84,6 +92,7 @@ class SetHeader:
     time: int
     wantid: int = 0
     deletions: bool = False
+    source: Source = Source.TOLD
 
     @property
     def is_unsolicited(self) -> bool:

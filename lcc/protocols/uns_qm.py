@@ -29,7 +29,10 @@ from lcc.protocols.xmltext import escape, escape_json
 
 @attrs.frozen
 class Set(Flat):
-    """A set begins.  The fields are those of :class:`lcc.model.SetHeader`, but for the UNS's name (in its hello)."""
+    """A set begins.  The fields are those of :class:`lcc.model.SetHeader`, but for the UNS's name (in its hello).
+
+    :ivar source: the name of its one source (:func:`lcc.model.parse_source`).
+    """
 
     TAG = "set"
     epoch: str
@@ -42,6 +45,7 @@ class Set(Flat):
     time: int
     wantid: int = 0
     deletions: bool = False
+    source: str = "told"
 
 
 @attrs.frozen
@@ -137,7 +141,8 @@ NOTICE_SPELLINGS = (_USUAL, _SHORT)
 
 def write_notice(notice: UrlNotice) -> str:
     """The ``<u>`` element of a notice; only what is not the default stands in it."""
-    (curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, delete, ifabsent, named, sent) = notice
+    curl, furl, burl, mimetype, subtype, md5, length, mtime, hours, delete, ifabsent, named, sent, *asked = notice
+    retract, recheck = asked
     text = f'<u c="{escape(curl)}"'
     if mimetype:
         text += f' m="{escape(mimetype)}"'
@@ -155,8 +160,10 @@ def write_notice(notice: UrlNotice) -> str:
         text += f' t="{mtime}"'
     if hours:
         text += f' h="{escape(hours)}"'
-    if delete or ifabsent or named:
-        text += f' o="{"d" if delete else ""}{"i" if ifabsent else ""}{"n" if named else ""}"'
+    if delete or ifabsent or named or retract or recheck:
+        # A queue manager that knows neither of the last two takes them as named only: it does nothing.
+        options = ("d" if delete else "") + ("i" if ifabsent else "") + ("n" if named else "")
+        text += f' o="{options}{"nr" if retract else ""}{"nc" if recheck else ""}"'
     if sent:
         text += f" a='{escape_json(sent)}'"
     return text + "/>"
@@ -171,9 +178,11 @@ def read_notices(spelling: Spelling, rows: list[Row]) -> list[UrlNotice]:
         return [read_notice(spelling.attributes(row)) for row in rows]
     make = UrlNotice._make
     if spelling is _SHORT:
-        return [make((c, "", "", m, "", "", None, None, "", False, False, False, a)) for c, m, a, _ in rows]
+        return [
+            make((c, "", "", m, "", "", None, None, "", False, False, False, a, False, False)) for c, m, a, _ in rows
+        ]
     return [
-        make((c, "", "", m, "", d, int(length), int(time), "", False, False, False, a))
+        make((c, "", "", m, "", d, int(length), int(time), "", False, False, False, a, False, False))
         for c, m, d, length, time, a, _ in rows
     ]
 
@@ -198,8 +207,10 @@ def read_notice(attributes: dict[str, str]) -> UrlNotice:
             get("h", ""),
             "d" in options,
             "i" in options,
-            "n" in options,
+            "n" in options and "r" not in options and "c" not in options,
             get("a", ""),
+            "r" in options,
+            "c" in options,
         )
     except (KeyError, ValueError) as error:
         raise StreamError("syntax", f"invalid <u>: {str(error)[:80]}") from None

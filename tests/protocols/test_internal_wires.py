@@ -183,6 +183,8 @@ def test_an_unknown_message() -> None:
     assert caught.value.entry.name == "unknown-message"
 
 
+ASKED = ("named_only", "retract", "recheck")
+"""At most one of them."""
 NOTICES = st.builds(
     UrlNotice,
     curl=TEXTS,
@@ -196,13 +198,15 @@ NOTICES = st.builds(
     hours=TEXTS,
     delete=st.booleans(),
     ifabsent=st.booleans(),
-    named_only=st.booleans(),
+    **dict.fromkeys(ASKED, st.just(False)),
     sent=st.text(st.characters(exclude_categories=["Cs"]), max_size=20).filter(str.isprintable),
 )
 
 
-@given(NOTICES)
-def test_notices_are_read_as_they_were_written(notice: UrlNotice) -> None:
+@given(NOTICES, st.sampled_from(["", *ASKED]))
+def test_notices_are_read_as_they_were_written(notice: UrlNotice, asked: str) -> None:
+    if asked:
+        notice = notice._replace(**{asked: True})
     start = read(write_notice(notice))
     assert start.name == NOTICE_TAG
     assert read_notice(start.attributes) == notice

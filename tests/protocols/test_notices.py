@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lcc.model import UrlNotice
-from lcc.protocols.uns_qm import NOTICE_SPELLINGS, read_notice, read_notices, write_notice
+from lcc.protocols.uns_qm import NOTICE_SPELLINGS, Set, read_notice, read_notices, write_notice
 from lcc.protocols.xmlfeed import FastElements, Start, XmlFeed
 
 ODD = ["", "a", "&", "&amp;", "'", '"', "<", ">", "\\", "ü", "😀", "\t", "\n", "\x7f", " ", "]]>", "%20", "\u2028"]
@@ -38,8 +38,11 @@ ANY = st.builds(
     hours=TEXTS,
     delete=st.booleans(),
     ifabsent=st.booleans(),
-    named_only=st.booleans(),
     sent=SENT,
+    **dict.fromkeys(("named_only", "retract", "recheck"), st.just(False)),
+)
+ASKED = st.sampled_from(["named_only", "retract", "recheck"]).flatmap(
+    lambda name: ANY.map(lambda notice: notice._replace(**{name: True}))
 )
 
 
@@ -64,7 +67,7 @@ def received(data: bytes, size: int, *, by_runs: bool) -> tuple[list[UrlNotice],
 
 
 @settings(max_examples=60)
-@given(st.lists(st.one_of(PLAIN, PLAIN, ANY), max_size=8), st.integers(20, 2000))
+@given(st.lists(st.one_of(PLAIN, PLAIN, ANY, ASKED), max_size=8), st.integers(20, 2000))
 def test_whatever_is_written_is_read(notices: list[UrlNotice], size: int) -> None:
     data = "\n".join(map(write_notice, notices)).encode()
     assert received(data, size, by_runs=True)[0] == received(data, size, by_runs=False)[0]
@@ -79,3 +82,18 @@ def test_nearly_all_usual_notices_come_in_runs() -> None:
     found, in_runs = received("\n".join(map(write_notice, notices)).encode(), 65536, by_runs=True)
     assert found == notices
     assert in_runs > 980
+
+
+def test_what_an_older_queue_manager_must_not_carry_out_is_named_only_to_it() -> None:
+    for notice in (UrlNotice("http://a/", retract=True), UrlNotice("http://a/", mimetype="text/html", recheck=True)):
+        written = write_notice(notice)
+        assert 'o="n' in written
+        assert received(written.encode(), 2000, by_runs=True)[0] == [notice]
+
+
+def test_a_set_says_its_source_unless_it_is_told() -> None:
+    told = Set("e", 1, 7, 5, False, 0, False, 9)
+    assert "source" not in told.to_xml()
+    assert (
+        Set("e", 1, 7, 5, False, 0, False, 9, source="listed").to_xml() == told.to_xml()[:-2] + ' source="listed"/>'
+    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lcc.domain.keys import url_key, url_keys
-from lcc.model import SetHeader, UrlNotice
-from lcc.protocols.uns_qm import NOTICE_SPELLINGS, write_notice
-from lcc.roles.qm.intake.arrivals import OpenSet
+from lcc.model import SetHeader, Source, UrlNotice
+from lcc.protocols.uns_qm import NOTICE_SPELLINGS, Set, write_notice
+from lcc.roles.qm.intake.arrivals import OpenSet, open_set
 
 HEADER = SetHeader("uns", "epoch", 1, 7, 1, False, 0, False, 1)
 NOTICES = [
@@ -40,3 +40,15 @@ def test_of_a_faulty_set_elements_are_only_counted() -> None:
 def test_keys_of_many_are_those_of_each() -> None:
     urls = [(f"http://ü.example/{n}\udcff", mimetype) for n in range(9) for mimetype in ("text/html", "")]
     assert url_keys(7, urls) == [url_key(7, curl, mimetype) for curl, mimetype in urls]
+
+
+def test_a_set_is_told_if_it_does_not_say_its_source() -> None:
+    message = Set("epoch", 1, 7, 1, False, 0, False, 1)
+    assert open_set("uns", message).header == HEADER
+    listed = open_set("uns", Set("epoch", 1, 7, 1, False, 0, False, 1, source="listed"))
+    assert listed.header.source is Source.LISTED and not listed.fault
+
+
+def test_a_set_of_an_unknown_source_is_refused() -> None:
+    for source in ("dreamt", "told,listed", ""):
+        assert "source" in open_set("uns", Set("epoch", 1, 7, 1, False, 0, False, 1, source=source)).fault

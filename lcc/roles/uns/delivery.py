@@ -8,7 +8,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 
-from lcc.model import SetHeader
+from lcc.model import SetHeader, source_text
 from lcc.protocols.uns_qm import Set
 from lcc.storage.disk.set_file import SpooledSet
 
@@ -69,6 +69,7 @@ def opening(header: SetHeader) -> Set:
         header.time,
         header.wantid,
         header.deletions,
+        source_text(header.source),
     )
 
 

@@ -35,7 +35,7 @@ def _columns(fields: Iterable[str]) -> tuple[str, ...]:
 
 # The queue.
 
-_NOT_STORED = ("delete", "named_only")
+_NOT_STORED = ("delete", "named_only", "retract", "recheck")
 """Fields of a notice that are never queued: such a notice is carried out at once."""
 _NOTICE_FIELDS = tuple(field for field in UrlNotice._fields if field not in _NOT_STORED)
 _NOTICE_COLUMNS = _columns(_NOTICE_FIELDS)
@@ -146,13 +146,14 @@ _IFABSENT = QUEUE.columns.index("ifabsent")
 _of_queue = _maker(QUEUE.columns, ("ifabsent", *_NOT_STORED))
 
 
+_NOT_STORED_VALUES = (False,) * len(_NOT_STORED)
 _new = tuple.__new__  # a named tuple's own way of being made checks its length, which is known here
 
 
 def queue_row(row: tuple[Any, ...]) -> QueueRow:
     """A row of :data:`QUEUE`."""
     key, pid, psetid, slot, seq, operation, generation, connseq, attempts, unreached = row[:10]
-    whole = row + (bool(row[_IFABSENT]), False, False)  # noqa: RUF005  # quicker than a new tuple of them all
+    whole = row + (bool(row[_IFABSENT]), False, False, False, False)  # noqa: RUF005  # quicker
     notice = _new(UrlNotice, _of_queue(whole))
     nothing = operation == NOTHING
     return QueueRow(key, pid, psetid, slot, seq, nothing, generation, connseq, attempts, notice, None, unreached)
@@ -165,7 +166,7 @@ _of_cache = _maker((*TOLD_WITH_CONTENT, *_OF_CONTENT), ("ifabsent", *_NOT_STORED
 
 def told_notice(row: Sequence[Any]) -> UrlNotice:
     """What the provider told of a URL, as far as the cache keeps it (:data:`TOLD_COLUMNS`)."""
-    return _new(UrlNotice, _of_cache((*row, False, False, False, "")))
+    return _new(UrlNotice, _of_cache((*row, False, *_NOT_STORED_VALUES, "")))
 
 
 def cached_url(row: Sequence[Any]) -> CachedUrl:

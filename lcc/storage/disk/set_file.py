@@ -11,7 +11,7 @@ from pathlib import Path
 
 import attrs
 
-from lcc.model import SetHeader
+from lcc.model import SetHeader, Source, parse_source, source_text
 from lcc.storage.disk.epoch_file import EpochFile
 from lcc.storage.disk.file_system import Disk
 
@@ -97,6 +97,8 @@ class SpooledSet:
             "body_bytes": self.body_bytes,
             "check": self.check,
         }
+        if self.header.source != Source.TOLD:
+            fields["source"] = source_text(self.header.source)
         return json.dumps(fields, separators=(",", ":")).encode().ljust(HEADER_BYTES - 1) + b"\n"
 
 
@@ -121,6 +123,7 @@ def read_set_header(uns: str, path: Path, size: int, disk: Disk, epochs: EpochFi
             time=int(fields["time"]),
             wantid=int(fields["wantid"]),
             deletions=bool(fields.get("deletions", False)),  # older spools do not say
+            source=parse_source(str(fields.get("source", "told"))),
         )
         count, body_bytes, check = int(fields["count"]), int(fields["body_bytes"]), int(fields["check"])
     except (ValueError, KeyError, TypeError) as error:

@@ -37,7 +37,7 @@ import attrs
 from twisted.logger import Logger
 
 from lcc.errors import SetError
-from lcc.model import SetHeader
+from lcc.model import SetHeader, Source
 from lcc.storage.disk.damage_list import UNKNOWN, DamageList
 from lcc.storage.disk.durable import DurableCounter, make_folder_durably, write_durably
 from lcc.storage.disk.epoch_file import EpochFile
@@ -171,14 +171,24 @@ class Spool:
         return self._room.missing()
 
     def begin(
-        self, *, pid: int, connseq: int, full: bool, errors_upto: int, wantid: int = 0, deletions: bool = False
+        self,
+        *,
+        pid: int,
+        connseq: int,
+        full: bool,
+        errors_upto: int,
+        wantid: int = 0,
+        deletions: bool = False,
+        source: Source = Source.TOLD,
     ) -> SetWriter:
         """A writer for a set that begins to arrive.
 
         :raises SpoolFull: there is no room for it.
         """
         self._arrivals += 1
-        header = SetHeader(self.name, self.epoch, 0, pid, connseq, full, errors_upto, False, 0, wantid, deletions)
+        header = SetHeader(
+            self.name, self.epoch, 0, pid, connseq, full, errors_upto, False, 0, wantid, deletions, source
+        )
         return SetWriter(self, self._incoming / f"{self._arrivals}", header)
 
     def secure(self, entries: Sequence[SpooledSet]) -> list[OSError | None]:

@@ -11,7 +11,7 @@ import attrs
 
 from lcc.domain.keys import url_key, url_keys
 from lcc.errors import StreamError
-from lcc.model import KeyedNotice, SetHeader, UrlNotice
+from lcc.model import KeyedNotice, SetHeader, Source, UrlNotice, parse_source
 from lcc.protocols.fast_elements import Row, Spelling
 from lcc.protocols.uns_qm import Set, read_notice, read_notices
 
@@ -76,6 +76,10 @@ class OpenSet:
 
 def open_set(uns: str, message: Set) -> OpenSet:
     """A set of this UNS begins."""
+    try:
+        source, fault = parse_source(message.source), ""
+    except ValueError as error:
+        source, fault = Source.TOLD, str(error)
     header = SetHeader(
         uns,
         message.epoch,
@@ -88,8 +92,9 @@ def open_set(uns: str, message: Set) -> OpenSet:
         message.time,
         message.wantid,
         message.deletions,
+        source,
     )
-    opened = OpenSet(header)
+    opened = OpenSet(header, fault=fault)
     if not message.pid:
         opened.fault = f"{message.pid} is no provider id"
     return opened
