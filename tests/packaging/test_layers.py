@@ -48,7 +48,14 @@ STORAGE = {
 """Room of the storage -> the rooms of the storage that it may import."""
 
 SHARED_BY_ROLES = frozenset(
-    {"lcc.roles", "lcc.roles.background", "lcc.roles.pausing", "lcc.roles.peer", "lcc.roles.upstream"}
+    {
+        "lcc.roles",
+        "lcc.roles.background",
+        "lcc.roles.notifier",
+        "lcc.roles.pausing",
+        "lcc.roles.peer",
+        "lcc.roles.upstream",
+    }
 )
 
 FILES = sorted((ROOT / "lcc").rglob("*.py"))

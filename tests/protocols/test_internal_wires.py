@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lcc.errors import StreamError
 from lcc.model import UrlNotice
-from lcc.protocols import hello, jobs, uns_qm, work
+from lcc.protocols import hello, jobs, notifiers, uns_qm, work
 from lcc.protocols.flat import ID_MAX, IDS, NUMBER_MAX, Flat, FrequentFlat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
 from lcc.protocols.uns_qm import NOTICE_TAG, read_notice, write_notice
@@ -19,10 +19,15 @@ from lcc.protocols.xmlfeed import NAMESPACE, End, FastElements, Start, XmlFeed
 
 MESSAGES = [
     kind
-    for module in (uns_qm, work, jobs)
+    for module in (uns_qm, notifiers, work, jobs)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Flat) and kind not in (Flat, FrequentFlat, Hello)
 ]
+VOCABULARIES = (
+    *(uns_qm.FROM_UNS, uns_qm.FROM_QM),
+    *(notifiers.FROM_NOTIFIER, notifiers.FROM_PORT),
+    *(work.DOWN, work.UP, jobs.DOWN, jobs.UP),
+)
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=20)
 NUMBERS = st.integers(-NUMBER_MAX, NUMBER_MAX)
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
@@ -50,8 +55,7 @@ def test_every_message_is_read_as_it_was_written(data: st.DataObject) -> None:
         values = {name: st.integers(0, ID_MAX) if name in IDS else VALUES[hints[name]] for name in names}
         message = kind(**{name: data.draw(value) for name, value in values.items()})
         start = read(message.to_xml())
-        vocabularies = (uns_qm.FROM_UNS, uns_qm.FROM_QM, work.DOWN, work.UP, jobs.DOWN, jobs.UP)
-        knowing = [vocabulary for vocabulary in vocabularies if vocabulary._kinds.get(kind.TAG) is kind]
+                knowing = [vocabulary for vocabulary in VOCABULARIES if vocabulary._kinds.get(kind.TAG) is kind]
         assert knowing
         assert knowing[0].read(start.name, start.attributes) == message
 
