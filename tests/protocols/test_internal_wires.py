@@ -55,7 +55,7 @@ def test_every_message_is_read_as_it_was_written(data: st.DataObject) -> None:
         values = {name: st.integers(0, ID_MAX) if name in IDS else VALUES[hints[name]] for name in names}
         message = kind(**{name: data.draw(value) for name, value in values.items()})
         start = read(message.to_xml())
-                knowing = [vocabulary for vocabulary in VOCABULARIES if vocabulary._kinds.get(kind.TAG) is kind]
+        knowing = [vocabulary for vocabulary in VOCABULARIES if vocabulary._kinds.get(kind.TAG) is kind]
         assert knowing
         assert knowing[0].read(start.name, start.attributes) == message
 
