@@ -14,6 +14,10 @@ Rules, in the order in which they are checked; the first that is broken is the e
 
 Of a deletion only what it uses is checked: rules 1 to 3, the roots of ``curl`` (also those that the provider had
 earlier), and the form of a mime type.
+
+What others tell than the provider itself (:mod:`lcc.model.sources`) may come without a mime type; it may be a
+``recheck``, or a ``retract`` of what they have told, which is checked as a deletion.  A hint is ``ifabsent``, and
+deletes nothing; nor does a poll, which may be anywhere on the provider's sites, and of any type.
 """
 
 from __future__ import annotations
@@ -24,11 +28,11 @@ from collections.abc import Iterable
 from itertools import chain
 
 from lcc.domain.hours import parse_hours
-from lcc.domain.mimetypes import MimePatterns, normalise_mimetype
+from lcc.domain.mimetypes import ANY, MimePatterns, normalise_mimetype
 from lcc.domain.times import parse_time
-from lcc.domain.urls import URL_CHARS, Roots, normalise, normalise_prefix, resolve, scheme_of
+from lcc.domain.urls import URL_CHARS, Roots, normalise, normalise_prefix, resolve, scheme_of, site_of
 from lcc.errors import SetError, UrlError
-from lcc.model import UrlNotice
+from lcc.model import HINTS, SITE, Source, UrlNotice
 from lcc.numbers import parse_number
 
 TEXT_CHARS = 1024
@@ -76,6 +80,7 @@ class ElementChecker:
     :param urlprefix: the set's.
     :param slots: of the LCC's period (see :func:`lcc.domain.hours.parse_hours`).
     :param former_roots: where deletions are taken, too: what was told there may still be cached.
+    :param source: whose word the set is.
     :raises lcc.errors.SetError: "bad-prefix": with it the whole set is to be rejected.
     :raises ValueError: the provider's hours cannot be understood.
     :ivar roots, urlprefix: as given.
@@ -90,8 +95,15 @@ class ElementChecker:
         urlprefix: str,
         slots: int = 24,
         former_roots: Roots | None = None,
+        source: Source = Source.TOLD,
     ) -> None:
         self.roots = roots
+        polled = source == Source.POLLED
+        self._contains = Roots(map(site_of, roots.prefixes)).contains if polled else roots.contains
+        self._other = source != Source.TOLD
+        self._hint = bool(source & HINTS)
+        self._may_delete = bool(source & SITE)
+        self._any_type = polled
         self.urlprefix = urlprefix
         self.blanked_subtypes = 0
         self._mimetypes = mimetypes
@@ -146,21 +158,28 @@ class ElementChecker:
         furl_text = get("f")
         delete = furl_text == ""
         burl = subtype = hours = ""
-        ifabsent = drop_outside = False
+        ifabsent = self._hint
+        drop_outside = recheck = retract = False
         rare = not _RARE.isdisjoint(told)
         if rare:
-            delete = _choice(told, "op", "bad-op", "delete", "update") or delete
+            operation = get("op")
+            if self._other and operation in ("recheck", "retract"):
+                recheck, retract, delete = operation == "recheck", operation == "retract", False
+            else:
+                delete = _choice(told, "op", "bad-op", "delete", "update") or delete
             not_browsable = _choice(told, "browse", "bad-flag", "no", "yes")
-            ifabsent = _choice(told, "ifabsent", "bad-flag", "yes", "no")
+            ifabsent = _choice(told, "ifabsent", "bad-flag", "yes", "no") or self._hint
             drop_outside = _choice(told, "outside", "bad-flag", "drop")
-        if delete:
-            return self._deletion(curl, get("m", ""), drop_outside, sent)
+        if delete and not self._may_delete:
+            raise UrlError("bad-op", "only the site's own word deletes")
+        if delete or retract:
+            return self._deletion(curl, get("m", ""), drop_outside, sent, retract)
         furl = self._url(furl_text) if furl_text else ""
         if rare:
             burl = NOT_BROWSABLE if not_browsable else self._browse_url(get("b", ""), curl)
         if furl == curl:
             furl = ""
-        inside = self.roots.contains
+        inside = self._contains
         if not inside(curl) or (furl and not inside(furl)):
             if drop_outside:
                 return None
@@ -198,18 +217,23 @@ class ElementChecker:
             seconds,
             hours,
             False,
-            ifabsent,
+            ifabsent and not recheck,
             False,
             sent,
+            False,
+            recheck,
         )
 
-    def _deletion(self, curl: str, mime_text: str, drop_outside: bool, sent: str) -> UrlNotice | None:
-        if not self.roots.contains(curl) and not self._former.contains(curl):
+    def _deletion(self, curl: str, mime_text: str, drop_outside: bool, sent: str, retract: bool) -> UrlNotice | None:
+        if not self._contains(curl) and not self._former.contains(curl):
             if drop_outside:
                 return None
             raise UrlError("outside-roots")
-        mimetype = normalise_mimetype(mime_text) if mime_text else ""
-        return UrlNotice(curl, mimetype=mimetype, delete=True, sent=sent)
+        mimetype = self._type_of(mime_text) if mime_text else ""
+        return UrlNotice(curl, mimetype=mimetype, delete=not retract, sent=sent, retract=retract)
+
+    def _type_of(self, text: str) -> str:
+        return ANY if text == ANY and self._other else normalise_mimetype(text)
 
     def _url(self, text: str) -> str:
         url = normalise(resolve(self.urlprefix, text))
@@ -225,10 +249,10 @@ class ElementChecker:
         return "" if burl == curl else burl
 
     def _mimetype(self, text: str) -> str:
-        if not text:
+        if not text and not self._other:
             raise UrlError("mimetype-missing")
-        mimetype = normalise_mimetype(text)
-        if not self._mimetypes.accepts(mimetype):
+        mimetype = self._type_of(text or ANY)
+        if mimetype != ANY and not self._any_type and not self._mimetypes.accepts(mimetype):
             raise UrlError("mimetype-not-accepted", mimetype)
         if len(self._accepted) >= _CACHED:
             self._accepted.clear()

@@ -14,6 +14,10 @@ _TYPE = re.compile(rf"{_NAME}/{_NAME}").fullmatch
 _PATTERN = re.compile(rf"(?:\*|{_NAME})/\*|{_NAME}/{_NAME}").fullmatch
 
 
+ANY = "*/*"
+"""The type of a notice that says none: the response's decides."""
+
+
 @lru_cache(maxsize=1024)
 def normalise_mimetype(text: str) -> str:
     """The type in lower case, without parameters and white space.
@@ -38,7 +42,7 @@ class MimePatterns:
         for pattern in self.patterns:
             if not _PATTERN(pattern):
                 raise ValueError(f"{pattern[:80]!r} is no pattern of mime types, such as text/html or text/*")
-        self._any = "*/*" in self.patterns
+        self._any = ANY in self.patterns
         self._exact = frozenset(self.patterns)
         self._majors = frozenset(pattern[:-1] for pattern in self.patterns if pattern.endswith("/*"))
 
@@ -75,7 +79,7 @@ def is_expected(told: str, got: str) -> bool:
     :param told: lower case: a type, a pattern (``text/*``, ``*/*``), or empty: anything.
     :param got: lower case, without parameters; empty: the server said nothing.
     """
-    if told in ("", got, "*/*", "*") or got in ("", UNKNOWN):
+    if told in ("", got, ANY, "*") or got in ("", UNKNOWN):
         return True
     if told.endswith("/*"):
         return got.startswith(told[:-1])
