@@ -126,8 +126,8 @@ def read_followup(message: AddJob) -> FollowUp:
 class EndingReader:
     """Puts an ending together from its messages.
 
-    What is wrong with the effects is a permanent error of the job, which then has none: were it one of the connection,
-    the manager would say the same again for ever.
+    What is wrong with the effects is a permanent error of the job, which then has none: were it one of the
+    connection, the manager would say the same again for ever.
 
     :param begins: its first message.
     :param chars_max: of all its texts together.

@@ -1,0 +1,108 @@
+"""Periods that follow from what polls find."""
+
+from __future__ import annotations
+
+from random import Random
+from statistics import geometric_mean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.domain.autoperiod import (
+    Hints,
+    Poll,
+    next_period,
+    next_poll,
+    polls_with,
+    rate_per_second,
+    read_polls,
+    write_polls,
+)
+
+POLLS = st.lists(st.builds(Poll, st.integers(1, 10**7), st.booleans()), max_size=10).map(tuple)
+LEAST, MOST = 300, 7 * 86400
+
+
+def periods_of(rate: float, random: Random, polls_count: int, start: int) -> list[int]:
+    """The periods that a feed gets whose items come by a Poisson process of this rate per second."""
+    polls: tuple[Poll, ...] = ()
+    period, now, next_item = start, 0.0, random.expovariate(rate)
+    found = []
+    for _ in range(polls_count):
+        now += period
+        news = next_item <= now
+        while next_item <= now:
+            next_item += random.expovariate(rate)
+        polls = polls_with(polls, Poll(period, news))
+        period = next_period(period, polls, LEAST, MOST)
+        found.append(period)
+    return found
+
+
+@pytest.mark.parametrize("mean_seconds", [3600, 6 * 3600, 86400])
+@pytest.mark.parametrize("start", [900, 86400])
+def test_poisson_feeds(mean_seconds: int, start: int) -> None:
+    ideal = mean_seconds / 2
+    random = Random(mean_seconds + start)
+    found = [geometric_mean(periods_of(1 / mean_seconds, random, 300, start)[30:]) for _ in range(20)]
+    for period in found:
+        assert ideal / 1.5 <= period <= ideal * 1.5
+    assert ideal / 1.25 <= geometric_mean(found) <= ideal * 1.25
+
+
+def test_a_feed_that_falls_silent_and_wakes_up() -> None:
+    polls: tuple[Poll, ...] = ()
+    period = 3600
+    for _ in range(20):
+        polls = polls_with(polls, Poll(period, False))
+        period = next_period(period, polls, LEAST, MOST)
+    assert period == MOST
+    for _ in range(40):
+        polls = polls_with(polls, Poll(period, True))
+        period = next_period(period, polls, LEAST, MOST)
+    assert period == LEAST
+
+
+@given(st.integers(LEAST, MOST), POLLS, st.integers(0, 10**6))
+def test_steps_and_bounds(period: int, polls: tuple[Poll, ...], least: int) -> None:
+    found = next_period(period, polls, LEAST, MOST, Hints(least))
+    assert LEAST <= found <= MOST
+    assert found >= min(least, MOST)
+    assert found <= max(2 * period, least, LEAST) and found >= min(period // 2, MOST)
+
+
+@given(POLLS)
+def test_the_rate(polls: tuple[Poll, ...]) -> None:
+    rate = rate_per_second(polls)
+    assert rate >= 0
+    assert (rate == 0) == (not any(poll.news for poll in polls))
+
+
+@given(POLLS)
+def test_polls_are_read_as_they_were_written(polls: tuple[Poll, ...]) -> None:
+    assert read_polls(write_polls(polls)) == polls
+
+
+@pytest.mark.parametrize("text", ["x", "1 +", "1-"])
+def test_what_are_no_polls(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        read_polls(text)
+
+
+HOUR = 3600
+
+
+def test_skipped_hours_and_retry_after() -> None:
+    assert next_poll(10 * HOUR + 5, 0, Hints()) == 10 * HOUR + 5
+    assert next_poll(10 * HOUR + 5, 0, Hints(skip_hours=frozenset({10, 11}))) == 12 * HOUR
+    assert next_poll(23 * HOUR + 5, 0, Hints(skip_hours=frozenset({23, 0}))) == 25 * HOUR
+    assert next_poll(HOUR, 0, Hints(skip_hours=frozenset(range(24)))) == HOUR
+    assert next_poll(HOUR, HOUR, Hints(retry_after_seconds=500)) == HOUR + 500
+
+
+@given(st.integers(0, 10**9), st.sets(st.integers(0, 23), max_size=23), st.integers(0, 10**6))
+def test_a_poll_is_where_it_may_be(due: int, skipped: set[int], retry_after: int) -> None:
+    found = next_poll(due, due, Hints(retry_after_seconds=retry_after, skip_hours=frozenset(skipped)))
+    assert found >= due + retry_after
+    assert found // HOUR % 24 not in skipped

@@ -1,0 +1,186 @@
+"""When tasks are due."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.domain.due import SPREAD_SECONDS, JobRetries, check_when, first_due, next_due, spread
+from lcc.domain.job_hosts import check_rules, may_run
+from lcc.model.tasks import When
+
+NOW = 1_780_000_000
+TIMES = st.integers(0, 4_000_000_000)
+PERIODS = st.integers(1, 366 * 86400)
+
+
+def at(text: str, zone: str = "Europe/Amsterdam") -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp())
+
+
+def shown(time: float, zone: str = "Europe/Amsterdam") -> str:
+    return datetime.fromtimestamp(time, UTC).astimezone(ZoneInfo(zone)).isoformat()
+
+
+@given(PERIODS, st.integers(1, 10**9), TIMES, st.floats(0, 10**7), st.booleans())
+def test_the_next_job_is_never_earlier_than_the_period(
+    period: int, task: int, due: int, delay: float, first: bool
+) -> None:
+    started = due + delay
+    found = next_due(When(every_seconds=period), task, started, due, first)
+    assert started + period <= found <= started + period + min(period, SPREAD_SECONDS) + 1
+
+
+@given(PERIODS, st.integers(1, 10**9), TIMES)
+def test_a_job_that_started_in_time_is_followed_after_exactly_its_period(period: int, task: int, due: int) -> None:
+    assert next_due(When(every_seconds=period), task, due, due) == due + period
+    assert next_due(When(every_seconds=period), task, due + 30, due) == due + 30 + period
+
+
+def test_tasks_that_were_added_together_are_spread() -> None:
+    when = When(every_seconds=3600)
+    dues = sorted(next_due(when, task, NOW, NOW, first=True) for task in range(1, 3601))
+    assert first_due(when, NOW) == NOW
+    # In each minute of the second hour about as many.
+    for minute in range(60):
+        begin = NOW + 3600 + 60 * minute
+        assert 50 <= sum(begin <= due < begin + 60 for due in dues) <= 70
+
+
+def test_tasks_that_were_overdue_together_are_spread() -> None:
+    when = When(every_seconds=3600)
+    back = NOW + 86400
+    dues = {next_due(when, task, back, NOW + task) for task in range(1, 100)}
+    assert len(dues) == 99
+
+
+@given(st.sets(st.integers(0, 10**9), min_size=2, max_size=50))
+def test_spread(numbers: set[int]) -> None:
+    assert all(0 <= spread(number) < 1 for number in numbers)
+
+
+def test_at_a_time_of_day() -> None:
+    when = When(at="06:30", timezone="Europe/Amsterdam")
+    due = first_due(when, at("2026-02-10T06:29:59"))
+    assert shown(due) == "2026-02-10T06:30:00+01:00"
+    # Started a little late: the next day.  Missed three times: once now (it is due), then the next one.
+    assert shown(next_due(when, 1, due + 2.5, due)) == "2026-02-11T06:30:00+01:00"
+    assert shown(next_due(when, 1, due + 3 * 86400 + 60, due)) == "2026-02-14T06:30:00+01:00"
+    exact = When(at="06:30:15")
+    assert shown(first_due(exact, at("2026-02-10T06:30:14", "UTC")), "UTC") == "2026-02-10T06:30:15+00:00"
+    assert shown(first_due(exact, at("2026-02-10T06:30:15", "UTC")), "UTC") == "2026-02-11T06:30:15+00:00"
+
+
+@pytest.mark.parametrize("when", [When(at="02:30"), When(cron="30 2 * * *"), When(at="02:30:20")])
+def test_both_clock_changes_of_a_year(when: When) -> None:
+    zoned = When(at=when.at, cron=when.cron, timezone="Europe/Amsterdam")
+    seconds = ":20" if when.at.endswith(":20") else ":00"
+    # The clock goes from 2 to 3: it is due at the end of the gap, once.
+    due = first_due(zoned, at("2026-03-28T12:00:00"))
+    assert shown(due) == f"2026-03-29T03:00{seconds}+02:00"
+    assert shown(next_due(zoned, 1, due, due)) == f"2026-03-30T02:30{seconds}+02:00"
+    # It goes from 3 back to 2: it is due the first time only.
+    due = first_due(zoned, at("2026-10-24T12:00:00"))
+    assert shown(due) == f"2026-10-25T02:30{seconds}+02:00"
+    assert shown(next_due(zoned, 1, due, due)) == f"2026-10-26T02:30{seconds}+01:00"
+
+
+def test_each_hour_is_each_real_hour() -> None:
+    when = When(cron="0 * * * *", timezone="Europe/Amsterdam")
+    for day, hours in (("2026-03-29", 23), ("2026-10-25", 25)):
+        due, found = at(f"{day}T00:00:00") - 1, []
+        while shown(due := first_due(when, due)).startswith(day):
+            found.append(due)
+        assert len(found) == hours
+        assert {later - earlier for earlier, later in pairwise(found)} == {3600}
+
+
+@given(TIMES, st.sampled_from(["*/5 * * * *", "0 0 29 2 *", "15 3 * * mon", "0 0 1 */3 *"]))
+def test_the_next_moment_lies_ahead(time: int, line: str) -> None:
+    when = When(cron=line, timezone="Europe/Amsterdam")
+    due = first_due(when, time)
+    assert due > time
+    # Each second up to it has the same next moment.
+    assert first_due(when, due - 1) == due
+
+
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        (When(), "either a period, or a time of day, or a cron line"),
+        (When(every_seconds=60, at="06:30"), "either a period"),
+        (When(every_seconds=-1), "it may be 1 to"),
+        (When(every_seconds=10**9), "it may be 1 to"),
+        (When(at="6:30"), "'6:30' is not like 06:30 or 06:30:15"),
+        (When(at="24:00"), "is not like"),
+        (When(at="06:30\n"), "is not like"),
+        (When(cron="0 0 31 2 *"), "the cron line '0 0 31 2 *' is never due, or makes no sense: bad day-of-month"),
+        (When(cron="0 0 31 2,4 *"), "is never due"),
+        (When(cron="@daily"), "is no cron line"),
+        (When(cron="0 0 0 * * *"), "is no cron line"),
+        (When(cron="61 * * * *"), "makes no sense: bad minute"),
+        (When(cron=",".join("1" * 300) + " * * * *"), "is no cron line"),
+        (When(at="06:30", timezone="Mars/Olympus"), "'Mars/Olympus' is no time zone"),
+    ],
+)
+def test_what_is_never_due_is_an_error_in_words(when: When, words: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        check_when(when, NOW)
+    assert words in str(raised.value)
+
+
+def test_what_is_hardly_ever_due() -> None:
+    """Five mondays in a february: once in 28 years, and beyond the last year never again."""
+    assert shown(first_due(When(cron="0 0 * 2 MON#5"), NOW), "UTC") == "2044-02-29T00:00:00+00:00"
+    with pytest.raises(ValueError, match="never due"):
+        first_due(When(cron="0 0 * 2 MON#5"), 253402300799 - 86400 * 366)
+
+
+@given(st.integers(1, 10**9), st.integers(1, 3), TIMES)
+def test_retries_grow(job: int, attempt: int, now: int) -> None:
+    found = JobRetries().due(job, attempt, now, None)
+    assert found is not None
+    base = 60 * 4 ** (attempt - 1)
+    assert base <= found - now <= 1.25 * base + 2
+
+
+@given(st.integers(1, 10**9), st.integers(1, 9), TIMES, PERIODS, st.none() | st.integers(0, 10**6))
+def test_a_retry_is_before_the_next_job_or_never(
+    job: int, attempt: int, now: int, period: int, wish: int | None
+) -> None:
+    found = JobRetries().due(job, attempt, now, now + period, wish)
+    assert found is None or now < found < now + period
+    assert attempt <= 3 or found is None
+
+
+def test_a_wish_is_obeyed() -> None:
+    assert JobRetries().due(1, 1, NOW, None, 500) == NOW + 501
+    assert JobRetries().due(1, 1, NOW, NOW + 400, 500) is None
+
+
+@pytest.mark.parametrize(
+    ("rules", "host", "may"),
+    [
+        ([], "a", True),
+        (["allow:a"], "A", True),
+        (["allow:a"], "b", False),
+        (["allow:a", "allow:b*"], "b7", True),
+        (["deny:b*"], "b7", False),
+        (["deny:b*"], "a", True),
+        (["allow:*", "deny:b"], "b", False),
+    ],
+)
+def test_hosts(rules: list[str], host: str, may: bool) -> None:
+    check_rules(rules)
+    assert may_run(rules, host) is may
+
+
+@pytest.mark.parametrize("rules", [["a"], ["allow:"], ["permit:a"], ["allow:a b"], ["allow:a"] * 51])
+def test_bad_hosts(rules: list[str]) -> None:
+    with pytest.raises(ValueError, match="allow"):
+        check_rules(rules)
