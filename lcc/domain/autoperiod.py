@@ -1,9 +1,9 @@
 """How often to poll what changes by itself: the period that follows from what the last polls found.
 
 Changes are taken for a Poisson process.  Of n polls, n0 found nothing new; Cho and Garcia-Molina ("Estimating
-frequency of change", 2003) estimate its rate as ``-ln((n0 + 1/2) / (n + 1/2)) / interval``: unlike the share of polls
-with news it does not saturate where each poll finds some.  The period is half of the mean time between changes: two of
-five polls find something.  It is never derived from the dates of items, which lie.
+frequency of change", 2003) estimate its rate as ``-ln((n0 + 1/2) / (n + 1/2)) / interval``: unlike the share of
+polls with news it does not saturate where each poll finds some.  The period is half of the mean time between changes:
+two of five polls find something.  It is never derived from the dates of items, which lie.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import attrs
+
+from lcc.numbers import INT64_MAX, parse_number
 
 POLLS_KEPT = 10
 _PART_OF_MEAN = 0.5
@@ -61,7 +63,7 @@ def read_polls(text: str) -> tuple[Poll, ...]:
 
     :raises ValueError: something else has.
     """
-    return tuple(Poll(int(word.rstrip("+")), word.endswith("+")) for word in text.split())
+    return tuple(Poll(parse_number(word.removesuffix("+"), INT64_MAX), word.endswith("+")) for word in text.split())
 
 
 def rate_per_second(polls: Sequence[Poll]) -> float:

@@ -5,8 +5,8 @@ earlier.  So that tasks that were added together, or were overdue together after
 period after such a job is longer by a part of it (:data:`SPREAD_SECONDS` at most) that follows from the task's id.
 
 *At a time of day, or by a cron line.*  The first such moment after the last job has started.  Clocks that are set
-forward skip none (what falls into the gap is due at its end), clocks that are set back repeat none, but for cron lines
-whose hour or minute is ``*`` (as Debian's cron does).
+forward skip none (what falls into the gap is due at its end), clocks that are set back repeat none, but for cron
+lines whose hour or minute is ``*`` (as Debian's cron does).
 
 In all three cases what was missed is made up for by one job: a moment that has passed is due now, and the next one is
 counted from the start of that job.
@@ -14,6 +14,7 @@ counted from the start of that job.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
@@ -24,6 +25,7 @@ from cronsim import CronSim, CronSimError
 
 from lcc.domain.timezones import timezone_fault
 from lcc.model.tasks import When
+from lcc.numbers import parse_number
 
 EVERY_SECONDS_MAX = 366 * 86400
 SPREAD_SECONDS = 3600
@@ -59,7 +61,7 @@ def first_due(when: When, now: float) -> int:
 
     :raises ValueError: never.
     """
-    return int(now) if when.every_seconds else _moment_after(when, now)
+    return math.floor(now) if when.every_seconds else _moment_after(when, now)
 
 
 def next_due(when: When, task: int, started_time: float, due_time: float, first: bool = False) -> int:
@@ -73,8 +75,8 @@ def next_due(when: When, task: int, started_time: float, due_time: float, first:
     if not period:
         return _moment_after(when, started_time)
     late = started_time - due_time > max(_LATE_SECONDS, period // _LATE_PART)
-    later = int(spread(task) * min(period, SPREAD_SECONDS)) if first or late else 0
-    return -int(-started_time // 1) + period + later
+    later = math.floor(spread(task) * min(period, SPREAD_SECONDS)) if first or late else 0
+    return math.ceil(started_time) + period + later
 
 
 def parse_at(text: str) -> tuple[int, int, int]:
@@ -85,7 +87,8 @@ def parse_at(text: str) -> tuple[int, int, int]:
     match = _AT(text)
     if match is None:
         raise ValueError(f"{text[:80]!r} is not like 06:30 or 06:30:15")
-    return int(match[1]), int(match[2]), int(match[3] or 0)
+    hour, minute, second = (parse_number(part or "0", 59) for part in match.groups())
+    return hour, minute, second
 
 
 def _zone(name: str) -> tzinfo:
@@ -112,8 +115,8 @@ def _cron_moments(line: str, time: float, zone: tzinfo) -> Iterator[int]:
             f"{line[:80]!r} is no cron line: minute, hour, day of month, month and day of week, such as '0 6 * * mon'"
         )
     try:
-        start = datetime.fromtimestamp(int(time) - 1, UTC).astimezone(zone)
-        yield from (int(moment.timestamp()) for moment in CronSim(line, start))
+        start = datetime.fromtimestamp(math.floor(time) - 1, UTC).astimezone(zone)
+        yield from (math.floor(moment.timestamp()) for moment in CronSim(line, start))
     except CronSimError as error:
         raise ValueError(f"the cron line {line!r} is never due, or makes no sense: {str(error).lower()}") from None
     except (OverflowError, OSError):
@@ -143,9 +146,8 @@ class JobRetries:
         """
         if attempt > self.retries:
             return None
-        delay = float(self.initial_seconds * self.factor ** (attempt - 1))
-        delay *= 1.0 + 0.25 * spread(job)
+        delay = self.initial_seconds * self.factor ** (attempt - 1) * (1.0 + 0.25 * spread(job))
         if wish_seconds is not None:
-            delay = float(max(wish_seconds, 1))
-        due = int(now + delay) + 1
+            delay = 1.0 * max(wish_seconds, 1)
+        due = math.floor(now + delay) + 1
         return None if before is not None and due >= before else due
