@@ -23,6 +23,7 @@ from lcc.admin.values import (
     positive_or_none,
     read_password,
     roots_callback,
+    seconds_or_none,
     timezone_callback,
 )
 from lcc.commands.errors import Failed
@@ -46,6 +47,7 @@ from lcc.storage.providers.providers import (
     order_removal,
     provider_status,
 )
+from lcc.storage.providers.watched import find_or_make_watched
 from lcc.storage.queue.held_deletions import HeldSweep, held_sweep
 from lcc.storage.views.inspect import delays_of
 
@@ -60,11 +62,12 @@ _COLUMNS = (
     Column("files_max", 9, "number"),
     Column("space_max", 12, "number"),
     Column("removed", 7),
+    Column("watched", 7),
     Column("roots"),
 )
 
 
-def _limit(option: str, field: str, meaning: str, kind: Callable[[str], int | str] = number_or_none) -> Any:
+def _limit(option: str, field: str, meaning: str, kind: Callable[[str], float | str] = number_or_none) -> Any:
     return click.option(option, field, type=kind, metavar=LIMIT, help=meaning)
 
 
@@ -72,6 +75,13 @@ def _limit(option: str, field: str, meaning: str, kind: Callable[[str], int | st
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     _limit(
         "--bandwidth", "bandwidth_bytes", "Bandwidth for fetching from it, in bytes per second.", positive_or_none
+    ),
+    click.option(
+        "--interval",
+        "interval_seconds",
+        type=seconds_or_none,
+        metavar="SECONDS|none",
+        help="Minimum time from the start of one fetch to the start of the next.",
     ),
     click.option(
         "--hours", callback=hours_callback, help="Hours in which it may be fetched from, such as 0-8,22-23."
@@ -121,11 +131,27 @@ def provider_group() -> None:
     help="Prefix of the URLs that it may submit, such as http://www.example.org/ (repeatable).",
 )
 @password_file_option
+@click.option(
+    "--watched",
+    is_flag=True,
+    help="Only watch these roots, each as a provider without a password, as [watched] says.",
+)
 @_provider_options
 @json_option
 @pass_admin
-def add_command(admin: Admin, /, roots: tuple[str, ...], password_file: Any, as_json: bool, **values: Any) -> None:
-    """Register a provider; print its id and password."""
+def add_command(
+    admin: Admin, /, roots: tuple[str, ...], password_file: Any, watched: bool, as_json: bool, **values: Any
+) -> None:
+    """Register a provider; print its id and password.
+
+    With --watched nobody is registered: a site is watched, until its owner registers it. A root that is watched
+    already keeps its provider; one of a registered provider belongs to that.
+    """
+    if watched:
+        if password_file is not None:
+            raise click.UsageError("a watched provider has no password: --watched and --password-file")
+        _add_watched(admin, roots, as_json, _given(values))
+        return
     generated = password_file is None
     password = generate_password() if generated else read_password(password_file)
     hashed = hash_password(password, generated=generated)
@@ -143,12 +169,33 @@ def add_command(admin: Admin, /, roots: tuple[str, ...], password_file: Any, as_
     click.echo(f"password: {password}" if generated else "password: as given")
 
 
+def _add_watched(admin: Admin, roots: tuple[str, ...], as_json: bool, changes: dict[str, Any]) -> None:
+    def add(txn: Txn) -> list[int]:
+        pids = []
+        for root in roots:
+            pid = find_or_make_watched(txn, root, admin.config.watched, capped=False)
+            provider = existing(locked_provider(txn, pid), pid)
+            if changes and provider.watched:
+                change_provider(txn, attrs.evolve(provider, **changes))
+            pids.append(pid)
+        return pids
+
+    with admin.database() as database:
+        try:
+            pids = database.write(add)
+        except ProviderExists as error:
+            raise Failed(str(error), SEE_PROVIDERS) from None
+    for pid, root in zip(pids, roots, strict=True):
+        click.echo(json.dumps({"pid": pid, "root": root}) if as_json else f"pid: {pid} ({root})")
+
+
 def _as_row(provider: Provider) -> dict[str, Any]:
     row = attrs.asdict(provider, filter=attrs.filters.exclude("password_hash", "former_roots"))
     row["roots"] = list(provider.roots)
     # As the options and the seeds' tables name them; the units are in the manual.
     row["bandwidth"] = row.pop("bandwidth_bytes")
     row["space_max"] = row.pop("space_max_bytes")
+    row["interval"] = row.pop("interval_seconds")
     return row
 
 
@@ -226,6 +273,8 @@ def set_command(
 
     If roots are removed, queued URLs outside the remaining roots are dropped, each reported to the provider as an
     error. Cached content there is deleted if you confirm, now or later (delete-outside).
+
+    A watched provider that gets a password is a registered one from then on.
     """
     changes = _given(values)
     password = ""
@@ -236,15 +285,23 @@ def set_command(
     if password_file is not None and new_password:
         raise click.UsageError("--password-file and --new-password cannot both be given")
     if password_file is not None:
-        changes["password_hash"] = hash_password(read_password(password_file), generated=False)
+        changes |= {
+            "password_hash": hash_password(read_password(password_file), generated=False),
+            "watched": False,
+        }
     elif new_password:
         password = generate_password()
-        changes["password_hash"] = hash_password(password, generated=True)
+        changes |= {"password_hash": hash_password(password, generated=True), "watched": False}
     if not (changes or added or removed):
         raise click.UsageError("nothing to change: give at least one option")
 
     def changed(provider: Provider) -> Provider:
         own = changes
+        if provider.watched and (roots or added or removed):
+            raise Failed(
+                f"provider {pid} is watched: it has one root",
+                "lcc-admin provider add --watched watches others; with a password it is a registered provider",
+            )
         if added or removed:
             own = {**changes, "roots": _without(tuple(dict.fromkeys((*provider.roots, *added))), removed)}
         return attrs.evolve(provider, **own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
@@ -55,6 +56,10 @@ NUMBER = click.IntRange(1, PID_MAX)
 ROWS = click.IntRange(1, 2**63 - 1)
 """Maximum number of rows."""
 
+SECONDS_MAX = 30 * 86400
+"""The longest interval between fetches."""
+_SECONDS = re.compile(r"[0-9]{1,7}(\.[0-9]{1,6})?", re.ASCII).fullmatch
+
 NONE = "none"
 """Says "without limit"."""
 
@@ -74,6 +79,15 @@ def positive_or_none(value: str) -> int | str:
     if number == 0:
         raise click.BadParameter("must be at least 1, or 'none'")
     return number
+
+
+def seconds_or_none(value: str) -> float | str:
+    """A number of seconds above 0, or ``none``."""
+    if value == NONE:
+        return value
+    if not _SECONDS(value) or not 0 < float(value) <= SECONDS_MAX:
+        raise click.BadParameter(f"{value!r} is neither a number of seconds up to {SECONDS_MAX} nor 'none'")
+    return float(value)
 
 
 def roots_callback(context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:

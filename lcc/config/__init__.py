@@ -31,6 +31,7 @@ from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.root import DEFAULT_MIMETYPES, ROLES, Config
 from lcc.config.setting import MANHOLE, METRICS, setting
 from lcc.config.telemetry import LogConfig, MetricsConfig
+from lcc.config.watched import WatchedConfig
 
 __all__ = [
     "DEFAULT_FILE",
@@ -52,6 +53,7 @@ __all__ = [
     "RsConfig",
     "TlsConfig",
     "UnsConfig",
+    "WatchedConfig",
     "WebConfig",
     "content_address",
     "describe_defaults",

@@ -13,6 +13,7 @@ from lcc.config.monitor import WebConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.setting import setting
 from lcc.config.telemetry import LogConfig, MetricsConfig
+from lcc.config.watched import WatchedConfig
 
 ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web")
 """Sections of roles; each has the settings ``metrics`` and ``manhole``."""
@@ -48,6 +49,7 @@ class Config:
     cu: CuConfig = attrs.field(factory=CuConfig)
     rs: RsConfig = attrs.field(factory=RsConfig)
     web: WebConfig = attrs.field(factory=WebConfig)
+    watched: WatchedConfig = attrs.field(factory=WatchedConfig)
     mail: MailConfig = attrs.field(factory=MailConfig)
     tls: TlsConfig = attrs.field(factory=TlsConfig)
     manhole: ManholeConfig = attrs.field(factory=ManholeConfig)

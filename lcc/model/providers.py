@@ -22,7 +22,7 @@ class Provider:
 
     :ivar roots: normalised URL prefixes; every URL told must begin with one.
     :ivar former_roots: that it had earlier: what it told below them may still be in the cache, and it may delete it.
-    :ivar password_hash: as ``lcc.storage.providers.passwords`` writes it.
+    :ivar password_hash: as ``lcc.storage.providers.passwords`` writes it; empty: it has none.
     :ivar bandwidth_bytes: bytes per second for fetches; None: without limit.
     :ivar hours: the hours when fetching is allowed, as text (``0-8,22-23``); empty: always.
     :ivar timezone: IANA name for ``hours``; empty: the LCC's own.
@@ -33,6 +33,8 @@ class Provider:
     :ivar insecure: TLS certificates are not verified.
     :ivar removed: being removed; no longer accepted.
     :ivar contact: mail address of who answers for it; empty: not known.
+    :ivar interval_seconds: from the start of one fetch to the start of the next, at least; None: without limit.
+    :ivar watched: nobody has registered it: it has no password, and one root.
     """
 
     pid: int
@@ -49,6 +51,8 @@ class Provider:
     insecure: bool = False
     removed: bool = False
     contact: str = ""
+    interval_seconds: float | None = None
+    watched: bool = False
     former_roots: tuple[str, ...] = ()
 
 

@@ -39,7 +39,7 @@ def test_every_option(lcc: Lcc, tmp_path: Path) -> None:
         "provider", "add", "--root", "HTTP://WWW.Example.org:80", "--root", "https://b.example.org/x/",
         "--password-file", str(secret), "--bandwidth", "1000", "--hours", "0-8,22-23", "--timezone", "UTC",
         "--priority", "2", "--files-max", "10", "--space-max", "20", "--full-sets", "none", "--allow-private",
-        "--insecure", "--contact", "me@example.org",
+        "--insecure", "--contact", "me@example.org", "--interval", "2.5",
     )  # fmt: skip
     (row,) = lcc.rows("provider", "list")
     assert row == {
@@ -56,6 +56,8 @@ def test_every_option(lcc: Lcc, tmp_path: Path) -> None:
         "insecure": True,
         "removed": False,
         "contact": "me@example.org",
+        "interval": 2.5,
+        "watched": False,
     }
     assert verify_password("correct horse", lcc.write(get_provider, 1).password_hash)
 
@@ -157,6 +159,32 @@ def test_a_new_password(lcc: Lcc) -> None:
     assert verify_password("two words", lcc.write(get_provider, 1).password_hash)
 
 
+def test_a_watched_provider(lcc: Lcc) -> None:
+    roots = ["--root", ROOT, "--root", "http://b.example.org/"]
+    watched = lcc.rows("provider", "add", "--watched", *roots)
+    assert watched == [{"pid": 1, "root": ROOT}, {"pid": 2, "root": "http://b.example.org/"}]
+    assert lcc.rows("provider", "add", "--watched", *roots) == watched
+    said = lcc.admin("provider", "add", "--watched", "--root", ROOT, "--interval", "7", "--bandwidth", "none").stdout
+    assert said == f"pid: 1 ({ROOT})\n"
+    row = lcc.rows("provider", "show", "1")[0]
+    assert (row["watched"], row["interval"], row["bandwidth"], row["files_max"]) == (True, 7.0, None, 10_000)
+    lcc.admin("provider", "set", "1", "--interval", "none")
+    assert lcc.rows("provider", "list")[0]["interval"] is None
+    refused = lcc.admin("provider", "set", "1", "--add-root", ROOT + "a/", code=1).output
+    assert "provider 1 is watched: it has one root" in refused
+    lcc.admin("provider", "set", "1", "--new-password", "--add-root", ROOT + "a/", code=1)
+
+
+def test_a_watched_provider_with_a_password_is_a_registered_one(lcc: Lcc) -> None:
+    lcc.admin("provider", "add", "--watched", "--root", ROOT)
+    password = lcc.admin("provider", "set", "1", "--new-password", "--files-max", "none").stdout.split()[-1]
+    provider = lcc.write(get_provider, 1)
+    assert not provider.watched and verify_password(password, provider.password_hash)
+    assert (provider.files_max, provider.space_max_bytes) == (None, 10**9)
+    assert lcc.rows("provider", "add", "--watched", "--root", ROOT + "a/")[0]["pid"] == 1
+    lcc.admin("provider", "set", "1", "--add-root", "http://b.example.org/")
+
+
 def test_remove(lcc: Lcc) -> None:
     lcc.admin("provider", "add", "--root", ROOT)
     assert "being removed" in lcc.admin("provider", "remove", "1").stdout
@@ -175,6 +203,9 @@ def test_remove(lcc: Lcc) -> None:
         (["add", "--root", ROOT, "--bandwidth", "0"], "at least 1"),
         (["add", "--root", ROOT, "--bandwidth", "-5"], "--bandwidth"),
         (["add", "--root", ROOT, "--bandwidth", "fast"], "neither a whole number"),
+        (["add", "--root", ROOT, "--interval", "0"], "neither a number of seconds"),
+        (["add", "--root", ROOT, "--interval", "1e3"], "neither a number of seconds"),
+        (["add", "--root", ROOT, "--watched", "--password-file", "-"], "no password"),
         (["add", "--root", ROOT, "--hours", "25"], "--hours"),
         (["add", "--root", ROOT, "--timezone", "Europe/Nowhere"], "--timezone"),
         (["add", "--root", ROOT, "--priority", "3"], "--priority"),

@@ -12,11 +12,13 @@ from openapi_spec_validator import validate
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
 
+from lcc.config import WatchedConfig
 from lcc.model import Provider
 from lcc.roles.rs.web.openapi import document
 from lcc.storage.providers.passwords import hash_password, verify_password
 from lcc.storage.providers.providers import add_provider, get_provider, list_providers, order_removal
 from lcc.storage.providers.registrations import approve_registration, list_registrations
+from lcc.storage.providers.watched import find_or_make_watched
 from tests.support.browser import Browser
 from tests.support.databases import Backend, DirectDatabase
 from tests.support.servers.web_site import WebSite
@@ -179,6 +181,24 @@ async def test_a_lost_password_needs_a_proof_of_every_root(office: Office, site:
     made = stored(backend, get_provider, first["pid"])
     assert verify_password(given["password"], made.password_hash)
     assert not verify_password(first["password"], made.password_hash)
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_a_watched_site_is_its_owners_from_the_proof_on(
+    office: Office, site: WebSite, backend: Backend
+) -> None:
+    browser = office.browser()
+    pid = stored(backend, find_or_make_watched, f"{site.url}a/", WatchedConfig())
+    lost = await browser.api("", {"kind": "password", "pid": pid, "site": f"{site.url}a/"})
+    unknown = await browser.api("", {"kind": "password", "pid": 99, "site": f"{site.url}a/"})
+    assert (lost.status, lost.body) == (unknown.status, unknown.body.replace(b"99", b"%d" % pid))
+    asked = {"kind": "root", "pid": pid, "password": "x", "site": f"{site.url}b/"}
+    assert (await browser.api("", asked)).json()["error"] == "unknown provider or wrong password"
+    given = await register(browser, site, "a/")
+    assert given["pid"] == pid
+    made = stored(backend, get_provider, pid)
+    assert not made.watched and verify_password(given["password"], made.password_hash)
 
 
 @sqlite_only

@@ -39,6 +39,8 @@ FULL = Provider(
     allow_private=True,
     insecure=True,
     contact="me@example.org",
+    interval_seconds=1.5,
+    watched=True,
 )
 
 

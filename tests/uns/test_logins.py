@@ -30,6 +30,14 @@ def test_no_such_provider_and_wrong_password_are_told_alike(world: World, pid: i
     assert cp.transport.closed
 
 
+@pytest.mark.parametrize("password", ["", "x", PASSWORD])
+def test_a_watched_provider_is_no_provider(world: World, password: str) -> None:
+    watched = attrs.evolve(world.database.providers[8], password_hash="", watched=True)
+    world.database.providers[8] = watched
+    texts = [world.login(pid, password).text for pid in (8, 99)]
+    assert texts[0] == texts[1]
+
+
 def test_the_time_of_a_rejection_tells_nothing(world: World) -> None:
     """Whether there is such a provider, and how its password is kept, cannot be told by when the answer comes."""
     stored = hash_password("secret", generated=False)

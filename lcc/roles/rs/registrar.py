@@ -34,7 +34,7 @@ from lcc.roles.rs.challenge import Challenge
 from lcc.roles.rs.mails import challenge_mail, done_mail
 from lcc.roles.rs.prover import NotProven, Prover
 from lcc.roles.rs.rate_limiter import RateLimiter
-from lcc.storage.providers.passwords import DUMMY_HASH, hash_password, is_slow, verify_password
+from lcc.storage.providers.passwords import DUMMY_HASH, hash_of, hash_password, is_slow, verify_password
 from lcc.transport.mail import Mail
 
 _log = Logger()
@@ -166,8 +166,8 @@ class Registrar:
         site = read_site(fields, self.allowed, faults)
         _check_faults(faults)
         provider = await self._ask(self._store.provider(pid))
-        if provider is None:
-            raise RegistrationRefused("unknown", f"there is no provider {pid}")
+        if provider is None or provider.watched:
+            raise RegistrationRefused("unknown", f"there is no provider {pid} that is registered")
         return await self._give_root(provider, site, fields)
 
     async def _give_root(self, provider: Provider, site: str, fields: Fields) -> Challenge:
@@ -191,7 +191,7 @@ class Registrar:
         _check_faults(faults)
         self._limiter.ask(address, [site])
         provider = await self._ask(self._store.provider(pid))
-        if provider is None or site not in provider.roots:
+        if provider is None or provider.watched or site not in provider.roots:
             raise RegistrationRefused("unknown", f"there is no provider {pid} with the root {site}")
         hopeless = [root for root in provider.roots if not is_provable(root)]
         if hopeless:
@@ -272,7 +272,7 @@ class Registrar:
         provider = await self._ask(self._store.provider(pid))
         self._limiter.check_login(pid, address)  # others may have been tried while this one waited
         self._limiter.tried(pid, address)
-        stored = DUMMY_HASH if provider is None else provider.password_hash
+        stored = hash_of(provider)
         if is_slow(stored):
             right = await self._in_thread(verify_password, password, stored)
         else:

@@ -45,7 +45,7 @@ from lcc.roles.uns.engine import Uns
 from lcc.roles.uns.fast_set import FastSet
 from lcc.storage.disk.error_file import ErrorFile, ErrorFileFull
 from lcc.storage.disk.spool import SetWriter, SpoolFull
-from lcc.storage.providers.passwords import DUMMY_HASH, is_slow, verify_password
+from lcc.storage.providers.passwords import hash_of, is_slow, verify_password
 from lcc.transport.connection_limits import Place
 from lcc.transport.stream import StreamLimits, XmlStream
 
@@ -266,7 +266,7 @@ class Session:
         self._check_throttle(init.pid)  # others may have been tried while this one waited
         now = uns.clock.seconds()
         uns.throttle.tried(init.pid, now, self.place.party)
-        stored = DUMMY_HASH if provider is None else provider.password_hash
+        stored = hash_of(provider)
         if is_slow(stored):
             right = await uns.in_thread(verify_password, init.password, stored)
         else:

@@ -10,6 +10,8 @@ import hashlib
 import hmac
 import secrets
 
+from lcc.model import Provider
+
 _SCRYPT_N, _SCRYPT_R, _SCRYPT_P = 1 << 14, 8, 1
 _SCRYPT_MEMORY_BYTES = 64 << 20
 
@@ -68,3 +70,9 @@ def _scrypt(
 
 DUMMY_HASH = hash_password(generate_password(), generated=True)
 """Matches nothing: for unknown providers, so that a login takes the same time."""
+
+
+def hash_of(provider: Provider | None) -> str:
+    """What a password of this provider is verified against; None: an unknown one.  Nothing matches that, nor that of
+    a provider without a password."""
+    return DUMMY_HASH if provider is None else provider.password_hash or DUMMY_HASH

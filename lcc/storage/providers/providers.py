@@ -38,6 +38,8 @@ _COLUMNS = (
     "insecure",
     "removed",
     "contact",
+    "interval_seconds",
+    "watched",
 )
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pidb"
 _COLUMNS_OF_P = ", ".join(f"p.{name}" for name in _COLUMNS)
@@ -149,9 +151,10 @@ def add_provider(txn: Txn, provider: Provider, *, first: int = 1, last: int = PI
     :raises ProviderExists: the id is or was in use, or the range is used up.
     """
     # A repeated interaction finds the (salted, so unique) hash if the first attempt was committed.
-    done = txn.value("SELECT pid FROM pidb WHERE password = ?", [provider.password_hash])
-    if done is not None and provider.pid in (0, done):
-        return int(done)
+    if provider.password_hash:
+        done = txn.value("SELECT pid FROM pidb WHERE password = ?", [provider.password_hash])
+        if done is not None and provider.pid in (0, done):
+            return int(done)
     highest = locked_counter(txn, "pid")
     pid = provider.pid or max(first, highest + 1)
     if not 0 < pid <= (PID_MAX if provider.pid else last):
@@ -267,8 +270,8 @@ def _status(columns: Sequence[Any], errors: Sequence[tuple[Any, ...]]) -> Provid
 
 
 def _provider(row: tuple[Any, ...], roots: tuple[str, ...], former_roots: tuple[str, ...] = ()) -> Provider:
-    pid, password, bandwidth, hours, timezone, priority, files, space, full_sets, *flags, contact = row
-    private, insecure, removed = flags
+    pid, password, bandwidth, hours, timezone, priority, files, space, full_sets, *flags = row
+    private, insecure, removed, contact, interval, watched = flags
     return Provider(
         pid=pid,
         roots=roots,
@@ -284,6 +287,8 @@ def _provider(row: tuple[Any, ...], roots: tuple[str, ...], former_roots: tuple[
         insecure=bool(insecure),
         removed=bool(removed),
         contact=contact,
+        interval_seconds=interval,
+        watched=bool(watched),
         former_roots=former_roots,
     )
 
@@ -303,6 +308,8 @@ def _write(txn: Txn, provider: Provider) -> None:
         provider.insecure,
         provider.removed,
         provider.contact,
+        provider.interval_seconds,
+        int(provider.watched),
     )
     txn.upsert("pidb", _COLUMNS, [row], ["pid"])
     for table, roots in (("proots", provider.roots), ("formerroots", provider.former_roots)):

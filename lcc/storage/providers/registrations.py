@@ -26,6 +26,7 @@ from lcc.storage.providers.providers import (
     locked_provider,
     registered_provider,
 )
+from lcc.storage.providers.watched import register_watched, watcher_of
 
 NUMBER_MAX = 2**31 - 1
 
@@ -34,7 +35,10 @@ _COLUMNS = (
     *("bandwidth", "timeofday", "timezone", "priority", "private", "created", "expires"),
 )
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM registrations"
-_SITES = "SELECT DISTINCT proots.pid, root FROM proots JOIN pidb ON pidb.pid = proots.pid WHERE removed = 0"
+_SITES = (
+    "SELECT DISTINCT proots.pid, root FROM proots JOIN pidb ON pidb.pid = proots.pid"
+    " WHERE removed = 0 AND watched = 0"
+)
 
 
 @implementer(IRegistrationStore)
@@ -176,6 +180,10 @@ def _new_provider(txn: Txn, registration: Registration, settings: RsConfig) -> i
         contact=registration.contact,
         **attrs.asdict(registration.wishes),
     )
+    watcher = watcher_of(txn, registration.folders[0])
+    watched = None if watcher is None else locked_provider(txn, watcher)
+    if watched is not None and watched.watched and not watched.removed:
+        return register_watched(txn, watched, provider)
     try:
         return add_provider(txn, provider)
     except ProviderExists as error:
@@ -205,7 +213,7 @@ def _new_password(txn: Txn, registration: Registration, _settings: RsConfig) -> 
 
 def _provider(txn: Txn, pid: int) -> Provider:
     provider = locked_provider(txn, pid)
-    if provider is None or provider.removed:
+    if provider is None or provider.removed or provider.watched:
         raise RegistrationRefused("gone", f"provider {pid} is no longer registered")
     return provider
 

@@ -18,7 +18,7 @@ from lcc.storage.views.failures import STANDS, WITH_CONTENT
 _NEXT_SCANNED = 1000
 """Rows at the head of a provider's queue; what was deleted since is among them."""
 _LISTED = (
-    *("p.pid", "p.priority", "p.timeofday", "p.timezone", "p.bandwidth", "p.removed", "p.contact"),
+    *("p.pid", "p.priority", "p.timeofday", "p.timezone", "p.bandwidth", "p.removed", "p.watched", "p.contact"),
     *("s.files_used", "s.space_used", "s.nurlproc", "s.errseq - s.errcleared", "s.wantfullset", "s.last_set_time"),
 )
 _SELECT = f"SELECT {', '.join(_LISTED)} FROM pidb p LEFT JOIN pstats s ON s.pid = p.pid"
@@ -30,6 +30,7 @@ class ListedProvider:
 
     :ivar hours: as text, in ``timezone``; empty: always.
     :ivar bandwidth_bytes: per second; None: without limit.
+    :ivar watched: nobody has registered it.
     :ivar queued: URLs to be fetched.
     :ivar errors: not yet reported to the provider.
     :ivar last_set_time: seconds since 1970; 0: no set yet.
@@ -42,6 +43,7 @@ class ListedProvider:
     timezone: str
     bandwidth_bytes: int | None
     removed: bool
+    watched: bool
     contact: str
     files: int
     space_bytes: int
@@ -189,7 +191,7 @@ def _complete(txn: Txn, rows: Sequence[tuple[Any, ...]], now: float) -> list[Lis
 
 
 def _listed(row: tuple[Any, ...], roots: tuple[str, ...], delay: Delay | None) -> ListedProvider:
-    pid, priority, hours, timezone, bandwidth, removed, contact, *counts, wanted, last_set = row
+    pid, priority, hours, timezone, bandwidth, removed, watched, contact, *counts, wanted, last_set = row
     files, space, queued, errors = (int(count or 0) for count in counts)
     return ListedProvider(
         pid=pid,
@@ -198,6 +200,7 @@ def _listed(row: tuple[Any, ...], roots: tuple[str, ...], delay: Delay | None) -
         timezone=timezone,
         bandwidth_bytes=bandwidth,
         removed=bool(removed),
+        watched=bool(watched),
         contact=contact,
         files=files,
         space_bytes=space,

@@ -1,0 +1,114 @@
+"""Watched providers: sites that nobody has registered; and whose a URL is.
+
+A watched provider has no password, one root, and the limits of ``[watched]``.  Once its owner registers that root, or
+an operator gives it a password, it is a registered one: it keeps its id, and so its rows.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from lcc.config import WatchedConfig
+from lcc.model import Provider
+from lcc.storage.database.locked_counter import locked_counter
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.providers import add_provider, change_provider
+
+_OWNERS = (
+    "SELECT r.root, p.watched, p.pid FROM proots r JOIN pidb p ON p.pid = r.pid"
+    " WHERE r.root >= ? AND r.root <= ? AND SUBSTR(?, 1, LENGTH(r.root)) = r.root AND p.removed = 0"
+)
+
+
+class TooManyWatched(Exception):
+    """``[watched] providers_max`` is reached."""
+
+
+def find_or_make_watched(txn: Txn, root: str, settings: WatchedConfig, *, capped: bool = True) -> int:
+    """The provider for what is noticed below this root: the one that is registered for it, or for a part of the site
+    that it lies in; the one that watches it; else a new one that does.  However often this is done, there is one.
+
+    :param root: normalised.
+    :param capped: ``providers_max`` holds.
+    :returns: its id.
+    :raises TooManyWatched: there are too many already.
+    """
+    pid = _provider_for(txn, root)
+    if pid is None:
+        locked_counter(txn, "pid")  # somebody else may be making it
+        pid = _provider_for(txn, root)
+    if pid is not None:
+        return pid
+    if capped:
+        count = txn.value("SELECT COUNT(*) FROM pidb WHERE watched = 1 AND removed = 0", (), 0)
+        if count >= settings.providers_max:
+            raise TooManyWatched(f"{count} providers are watched already, the maximum ([watched] providers_max)")
+    return add_provider(txn, watched_provider(root, settings))
+
+
+def watched_provider(root: str, settings: WatchedConfig) -> Provider:
+    """What watches this root, as it is made."""
+    return Provider(
+        pid=0,
+        roots=(root,),
+        password_hash="",
+        bandwidth_bytes=settings.bandwidth_bytes or None,
+        files_max=settings.files_max or None,
+        space_max_bytes=settings.space_max_bytes or None,
+        interval_seconds=settings.interval or None,
+        watched=True,
+    )
+
+
+def watcher_of(txn: Txn, root: str) -> int | None:
+    """The id of the provider that watches just this root; None: there is none."""
+    pid = txn.value(
+        "SELECT MIN(p.pid) FROM proots r JOIN pidb p ON p.pid = r.pid"
+        " WHERE r.root = ? AND p.watched = 1 AND p.removed = 0",
+        [root],
+    )
+    return None if pid is None else int(pid)
+
+
+def provider_of(txn: Txn, url: str) -> int | None:
+    """Whose a URL is that somebody else has noticed: of the providers with a root that it begins with the one with
+    the longest; of several with the same the registered one, of several of these the oldest.  None: nobody's.
+
+    :param url: normalised.
+    """
+    owners = _owners(txn, url)
+    return None if not owners else owners[0][2]
+
+
+def _provider_for(txn: Txn, root: str) -> int | None:
+    for own, watched, pid in _owners(txn, root):
+        if not watched or own.partition("://")[2] == root.partition("://")[2]:
+            return pid
+    return None
+
+
+def _owners(txn: Txn, url: str) -> list[tuple[str, bool, int]]:
+    """``(root, watched, pid)`` of each root that this URL begins with, in the order in which they count."""
+    spellings = [url, "http" + url[5:]] if url.startswith("https://") else [url]  # an http root admits https as well
+    found = [
+        (root, bool(watched), pid)
+        for spelling in spellings
+        for root, watched, pid in txn.query(_OWNERS, [_host(spelling), spelling, spelling])
+    ]
+    return sorted(found, key=lambda owner: (-len(owner[0].partition("://")[2]), owner[1], owner[2]))
+
+
+def _host(url: str) -> str:
+    """Scheme, host and port: what each of its roots begins with."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
+def register_watched(txn: Txn, watched: Provider, registered: Provider) -> int:
+    """A watched provider is registered: it keeps its id and its rows, and gets what stands here.
+
+    :param watched: locked.
+    :returns: its id.
+    """
+    change_provider(txn, attrs.evolve(registered, pid=watched.pid, former_roots=watched.former_roots, watched=False))
+    return watched.pid

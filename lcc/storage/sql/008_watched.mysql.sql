@@ -1,0 +1,6 @@
+-- Providers that nobody registered: a site that is watched.  It has no password.
+ALTER TABLE pidb ADD COLUMN watched SMALLINT NOT NULL DEFAULT 0;    -- 1: nobody has registered it
+ALTER TABLE pidb ADD COLUMN interval_seconds DOUBLE;                -- from the start of a fetch to that of the next, at
+                                                                    -- least; NULL: no limit
+-- Whose a URL is, and whether a root is there.
+CREATE INDEX proots_root ON proots (root(255));

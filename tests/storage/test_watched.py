@@ -1,0 +1,125 @@
+"""Watched providers, and whose a URL is, on each database."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import attrs
+import pytest
+
+from lcc.config import RsConfig, WatchedConfig
+from lcc.model import Provider
+from lcc.storage.providers.passwords import DUMMY_HASH, hash_of
+from lcc.storage.providers.providers import add_provider, get_provider, list_providers, order_removal
+from lcc.storage.providers.registrations import prove_registration
+from lcc.storage.providers.watched import TooManyWatched, find_or_make_watched, provider_of, watcher_of
+from tests.storage.test_registrations import NOW, SETTINGS, SITE, another, open_one
+from tests.support.databases import Backend, DirectDatabase
+
+WATCHED = WatchedConfig()
+
+
+def watch(database: DirectDatabase, root: str, settings: WatchedConfig = WATCHED) -> int:
+    return database.now(find_or_make_watched, root, settings)
+
+
+def register(database: DirectDatabase, *roots: str) -> int:
+    return database.now(add_provider, Provider(0, roots, f"hash of {roots}"))
+
+
+def test_it_has_the_limits_of_the_configuration_and_no_password(database: DirectDatabase) -> None:
+    pid = watch(database, SITE)
+    provider = database.now(get_provider, pid)
+    assert provider == Provider(
+        pid, (SITE,), "", 100_000, files_max=10_000, space_max_bytes=10**9, interval_seconds=1.0, watched=True
+    )
+    free = WatchedConfig(bandwidth_bytes=0, interval=0.0, files_max=0, space_max_bytes=0)
+    plain = database.now(get_provider, watch(database, "http://other/", free))
+    assert plain == Provider(pid + 1, ("http://other/",), "", watched=True)
+    assert hash_of(provider) == hash_of(None) == DUMMY_HASH
+
+
+def test_there_is_one_however_often_it_is_asked_for(database: DirectDatabase) -> None:
+    pid = watch(database, SITE)
+    assert [watch(database, SITE) for _ in range(3)] == [pid] * 3
+    assert watch(database, "https" + SITE[4:]) == pid  # an http root admits https
+    assert watch(database, SITE + "a/") == pid + 1
+    assert watch(database, "https://only.example.org/") == pid + 2
+    assert watch(database, "http://only.example.org/") == pid + 3
+    assert database.now(watcher_of, SITE) == pid
+    database.now(order_removal, pid)
+    assert database.now(watcher_of, SITE) is None
+    assert watch(database, SITE) == pid + 4
+
+
+def test_several_that_make_it_at_once(backend: Backend) -> None:
+    databases = [DirectDatabase(backend.url, backend.home) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        pids = list(pool.map(lambda database: watch(database, SITE), databases))
+    assert len(set(pids)) == 1
+    assert len(databases[0].now(list_providers)) == 1
+
+
+def test_they_are_not_more_than_may_be(database: DirectDatabase) -> None:
+    few = attrs.evolve(WATCHED, providers_max=2)
+    pids = [watch(database, f"http://site{number}/", few) for number in range(2)]
+    with pytest.raises(TooManyWatched, match="providers_max"):
+        watch(database, "http://site2/", few)
+    assert [watch(database, f"http://site{number}/", few) for number in range(2)] == pids
+    pid = database.now(lambda txn: find_or_make_watched(txn, "http://site2/", few, capped=False))
+    assert pid == pids[-1] + 1  # an operator may
+    database.now(order_removal, pids[0])
+    database.now(order_removal, pids[1])
+    watch(database, "http://site3/", few)
+
+
+def test_what_lies_below_a_registered_root_is_that_providers(database: DirectDatabase) -> None:
+    registered = register(database, SITE + "a/", "http://x/")
+    assert watch(database, SITE + "a/feed/") == watch(database, SITE + "a/") == registered
+    above = watch(database, SITE)
+    assert above != registered and watch(database, SITE + "b/") not in (above, registered)
+
+
+def test_the_longest_root_wins(database: DirectDatabase) -> None:
+    site, folder = watch(database, SITE), register(database, SITE + "~me/")
+    owners = {
+        SITE + "x": site,
+        SITE + "~me/x": folder,
+        "https" + SITE[4:] + "~me/x": folder,
+        SITE + "~me": site,
+        "http://www.example.or": None,
+        "http://www.example.org:8080/": None,
+        "ftp" + SITE[4:]: None,
+    }
+    assert {url: database.now(provider_of, url) for url in owners} == owners
+    twin = register(database, SITE + "~me/", "http://y/")
+    assert database.now(provider_of, SITE + "~me/x") == folder < twin
+    database.now(order_removal, folder)
+    assert database.now(provider_of, SITE + "~me/x") == twin
+    odd = register(database, "http://a_c/x?%27")  # "_" and "%" are nothing but themselves
+    assert database.now(provider_of, "http://a_c/x?%27b") == odd
+    assert database.now(provider_of, "http://abc/x?%27b") is None
+
+
+def test_its_owner_registers_it(database: DirectDatabase) -> None:
+    pid, other = watch(database, SITE), watch(database, SITE + "a/")
+    number = open_one(database, another(folders=(SITE,)))
+    done = database.now(prove_registration, number, False, SETTINGS, NOW)
+    assert done.pid == pid
+    provider = database.now(get_provider, pid)
+    assert provider is not None and not provider.watched
+    assert (provider.roots, provider.password_hash) == ((SITE,), done.password_hash)
+    assert (provider.bandwidth_bytes, provider.files_max, provider.interval_seconds) == (1000, 5, None)
+    assert (provider.contact, provider.full_sets, provider.former_roots) == ("me@example.org", 3, ())
+    assert database.query("SELECT kind, pid FROM orders") == [("provider-changed", pid)]
+    # Somebody else who can put files there is another provider.
+    second = database.now(prove_registration, open_one(database, another(folders=(SITE,))), False, SETTINGS, NOW)
+    assert second.pid not in (pid, other)
+
+
+def test_watched_ones_lock_no_owner_out(database: DirectDatabase) -> None:
+    strict = RsConfig(providers_per_site=1, providers_per_host=1)
+    watch(database, SITE)
+    watch(database, SITE + "a/")
+    number = open_one(database, another(folders=(SITE + "b/",)), strict)
+    assert database.now(prove_registration, number, False, strict, NOW).pid
