@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MIDDLE = frozenset({"domain", "protocols", "storage", "fetchers", "transport"})
-UPPER = frozenset({"roles", "provider", "client", "insight", "console", "metrics"})
+UPPER = frozenset({"roles", "provider", "client", "insight", "console", "metrics", "feeds"})
 GROUND = frozenset({"model", "errors", "numbers", "config"})
 
 ALLOWED: dict[str, frozenset[str]] = {

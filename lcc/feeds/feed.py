@@ -1,0 +1,32 @@
+"""The feed plugin: RSS, Atom and JSON Feed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lcc.feeds.encodings import media_type
+from lcc.feeds.jsonfeed import looks_like_json, parse_json_feed
+from lcc.feeds.parsing import parse_feed, require_feed
+from lcc.feeds.run import FeedRun
+from lcc.feeds.web import UrlPlugin
+from lcc.model.feeds import FeedInfo, FeedItem, ParsedFeed
+
+
+class FeedPlugin(UrlPlugin):
+    """Parses feeds; stores nothing, which is good for a look at one."""
+
+    name = "feed"
+    summary = "url, and parses RSS, Atom and JSON Feed; stores nothing"
+
+    def parse(self, run: FeedRun, data: bytes) -> tuple[FeedInfo, Sequence[FeedItem]]:
+        """Feed info and items of a feed document."""
+        parsed = self.parsed(run, data)
+        for fault in parsed.faults:
+            run.log(fault)
+        return parsed.info, parsed.items
+
+    def parsed(self, run: FeedRun, data: bytes) -> ParsedFeed:
+        """The document, by its format."""
+        if looks_like_json(data) or media_type(run.content_type)[0].endswith("json"):
+            return parse_json_feed(data, run.base, run.limits.parse)
+        return require_feed(parse_feed(data, run.base, run.limits.parse), data)

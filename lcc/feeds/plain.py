@@ -1,0 +1,146 @@
+"""Plain text of HTML, by lxml's target parser: no tree, so that no markup can make it slow or large."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+PIECE_CHARS = 1 << 16
+"""An exception in a target takes effect only behind the piece that is fed."""
+DEPTH_MAX = 10_000
+_HIDDEN = frozenset(
+    {"script", "style", "template", "noscript", "iframe", "object", "svg", "math", "select", "textarea"}
+)
+_ASIDE = frozenset({"nav", "header", "footer", "aside", "form", "button"})
+_MAIN = frozenset({"article", "main"})
+_BLOCKS = frozenset(
+    {"address", "article", "aside", "blockquote", "br", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption"}
+    | {"figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p"}
+    | {"pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"}
+)
+_VOID = frozenset(
+    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+)
+
+
+class _Full(Exception):
+    """There is as much text as is wanted."""
+
+
+@attrs.frozen
+class Plain:
+    """
+    :ivar text: blocks are separated by line ends; white space is squeezed.
+    :ivar title, language: of the page; empty: none.
+    :ivar main: only what is in ``<article>`` or ``<main>``.
+    :ivar cut: there was more.
+    """
+
+    text: str
+    title: str
+    language: str
+    main: str
+    cut: bool
+
+
+class _Target:
+    """Collects text."""
+
+    def __init__(self, chars_max: int, aside: bool) -> None:
+        self._left = chars_max
+        self._skipped = _HIDDEN if aside else _HIDDEN | _ASIDE
+        self._skipping: list[str] = []
+        self._mains = 0
+        self._in_title = False
+        self.parts: list[str] = []
+        self.main: list[str] = []
+        self.title: list[str] = []
+        self.language = ""
+        self.cut = False
+
+    def start(self, tag: Any, attrib: Mapping[Any, Any]) -> None:
+        if self._skipping or tag in self._skipped:
+            if tag not in _VOID and len(self._skipping) < DEPTH_MAX:
+                self._skipping.append(tag)
+            return
+        if tag == "html" and not self.language:
+            self.language = (attrib.get("lang") or attrib.get("xml:lang") or "")[:35]
+        elif tag == "title" and not self.title:
+            self._in_title = True
+        elif tag in _BLOCKS:
+            self._mains += tag in _MAIN
+            self._add("\n")
+
+    def end(self, tag: Any) -> None:
+        if self._skipping:
+            if tag in self._skipping:
+                while self._skipping.pop() != tag:
+                    pass
+            return
+        if tag == "title":
+            self._in_title = False
+        elif tag in _BLOCKS:
+            self._add("\n")
+            self._mains = max(0, self._mains - (tag in _MAIN))
+
+    def data(self, data: Any) -> None:
+        if self._in_title:
+            self.title.append(data[:1000])
+        elif not self._skipping:
+            self._add(data)
+
+    def comment(self, text: Any) -> None:
+        """Nothing is said in comments."""
+
+    def close(self) -> None:
+        return None
+
+    def _add(self, text: str) -> None:
+        if self.cut:
+            return
+        self._left -= len(text)
+        if self._left < 0:
+            self.cut = True
+            text = text[: self._left]
+        self.parts.append(text)
+        if self._mains:
+            self.main.append(text)
+        if self.cut:
+            raise _Full
+
+
+def plain_text(markup: str, chars_max: int, aside: bool = True) -> Plain:
+    """The text of HTML.
+
+    :param chars_max: read at most so much text.
+    :param aside: with navigation, headers, footers and forms.
+    """
+    from lxml import etree
+
+    target = _Target(chars_max, aside)
+    parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True)
+    data = markup.encode("utf-8", "replace")
+    try:
+        for start in range(0, len(data), PIECE_CHARS):
+            parser.feed(data[start : start + PIECE_CHARS])
+        if data.strip():
+            parser.close()
+    except _Full:
+        pass
+    except etree.XMLSyntaxError:
+        pass  # nothing in it; or it ends where lxml gives up: what was read is kept
+    return Plain(
+        squeezed("".join(target.parts)),
+        " ".join("".join(target.title).split()),
+        target.language,
+        squeezed("".join(target.main)),
+        target.cut,
+    )
+
+
+def squeezed(text: str) -> str:
+    """White space squeezed, line by line; no empty lines."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return "\n".join(filter(None, lines))

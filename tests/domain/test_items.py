@@ -1,0 +1,169 @@
+"""Which items of a feed are the same, and which are news."""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.domain.items import FLAPS_MAX, Judged, KnownItem, News, choose_policy, identify, judge, unknown_links
+from lcc.model.feeds import Body, FeedItem
+from lcc.model.items import ItemRow, link_hash
+
+
+def rows(items: list[FeedItem], policy: str) -> list[ItemRow]:
+    return [
+        ItemRow(identity, digest, link_hash(item.link), None, "", item.title)
+        for identity, digest, item in identify(items, policy)
+    ]
+
+
+class Feed:
+    """Stores what is judged, as the database does."""
+
+    def __init__(self, *items: FeedItem) -> None:
+        self.policy = choose_policy(items)
+        self.known: dict[bytes, KnownItem] = {}
+        self.poll(*items)
+
+    def poll(self, *items: FeedItem) -> dict[str, str]:
+        """Title -> what the item is."""
+        found = rows(list(items), self.policy)
+        named = {row.identity: self.known[row.identity] for row in found if row.identity in self.known}
+        links = unknown_links(found, named)
+        judged = judge(found, named, [each for each in self.known.values() if each.link in links])
+        for each in judged:
+            self._store(each)
+        return {each.row.record: each.news.value for each in judged}
+
+    def _store(self, judged: Judged) -> None:
+        if judged.known is not None:
+            del self.known[judged.known.identity]
+        row, known = judged.row, judged.known
+        if known is None:
+            self.known[row.identity] = KnownItem(row.identity, row.digest, row.link, b"", 0)
+        elif judged.news is News.CHANGED:
+            self.known[row.identity] = KnownItem(row.identity, row.digest, row.link, known.digest, judged.flaps)
+        else:
+            self.known[row.identity] = known._replace(identity=row.identity, link=row.link)
+
+
+def item(number: int, **others: object) -> FeedItem:
+    found = FeedItem(id=f"id{number}", link=f"http://a/{number}", title=f"t{number}", summary=Body(f"s{number}"))
+    return attrs.evolve(found, **others)  # type: ignore[arg-type]
+
+
+def test_the_policy_is_the_best_that_tells_items_apart() -> None:
+    assert choose_policy([]) == ""
+    assert choose_policy([item(1), item(2)]) == "id"
+    assert choose_policy([item(1, id="x"), item(2, id="x")]) == "link"
+    assert choose_policy([item(1, id=""), item(2, id="")]) == "link"
+    assert choose_policy([item(1, id="", link=""), item(2, id="", link="")]) == "hash"
+    # Comments on one page.
+    assert choose_policy([item(1, link="http://a/"), item(2, link="http://a/")]) == "id"
+
+
+def test_what_is_news() -> None:
+    feed = Feed(item(1), item(2))
+    assert feed.poll(item(3), item(2, summary=Body("other")), item(1)) == {
+        "t3": "new",
+        "t2": "changed",
+        "t1": "unchanged",
+    }
+
+
+def test_dates_and_white_space_are_no_news() -> None:
+    feed = Feed(item(1))
+    assert feed.poll(item(1, published=7, updated=8, summary=Body(" s1\n"))) == {"t1": "unchanged"}
+
+
+def test_ids_that_change_while_links_stay() -> None:
+    feed = Feed(*(item(n) for n in range(5)))
+    assert set(feed.poll(*(item(n, id=f"other{n}") for n in range(5))).values()) == {"unchanged"}
+    assert feed.poll(*(item(n, id=f"third{n}") for n in range(6)))["t5"] == "new"
+    assert len(feed.known) == 6
+
+
+def test_links_that_change_while_ids_stay() -> None:
+    feed = Feed(item(1))
+    assert feed.poll(item(1, link="http://b/1")) == {"t1": "changed"}
+    assert len(feed.known) == 1
+
+
+def test_ids_that_are_added_later_make_nothing_new() -> None:
+    feed = Feed(item(1, id=""), item(2, id=""))
+    assert feed.policy == "link"
+    assert set(feed.poll(item(1), item(2)).values()) == {"unchanged"}
+
+
+def test_items_without_ids_or_links() -> None:
+    feed = Feed(item(1, id="", link=""), item(2, id="", link=""))
+    assert set(feed.poll(item(2, id="", link=""), item(1, id="", link="")).values()) == {"unchanged"}
+    # A title stays while its text is corrected.
+    assert feed.poll(item(1, id="", link="", summary=Body("corrected"))) == {"t1": "changed"}
+    # One of them in a feed that has ids.
+    feed = Feed(item(1), item(2), item(3, id="", link=""))
+    assert feed.policy == "id"
+    assert set(feed.poll(item(3, id="", link=""), item(1)).values()) == {"unchanged"}
+
+
+def test_repeated_ids() -> None:
+    feed = Feed(item(1), item(2), item(3))
+    same = [item(4, id="x"), item(5, id="x")]
+    assert set(feed.poll(*same).values()) == {"new"}
+    assert set(feed.poll(*reversed(same)).values()) == {"unchanged"}
+    # One of them goes.
+    assert feed.poll(same[0]) == {"t4": "unchanged"}
+    # Equal in all: one.
+    assert len(rows([item(1), item(1)], "id")) == 1
+    # Equal ids and links, different texts.
+    assert len(rows([item(1), item(1, title="other")], "id")) == 2
+
+
+def test_comments_share_a_link_and_are_not_mixed_up() -> None:
+    feed = Feed(*(item(n, link="http://a/") for n in range(3)))
+    assert feed.poll(*(item(n, link="http://a/") for n in range(3, 6))) == {"t3": "new", "t4": "new", "t5": "new"}
+
+
+def test_an_item_that_comes_back_is_not_new() -> None:
+    feed = Feed(item(1), item(2))
+    feed.poll(item(2))
+    assert feed.poll(item(1)) == {"t1": "unchanged"}
+
+
+def test_an_item_that_flaps_is_news_for_a_few_times() -> None:
+    versions = [item(1), item(1, summary=Body("advertisement"))]
+    feed = Feed(versions[0])
+    found = [feed.poll(versions[n % 2])["t1"] for n in range(1, 20)]
+    assert found.count("changed") == FLAPS_MAX + 1
+    assert set(found[FLAPS_MAX + 2 :]) == {"unchanged"}
+    # A third version is news again.
+    assert feed.poll(item(1, summary=Body("really new"))) == {"t1": "changed"}
+
+
+ITEMS = st.lists(
+    st.builds(
+        FeedItem,
+        id=st.sampled_from(["", "a", "b", "c"]),
+        link=st.sampled_from(["", "http://a/", "http://b/"]),
+        title=st.sampled_from(["", "x", "y"]),
+        summary=st.sampled_from([Body(), Body("p"), Body("q")]),
+    ),
+    max_size=8,
+)
+
+
+@given(ITEMS, st.sampled_from(["id", "link", "hash"]))
+def test_identities_are_distinct_and_do_not_depend_on_the_order(items: list[FeedItem], policy: str) -> None:
+    found = identify(items, policy)
+    assert len({identity for identity, _, _ in found}) == len(found)
+    again = identify(list(reversed(items)), policy)
+    assert {each[:2] for each in again} == {each[:2] for each in found}
+
+
+@given(ITEMS)
+def test_the_same_document_again_is_no_news(items: list[FeedItem]) -> None:
+    feed = Feed(*items)
+    if items:
+        assert "new" not in feed.poll(*items).values()
+        assert set(feed.poll(*items).values()) <= {"unchanged"}
