@@ -52,6 +52,7 @@ from lcc.model import (
 )
 from lcc.model.feeds import FeedInfo, FeedItem
 from lcc.model.metrics import Condition, Reading
+from lcc.model.tasks import ItemsStored, When
 
 # What goes on.
 
@@ -547,3 +548,36 @@ class IFeedPlugin(Interface):
 
     def close(run: Any) -> None:
         """Clean up the worker; called whatever else failed."""
+
+
+# Tasks.
+
+
+class ITaskRules(Interface):
+    """When tasks and jobs are due, used by the store (pure: :class:`lcc.domain.task_rules.TaskRules`)."""
+
+    def first_due(when: When, now: float) -> int:
+        """When the first job of a task is due that is added, or resumed, now.  Raises ValueError: never."""
+
+    def next_due(when: When, task: int, started_time: float, due_time: float, first: bool) -> int:
+        """When the next job of a task is due.  Raises ValueError: never.
+
+        :param started_time, due_time: of its last job.
+        :param first: that was its first one."""
+
+    def retry_due(job: int, attempt: int, now: float, before: float | None, wish_seconds: int | None) -> int | None:
+        """When a job is tried again that has failed in passing, or was lost; None: never.
+
+        :param attempt: that has failed, from 1.
+        :param before: when the next job of its task is due; None: it is of none.
+        :param wish_seconds: the delay that it asks for."""
+
+
+class IItemStore(Interface):
+    """Stores what jobs collect."""
+
+    def store(txn: Any, task: int, job: int, items: Sequence[str], now: int) -> ItemsStored:
+        """Store items, within the transaction that records the ending of their job.  The transaction may be run again.
+
+        :param items: JSON objects, as the worker has written them.
+        Raises ValueError: they make no sense; in words for the job's owner.  Nothing of the job takes effect."""

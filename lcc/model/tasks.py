@@ -190,7 +190,7 @@ LOG_LEVELS = ("debug", "info", "warn", "error")
 class FollowUp:
     """A job that a worker adds.
 
-    :ivar key: added once, however often workers of its task say it; empty: its content is its key.
+    :ivar key: added once, however often workers of its task say it; empty: once by this job, however often it runs.
     :ivar after_seconds: from when it was added.
     :ivar at_time: when, in seconds since 1970; None: ``after_seconds`` says it.
     """
@@ -270,3 +270,76 @@ class KindLimits(NamedTuple):
     seconds: int = 0
     memory_bytes: int = 0
     files: int = 0
+
+
+class ItemsStored(NamedTuple):
+    """What a store of items did with those of a job.
+
+    :ivar new: that were not there before.
+    :ivar changed: that were there, and differ.
+    :ivar notices: of URLs that the LCC is notified of because of them.
+    :ivar every_seconds: period of the task from now on; None: unchanged.
+    """
+
+    new: int = 0
+    changed: int = 0
+    notices: tuple[JobNotice, ...] = ()
+    every_seconds: int | None = None
+
+
+class DueJob(NamedTuple):
+    """What the scheduler keeps in memory of a job that waits for a manager.
+
+    :ivar hosts: as :attr:`JobSpec.on`.
+    :ivar attempt: that was made last; 0: none.
+    """
+
+    id: int
+    due_time: int
+    attempt: int
+    kind: str
+    command: str
+    resource: str
+    hosts: tuple[str, ...]
+
+
+class StartedJob(NamedTuple):
+    """A job that was given to a manager.
+
+    :ivar data: of its task, or its own.
+    :ivar input: of a polled kind; empty: none.
+    """
+
+    id: int
+    attempt: int
+    task: int
+    spec: JobSpec
+    data: str
+    input: str
+
+
+class RunningJob(NamedTuple):
+    """A job that some manager has, as the scheduler knows it.
+
+    :ivar manager: its name.
+    """
+
+    id: int
+    attempt: int
+    kind: str
+    resource: str
+    manager: str
+    started_time: int
+
+
+class Recorded(NamedTuple):
+    """What became of an ending.
+
+    :ivar late: it was of an earlier attempt, or known already: nothing was done.
+    :ivar over: the attempt is over: its manager has room again.
+    """
+
+    id: int
+    attempt: int
+    late: bool
+    over: bool

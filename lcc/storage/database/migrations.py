@@ -2,7 +2,7 @@
 
 Several processes may start at the same time; a schema newer than this program is refused.  The table ``meta`` keeps
 the number of the last change applied, under the name of the series (``schema``; SQLite's order numbers, in a file of
-their own, are the series ``connections``).
+their own, are the series ``connections``, its tasks the series ``tasks``).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lcc.storage.database.transactions import Txn
 
 MAIN = "schema"
 CONNECTIONS = "connections"
+TASKS = "tasks"
 
 _FILE = re.compile(r"(?:(?P<series>[a-z]+)_)?(?P<number>\d{3})_(?P<name>[a-z_]+)\.(?P<dialect>[a-z]+)\.sql")
 _CREATE_META = {

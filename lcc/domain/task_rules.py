@@ -1,0 +1,28 @@
+"""The rules of tasks, for the store."""
+
+from __future__ import annotations
+
+from zope.interface import implementer
+
+from lcc.domain.due import JobRetries, first_due, next_due
+from lcc.interfaces import ITaskRules
+from lcc.model.tasks import When
+
+
+@implementer(ITaskRules)
+class TaskRules:
+    """See :class:`lcc.interfaces.ITaskRules`."""
+
+    def __init__(self, retries: JobRetries | None = None) -> None:
+        self._retries = retries or JobRetries()
+
+    def first_due(self, when: When, now: float) -> int:
+        return first_due(when, now)
+
+    def next_due(self, when: When, task: int, started_time: float, due_time: float, first: bool) -> int:
+        return next_due(when, task, started_time, due_time, first)
+
+    def retry_due(
+        self, job: int, attempt: int, now: float, before: float | None, wish_seconds: int | None
+    ) -> int | None:
+        return self._retries.due(job, attempt, now, before, wish_seconds)

@@ -1,0 +1,192 @@
+"""Endings of jobs: their effects, what becomes of the job, when its task is due next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import attrs
+
+from lcc.interfaces import IItemStore, ITaskRules
+from lcc.model.tasks import (
+    POLLED_KINDS,
+    DueJob,
+    Effects,
+    Job,
+    JobResult,
+    JobState,
+    LogRow,
+    Recorded,
+    Task,
+    TaskState,
+)
+from lcc.storage.tasks.effects import apply_effects
+from lcc.storage.tasks.rows import JOBS, TASKS, is_open, job_of, task_of
+from lcc.storage.tasks.write import TaskWrite
+
+OUTPUT_LEVEL = "output"
+"""In a log: the end of what a worker has written."""
+END_LEVEL = "end"
+"""In a log: how an attempt has ended."""
+_FAILED = (JobState.TEMPORARY, JobState.PERMANENT, JobState.LOST)
+_COUNTED = {
+    JobState.COMPLETED: "completed",
+    JobState.TEMPORARY: "temporary",
+    JobState.PERMANENT: "permanent",
+    JobState.LOST: "lost",
+}
+
+
+class Ended(NamedTuple):
+    """What came of a batch of endings.
+
+    :ivar recorded: one for each, in order.
+    :ivar made: follow-ups.
+    """
+
+    recorded: list[Recorded]
+    made: list[DueJob]
+
+
+def record_endings(
+    write: TaskWrite, rules: ITaskRules, items: IItemStore, results: Sequence[JobResult], jobs_max: int
+) -> Ended:
+    """Record how attempts have ended, or what they commit.
+
+    :param jobs_max: jobs that may be open at once.
+    :raises EffectsRefused: one of them has effects that cannot be.
+    """
+    ended = Ended([], [])
+    for result in results:
+        row = _running(write, result.id, result.attempt)
+        if row is None or (result.commit and result.commit <= row.job.commits):
+            ended.recorded.append(Recorded(result.id, result.attempt, True, not result.commit))
+            continue
+        if result.state in (JobState.RUNNING, JobState.COMPLETED):
+            ended.made.extend(apply_effects(write, row.job, row.scope, row.order, result.effects, items, jobs_max))
+        _log(write, result)
+        if result.commit:
+            write.txn.execute(
+                "UPDATE jobs SET commits = ?, updated_time = ? WHERE id = ?", [result.commit, write.now, result.id]
+            )
+        else:
+            end_attempt(write, rules, row.job, result)
+        ended.recorded.append(Recorded(result.id, result.attempt, False, not result.commit))
+    return ended
+
+
+def lose_attempts(
+    write: TaskWrite, rules: ITaskRules, lost: Sequence[tuple[int, int]], why: str
+) -> list[tuple[int, int]]:
+    """These attempts (job and attempt) are lost: their managers are not heard any longer.
+
+    :returns: those that were still running.
+    """
+    found = []
+    for number, attempt in lost:
+        row = _running(write, number, attempt)
+        if row is not None:
+            seconds = float(max(0, write.now - (row.job.started_time or write.now)))
+            result = JobResult(number, attempt, JobState.LOST, message=why, seconds=seconds)
+            _log(write, result)
+            end_attempt(write, rules, row.job, result)
+            found.append((number, attempt))
+    return found
+
+
+def end_attempt(write: TaskWrite, rules: ITaskRules, job: Job, result: JobResult) -> None:
+    """An attempt is over: the job is tried again, or has ended."""
+    row = write.txn.one(f"{TASKS.select} WHERE id = ?", [job.task]) if job.task else None
+    task = None if row is None else task_of(row)
+    following = None if task is None else _next_due(rules, task, job, write.now)
+    retry = None
+    if result.state in (JobState.TEMPORARY, JobState.LOST) and (task is None or task.state is TaskState.ACTIVE):
+        before = None if task is None else following
+        retry = rules.retry_due(job.id, job.attempt, write.now, before, result.retry_after_seconds)
+    _save_job(write, job, result, retry)
+    kind = job.spec.kind
+    write.count(kind, seconds=result.seconds, cpu_seconds=result.cpu_seconds)
+    if retry is not None:
+        write.count(kind, retried=1)
+        if task is not None:
+            write.txn.execute("UPDATE tasks SET message = ? WHERE id = ?", [result.message, task.id])
+        return
+    write.opened(-1)
+    write.count(kind, **{_COUNTED[result.state]: 1})
+    if task is not None:
+        _save_task(write, task, job, result, following)
+
+
+def _next_due(rules: ITaskRules, task: Task, job: Job, now: int) -> int | None:
+    if task.state is not TaskState.ACTIVE:
+        return None
+    started = task.started_time if task.started_time is not None else now
+    try:
+        return rules.next_due(task.when, task.id, started, job.scheduled_time, task.last_state is None)
+    except ValueError:
+        return None  # beyond the last year of the calendar
+
+
+def _save_job(write: TaskWrite, job: Job, result: JobResult, retry: int | None) -> None:
+    going_on = is_open(result.state, retry)
+    values: dict[str, Any] = {
+        "state": result.state.value,
+        "due_time": retry,
+        "ended_time": None if going_on else write.now,
+        "updated_time": write.now,
+        "message": result.message,
+        "exit_code": result.exit_code,
+        "ended_signal": result.signal,
+        "seconds": result.seconds,
+        "cpu_seconds": result.cpu_seconds,
+        "memory_bytes": result.memory_bytes,
+    }
+    if not going_on:
+        values["opentask"] = None
+    assignments = ", ".join(f"{name} = ?" for name in values)
+    write.txn.execute(f"UPDATE jobs SET {assignments} WHERE id = ?", [*values.values(), job.id])
+
+
+def _save_task(write: TaskWrite, task: Task, job: Job, result: JobResult, following: int | None) -> None:
+    failed = result.state in _FAILED
+    since = (task.since_time if task.since_time is not None else write.now) if failed else None
+    write.txn.execute(
+        "UPDATE tasks SET due_time = ?, ended_time = ?, last_state = ?, since_time = ?, failures = ?, message = ?"
+        " WHERE id = ?",
+        [
+            *(None if job.spec.kind in POLLED_KINDS else following, write.now, result.state.value, since),
+            *(task.failures + 1 if failed else 0, result.message, task.id),
+        ],
+    )
+
+
+class _Row(NamedTuple):
+    job: Job
+    scope: str
+    order: int
+
+
+def _running(write: TaskWrite, number: int, attempt: int) -> _Row | None:
+    """The job, if this attempt is the one that runs."""
+    sql = f"SELECT {', '.join(JOBS.columns)}, scope, connorder FROM jobs WHERE id = ?"
+    row = write.txn.one(sql, [number])
+    if row is None:
+        return None
+    job = job_of(row)
+    return _Row(job, row[-2], row[-1]) if job.state is JobState.RUNNING and job.attempt == attempt else None
+
+
+def _log(write: TaskWrite, result: JobResult) -> None:
+    for row in result.effects.logs:
+        write.log(result.id, result.attempt, row)
+    if result.output:
+        write.log(result.id, result.attempt, LogRow(write.now, OUTPUT_LEVEL, result.output))
+    if not result.commit:
+        text = f"{result.state.value}: {result.message}" if result.message else result.state.value
+        write.log(result.id, result.attempt, LogRow(write.now, END_LEVEL, text))
+
+
+def without_effects(result: JobResult, why: str) -> JobResult:
+    """The result of a job whose effects are refused: a permanent error of its own, with its logs."""
+    logs = Effects(logs=result.effects.logs)
+    return attrs.evolve(result, state=JobState.PERMANENT, commit=0, message=why, effects=logs)

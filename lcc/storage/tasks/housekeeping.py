@@ -1,0 +1,22 @@
+"""What is forgotten after a time: jobs that have ended, with their logs; answers to orders; old statistics."""
+
+from __future__ import annotations
+
+from lcc.storage.tasks.write import DAY_SECONDS, TaskWrite
+
+PAGE_ROWS = 500
+_ORDERS_KEPT_SECONDS = 3600
+
+
+def purge_page(write: TaskWrite, jobs_kept_seconds: int, statistics_kept_days: int) -> bool:
+    """Forget the next page; False: there is no more."""
+    txn = write.txn
+    sql = "SELECT id FROM jobs WHERE ended_time <= ? ORDER BY ended_time, id LIMIT ?"
+    jobs = [number for (number,) in txn.query(sql, [write.now - jobs_kept_seconds, PAGE_ROWS])]
+    txn.execute_in("DELETE FROM joblogs WHERE job IN ({in})", jobs)
+    txn.execute_in("DELETE FROM jobs WHERE id IN ({in})", jobs)
+    sql = "SELECT id FROM taskorders WHERE done_time <= ? ORDER BY done_time, id LIMIT ?"
+    orders = [number for (number,) in txn.query(sql, [write.now - _ORDERS_KEPT_SECONDS, PAGE_ROWS])]
+    txn.execute_in("DELETE FROM taskorders WHERE id IN ({in})", orders)
+    txn.execute("DELETE FROM jobsdone WHERE day < ?", [write.now // DAY_SECONDS - statistics_kept_days])
+    return len(jobs) == PAGE_ROWS or len(orders) == PAGE_ROWS

@@ -1,0 +1,376 @@
+"""Orders for the scheduler: what commands and the monitor want of it (``taskorders``).
+
+Whoever gives one checks it first, and draws the ids of new tasks, so that a person has them at once; the scheduler
+carries orders out in the order in which they came, and answers in the row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import attrs
+
+from lcc.interfaces import ITaskRules
+from lcc.model.tasks import (
+    POLLED_KINDS,
+    DueJob,
+    Job,
+    JobResult,
+    JobSpec,
+    JobState,
+    LogRow,
+    Task,
+    TaskState,
+    When,
+)
+from lcc.storage.database.locked_counter import locked_counter
+from lcc.storage.database.transactions import Txn
+from lcc.storage.tasks.due import insert_job
+from lcc.storage.tasks.endings import END_LEVEL, end_attempt
+from lcc.storage.tasks.rows import JOBS, TASKS, is_open, job_of, task_of, task_values
+from lcc.storage.tasks.write import TaskWrite
+
+TASK_ADD = "task-add"
+TASK_SET = "task-set"
+TASK_SUSPEND = "task-suspend"
+TASK_RESUME = "task-resume"
+TASK_REMOVE = "task-remove"
+JOB_ADD = "job-add"
+JOB_RERUN = "job-rerun"
+JOB_KILL = "job-kill"
+RESOURCE_SET = "resource-set"
+RESOURCE_REMOVE = "resource-remove"
+
+_TASK_IDS, _ORDER_IDS = "task_id", "taskorder_id"
+_COLUMNS = ("id", "kind", "target", "body", "time", "done_time", "answer")
+
+
+class Order(NamedTuple):
+    """An open row of ``taskorders``.
+
+    :ivar target: a task or a job; 0: none.
+    """
+
+    id: int
+    kind: str
+    target: int
+    body: Mapping[str, Any]
+
+
+@attrs.define
+class CarriedOut:
+    """What orders came to.
+
+    :ivar made: new jobs.
+    :ivar killed: running attempts (job, attempt, why) that are to be ended at their managers.
+    :ivar changed: jobs that wait no longer, or not as they did.
+    :ivar count: orders that were carried out.
+    """
+
+    made: list[DueJob] = attrs.field(factory=list)
+    killed: list[tuple[int, int, str]] = attrs.field(factory=list)
+    changed: set[int] = attrs.field(factory=set)
+    count: int = 0
+
+
+# For whoever gives them.
+
+
+def _draw(txn: Txn, name: str) -> int:
+    number = locked_counter(txn, name) + 1
+    txn.execute("UPDATE meta SET value = ? WHERE name = ?", [str(number), name])
+    return number
+
+
+def give_order(txn: Txn, kind: str, target: int, body: Mapping[str, Any], now: int) -> int:
+    """Add an order; returns its number."""
+    number = _draw(txn, _ORDER_IDS)
+    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    txn.insert("taskorders", _COLUMNS, [(number, kind, target, text, now, None, "")])
+    return number
+
+
+def order_answer(txn: Txn, number: int) -> dict[str, Any] | None:
+    """What became of an order; None: it is open."""
+    row = txn.one("SELECT done_time, answer FROM taskorders WHERE id = ?", [number])
+    return None if row is None or row[0] is None else dict(json.loads(row[1] or "{}"))
+
+
+def order_task(txn: Txn, task: Task, now: int) -> tuple[int, int]:
+    """Order a new task (its id is drawn); returns its id, and the order's number."""
+    number = _draw(txn, _TASK_IDS)
+    return number, give_order(txn, TASK_ADD, number, task_body(task), now)
+
+
+def order_job(txn: Txn, spec: JobSpec, after_seconds: int, now: int) -> int:
+    """Order a job of no task; returns the order's number.  Its answer has the job's id."""
+    return give_order(txn, JOB_ADD, 0, {"spec": attrs.asdict(spec), "after_seconds": after_seconds}, now)
+
+
+def task_body(task: Task) -> dict[str, Any]:
+    """A task as an order has it."""
+    return {
+        "spec": attrs.asdict(task.spec),
+        "when": attrs.asdict(task.when),
+        "auto": task.auto,
+        "least_seconds": task.least_seconds,
+        "most_seconds": task.most_seconds,
+        "suspended": task.state is TaskState.SUSPENDED,
+    }
+
+
+# For the scheduler.
+
+
+def carry_out_orders(write: TaskWrite, rules: ITaskRules, limit: int) -> CarriedOut:
+    """Carry out the next orders.
+
+    :param limit: orders at most.
+    """
+    sql = "SELECT id, kind, target, body FROM taskorders WHERE done_time IS NULL ORDER BY id LIMIT ?"
+    done = CarriedOut()
+    for number, kind, target, body in write.txn.query(sql, [limit]):
+        order = Order(number, kind, target, json.loads(body))
+        try:
+            answer = _HANDLERS[kind](write, rules, order, done)
+        except KeyError:
+            answer = {"error": f"this scheduler knows no order {kind!r}"}
+        except ValueError as error:
+            answer = {"error": str(error)}
+        text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
+        write.txn.execute("UPDATE taskorders SET done_time = ?, answer = ? WHERE id = ?", [write.now, text, number])
+        done.count += 1
+    return done
+
+
+def _spec_of(body: Mapping[str, Any]) -> JobSpec:
+    return JobSpec(**{**body, "args": tuple(body["args"]), "on": tuple(body["on"])})
+
+
+def _locked_task(write: TaskWrite, number: int) -> Task:
+    row = write.txn.one(f"{TASKS.select} WHERE id = ?", [number])
+    if row is None:
+        raise ValueError(f"there is no task {number}")
+    return task_of(row)
+
+
+def _save(write: TaskWrite, task: Task) -> None:
+    values = dict(zip(TASKS.columns, task_values(task), strict=True))
+    del values["id"]
+    values["polled"] = int(is_polled(task.spec))
+    assignments = ", ".join(f"{name} = ?" for name in values)
+    write.txn.execute(f"UPDATE tasks SET {assignments} WHERE id = ?", [*values.values(), task.id])
+
+
+def is_polled(spec: JobSpec) -> bool:
+    """Whether the scheduler polls its URL through the queue."""
+    return spec.kind in POLLED_KINDS and not spec.command
+
+
+def insert_task(write: TaskWrite, rules: ITaskRules, task: Task) -> None:
+    """A new task, due as its rules say.
+
+    :raises ValueError: it never is.
+    """
+    due = rules.first_due(task.when, write.now) if task.state is TaskState.ACTIVE else None
+    new = attrs.evolve(task, created_time=write.now, due_time=due)
+    write.txn.insert("tasks", (*TASKS.columns, "polled"), [(*task_values(new), int(is_polled(task.spec)))])
+
+
+def draw_task_id(txn: Txn) -> int:
+    """The id of a new task."""
+    return _draw(txn, _TASK_IDS)
+
+
+def _open_job(write: TaskWrite, task: int) -> Job | None:
+    row = write.txn.one(f"{JOBS.select} WHERE opentask = ?", [task])
+    return None if row is None else job_of(row)
+
+
+def _task_add(write: TaskWrite, rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:
+    body = order.body
+    state = TaskState.SUSPENDED if body.get("suspended") else TaskState.ACTIVE
+    bounds = body["least_seconds"], body["most_seconds"]
+    task = Task(order.target, _spec_of(body["spec"]), When(**body["when"]), state, body["auto"], *bounds)
+    if write.txn.one("SELECT 1 FROM tasks WHERE id = ?", [order.target]) is None:
+        insert_task(write, rules, task)
+    return {"task": order.target}
+
+
+def _task_set(write: TaskWrite, rules: ITaskRules, order: Order, done: CarriedOut) -> dict[str, Any]:
+    task, body = _locked_task(write, order.target), order.body
+    was = task.when
+    spec = {"args": list(task.spec.args), "on": list(task.spec.on)}
+    changed = attrs.evolve(
+        task,
+        spec=_spec_of({**attrs.asdict(task.spec), **spec, **body.get("spec", {})}),
+        when=When(**{**attrs.asdict(task.when), **body.get("when", {})}),
+        auto=body.get("auto", task.auto),
+        least_seconds=body.get("least_seconds", task.least_seconds),
+        most_seconds=body.get("most_seconds", task.most_seconds),
+    )
+    if changed.when != was and changed.state is TaskState.ACTIVE:
+        due = rules.first_due(changed.when, write.now)
+        if changed.when.every_seconds and task.started_time is not None:
+            due = max(write.now, task.started_time + changed.when.every_seconds)
+        if _open_job(write, task.id) is None:
+            changed = attrs.evolve(changed, due_time=due)
+    _save(write, changed)
+    job = _open_job(write, task.id)
+    if job is not None and job.due_time is not None:
+        columns = ("kind", "command", "args", "resource", "hosts")
+        values = dict(zip(TASKS.columns, task_values(changed), strict=True))
+        assignments = ", ".join(f"{name} = ?" for name in columns)
+        write.txn.execute(
+            f"UPDATE jobs SET {assignments} WHERE id = ?", [*(values[name] for name in columns), job.id]
+        )
+        done.changed.add(job.id)
+    return {"task": task.id}
+
+
+def _task_suspend(write: TaskWrite, _rules: ITaskRules, order: Order, done: CarriedOut) -> dict[str, Any]:
+    task = _locked_task(write, order.target)
+    why = str(order.body.get("why", ""))
+    _save(write, attrs.evolve(task, state=TaskState.SUSPENDED, due_time=None, message=why or task.message))
+    job = _open_job(write, task.id)
+    if job is not None and job.state is not JobState.RUNNING:
+        _end(write, job, "its task was suspended")
+        done.changed.add(job.id)
+    return {"task": task.id}
+
+
+def _task_resume(write: TaskWrite, rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:
+    task = _locked_task(write, order.target)
+    if task.state is TaskState.ACTIVE:
+        return {"task": task.id}
+    due = None
+    if _open_job(write, task.id) is None:
+        due = rules.first_due(task.when, write.now)
+        if task.when.every_seconds and task.started_time is not None:
+            due = max(due, task.started_time + task.when.every_seconds)
+    _save(write, attrs.evolve(task, state=TaskState.ACTIVE, due_time=due, failures=0, since_time=None))
+    return {"task": task.id}
+
+
+def _task_remove(write: TaskWrite, _rules: ITaskRules, order: Order, done: CarriedOut) -> dict[str, Any]:
+    task = _locked_task(write, order.target)
+    job = _open_job(write, task.id)
+    if job is not None:
+        why = f"task {task.id} was removed"
+        if job.state is JobState.RUNNING:
+            done.killed.append((job.id, job.attempt, why))
+        else:
+            _end(write, job, why)
+            done.changed.add(job.id)
+    write.txn.execute("DELETE FROM tasks WHERE id = ?", [task.id])
+    return {"task": task.id}
+
+
+def _job_add(write: TaskWrite, _rules: ITaskRules, order: Order, done: CarriedOut) -> dict[str, Any]:
+    due = write.now + order.body["after_seconds"]
+    spec = _spec_of(order.body["spec"])
+    job = Job(write.next("job"), spec, scheduled_time=due, due_time=due, updated_time=write.now)
+    done.made.append(insert_job(write, job, ""))
+    return {"job": job.id}
+
+
+def _known_job(write: TaskWrite, number: int) -> Job:
+    row = write.txn.one(f"{JOBS.select} WHERE id = ?", [number])
+    if row is None:
+        raise ValueError(f"there is no job {number} (any longer)")
+    return job_of(row)
+
+
+def _job_rerun(write: TaskWrite, _rules: ITaskRules, order: Order, done: CarriedOut) -> dict[str, Any]:
+    """A job that waits to be tried again is tried now; one that has ended is done once more, as a new one."""
+    job = _known_job(write, order.target)
+    if job.state is JobState.RUNNING:
+        raise ValueError(f"job {job.id} is running")
+    if is_open(job.state, job.due_time):
+        write.txn.execute("UPDATE jobs SET due_time = ? WHERE id = ?", [write.now, job.id])
+        done.changed.add(job.id)
+        done.made.append(_due_of(attrs.evolve(job, due_time=write.now)))
+        return {"job": job.id}
+    task = job.task if write.txn.one("SELECT 1 FROM tasks WHERE id = ?", [job.task]) else 0
+    if task and _open_job(write, task) is not None:
+        raise ValueError(f"task {task} has an open job already")
+    if task and is_polled(job.spec):
+        # It is polled at once.
+        write.txn.execute(
+            "UPDATE tasks SET due_time = ?, seen = 0 WHERE id = ? AND state = 'active'", [write.now, task]
+        )
+        return {"task": task}
+    new = Job(
+        write.next("job"),
+        job.spec,
+        task,
+        parent=job.id,
+        scheduled_time=write.now,
+        due_time=write.now,
+        updated_time=write.now,
+    )
+    done.made.append(insert_job(write, new, f"task/{task}" if task else ""))
+    if task:
+        write.txn.execute("UPDATE tasks SET due_time = NULL WHERE id = ?", [task])
+    return {"job": new.id}
+
+
+def _due_of(job: Job) -> DueJob:
+    spec = job.spec
+    return DueJob(job.id, job.due_time or 0, job.attempt, spec.kind, spec.command, spec.resource, spec.on)
+
+
+def _job_kill(write: TaskWrite, rules: ITaskRules, order: Order, done: CarriedOut) -> dict[str, Any]:
+    job = _known_job(write, order.target)
+    why = str(order.body.get("why") or "killed by an operator")
+    if not is_open(job.state, job.due_time):
+        raise ValueError(f"job {job.id} has ended ({job.state.value})")
+    if job.state is JobState.RUNNING:
+        done.killed.append((job.id, job.attempt, why))
+    else:
+        end_attempt(write, rules, job, JobResult(job.id, job.attempt, JobState.PERMANENT, message=why))
+        write.log(job.id, job.attempt, LogRow(write.now, END_LEVEL, why))
+        done.changed.add(job.id)
+    return {"job": job.id}
+
+
+def _end(write: TaskWrite, job: Job, why: str) -> None:
+    """A job that waits does so no longer; its task is left as it is."""
+    write.txn.execute(
+        "UPDATE jobs SET state = ?, due_time = NULL, opentask = NULL, ended_time = ?, updated_time = ?, message = ?"
+        " WHERE id = ?",
+        [JobState.PERMANENT.value, write.now, write.now, why, job.id],
+    )
+    write.log(job.id, job.attempt, LogRow(write.now, END_LEVEL, why))
+    write.opened(-1)
+
+
+def _resource_set(write: TaskWrite, _rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:
+    name, interval = order.body["name"], order.body["interval_seconds"]
+    columns = ("name", "interval_seconds", "started_time")
+    write.txn.upsert("resources", columns, [(name, interval, 0)], ["name"], ["interval_seconds"])
+    return {"resource": name}
+
+
+def _resource_remove(write: TaskWrite, _rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:
+    name = order.body["name"]
+    if write.txn.one("SELECT 1 FROM resources WHERE name = ?", [name]) is None:
+        raise ValueError(f"there is no resource {name!r}")
+    write.txn.execute("DELETE FROM resources WHERE name = ?", [name])
+    return {"resource": name}
+
+
+_HANDLERS: dict[str, Callable[[TaskWrite, ITaskRules, Order, CarriedOut], dict[str, Any]]] = {
+    TASK_ADD: _task_add,
+    TASK_SET: _task_set,
+    TASK_SUSPEND: _task_suspend,
+    TASK_RESUME: _task_resume,
+    TASK_REMOVE: _task_remove,
+    JOB_ADD: _job_add,
+    JOB_RERUN: _job_rerun,
+    JOB_KILL: _job_kill,
+    RESOURCE_SET: _resource_set,
+    RESOURCE_REMOVE: _resource_remove,
+}

@@ -1,0 +1,93 @@
+"""Notices of jobs on their way to the UNS: rows of ``tasknotices``, in the transaction that makes them, until they are
+accepted.
+
+A row is a set of one provider and one source, with a number of its own: told again after a crash, it is applied once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from lcc.model.tasks import JobNotice
+from lcc.storage.database.transactions import Txn
+from lcc.storage.tasks.write import TaskWrite
+
+URLS_MAX = 500
+"""Of one set."""
+_COLUMNS = ("number", "pid", "root", "source", "connorder", "urls", "job", "time")
+
+
+class OutboxSet(NamedTuple):
+    """A set that has no answer yet.
+
+    :ivar pid: 0: not known yet: that of ``root`` is to be asked for.
+    :ivar urls: attributes of each ``<url>``.
+    """
+
+    number: int
+    pid: int
+    root: str
+    source: str
+    order: int
+    urls: tuple[Mapping[str, str], ...]
+    job: int
+
+
+def root_of(url: str) -> str:
+    """The root of the site of a URL.
+
+    :raises ValueError: it has none.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise ValueError(f"{url[:80]!r} is no http or https URL")
+    return f"{parts.scheme}://{parts.netloc.lower()}/"
+
+
+def _attributes(notice: JobNotice) -> dict[str, str]:
+    found = {"c": notice.url}
+    if notice.mimetype:
+        found["m"] = notice.mimetype
+    if notice.op != "update":
+        found["op"] = notice.op
+    return found
+
+
+def add_notices(write: TaskWrite, notices: Iterable[JobNotice], order: int, job: int) -> None:
+    """Put these into the outbox, those of one site and source together.
+
+    :param order: order number of the asking, for those with the site's own word.
+    """
+    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for notice in notices:
+        groups.setdefault((root_of(notice.url), notice.source), []).append(_attributes(notice))
+    for (root, source), urls in groups.items():
+        for start in range(0, len(urls), URLS_MAX):
+            add_set(write, 0, root, source, order if source == "listed" else 0, urls[start : start + URLS_MAX], job)
+
+
+def add_set(
+    write: TaskWrite, pid: int, root: str, source: str, order: int, urls: Sequence[Mapping[str, str]], job: int = 0
+) -> int:
+    """One set; returns its number."""
+    number = write.next("notice")
+    text = json.dumps(list(urls), separators=(",", ":"), ensure_ascii=False)
+    write.txn.insert("tasknotices", _COLUMNS, [(number, pid, root, source, order, text, job, write.now)])
+    return number
+
+
+def outbox(txn: Txn, after: int, limit: int) -> list[OutboxSet]:
+    """The sets with greater numbers, in order."""
+    sql = (
+        "SELECT number, pid, root, source, connorder, urls, job FROM tasknotices WHERE number > ?"
+        " ORDER BY number LIMIT ?"
+    )
+    return [OutboxSet(*row[:5], tuple(json.loads(row[5])), row[6]) for row in txn.query(sql, [after, limit])]
+
+
+def forget_sets(write: TaskWrite, numbers: Sequence[int]) -> None:
+    """These were answered."""
+    write.txn.execute_in("DELETE FROM tasknotices WHERE number IN ({in})", numbers)

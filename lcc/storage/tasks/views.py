@@ -1,0 +1,103 @@
+"""What people see of tasks and jobs: only read, by commands and the monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lcc.model.tasks import Job, LogRow, Resource, Task
+from lcc.storage.database.transactions import Txn
+from lcc.storage.tasks.rows import JOBS, TASKS, job_of, task_of
+
+PAGE_ROWS = 1000
+
+
+class Statistics(NamedTuple):
+    """What jobs of a kind did on a day (days since 1970, UTC).
+
+    :ivar unchanged: polls that found nothing new.
+    """
+
+    day: int
+    kind: str
+    completed: int
+    temporary: int
+    permanent: int
+    lost: int
+    retried: int
+    unchanged: int
+    seconds: float
+    cpu_seconds: float
+    items: int
+
+
+class JobLogRow(NamedTuple):
+    """A row of a job's log; ``level`` may also be ``output`` and ``end``."""
+
+    attempt: int
+    row: LogRow
+
+
+def get_task(txn: Txn, number: int) -> Task | None:
+    """The task of this id."""
+    row = txn.one(f"{TASKS.select} WHERE id = ?", [number])
+    return None if row is None else task_of(row)
+
+
+def tasks_page(txn: Txn, after: int = 0, kind: str = "", limit: int = PAGE_ROWS) -> list[Task]:
+    """Tasks with greater ids, in order.
+
+    :param kind: only of this one; empty: of all.
+    """
+    condition, values = ("AND kind = ?", [after, kind]) if kind else ("", [after])
+    sql = f"{TASKS.select} WHERE id > ? {condition} ORDER BY id LIMIT ?"
+    return [task_of(row) for row in txn.query(sql, [*values, limit])]
+
+
+def get_job(txn: Txn, number: int) -> Job | None:
+    """The job of this id."""
+    row = txn.one(f"{JOBS.select} WHERE id = ?", [number])
+    return None if row is None else job_of(row)
+
+
+def jobs_page(
+    txn: Txn, before: int, task: int = 0, states: Sequence[str] = (), kind: str = "", limit: int = PAGE_ROWS
+) -> list[Job]:
+    """Jobs with lower ids, the newest first.
+
+    :param task: only of this one; 0: of all, and of none.
+    :param states: only in one of these; empty: in any.
+    """
+    conditions, values = ["id < ?"], [before]
+    given: list[object] = [*values]
+    if task:
+        conditions.append("task = ?")
+        given.append(task)
+    if states:
+        conditions.append(f"state IN ({', '.join('?' * len(states))})")
+        given += states
+    if kind:
+        conditions.append("kind = ?")
+        given.append(kind)
+    sql = f"{JOBS.select} WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?"
+    return [job_of(row) for row in txn.query(sql, [*given, limit])]
+
+
+def job_log(txn: Txn, number: int, limit: int = PAGE_ROWS) -> list[JobLogRow]:
+    """The log of a job, in order."""
+    sql = "SELECT attempt, time, level, text FROM joblogs WHERE job = ? ORDER BY number LIMIT ?"
+    return [JobLogRow(row[0], LogRow(*row[1:])) for row in txn.query(sql, [number, limit])]
+
+
+def resources(txn: Txn) -> list[Resource]:
+    """All that have an interval."""
+    return [
+        Resource(*row)
+        for row in txn.query("SELECT name, interval_seconds, started_time FROM resources ORDER BY name")
+    ]
+
+
+def statistics(txn: Txn, since_day: int) -> list[Statistics]:
+    """Each day's and kind's, from this day on."""
+    sql = f"SELECT {', '.join(Statistics._fields)} FROM jobsdone WHERE day >= ? ORDER BY day, kind"
+    return [Statistics(*row) for row in txn.query(sql, [since_day])]

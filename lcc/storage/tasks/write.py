@@ -1,0 +1,103 @@
+"""Write transactions of the scheduler: its fence, its counters, statistics of the day, logs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from lcc.errors import Busy
+from lcc.model.tasks import LogRow
+from lcc.storage.database.transactions import Txn
+
+DAY_SECONDS = 86400
+_COUNTED = (
+    *("completed", "temporary", "permanent", "lost", "retried", "unchanged"),
+    *("seconds", "cpu_seconds", "items"),
+)
+
+
+class TaskWrite:
+    """One transaction of the scheduler; :meth:`save` ends it.
+
+    :param run: of the scheduler that writes.
+    :param now: seconds since 1970.
+    :raises Busy: a newer scheduler has claimed the tables.
+    """
+
+    def __init__(self, txn: Txn, run: int, now: int) -> None:
+        self.txn = txn
+        self.now = now
+        if txn.dialect.certifies:
+            # Locks are local to a node.  A claim changes this row, too, so that only one of the two commits.
+            txn.execute("UPDATE schedulerfence SET value = value + 1 WHERE name = 'fence'")
+        rows = txn.query(f"SELECT name, value FROM schedulerfence{txn.for_update}")
+        self._counters: dict[str, int] = dict(rows)
+        self._before = dict(self._counters)
+        if self._counters["run"] != run:
+            raise Busy(f"a newer scheduler (run {self._counters['run']}) has claimed the database")
+        self._counts: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+        self._logs: dict[int, list[tuple[int, LogRow]]] = defaultdict(list)
+
+    def next(self, counter: str) -> int:
+        """Increment a counter, and return it."""
+        self._counters[counter] += 1
+        return self._counters[counter]
+
+    def value(self, counter: str) -> int:
+        """A counter."""
+        return self._counters[counter]
+
+    def opened(self, jobs: int) -> None:
+        """There are so many more (or fewer) open jobs."""
+        self._counters["open"] += jobs
+
+    def count(self, kind: str, **counts: float) -> None:
+        """Add to the day's statistics of a kind; the names are those of the columns of ``jobsdone``."""
+        for name, count in counts.items():
+            self._counts[kind][name] += count
+
+    def log(self, job: int, attempt: int, row: LogRow) -> None:
+        """A row of a job's log."""
+        self._logs[job].append((attempt, row))
+
+    def save(self) -> None:
+        """Write what has changed."""
+        for name, value in self._counters.items():
+            if value != self._before[name] and name != "fence":
+                self.txn.execute("UPDATE schedulerfence SET value = ? WHERE name = ?", [value, name])
+        self._save_counts()
+        self._save_logs()
+
+    def _save_counts(self) -> None:
+        if not self._counts:
+            return
+        day = self.now // DAY_SECONDS
+        sql = f"SELECT kind, {', '.join(_COUNTED)} FROM jobsdone WHERE day = ? AND kind IN ({{in}})"
+        before = {row[0]: row[1:] for row in self.txn.query_in(sql, sorted(self._counts), [day])}
+        rows: list[tuple[Any, ...]] = []
+        for kind, counts in sorted(self._counts.items()):
+            old = before.get(kind, (0,) * len(_COUNTED))
+            new = (value + counts[name] for name, value in zip(_COUNTED, old, strict=True))
+            whole = [
+                value if name.endswith("seconds") else round(value) for name, value in zip(_COUNTED, new, strict=True)
+            ]
+            rows.append((day, kind, *whole))
+        self.txn.upsert("jobsdone", ("day", "kind", *_COUNTED), rows, ("day", "kind"))
+
+    def _save_logs(self) -> None:
+        if not self._logs:
+            return
+        sql = "SELECT job, MAX(number) FROM joblogs WHERE job IN ({in}) GROUP BY job"
+        last = dict(self.txn.query_in(sql, sorted(self._logs)))
+        rows = [
+            (job, last.get(job, 0) + at, attempt, row.time, row.level, row.text)
+            for job, logged in sorted(self._logs.items())
+            for at, (attempt, row) in enumerate(logged, 1)
+        ]
+        self.txn.insert("joblogs", ("job", "number", "attempt", "time", "level", "text"), rows)
+
+
+def claim_run(txn: Txn) -> int:
+    """Begin a new run; it fences off the writes of all older ones."""
+    txn.execute("UPDATE schedulerfence SET value = value + 1 WHERE name IN ('run', 'fence')")
+    return int(txn.value("SELECT value FROM schedulerfence WHERE name = 'run'"))
