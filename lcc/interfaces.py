@@ -577,7 +577,7 @@ class IItemStore(Interface):
     """Stores what jobs collect."""
 
     def store(txn: Any, task: int, job: int, items: Sequence[str], now: int) -> ItemsStored:
-        """Store items, within the transaction that records the ending of their job.  The transaction may be run again.
+        """Store items, within the transaction that records the ending of their job.  It may be run again.
 
         :param items: JSON objects, as the worker has written them.
         Raises ValueError: they make no sense; in words for the job's owner.  Nothing of the job takes effect."""

@@ -42,6 +42,7 @@ STORAGE = {
     "disk": frozenset({"disk"}),
     "providers": frozenset({"database", "providers"}),
     "queue": frozenset({"database", "providers", "queue"}),
+    "tasks": frozenset({"database", "providers", "tasks"}),
     "views": frozenset({"database", "providers", "views"}),
     "sql": frozenset(),
 }

@@ -17,6 +17,7 @@ from lcc.storage.database.dialects import Dialect, dialect_for
 from lcc.storage.database.migrations import (
     CONNECTIONS,
     MAIN,
+    TASKS,
     Migration,
     SchemaError,
     migrate,
@@ -81,13 +82,14 @@ def _columns(dialect: Dialect) -> dict[str, list[tuple[str, bool, bool]]]:
 def test_both_backends_have_the_same_tables(tmp_path: Path, mariadb: PrivateMariaDb) -> None:
     sqlite = dialect_for("sqlite:main.db", tmp_path, SETTINGS)
     _migrate(sqlite)
-    other = dialect_for("sqlite:connections.db", tmp_path, SETTINGS)
-    connection = _connect(other)
-    migrate(other, connection, lambda: None, "epoch", CONNECTIONS)
-    connection.close()
+    others: dict[str, list[tuple[str, bool, bool]]] = {}
+    for series in (CONNECTIONS, TASKS):
+        other = dialect_for(f"sqlite:{series}.db", tmp_path, SETTINGS)
+        _migrate(other, series=series)
+        others |= _columns(other)
     mysql = dialect_for(mariadb.new_database(), tmp_path, SETTINGS)
     _migrate(mysql)
-    assert _columns(sqlite) | _columns(other) == _columns(mysql)
+    assert _columns(sqlite) | others == _columns(mysql)
     for columns in _columns(mysql).values():
         assert any(key for _, _, key in columns)
 
@@ -115,14 +117,15 @@ def test_upgraded_equals_fresh(backend: Any, mariadb: PrivateMariaDb, tmp_path: 
         assert _shape(old) == _shape(fresh)
 
 
-def test_upgraded_connections_equal_fresh_ones(tmp_path: Path) -> None:
-    changes = migrations("sqlite", CONNECTIONS)
+@pytest.mark.parametrize("series", [CONNECTIONS, TASKS])
+def test_upgraded_files_equal_fresh_ones(tmp_path: Path, series: str) -> None:
+    changes = migrations("sqlite", series)
     shapes = []
     for start in range(1, len(changes) + 1):
         dialect = dialect_for(f"sqlite:from{start}.db", tmp_path, SETTINGS)
         connection = _connect(dialect)
         for upto in range(start, len(changes) + 1):
-            migrate(dialect, connection, lambda: None, "epoch", CONNECTIONS, changes[:upto])
+            migrate(dialect, connection, lambda: None, "epoch", series, changes[:upto])
         connection.close()
         shapes.append(_shape(dialect))
     assert all(shape == shapes[0] for shape in shapes)

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
 from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.migrations import MAIN
 from lcc.testing.galera import galera_library
 from lcc.testing.mariadb import MariaDbMissing
 
@@ -53,8 +54,8 @@ class DirectDatabase:
     :ivar fail_after: so many of the next writes are done, but fail with StoreUnavailable all the same.
     """
 
-    def __init__(self, url: str, home: Path) -> None:
-        self.blocking = BlockingDatabase(url, home, SETTINGS, random=Random(1))
+    def __init__(self, url: str, home: Path, series: str = MAIN) -> None:
+        self.blocking = BlockingDatabase(url, home, SETTINGS, random=Random(1), series=series)
         self.dialect = self.blocking.dialect
         self.lose = 0
         self.fail_after = 0

@@ -19,7 +19,7 @@ _RUNNING = "SELECT id, attempt, kind, resource, manager, started_time FROM jobs 
 def due_job(row: tuple[Any, ...]) -> DueJob:
     """The job of a row of these columns."""
     *others, hosts = row
-    return DueJob(*others, tuple(json.loads(hosts)))
+    return DueJob._make((*others, tuple(json.loads(hosts))))
 
 
 def insert_job(

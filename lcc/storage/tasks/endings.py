@@ -9,7 +9,6 @@ import attrs
 
 from lcc.interfaces import IItemStore, ITaskRules
 from lcc.model.tasks import (
-    POLLED_KINDS,
     DueJob,
     Effects,
     Job,
@@ -154,7 +153,7 @@ def _save_task(write: TaskWrite, task: Task, job: Job, result: JobResult, follow
         "UPDATE tasks SET due_time = ?, ended_time = ?, last_state = ?, since_time = ?, failures = ?, message = ?"
         " WHERE id = ?",
         [
-            *(None if job.spec.kind in POLLED_KINDS else following, write.now, result.state.value, since),
+            *(following, write.now, result.state.value, since),
             *(task.failures + 1 if failed else 0, result.message, task.id),
         ],
     )

@@ -227,6 +227,7 @@ def _task_set(write: TaskWrite, rules: ITaskRules, order: Order, done: CarriedOu
             f"UPDATE jobs SET {assignments} WHERE id = ?", [*(values[name] for name in columns), job.id]
         )
         done.changed.add(job.id)
+        done.made.append(_due_of(attrs.evolve(job, spec=changed.spec)))
     return {"task": task.id}
 
 

@@ -1,5 +1,5 @@
-"""Notices of jobs on their way to the UNS: rows of ``tasknotices``, in the transaction that makes them, until they are
-accepted.
+"""Notices of jobs on their way to the UNS: rows of ``tasknotices``, in the transaction that makes them, until they
+are accepted.
 
 A row is a set of one provider and one source, with a number of its own: told again after a crash, it is applied once.
 """
@@ -85,7 +85,7 @@ def outbox(txn: Txn, after: int, limit: int) -> list[OutboxSet]:
         "SELECT number, pid, root, source, connorder, urls, job FROM tasknotices WHERE number > ?"
         " ORDER BY number LIMIT ?"
     )
-    return [OutboxSet(*row[:5], tuple(json.loads(row[5])), row[6]) for row in txn.query(sql, [after, limit])]
+    return [OutboxSet._make((*row[:5], tuple(json.loads(row[5])), row[6])) for row in txn.query(sql, [after, limit])]
 
 
 def forget_sets(write: TaskWrite, numbers: Sequence[int]) -> None:

@@ -47,26 +47,14 @@ def spec_values(spec: JobSpec) -> tuple[str, ...]:
 
 def task_of(row: tuple[Any, ...]) -> Task:
     """The task of a row of :data:`TASKS`."""
-    every, at, cron, zone, state, auto, least, most, created, due, started, ended, last, since, failures, message = (
-        row[1 + len(SPEC) :]
+    own = dict(zip(_TASK_SELF, row[1 + len(SPEC) :], strict=True))
+    when = When(own.pop("every_seconds"), own.pop("at_time"), own.pop("cron"), own.pop("timezone"))
+    own.update(
+        state=TaskState(own["state"]),
+        auto=bool(own["auto"]),
+        last_state=JobState(own["last_state"]) if own["last_state"] else None,
     )
-    return Task(
-        row[0],
-        _spec(row[1 : 1 + len(SPEC)]),
-        When(every, at, cron, zone),
-        TaskState(state),
-        bool(auto),
-        least,
-        most,
-        created,
-        due,
-        started,
-        ended,
-        JobState(last) if last else None,
-        since,
-        failures,
-        message,
-    )
+    return Task(row[0], _spec(row[1 : 1 + len(SPEC)]), when, **own)
 
 
 def task_values(task: Task) -> tuple[Any, ...]:

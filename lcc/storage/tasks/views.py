@@ -91,10 +91,8 @@ def job_log(txn: Txn, number: int, limit: int = PAGE_ROWS) -> list[JobLogRow]:
 
 def resources(txn: Txn) -> list[Resource]:
     """All that have an interval."""
-    return [
-        Resource(*row)
-        for row in txn.query("SELECT name, interval_seconds, started_time FROM resources ORDER BY name")
-    ]
+    sql = "SELECT name, interval_seconds, started_time FROM resources ORDER BY name"
+    return [Resource(*row) for row in txn.query(sql)]
 
 
 def statistics(txn: Txn, since_day: int) -> list[Statistics]:

@@ -77,10 +77,8 @@ class TaskWrite:
         rows: list[tuple[Any, ...]] = []
         for kind, counts in sorted(self._counts.items()):
             old = before.get(kind, (0,) * len(_COUNTED))
-            new = (value + counts[name] for name, value in zip(_COUNTED, old, strict=True))
-            whole = [
-                value if name.endswith("seconds") else round(value) for name, value in zip(_COUNTED, new, strict=True)
-            ]
+            new = {name: value + counts[name] for name, value in zip(_COUNTED, old, strict=True)}
+            whole = (value if name.endswith("seconds") else round(value) for name, value in new.items())
             rows.append((day, kind, *whole))
         self.txn.upsert("jobsdone", ("day", "kind", *_COUNTED), rows, ("day", "kind"))
 
