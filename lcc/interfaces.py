@@ -6,7 +6,7 @@ process, on simulated ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ from lcc.model import (
     Waiting,
 )
 from lcc.model.feeds import FeedInfo, FeedItem
+from lcc.model.items import ItemRow, Judged, KnownItem
 from lcc.model.metrics import Condition, Reading
 from lcc.model.tasks import ItemsStored, When
 
@@ -571,6 +572,22 @@ class ITaskRules(Interface):
         :param attempt: that has failed, from 1.
         :param before: when the next job of its task is due; None: it is of none.
         :param wish_seconds: the delay that it asks for."""
+
+
+class IItemRules(Interface):
+    """Which items are the same, and which are news (pure: :class:`lcc.domain.items.ItemRules`)."""
+
+    def unknown_links(rows: Sequence[ItemRow], known: Mapping[bytes, KnownItem]) -> list[bytes]:
+        """The links by which rows without a known identity may be known.
+
+        :param known: by identity."""
+
+    def judge(rows: Sequence[ItemRow], known: Mapping[bytes, KnownItem], linked: Iterable[KnownItem]) -> list[Judged]:
+        """What each item of a document is.
+
+        :param rows: with different identities.
+        :param known: what is stored of these identities.
+        :param linked: what is stored with one of :meth:`unknown_links`."""
 
 
 class IItemStore(Interface):

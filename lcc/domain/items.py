@@ -17,49 +17,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
-from typing import NamedTuple
 
+from zope.interface import implementer
+
+from lcc.interfaces import IItemRules
 from lcc.model.feeds import FeedItem
-from lcc.model.items import IDENTITY_BYTES, ItemRow, hashed
+from lcc.model.items import IDENTITY_BYTES, ItemRow, Judged, KnownItem, News, hashed
 
 FLAPS_MAX = 3
 """How often a return to the version before is news."""
-
-
-class News(Enum):
-    """What an item of a document is, compared with what is stored."""
-
-    NEW = "new"
-    CHANGED = "changed"
-    UNCHANGED = "unchanged"
-
-
-class KnownItem(NamedTuple):
-    """What is stored of an item.
-
-    :ivar before: the digest of the version before; empty: there was none.
-    :ivar flaps: how often it went back to the version before, one after the other.
-    """
-
-    identity: bytes
-    digest: bytes
-    link: bytes
-    before: bytes
-    flaps: int
-
-
-class Judged(NamedTuple):
-    """An item of a document.
-
-    :ivar known: what is stored of it; None: nothing.  Its identity is another one if the item's id has changed.
-    :ivar flaps: to be stored.
-    """
-
-    row: ItemRow
-    news: News
-    known: KnownItem | None
-    flaps: int
 
 
 def choose_policy(items: Sequence[FeedItem]) -> str:
@@ -118,28 +84,25 @@ def _names(item: FeedItem, policy: str) -> tuple[str, ...]:
     return (*named, "", "")[:2]
 
 
-def unknown_links(rows: Sequence[ItemRow], known: Mapping[bytes, KnownItem]) -> list[bytes]:
-    """The links by which rows without a known identity may be known.
+@implementer(IItemRules)
+class ItemRules:
+    """For the store (:class:`lcc.interfaces.IItemRules`)."""
 
-    :param known: by identity.
-    """
-    return list({row.link for row in rows if row.link and row.identity not in known})
+    def unknown_links(self, rows: Sequence[ItemRow], known: Mapping[bytes, KnownItem]) -> list[bytes]:
+        """The links by which rows without a known identity may be known."""
+        return list({row.link for row in rows if row.link and row.identity not in known})
 
-
-def judge(rows: Sequence[ItemRow], known: Mapping[bytes, KnownItem], linked: Iterable[KnownItem]) -> list[Judged]:
-    """What each item of a document is.
-
-    :param rows: with different identities.
-    :param known: what is stored of these identities.
-    :param linked: what is stored with one of :func:`unknown_links`.
-    """
-    named = {row.identity for row in rows}
-    by_link: dict[bytes, list[KnownItem]] = {}
-    for each in linked:
-        if each.identity not in named:
-            by_link.setdefault(each.link, []).append(each)
-    asking = Counter(row.link for row in rows if row.identity not in known)
-    return [_judge_one(row, known.get(row.identity) or _by_link(row, by_link, asking)) for row in rows]
+    def judge(
+        self, rows: Sequence[ItemRow], known: Mapping[bytes, KnownItem], linked: Iterable[KnownItem]
+    ) -> list[Judged]:
+        """What each item of a document is."""
+        named = {row.identity for row in rows}
+        by_link: dict[bytes, list[KnownItem]] = {}
+        for each in linked:
+            if each.identity not in named:
+                by_link.setdefault(each.link, []).append(each)
+        asking = Counter(row.link for row in rows if row.identity not in known)
+        return [_judge_one(row, known.get(row.identity) or _by_link(row, by_link, asking)) for row in rows]
 
 
 def _by_link(row: ItemRow, by_link: Mapping[bytes, list[KnownItem]], asking: Mapping[bytes, int]) -> KnownItem | None:

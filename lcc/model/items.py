@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -45,6 +46,41 @@ class ItemRow(NamedTuple):
     published: int | None
     permalink: str
     record: str
+
+
+class News(Enum):
+    """What an item of a document is, compared with what is stored."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+
+
+class KnownItem(NamedTuple):
+    """What is stored of an item.
+
+    :ivar before: the digest of the version before; empty: there was none.
+    :ivar flaps: how often it went back to the version before, one after the other.
+    """
+
+    identity: bytes
+    digest: bytes
+    link: bytes
+    before: bytes
+    flaps: int
+
+
+class Judged(NamedTuple):
+    """An item of a document.
+
+    :ivar known: what is stored of it; None: nothing.  Its identity is another one if the item's id has changed.
+    :ivar flaps: to be stored.
+    """
+
+    row: ItemRow
+    news: News
+    known: KnownItem | None
+    flaps: int
 
 
 class TextRow(NamedTuple):

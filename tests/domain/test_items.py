@@ -6,9 +6,9 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.items import FLAPS_MAX, Judged, KnownItem, News, choose_policy, identify, judge, unknown_links
+from lcc.domain.items import FLAPS_MAX, ItemRules, choose_policy, identify
 from lcc.model.feeds import Body, FeedItem
-from lcc.model.items import ItemRow, link_hash
+from lcc.model.items import ItemRow, Judged, KnownItem, News, link_hash
 
 
 def rows(items: list[FeedItem], policy: str) -> list[ItemRow]:
@@ -30,8 +30,8 @@ class Feed:
         """Title -> what the item is."""
         found = rows(list(items), self.policy)
         named = {row.identity: self.known[row.identity] for row in found if row.identity in self.known}
-        links = unknown_links(found, named)
-        judged = judge(found, named, [each for each in self.known.values() if each.link in links])
+        links = ItemRules().unknown_links(found, named)
+        judged = ItemRules().judge(found, named, [each for each in self.known.values() if each.link in links])
         for each in judged:
             self._store(each)
         return {each.row.record: each.news.value for each in judged}

@@ -1,0 +1,102 @@
+"""What content users and commands see of feeds, items and texts: only read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from lcc.model.feeds import PageText
+from lcc.storage.database.transactions import Txn
+
+PAGE_ROWS = 500
+
+
+class StoredItem(NamedTuple):
+    """A row of ``feeditems``.
+
+    :ivar record: JSON.
+    """
+
+    task: int
+    identity: bytes
+    change: int
+    published: int | None
+    found_time: int
+    changed_time: int
+    record: str
+
+
+class StoredFeed(NamedTuple):
+    """A row of ``feeds``.
+
+    :ivar record: JSON.
+    :ivar changed_time: 0: never.
+    """
+
+    task: int
+    policy: str
+    record: str
+    read_time: int
+    changed_time: int
+
+
+class StoredText(NamedTuple):
+    """A row of ``texts``.
+
+    :ivar md5: of the content that it was made of.
+    """
+
+    md5: str
+    text: PageText
+    made_time: int
+
+
+_ITEM = "SELECT task, identity, change_number, published, found_time, changed_time, record FROM feeditems"
+
+
+def last_change(txn: Txn) -> int:
+    """The number of the last change of an item; 0: there was none."""
+    return int(txn.value("SELECT value FROM schedulerfence WHERE name = 'item'", default=0))
+
+
+def items_since(txn: Txn, after: int, tasks: Collection[int] | None, limit: int = PAGE_ROWS) -> list[StoredItem]:
+    """Items with greater change numbers, in order.
+
+    :param tasks: only of these; None: of all.
+    """
+    if tasks is None:
+        rows = txn.query(f"{_ITEM} WHERE change_number > ? ORDER BY change_number LIMIT ?", [after, limit])
+    else:
+        sql = f"{_ITEM} WHERE change_number > ? AND task IN ({{in}}) ORDER BY change_number LIMIT ?"
+        rows = sorted(txn.query_in(sql, sorted(tasks), [after], [limit]), key=lambda row: row[2])[:limit]
+    return [_item(row) for row in rows]
+
+
+def items_of_task(txn: Txn, task: int, limit: int) -> list[StoredItem]:
+    """The items of a task, the newest first."""
+    sql = f"{_ITEM} WHERE task = ? ORDER BY change_number DESC LIMIT ?"
+    return [_item(row) for row in txn.query(sql, [task, limit])]
+
+
+def count_items(txn: Txn, task: int) -> int:
+    """How many items a task has."""
+    return int(txn.value("SELECT COUNT(*) FROM feeditems WHERE task = ?", [task], 0))
+
+
+def feeds_of(txn: Txn, tasks: Sequence[int]) -> dict[int, StoredFeed]:
+    """What feeds say of themselves, by task."""
+    sql = f"SELECT {', '.join(StoredFeed._fields)} FROM feeds WHERE task IN ({{in}})"
+    return {row[0]: StoredFeed(*row) for row in txn.query_in(sql, list(tasks))}
+
+
+def text_of_page(txn: Txn, key: bytes) -> StoredText | None:
+    """The text of a page; None: none is stored."""
+    row = txn.one("SELECT md5, made_time, title, text, language, method, cut FROM texts WHERE urlkey = ?", [key])
+    if row is None:
+        return None
+    md5, made_time, title, text, language, method, cut = row
+    return StoredText(md5, PageText(title, text, language, method, bool(cut)), made_time)
+
+
+def _item(row: tuple[Any, ...]) -> StoredItem:
+    return StoredItem(row[0], bytes(row[1]), *row[2:])
