@@ -74,6 +74,7 @@ _TABLE = (
     ErrorEntry(1104, "bad-prefix", "the urlprefix is not the start of an absolute URL"),
     ErrorEntry(1105, "provider-gone", "the provider is no longer registered"),
     ErrorEntry(1106, "names-nothing", "the full set names no URL within the provider's roots"),
+    ErrorEntry(1107, "bad-order", "the set's order number was not drawn for it"),
     ErrorEntry(1201, "curl-missing", "the conceptual URL (curl or c) is missing"),
     ErrorEntry(1202, "bad-url", "not a valid URL"),
     ErrorEntry(1203, "bad-scheme", "unsupported URL scheme"),

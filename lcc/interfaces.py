@@ -146,6 +146,9 @@ class ISessionStore(Interface):
         :returns: None for a full set that exceeds the limit; it may be noted all the same until
             :meth:`end_full_sets`."""
 
+    def drawn(pids: Collection[int]) -> Deferred[dict[int, int]]:
+        """The last order number that was drawn, by provider."""
+
     def end_full_sets(keys: Collection[FullSetKey]) -> Deferred[None]:
         """These unsolicited full sets are counted by the queue manager, or abandoned.  On failure, they are included
         in the next call, and in :meth:`begin_sets`."""

@@ -50,6 +50,21 @@ class UnsConfig:
     )
     listen: str = setting("tcp:9000", "endpoint for content providers")
     connect: str = setting("unix:{home}/qm.sock", "endpoint of the queue manager")
+    listen_notifiers: str = setting(
+        "unix:{home}/notify-{role}.sock",
+        "endpoint for notifiers: scheduler, push server and spiders; with {role} there is one for each of these roles, "
+        "which a UNIX socket needs; with tls: the certificate says the role; empty: none",
+    )
+    notifier_connections_max: int = setting(20, "maximum number of connections of notifiers", minimum=1)
+    notifier_sets_max: int = setting(
+        1000,
+        "sets of one notifier that may wait for their answers; of all notifiers together, twice as many",
+        minimum=1,
+        maximum=10_000,
+    )
+    notifier_watches_per_second: float = setting(
+        50.0, "how many watched providers notifiers may ask for", unit="a second", minimum=0.1, maximum=10_000
+    )
     spool: str = setting("spool", "folder of the spool, relative to home")
     spool_max_bytes: int = setting(
         8 << 30,

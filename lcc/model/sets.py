@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import attrs
 
+from lcc.model.notifiers import NoticeId
 from lcc.model.sources import Source
 
 KEY_BYTES = 20
@@ -79,6 +80,7 @@ class SetHeader:
     :ivar wantid: the request for a full set that its provider was told of when it connected; 0: none.
     :ivar deletions: its provider means what is deleted by it, however much that is.
     :ivar source: whose word it is: one bit.
+    :ivar said: a notifier's own id of it; None: it is a provider's.
     """
 
     uns: str
@@ -93,6 +95,7 @@ class SetHeader:
     wantid: int = 0
     deletions: bool = False
     source: Source = Source.TOLD
+    said: NoticeId | None = None
 
     @property
     def is_unsolicited(self) -> bool:

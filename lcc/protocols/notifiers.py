@@ -24,22 +24,21 @@ again on the next connection, and is applied once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import attrs
 
 from lcc.errors import StreamError
-from lcc.protocols.fast_elements import FastAttribute, Spelling
-from lcc.protocols.flat import Flat, FlatSpelling, Vocabulary
+from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import Ping
 from lcc.protocols.xmltext import attributes as written
 
 URL_TAG = "url"
-NAME_CHARS = 60
-"""The longest name of a notifier, and the longest epoch: printable ASCII."""
-FAULT_URL_CHARS = 4096
-FAULT_TEXT_CHARS = 1000
+NAME_CHARS = 40
+"""The longest name of a notifier, and the longest epoch."""
+_is_name = re.compile(rf"[A-Za-z0-9._@-]{{1,{NAME_CHARS}}}").fullmatch
 
 
 # What a notifier says.
@@ -204,15 +203,6 @@ FROM_NOTIFIER = Vocabulary(SetBegin, SetEnd, Again, Watch, Draw, Ping)
 """All but ``<url>``."""
 FROM_PORT = Vocabulary(Window, Hold, Fault, Accepted, Rejected, Watched, Drawn, Ping)
 
-# Most elements: nothing in them escaped but &amp;.
-_VALUE = "[ !#-%'-;=?-~]{0,2000}+(?:&amp;[ !#-%'-;=?-~]{0,500}+){0,40}+"
-URL_SPELLINGS = tuple(
-    Spelling(URL_TAG, [FastAttribute(name, _VALUE) for name in names]) for names in (("c",), ("c", "m"), ("c", "op"))
-)
-"""How :func:`write_url` spells most elements."""
-SPELLINGS = (FlatSpelling(SetBegin), *URL_SPELLINGS, FlatSpelling(SetEnd))
-"""For the feed of the UNS's end."""
-
 
 def write_url(attributes: Mapping[str, str]) -> str:
     """The ``<url>`` element with these attributes."""
@@ -222,10 +212,11 @@ def write_url(attributes: Mapping[str, str]) -> str:
 def check_notifier_hello(hello: Hello) -> None:
     """What a notifier says of itself becomes part of its sets' ids.
 
-    :raises StreamError: its name or epoch is missing, too long, or not printable ASCII.
+    :raises StreamError: its name or epoch is missing, too long, or has other characters than A-Z a-z 0-9 . _ @ -
     """
     for what, text in (("name", hello.name), ("epoch", hello.epoch)):
-        if not text or len(text) > NAME_CHARS or not (text.isascii() and text.isprintable()):
+        if not _is_name(text):
             raise StreamError(
-                "limit", f"the hello of a notifier with {what}={text[:80]!r}: 1 to {NAME_CHARS} printable characters"
+                "limit",
+                f"the hello of a notifier with {what}={text[:80]!r}: 1 to {NAME_CHARS} of A-Z a-z 0-9 . _ @ -",
             )

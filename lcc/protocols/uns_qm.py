@@ -32,6 +32,7 @@ class Set(Flat):
     """A set begins.  The fields are those of :class:`lcc.model.SetHeader`, but for the UNS's name (in its hello).
 
     :ivar source: the name of its one source (:func:`lcc.model.parse_source`).
+    :ivar notifier, said_epoch, said: who said it to the UNS, and with which id; empty: a provider.
     """
 
     TAG = "set"
@@ -46,6 +47,9 @@ class Set(Flat):
     wantid: int = 0
     deletions: bool = False
     source: str = "told"
+    notifier: str = ""
+    said_epoch: str = ""
+    said: int = 0
 
 
 @attrs.frozen

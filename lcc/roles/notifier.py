@@ -90,7 +90,7 @@ class NotifierLink:
     """See :mod:`lcc.roles.notifier`.
 
     :param role: ``scheduler``, ``push`` or ``spider``.
-    :param name: which one of them, unique among those of the role; at most 60 printable ASCII characters.
+    :param name: which one of them, unique among those of the role: 1 to 40 of ``A-Z a-z 0-9 . _ @ -``.
     :param epoch: of its sets' numbers: it changes where numbers may be given out again; the same bounds.
     :param run: names this run of the process.
     :param good_hello: called when a UNS has said hello (:class:`lcc.transport.links.RetryPolicy`).

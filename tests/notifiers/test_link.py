@@ -325,7 +325,7 @@ def test_answers_at_every_segmentation() -> None:
     assert [each if each == 5 else (each.number, each.code) for each in whole] == [(1, 0), (2, 1105), 5, (3, 0)]
 
 
-@pytest.mark.parametrize("names", [("", "e"), ("n", ""), ("n" * 61, "e"), ("n", "ä"), ("n\t", "e")])
+@pytest.mark.parametrize("names", [("", "e"), ("n", ""), ("n" * 41, "e"), ("n", "ä"), ("n\t", "e"), ('n"', "e")])
 def test_names_of_notifiers_are_bounded(names: tuple[str, str]) -> None:
     with pytest.raises(StreamError):
         check_notifier_hello(Hello(role="push", name=names[0], epoch=names[1]))

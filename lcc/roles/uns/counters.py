@@ -25,5 +25,13 @@ class Counters:
     sets_secured: int = 0
     sets_refused_late: int = 0
     """Refused by the queue manager after the provider had been told that they are accepted: damage."""
+    notifier_connections: int = 0
+    notifier_connections_refused: int = 0
+    notifier_sets_accepted: int = 0
+    notifier_sets_rejected: int = 0
+    notifier_urls_received: int = 0
+    notifier_urls_refused: int = 0
+    notifier_watches: int = 0
+    notifier_draws: int = 0
     links: int = 0
     """Good hellos of a queue manager."""

@@ -58,6 +58,7 @@ class Delivery:
 
 def opening(header: SetHeader) -> Set:
     """The message that a set begins with."""
+    said = header.said
     return Set(
         header.epoch,
         header.number,
@@ -70,6 +71,7 @@ def opening(header: SetHeader) -> Set:
         header.wantid,
         header.deletions,
         source_text(header.source),
+        *(() if said is None else (said.notifier, said.epoch, said.number)),
     )
 
 

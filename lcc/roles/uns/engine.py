@@ -20,6 +20,7 @@ small sets until the queue manager has answered; what waits for longer, waits on
 * The disk fails: the set concerned is rejected.  A file that is damaged is moved aside, loudly.
 * The process is killed: sets that were arriving are gone, as their providers know; complete ones are passed on by the
   next run.  One that the queue manager had already is applied only once.
+* A notifier (scheduler, push server, spider) has a port of its own: see :mod:`lcc.roles.uns.notifiers.hub`.
 * A provider sends nonsense, too much, or nothing, tries passwords, or does not read: clear rejection, bounded memory.
 """
 
@@ -29,7 +30,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -42,9 +43,10 @@ from lcc.domain.throttle import LoginThrottle
 from lcc.domain.urls import Roots
 from lcc.errors import SetError, StoreUnavailable
 from lcc.interfaces import IProviderReader, ISessionStore
-from lcc.model import Provider
+from lcc.model import Provider, Source
 from lcc.roles.uns.counters import Counters
 from lcc.roles.uns.forwarder import Forwarder, InThread
+from lcc.roles.uns.notifiers.hub import Notifiers
 from lcc.roles.uns.sequencer import Sequencer
 from lcc.storage.disk.free_space import fault_text
 from lcc.storage.disk.spool import Spool
@@ -79,6 +81,7 @@ class Uns:
     :param in_thread: calls a function in a thread.
     :param good_hello: called whenever a queue manager has said hello.
     :param slots: of the LCC's period of hours.
+    :param watch: gives the provider of a normalised root; it is made, as a watched one, if there is none.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class Uns:
         in_thread: InThread,
         good_hello: Callable[[], None] = lambda: None,
         slots: int = DAY_SLOTS,
+        watch: Callable[[str], Deferred[int]] = lambda root: fail(StoreUnavailable("no providers are made here")),
     ) -> None:
         self.settings = settings
         self.mimetypes = mimetypes
@@ -120,6 +124,14 @@ class Uns:
         self._slots = slots
         self._open: set[OpenSession] = set()
         self._by_provider: Counter[int] = Counter()
+        self._watching = False
+        self.notifiers = Notifiers(
+            self,
+            lambda pid: self.ask(providers.provider(pid)),
+            lambda pids: self.ask(sessions.drawn(pids)),
+            lambda provider, source: self.checker(provider, "", source),
+            lambda root: self.ask(watch(root)),
+        )
 
     def start(self) -> None:
         """Open the spool; what an earlier run left waits for the queue manager.
@@ -129,6 +141,7 @@ class Uns:
         left = self.spool.open()
         self.started = True
         self.forwarder.load(left)
+        self.notifiers.load([entry.header for entry in left])
         _log.info(
             "Spool {folder}, epoch {epoch}: {count} sets, {size} bytes",
             folder=str(self.spool.folder),
@@ -149,6 +162,7 @@ class Uns:
             self.forwarder.secure_waiting()
             for session in list(self._open):
                 session.stop()
+            self.notifiers.stop()
             timer = self.clock.callLater(self.settings.stop_timeout, self._drop_all)
             self._stopped.addCallback(lambda _: timer.cancel() if timer.active() else None)
             self._are_all_gone()
@@ -157,7 +171,7 @@ class Uns:
         return stopped
 
     def _are_all_gone(self) -> None:
-        if self._stopped is not None and not self._stopped.called and not self._open:
+        if self._stopped is not None and not self._stopped.called and not self._open and not self.notifiers.open:
             self._stopped.callback(None)
 
     def _drop_all(self) -> None:
@@ -165,6 +179,7 @@ class Uns:
             _log.info("Dropping {count} connections of providers", count=len(self._open))
         for session in list(self._open):
             session.drop()
+        self.notifiers.drop_all()
         if self._stopped is not None and not self._stopped.called:
             self._stopped.callback(None)
 
@@ -174,6 +189,7 @@ class Uns:
         self.sequencer.close()
         for session in list(self._open):
             session.drop()
+        self.notifiers.drop_all()
 
     def pause(self) -> None:
         """Take no sets until :meth:`resume`: providers are told to try again later.  Sets that are arriving are
@@ -181,12 +197,14 @@ class Uns:
         if self.paused_since is None:
             self.paused_since = self.now()
             self.forwarder.tell_paused(True)
+            self.notifiers.check()
 
     def resume(self) -> None:
         """Take sets again."""
         if self.paused_since is not None:
             self.paused_since = None
             self.forwarder.tell_paused(False)
+            self.notifiers.check()
 
     # For the sessions.
 
@@ -246,9 +264,8 @@ class Uns:
 
     def session_let_in(self, session: OpenSession) -> None:
         """It is a provider's."""
-        if not self._by_provider:
-            self.sequencer.watch(True)
         self._by_provider[session.pid] += 1
+        self._look_for_standstills()
 
     def session_closed(self, session: OpenSession) -> None:
         """A connection is gone."""
@@ -259,9 +276,20 @@ class Uns:
             self._by_provider[session.pid] -= 1
             if not self._by_provider[session.pid]:
                 del self._by_provider[session.pid]
-            if not self._by_provider:
-                self.sequencer.watch(False)
+            self._look_for_standstills()
         self._are_all_gone()
+
+    def notifiers_changed(self) -> None:
+        """A notifier has connected, or is gone."""
+        self._look_for_standstills()
+        self._are_all_gone()
+
+    def _look_for_standstills(self) -> None:
+        """As long as somebody is there whose sets are ordered."""
+        watching = bool(self._by_provider or self.notifiers.open)
+        if watching != self._watching:
+            self._watching = watching
+            self.sequencer.watch(watching)
 
     @property
     def open_sessions(self) -> list[OpenSession]:
@@ -272,14 +300,14 @@ class Uns:
         """How many connections this provider has now."""
         return self._by_provider.get(pid, 0)
 
-    def checker(self, provider: Provider, urlprefix: str) -> ElementChecker:
+    def checker(self, provider: Provider, urlprefix: str, source: Source = Source.TOLD) -> ElementChecker:
         """What checks the elements of one set.
 
         :raises SetError: the set cannot be taken.
         """
         try:
             roots, former = Roots(provider.roots), Roots(provider.former_roots)
-            return ElementChecker(roots, self._patterns, provider.hours, urlprefix, self._slots, former)
+            return ElementChecker(roots, self._patterns, provider.hours, urlprefix, self._slots, former, source)
         except ValueError as error:
             _log.error("Invalid hours of provider {pid}: {error}", pid=provider.pid, error=str(error))
             raise SetError("internal") from None

@@ -148,14 +148,15 @@ class Forwarder:
         """No set of this provider that is here has a higher order number."""
         return self._newest.get(pid, 0)
 
-    def deliver(self, entry: SpooledSet) -> Deferred[Verdict | None]:
+    def deliver(self, entry: SpooledSet, *, patient: bool = False) -> Deferred[Verdict | None]:
         """Pass a complete set on, or secure it.
 
+        :param patient: others before it are no reason to secure it, as long as the queue manager is connected.
         :returns: fires with what the provider is to be told; None: nothing is known.
         """
         delivery = Delivery(entry)
         waiter = delivery.waiter = Deferred()
-        backlog = self._peer is None or bool(self._unsent)
+        backlog = self._peer is None or (bool(self._unsent) and not patient)
         self._add(delivery)
         if backlog:
             self._secure_soon(delivery)

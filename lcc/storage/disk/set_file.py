@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import attrs
 
 from lcc.model import SetHeader, Source, parse_source, source_text
+from lcc.model.notifiers import NoticeId
 from lcc.storage.disk.epoch_file import EpochFile
 from lcc.storage.disk.file_system import Disk
 
@@ -99,7 +101,17 @@ class SpooledSet:
         }
         if self.header.source != Source.TOLD:
             fields["source"] = source_text(self.header.source)
+        said = self.header.said
+        if said is not None:
+            fields["said"] = [said.notifier, said.epoch, said.number]
         return json.dumps(fields, separators=(",", ":")).encode().ljust(HEADER_BYTES - 1) + b"\n"
+
+
+def _read_said(fields: Any) -> NoticeId | None:
+    if fields is None:
+        return None
+    notifier, epoch, number = fields
+    return NoticeId(str(notifier), str(epoch), int(number))
 
 
 def read_set_header(uns: str, path: Path, size: int, disk: Disk, epochs: EpochFile) -> SpooledSet:
@@ -124,6 +136,7 @@ def read_set_header(uns: str, path: Path, size: int, disk: Disk, epochs: EpochFi
             wantid=int(fields["wantid"]),
             deletions=bool(fields.get("deletions", False)),  # older spools do not say
             source=parse_source(str(fields.get("source", "told"))),
+            said=_read_said(fields.get("said")),
         )
         count, body_bytes, check = int(fields["count"]), int(fields["body_bytes"]), int(fields["check"])
     except (ValueError, KeyError, TypeError) as error:

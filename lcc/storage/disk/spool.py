@@ -38,6 +38,7 @@ from twisted.logger import Logger
 
 from lcc.errors import SetError
 from lcc.model import SetHeader, Source
+from lcc.model.notifiers import NoticeId
 from lcc.storage.disk.damage_list import UNKNOWN, DamageList
 from lcc.storage.disk.durable import DurableCounter, make_folder_durably, write_durably
 from lcc.storage.disk.epoch_file import EpochFile
@@ -180,6 +181,7 @@ class Spool:
         wantid: int = 0,
         deletions: bool = False,
         source: Source = Source.TOLD,
+        said: NoticeId | None = None,
     ) -> SetWriter:
         """A writer for a set that begins to arrive.
 
@@ -187,7 +189,7 @@ class Spool:
         """
         self._arrivals += 1
         header = SetHeader(
-            self.name, self.epoch, 0, pid, connseq, full, errors_upto, False, 0, wantid, deletions, source
+            self.name, self.epoch, 0, pid, connseq, full, errors_upto, False, 0, wantid, deletions, source, said
         )
         return SetWriter(self, self._incoming / f"{self._arrivals}", header)
 

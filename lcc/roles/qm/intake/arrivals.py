@@ -12,6 +12,7 @@ import attrs
 from lcc.domain.keys import url_key, url_keys
 from lcc.errors import StreamError
 from lcc.model import KeyedNotice, SetHeader, Source, UrlNotice, parse_source
+from lcc.model.notifiers import NoticeId
 from lcc.protocols.fast_elements import Row, Spelling
 from lcc.protocols.uns_qm import Set, read_notice, read_notices
 
@@ -93,6 +94,7 @@ def open_set(uns: str, message: Set) -> OpenSet:
         message.wantid,
         message.deletions,
         source,
+        NoticeId(message.notifier, message.said_epoch, message.said) if message.notifier else None,
     )
     opened = OpenSet(header, fault=fault)
     if not message.pid:
