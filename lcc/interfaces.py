@@ -146,7 +146,7 @@ class ISessionStore(Interface):
         :returns: None for a full set that exceeds the limit; it may be noted all the same until
             :meth:`end_full_sets`."""
 
-    def drawn(pids: Collection[int]) -> Deferred[dict[int, int]]:
+    def last_drawn(pids: Collection[int]) -> Deferred[dict[int, int]]:
         """The last order number that was drawn, by provider."""
 
     def end_full_sets(keys: Collection[FullSetKey]) -> Deferred[None]:

@@ -34,7 +34,7 @@ from lcc.storage.providers.providers import list_providers
 from lcc.storage.queue.saved_state import saved_state
 from lcc.transport.certificates import describe, load, utc
 from lcc.transport.tls_endpoints import files_of
-from lcc.transport.wires import WIRES, endpoint, leaves_machine, wire_of
+from lcc.transport.wires import WIRES, endpoint, endpoints, leaves_machine, wire_of
 
 SOCKET_PATH_MAX_BYTES = 107
 """Linux takes no longer names for UNIX sockets."""
@@ -141,9 +141,12 @@ def _endpoints(config: Config) -> Iterator[str]:
         text = wire.text(config)
         if not text:
             continue
-        if len(os.fsencode(unix_socket_path(text))) > SOCKET_PATH_MAX_BYTES:
-            yield f"{setting}: the socket path is longer than {SOCKET_PATH_MAX_BYTES} bytes: {text}"
+        path = unix_socket_path(text.replace("{role}", max(wire.peers or ("",), key=len)))
+        if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
+            yield f"{setting}: the socket path is longer than {SOCKET_PATH_MAX_BYTES} bytes: {path}"
         try:
+            if setting == "uns.listen_notifiers":
+                endpoints(config, setting)
             complete = endpoint(config, setting)
             port = _port_of((serverFromString if wire.listens else clientFromString)(object(), complete))
             if not 0 <= port <= PORT_MAX:

@@ -52,8 +52,8 @@ class UnsConfig:
     connect: str = setting("unix:{home}/qm.sock", "endpoint of the queue manager")
     listen_notifiers: str = setting(
         "unix:{home}/notify-{role}.sock",
-        "endpoint for notifiers: scheduler, push server and spiders; with {role} there is one for each of these roles, "
-        "which a UNIX socket needs; with tls: the certificate says the role; empty: none",
+        "endpoint for notifiers: scheduler, push server and spiders; with {role} there is one for each of these "
+        "roles, which a UNIX socket needs; with tls: the certificate says the role; empty: none",
     )
     notifier_connections_max: int = setting(20, "maximum number of connections of notifiers", minimum=1)
     notifier_sets_max: int = setting(

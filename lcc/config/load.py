@@ -20,7 +20,7 @@ DEFAULT_FILE = "lcc.toml"
 NAME_CHARS = 60
 """The longest name of a UNS, BOT-M or robot."""
 
-_ENDPOINT_KEYS = ("listen", "connect", "listen_botm", "content_listen", "parent", "listen_xml")
+_ENDPOINT_KEYS = ("listen", "connect", "listen_botm", "listen_notifiers", "content_listen", "parent", "listen_xml")
 
 SectionT = TypeVar("SectionT")
 

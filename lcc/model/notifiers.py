@@ -18,10 +18,9 @@ MAY_SAY: Mapping[str, Source] = {
 }
 """The sources of each role.  Nobody says "told" but the provider itself.
 
-The scheduler reads feeds, sitemaps and robots.txt: it polls them, lists what a site's own say, and passes on the items
-of others' feeds.  The push server hears IndexNow and WebSub (pushed), and reads ResourceSync (listed); it polls
-nothing itself: the scheduler does.  The spider finds links, lists the sitemaps that it comes by, and polls what it
-wants to read."""
+The scheduler polls feeds, sitemaps and robots.txt, lists what a site's own say, and passes on the items of others'
+feeds.  The push server hears IndexNow and WebSub (pushed), and reads ResourceSync (listed); it polls nothing itself:
+the scheduler does.  The spider finds links, lists the sitemaps that it comes by, and polls what it wants to read."""
 
 UNORDERED = HINTS | Source.POLLED
 """Sources whose sets have no order number; those of all others need one."""

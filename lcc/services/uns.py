@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from twisted.application.service import MultiService, Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.python.failure import Failure
 
 from lcc.config import Config
+from lcc.errors import LccError
 from lcc.roles.uns.console import UnsCommands
 from lcc.roles.uns.engine import Uns
 from lcc.roles.uns.metrics import UnsMetrics
+from lcc.roles.uns.notifiers.port import NotifierPort
 from lcc.roles.uns.port import ProviderPort
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
@@ -19,8 +24,10 @@ from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.disk.spool import Spool
 from lcc.storage.providers.providers import ProviderReader
 from lcc.storage.providers.sessions import SessionStore, open_session_store
+from lcc.storage.providers.watched import TooManyWatched, find_or_make_watched
+from lcc.transport.connection_limits import ConnectionLimits
 from lcc.transport.links import PortService, RetryPolicy, link_service
-from lcc.transport.wires import endpoint
+from lcc.transport.wires import endpoint, endpoints
 
 
 class Options(RoleOptions):
@@ -48,6 +55,11 @@ class _Engine(Service):
         return self._sessions.stop()
 
 
+def _port_name(roles: frozenset[str]) -> str:
+    """Of a port of notifiers, in metrics."""
+    return "uns.listen_notifiers" if len(roles) > 1 else f"uns.listen_notifiers:{min(roles)}"
+
+
 def build(config: Config, environment: Environment) -> RoleService:
     """The UNS's services; started in this order, stopped in reverse."""
     settings = config.uns
@@ -61,6 +73,14 @@ def build(config: Config, environment: Environment) -> RoleService:
         folder, settings.name, settings.spool_max_bytes, environment.token, environment.disk, settings.spool_reserve
     )
     policy = RetryPolicy(environment.chance.random)
+
+    def watch(root: str) -> Deferred[int]:
+        def refused(failure: Failure) -> NoReturn:
+            failure.trap(TooManyWatched)
+            raise LccError("limit", failure.getErrorMessage())
+
+        return database.write(find_or_make_watched, root, config.watched).addErrback(refused)
+
     uns = Uns(
         settings,
         config.mimetypes,
@@ -72,13 +92,20 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment.in_thread,
         policy.good_hello,
         config.slots,
+        watch,
     )
     probe = DatabaseProbe(database.interact, reactor)
     port = PortService(reactor, endpoint(config, "uns.listen"), ProviderPort(uns), "uns.listen")
+    limits = ConnectionLimits(settings.notifier_connections_max)
+    notifier_ports = [
+        PortService(reactor, text, NotifierPort(uns.notifiers, roles, limits), _port_name(roles), environment.pipes)
+        for text, roles in endpoints(config, "uns.listen_notifiers")
+    ]
 
     def drain() -> Deferred[None]:
         """Answer providers while queue manager, database and spool lock are still there."""
-        return port.close_port().addCallback(lambda _: uns.stop())
+        closed = [each.close_port() for each in (port, *notifier_ports)]
+        return DeferredList(closed).addCallback(lambda _: uns.stop())
 
     services = RoleService("uns", UnsCommands(uns), UnsMetrics(uns, database.counts, probe), drain)
     for service in (
@@ -90,6 +117,7 @@ def build(config: Config, environment: Environment) -> RoleService:
             reactor, endpoint(config, "uns.connect"), uns.forwarder.upstream_factory(), policy, environment.pipes
         ),
         port,
+        *notifier_ports,
     ):
         service.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)

@@ -23,10 +23,11 @@ from OpenSSL import SSL
 from twisted.logger import Logger
 
 from lcc.errors import ConfigError
+from lcc.model.notifiers import NOTIFIERS
 
 _log = Logger()
 
-ROLES = ("qm", "uns", "botm", "bot", "cu", "admin", "metrics")
+ROLES = ("qm", "uns", "botm", "bot", "cu", *NOTIFIERS, "admin", "metrics")
 """Roles that a certificate can be for; ``admin``: ``lcc-admin``; ``metrics``: metrics ports, and who reads them."""
 ROLE_URI = "lcc:role/"
 EXPIRY_WARNING_SECONDS = 14 * 86400

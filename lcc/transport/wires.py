@@ -14,8 +14,9 @@ from pathlib import Path
 import attrs
 from twisted.logger import Logger
 
-from lcc.config import ROLES, Config, is_local_endpoint, leads_to_this_machine
+from lcc.config import ROLES, Config, is_local_endpoint, leads_to_this_machine, unix_socket_path
 from lcc.errors import ConfigError
+from lcc.model.notifiers import NOTIFIERS
 from lcc.transport.certificates import CertificateFiles
 from lcc.transport.tls_endpoints import PREFIX
 
@@ -62,6 +63,7 @@ WIRES: dict[str, Wire] = {
     for wire in (
         _port("uns.listen"),
         _link("uns.connect", "qm"),
+        _port("uns.listen_notifiers", *NOTIFIERS),
         _port("qm.listen", "uns", "botm"),
         _port("qm.listen_botm", "botm"),
         _port("botm.listen", "bot"),
@@ -112,6 +114,22 @@ def endpoint(config: Config, setting: str) -> str:
             )
         _log.warn("{setting} = {endpoint!r} is insecure: {danger}", setting=setting, endpoint=text, danger=danger)
     return text
+
+
+def endpoints(config: Config, setting: str) -> list[tuple[str, frozenset[str]]]:
+    """The endpoint strings of a port, and the roles that may connect to each: where ``{role}`` stands in it, there is
+    one for each of the roles; a UNIX socket cannot tell them apart otherwise.
+
+    :raises ConfigError: as :func:`endpoint`; a UNIX socket without ``{role}``.
+    """
+    text, peers = endpoint(config, setting), wire_of(config, setting).peers or frozenset()
+    if not text:
+        return []
+    if "{role}" in text:
+        return [(text.replace("{role}", role), frozenset([role])) for role in sorted(peers)]
+    if len(peers) > 1 and unix_socket_path(text):
+        raise ConfigError([f"{setting} = {text!r}: {{role}} must stand in the path, for a socket for each role"])
+    return [(text, peers)]
 
 
 def _danger(wire: Wire) -> str:

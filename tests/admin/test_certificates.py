@@ -78,7 +78,7 @@ def test_what_a_certificate_is_for(admin: Admin) -> None:
     admin("add", "lcc.example.org", "qm", "uns", "botm", "bot", "cu", "admin", "public")
     for role, purposes in {
         "qm": {"sslserver"},
-        "uns": {"sslclient"},
+        "uns": {"sslserver", "sslclient"},
         "botm": {"sslserver", "sslclient"},
         "bot": {"sslserver", "sslclient"},
         "cu": {"sslclient"},

@@ -11,6 +11,7 @@ import pytest_twisted
 from OpenSSL.crypto import X509
 
 from lcc.config import TlsConfig
+from lcc.model.notifiers import NOTIFIERS
 from lcc.transport.certificates import ROLES, load
 from lcc.transport.tls import Refused, _Verifier
 from lcc.transport.wires import CENTRAL, WIRES, Wire, endpoint
@@ -22,7 +23,7 @@ PORTS = [
 ]
 LINKS = [wire for wire in WIRES.values() if not wire.listens]
 ANY = "+".join(ROLES)
-LINKS_ONLY = ("uns", "cu", "admin")
+LINKS_ONLY = ("cu", "admin", *NOTIFIERS)
 """They listen to no other role: their certificates are not made for that either."""
 OTHER_END = "is not made for this end of a connection"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from lcc.domain.wording import Lines, duration, more, number
+from lcc.model import source_text
 from lcc.roles.pausing import PausingCommands
 from lcc.roles.uns.delivery import Delivery
 from lcc.roles.uns.engine import Uns
@@ -42,6 +43,12 @@ class UnsCommands(PausingCommands[Uns]):
         lines.append(("connections", f"{len(sessions):,}, of providers {sum(1 for each in sessions if each.pid):,}"))
         lines += [("", session.describe()) for session in sessions[:SESSIONS_SHOWN]]
         lines += more(SESSIONS_SHOWN, len(sessions), "connection")
+        notifiers = list(uns.notifiers.open)
+        if notifiers:
+            under_way = number(uns.notifiers.sets_under_way, "set")
+            lines.append(("notifiers", f"{len(notifiers):,}, with {under_way} under way"))
+            lines += [("", notifier.describe()) for notifier in notifiers[:SESSIONS_SHOWN]]
+            lines += more(SESSIONS_SHOWN, len(notifiers), "notifier")
         counts = (f"{name.replace('_', ' ')} {count:,}" for name, count in attrs.asdict(uns.counters).items())
         lines.append(("since start", ", ".join(counts)))
         return lines
@@ -76,8 +83,11 @@ class UnsCommands(PausingCommands[Uns]):
             if delivery.sent
             else "waiting to be forwarded"
         )
-        told = ", its provider was told that it is accepted" if header.answered else ""
+        who = "its provider" if header.said is None else header.said.notifier
+        told = f", {who} was told that it is accepted" if header.answered else ""
         kind = "full set" if header.full else "set"
+        if header.said is not None:
+            kind = f"set {header.said.number} of {header.said.notifier} ({source_text(header.source)})"
         age = duration(self.engine.now() - header.time)
         return (
             f"{header.number} of provider {header.pid}, {kind} of {entry.count:,} elements, "

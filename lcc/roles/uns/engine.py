@@ -128,7 +128,7 @@ class Uns:
         self.notifiers = Notifiers(
             self,
             lambda pid: self.ask(providers.provider(pid)),
-            lambda pids: self.ask(sessions.drawn(pids)),
+            lambda pids: self.ask(sessions.last_drawn(pids)),
             lambda provider, source: self.checker(provider, "", source),
             lambda root: self.ask(watch(root)),
         )

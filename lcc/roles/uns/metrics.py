@@ -32,6 +32,13 @@ SPOOL_MAX_BYTES = gauge("lcc_uns_spool_max_bytes", "Size limit of the spool ([un
 SPOOL_SETS = gauge("lcc_uns_spool_sets", "Complete sets not yet answered by a queue manager")
 SPOOL_OLDEST = gauge("lcc_uns_spool_oldest_seconds", "Age of the oldest of these; 0: none")
 SPOOL_DAMAGED = counter("lcc_uns_spool_damaged_files", "Damaged spool files, set aside")
+NOTIFIERS = gauge("lcc_uns_notifiers_open", "Open connections of notifiers")
+NOTIFIERS_CONNECTED = counter("lcc_uns_notifier_connections", "Connections of notifiers accepted")
+NOTIFIERS_REFUSED = counter("lcc_uns_notifier_connections_refused", "Connections of notifiers refused: too many")
+NOTIFIER_SETS = counter("lcc_uns_notifier_sets", "Sets of notifiers: accepted, rejected", "result")
+NOTIFIER_URLS = counter("lcc_uns_notifier_urls", "Elements of notifiers' sets: received, refused", "result")
+NOTIFIER_QUESTIONS = counter("lcc_uns_notifier_questions", "Answers to notifiers: watches, draws", "kind")
+NOTIFIERS_HELD = gauge("lcc_uns_notifiers_held", "Notifiers that are told to hold their sets")
 PAUSED = gauge("lcc_uns_paused", "1: paused by an operator, accepts no sets")
 
 
@@ -77,6 +84,17 @@ class UnsMetrics:
         oldest = forwarder.oldest
         yield SPOOL_OLDEST(0 if oldest is None else max(0, uns.now() - oldest.entry.header.time))
         yield SPOOL_DAMAGED(spool.damaged_count)
+        yield NOTIFIERS(len(uns.notifiers.open))
+        yield NOTIFIERS_CONNECTED(counters.notifier_connections)
+        yield NOTIFIERS_REFUSED(counters.notifier_connections_refused)
+        yield NOTIFIER_SETS.by(
+            {"accepted": counters.notifier_sets_accepted, "rejected": counters.notifier_sets_rejected}
+        )
+        yield NOTIFIER_URLS.by(
+            {"received": counters.notifier_urls_received, "refused": counters.notifier_urls_refused}
+        )
+        yield NOTIFIER_QUESTIONS.by({"watches": counters.notifier_watches, "draws": counters.notifier_draws})
+        yield NOTIFIERS_HELD(sum(each.is_held for each in uns.notifiers.open))
         yield PAUSED(uns.paused_since is not None)
         yield from self._database.readings("uns")
 

@@ -199,7 +199,7 @@ class SessionStore:
 
         return gatherResults(both, consumeErrors=True).addCallbacks(lambda found: (found[0], found[1]), why)
 
-    def drawn(self, pids: Collection[int]) -> Deferred[dict[int, int]]:
+    def last_drawn(self, pids: Collection[int]) -> Deferred[dict[int, int]]:
         return self.database.select(drawn_numbers, sorted(pids))
 
     def end_full_sets(self, keys: Collection[FullSetKey]) -> Deferred[None]:

@@ -76,6 +76,18 @@ class FakeDatabase:
         self.drawn[pid] = max(self.drawn.get(pid, 0), known) + 1
         return self.drawn[pid]
 
+    def last_drawn(self, pids: Collection[int]) -> Deferred[dict[int, int]]:
+        return self._answer({pid: self.drawn[pid] for pid in pids if pid in self.drawn})
+
+    def watch(self, root: str) -> Deferred[int]:
+        for pid, provider in self.providers.items():
+            if root in provider.roots:
+                return self._answer(pid)
+        pid = max(self.providers) + 1
+        if not self.away:
+            self.providers[pid] = Provider(pid, (root,), "")
+        return self._answer(pid)
+
     def begin_sets(self, starts: Sequence[SetStart], now: int) -> Deferred[list[int | None]]:
         if self.held is not None:
             self.held.append(Deferred())
@@ -295,6 +307,7 @@ class World:
             self.clock,
             lambda: 1_000_000,
             self._in_thread,
+            watch=self.database.watch,
         )
         self.port = ProviderPort(self.uns)
         self.uns.start()

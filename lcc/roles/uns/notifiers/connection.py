@@ -150,6 +150,11 @@ class NotifierConnection(Peer):
             stands = f"held: {self._why}"
         return f"{self._notifier.name}: {stands}"
 
+    @property
+    def is_held(self) -> bool:
+        """It is told to hold its sets."""
+        return self._holding
+
     def drop(self) -> None:
         """Cut the connection; what was not answered is told again on the next one."""
         self.stream.abort()
@@ -170,9 +175,10 @@ class NotifierConnection(Peer):
     def elements_received(self, elements: list[Any]) -> Deferred[None] | None:
         return self._take(elements)
 
-    def _take(self, elements: Sequence[Start]) -> Deferred[None] | None:
+    def _take(self, elements: Sequence[Start], *, loaded: bool = False) -> Deferred[None] | None:
         """Work these off.
 
+        :param loaded: all that the database says of them is known.
         :returns: fires when the notifier is to be read from again; None: now.
         """
         for index, (name, attributes, _depth) in enumerate(elements):
@@ -181,7 +187,7 @@ class NotifierConnection(Peer):
                 continue
             message = FROM_NOTIFIER.read(name, attributes)
             if type(message) is SetBegin:
-                if not self._holding and self._hub.checkers.lacks(message.pid, message.order):
+                if not (loaded or self._holding) and self._hub.checkers.lacks(message.pid, message.order):
                     return Deferred.fromCoroutine(self._load_and_take(elements[index:]))
                 self._begin(message)
             elif type(message) is SetEnd:
@@ -198,7 +204,7 @@ class NotifierConnection(Peer):
             self.hold("the database does not answer", FAILED_SECONDS)
         if self._gone:
             return
-        rest = self._take(elements)
+        rest = self._take(elements, loaded=True)
         if rest is not None:
             await rest
 

@@ -3,10 +3,10 @@
 *Owns* what is known of the sets of each notifier (:mod:`lcc.roles.uns.notifiers.known`), and the limits of all of
 them together.
 
-*Strategy.*  A notifier's sets go the way of a provider's: the same checks, the same spool, the same link to the queue
-manager.  Only few of them are under way at any time, so that a provider's set never waits behind many; a notifier that
-sends faster is not read from.  They wait for the queue manager as long as it is connected: only when it is away are
-they written to files, many by one sync.  They get a part of the spool, and the rest is the providers'.
+*Strategy.*  A notifier's sets go the way of a provider's: the same checks, the same spool, the same link to the
+queue manager.  Only few of them are under way at any time, so that a provider's set never waits behind many; a
+notifier that sends faster is not read from.  They wait for the queue manager as long as it is connected: only when it
+is away are they written to files, many by one sync.  They get a part of the spool; the rest is the providers'.
 
 *Failures.*  What passes is no answer: where the spool has no room, the database or the disk fails, or an operator has
 paused this UNS, the notifier is told to hold its sets, and sends all that have no answer again when it is over.  A
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
+from math import inf
 from typing import Protocol
 
 from twisted.internet.defer import Deferred
@@ -83,6 +84,9 @@ class Server(Protocol):
 class OpenNotifier(Protocol):
     """What the hub does with a connection."""
 
+    @property
+    def is_held(self) -> bool: ...
+
     def check(self) -> None:
         """Whether sets are taken may have changed."""
 
@@ -126,7 +130,7 @@ class Notifiers:
         self.sets_under_way = 0
         self._sets_max = 2 * settings.notifier_sets_max
         self._watch = watch
-        self._next_watch = 0.0
+        self._next_watch = -inf
 
     def load(self, spooled: Collection[SetHeader]) -> None:
         """These are what an earlier run left in the spool."""

@@ -1,1 +1,0 @@
-"""The port of notifiers: both ends."""

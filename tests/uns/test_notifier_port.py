@@ -1,0 +1,594 @@
+"""The UNS's end of the wire of notifiers: what it takes, from whom, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from lcc.errors import code
+from lcc.model import Provider, Source
+from lcc.model.notifiers import MAY_SAY, NOTIFIERS
+from lcc.protocols.hello import Hello
+from lcc.protocols.notifiers import (
+    Accepted,
+    Again,
+    Draw,
+    Drawn,
+    Fault,
+    Hold,
+    Rejected,
+    SetBegin,
+    SetEnd,
+    Watch,
+    Watched,
+    Window,
+)
+from lcc.protocols.uns_qm import Absorbed, Set
+from tests.support.logs import LoggedErrors
+from tests.support.roles.notifiers import a_set, connect_notifier
+from tests.support.roles.uns import World, absorbed, partial
+from tests.support.segments import segmentations
+
+
+class Answers:
+    """A queue manager that answers when it is told to.
+
+    :ivar sets: those that it has, in order.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.sets: list[Set] = []
+        self.qm = world.connect_qm(self._keep)
+        self.world = world
+
+    def _keep(self, begin: Set) -> None:
+        self.sets.append(begin)
+
+    def answer(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.qm.say(absorbed(self.sets.pop(0)))
+        self.world.pump()
+
+
+def test_a_set_goes_the_way_of_a_providers(world: World) -> None:
+    qm = world.connect_qm()
+    notifier = connect_notifier(world)
+    assert [type(each) for each in notifier.heard()] == [Window]
+    notifier.say(a_set(5, "a", "b"))
+    assert notifier.heard() == [Accepted(5)]
+    (taken,) = qm.sets
+    begin = taken.begin
+    assert (begin.pid, begin.source, begin.connseq, begin.full) == (7, "polled", 0, False)
+    assert (begin.notifier, begin.said_epoch, begin.said) == ("scheduler/n1", "e1", 5)
+    assert [notice.curl for notice in taken.notices] == ["http://site.example/a", "http://site.example/b"]
+    assert world.uns.counters.notifier_sets_accepted == 1
+
+
+def test_many_sets_of_many_providers_are_answered_at_once(world: World) -> None:
+    for pid in range(10, 60):
+        world.database.providers[pid] = Provider(pid, ("http://site.example/",), "")
+    qm = world.connect_qm()
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(*(a_set(number, "a", pid=10 + number % 50) for number in range(1, 201)))
+    answers = notifier.answers()
+    assert answers[-1] == Accepted(200) and len(answers) < 20
+    assert [taken.begin.said for taken in qm.sets] == list(range(1, 201))
+    assert not world.set_files() and not world.incoming_files()
+
+
+def test_answers_are_in_the_order_of_the_sets(world: World) -> None:
+    late = Answers(world)
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(a_set(1, "a"), a_set(2, "a", pid=99), a_set(3, "b"), a_set(4, "c", source="told"), a_set(9, "d"))
+    assert notifier.answers() == []
+    late.answer()
+    assert notifier.answers() == [Accepted(1), Rejected(2, 1105, "the provider is no longer registered")]
+    late.answer(2)
+    said = notifier.answers()
+    assert [type(each) for each in said] == [Accepted, Rejected, Accepted]
+    assert (said[1].number, said[1].code) == (4, code("bad-set"))
+
+
+def test_what_is_wrong_with_elements_is_told_at_once(world: World) -> None:
+    late = Answers(world)
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.send(
+        SetBegin(1, 7, "feed").to_xml()
+        + '<url c="http://site.example/a"/><url c="http://elsewhere.example/"/>'
+        + '<url/><url c="http://site.example/" op="x"/>'
+    )
+    faults = notifier.heard()
+    assert [(each.number, each.index, each.code) for each in faults] == [(1, 2, 1204), (1, 3, 1201), (1, 4, 1211)]
+    assert faults[0].url == "http://elsewhere.example/"
+    notifier.say(SetEnd(4))
+    late.answer()
+    assert notifier.heard() == [Accepted(1)]
+    assert world.uns.counters.notifier_urls_refused == 3
+
+
+def test_a_set_of_nothing_but_faults_is_accepted_and_not_passed_on(world: World) -> None:
+    qm = world.connect_qm()
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(a_set(1), SetBegin(2, 7, "feed"), '<url c="nonsense"/>', SetEnd(1))
+    assert [type(each) for each in notifier.heard()] == [Fault, Accepted]
+    assert not qm.sets and not world.spool.size_bytes
+
+
+@pytest.mark.parametrize("role", NOTIFIERS)
+def test_each_role_says_its_own_sources_only(world: World, role: str) -> None:
+    world.connect_qm()
+    world.database.drawn[7] = 3
+    notifier = connect_notifier(world, role)
+    notifier.heard()
+    for number, source in enumerate(Source, 1):
+        name = str(source.name).lower()
+        ordered = source in Source.TOLD | Source.PUSHED | Source.LISTED
+        notifier.say(a_set(number, "a", source=name, order=3 if ordered else 0))
+        (answer,) = notifier.answers()
+        assert isinstance(answer, Accepted) == bool(source & MAY_SAY[role])
+
+
+@pytest.mark.parametrize("source", ["", "nobody", "feed,polled", "TOLD"])
+def test_a_source_that_is_none(world: World, source: str) -> None:
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(a_set(1, "a", source=source))
+    (answer,) = notifier.heard()
+    assert answer.code == code("bad-set")
+
+
+def test_order_numbers(world: World) -> None:
+    qm = world.connect_qm()
+    world.database.drawn[7] = 12
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(Draw(1, 7))
+    assert notifier.heard() == [Drawn(1, 13)]
+    world.database.drawn[8] = 20
+    notifier.say(
+        a_set(1, "a", source="listed", order=13),
+        a_set(2, "a", source="listed", order=5),
+        a_set(3, "a", source="listed", order=14),
+        a_set(4, "a", source="listed"),
+        a_set(5, "a", source="feed", order=5),
+        a_set(6, "a", source="listed", order=20, pid=8),
+    )
+    answers = notifier.answers()
+    assert [each.number for each in answers if isinstance(each, Rejected)] == [3, 4, 5]
+    assert {each.code for each in answers if isinstance(each, Rejected)} == {code("bad-order")}
+    assert [taken.begin.connseq for taken in qm.sets] == [13, 5, 20]
+
+
+def test_a_number_that_is_held_is_kept_while_nobody_else_draws(world: World) -> None:
+    notifier = connect_notifier(world, "push")
+    notifier.heard()
+    notifier.say(Draw(1, 7))
+    notifier.say(Draw(2, 7, 1))
+    assert notifier.heard() == [Drawn(1, 1), Drawn(2, 1)]
+    world.database.drawn[7] = 2
+    notifier.say(Draw(3, 7, 1))
+    assert notifier.heard() == [Drawn(3, 3)]
+
+
+def test_numbers_of_providers_that_are_not_there(world: World) -> None:
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(Draw(1, 99))
+    (answer,) = notifier.heard()
+    assert (answer.id, answer.code) == (1, code("provider-gone"))
+    assert 99 not in world.database.drawn
+    world.database.away = True
+    notifier.say(Draw(2, 8))
+    (answer,) = notifier.heard()
+    assert (answer.id, answer.code) == (2, code("try-later"))
+
+
+def test_watched_providers(world: World) -> None:
+    qm = world.connect_qm()
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(a_set(1, "a", pid=9))
+    notifier.say(Watch(1, "http://site.example:80"), Watch(2, "http://NEW.example/blog/"), Watch(3, "nonsense"))
+    rejected, *answers = notifier.heard()
+    assert rejected.code == code("provider-gone")
+    assert answers == [Watched(1, 7), Watched(2, 9), Watched(3, 0, code("bad-url"), answers[2].text)]
+    assert world.database.providers[9].roots == ("http://new.example/blog/",)
+    notifier.say(SetBegin(2, 9, "polled"), '<url c="http://new.example/robots.txt"/>', SetEnd(1))
+    assert notifier.heard() == [Accepted(2)]
+    assert qm.sets[-1].begin.pid == 9
+
+
+def test_watches_are_slowed_down(worlds: Callable[..., World]) -> None:
+    world = worlds(notifier_watches_per_second=2.0)
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(*(Watch(number, f"http://{number}.example/") for number in range(1, 11)))
+    at_once = len(notifier.heard())
+    assert 0 < at_once < 10
+    notifier.say(a_set(1))  # meanwhile others go on
+    assert notifier.heard() == [Accepted(1)]
+    for _ in range(8):
+        world.clock.advance(0.5)
+    assert at_once + len(notifier.heard()) == 10
+
+
+def test_a_set_that_comes_again_is_taken_once(world: World) -> None:
+    late = Answers(world)
+    first = connect_notifier(world)
+    first.say(a_set(1, "a"), a_set(2, "b"), a_set(3, "c"))
+    late.answer()
+    first.lose()
+    late.answer()  # nobody hears that
+    again = connect_notifier(world)
+    again.heard()
+    again.say(a_set(1, "a"), a_set(2, "b"), a_set(3, "c"), a_set(4, "d"))
+    assert again.answers() == [Accepted(2)]
+    late.answer(2)
+    assert again.answers() == [Accepted(4)]
+    assert [taken.begin.said for taken in late.qm.sets] == [1, 2, 3, 4]
+
+
+def test_faults_of_a_set_that_comes_again_are_told_again(world: World) -> None:
+    late = Answers(world)
+    text = SetBegin(1, 7, "feed").to_xml() + '<url c="http://site.example/a"/><url c="http://x.example/"/>'
+    first = connect_notifier(world)
+    first.say(text, SetEnd(2))
+    first.lose()
+    again = connect_notifier(world)
+    again.heard()
+    again.say(text, SetEnd(2))
+    late.answer()
+    assert [type(each) for each in again.heard()] == [Fault, Accepted]
+    assert len(late.qm.sets) == 1
+
+
+def test_a_second_connection_of_the_same_name_takes_its_place(world: World) -> None:
+    world.connect_qm()
+    first, other = connect_notifier(world), connect_notifier(world, name="n2")
+    again = connect_notifier(world, epoch="e2")
+    assert first.transport.closed and not other.transport.closed and not again.transport.closed
+    assert len(world.uns.notifiers.open) == 2
+    again.heard()
+    again.say(a_set(1, "a"))
+    assert again.answers() == [Accepted(1)]
+
+
+def test_without_a_queue_manager_sets_are_secured(world: World) -> None:
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(a_set(1, "a"), a_set(2, "b"))
+    assert notifier.answers()[-1] == Accepted(2)
+    assert len(world.set_files()) == 2
+    world.restart()
+    again = connect_notifier(world)
+    again.heard()
+    again.say(a_set(1, "a"), a_set(2, "b"), a_set(3, "c"))
+    qm = world.connect_qm()
+    assert again.answers()[-1] == Accepted(3)
+    assert [(taken.begin.said, taken.begin.notifier) for taken in qm.sets] == [
+        (number, "scheduler/n1") for number in (1, 2, 3)
+    ]
+    assert not world.set_files()
+
+
+def test_sets_wait_for_a_queue_manager_that_is_there(worlds: Callable[..., World]) -> None:
+    """Without being written to the disk, even if there are others before them; but not for ever."""
+    world = worlds(answer_timeout=10.0)
+    world.link_capacity = 1
+    late = Answers(world)
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(*(a_set(number, "a") for number in range(1, 21)))
+    assert not world.set_files() and not notifier.answers()
+    world.pass_time(11)
+    assert notifier.answers()[-1] == Accepted(20)
+    assert len(world.set_files()) == 20
+    late.answer(20)
+    assert not world.set_files()
+
+
+def test_a_lost_queue_manager_has_them_secured(world: World) -> None:
+    late = Answers(world)
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(a_set(1, "a"))
+    world.lose_qm()
+    world.pump()
+    assert notifier.answers() == [Accepted(1)]
+    assert late.sets and len(world.set_files()) == 1
+
+
+def test_what_the_queue_manager_refuses_is_rejected(world: World) -> None:
+    world.connect_qm(lambda begin: Absorbed(begin.epoch, begin.number, 1105, "gone"))
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(a_set(1, "a"))
+    assert notifier.heard() == [Rejected(1, 1105, "gone")]
+
+
+def test_a_paused_uns_holds_sets(world: World) -> None:
+    qm = world.connect_qm()
+    notifier = connect_notifier(world)
+    notifier.heard()
+    world.uns.pause()
+    notifier.say(a_set(1, "a"))
+    assert notifier.heard() == [Hold(True, "an operator has paused this UNS")]
+    assert connect_notifier(world, name="n2").answers() == [Hold(True, "an operator has paused this UNS")]
+    world.uns.resume()
+    assert notifier.heard() == [Hold(False)]
+    notifier.say(a_set(2, "b"))  # it was on its way
+    assert not qm.sets and not notifier.heard()
+    notifier.say(Again(), a_set(1, "a"), a_set(2, "b"))
+    assert notifier.heard() == [Accepted(2)]
+    assert [taken.begin.said for taken in qm.sets] == [1, 2]
+
+
+def test_what_is_under_way_when_sets_are_held_is_answered_once(world: World) -> None:
+    late = Answers(world)
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(a_set(1, "a"), a_set(2, "b"))
+    world.uns.pause()
+    late.answer()
+    assert notifier.answers() == [Hold(True, "an operator has paused this UNS"), Accepted(1)]
+    world.uns.resume()
+    notifier.say(Again(), a_set(2, "b"), a_set(3, "c"))
+    late.answer(2)
+    assert notifier.answers() == [Hold(False), Accepted(3)]
+    assert [taken.begin.said for taken in late.qm.sets] == [1, 2, 3]
+
+
+def test_the_part_of_the_spool_that_notifiers_get(worlds: Callable[..., World]) -> None:
+    world = worlds(spool_max_bytes=200_000)
+    notifier = connect_notifier(world)
+    notifier.heard()
+    number = 0
+    while not any(isinstance(each, Hold) for each in notifier.answers()):
+        number += 1
+        notifier.say(a_set(number, "a"))
+        world.clock.advance(1)
+        assert number < 100
+    assert 100_000 <= world.spool.size_bytes < 180_000
+    provider = world.send_set("z")
+    assert "set_accepted" in provider.text
+    world.connect_qm()
+    world.pass_time(3)
+    assert notifier.answers()[-1] == Hold(False)
+    notifier.say(Again(), a_set(number + 1, "a"))
+    assert notifier.answers()[-1] == Accepted(number + 1)
+
+
+def test_a_database_that_is_away_holds_sets(world: World) -> None:
+    qm = world.connect_qm()
+    notifier = connect_notifier(world)
+    notifier.heard()
+    world.database.away = True
+    notifier.say(a_set(1, "a"), a_set(2, "b"))
+    assert notifier.heard() == [Hold(True, "the database does not answer")]
+    world.database.away = False
+    world.pass_time(12)
+    assert notifier.heard() == [Hold(False)]
+    notifier.say(Again(), a_set(1, "a"), a_set(2, "b"))
+    assert notifier.answers() == [Accepted(2)]
+    assert len(qm.sets) == 2
+
+
+def test_a_disk_that_fails_holds_sets(world: World, logged_errors: LoggedErrors) -> None:
+    world.disk.fail["sync_folder"] = OSError(5, "I/O error")
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(a_set(1, "a"), a_set(2, "b"))
+    assert [type(each) for each in notifier.answers()] == [Hold]
+    assert not world.uns.forwarder.deliveries and logged_errors.flush("I/O error")
+    del world.disk.fail["sync_folder"]
+    world.pass_time(12)
+    notifier.heard()
+    notifier.say(Again(), a_set(1, "a"), a_set(2, "b"))
+    assert notifier.answers()[-1] == Accepted(2)
+    assert len(world.set_files()) == 2
+
+
+def test_a_set_that_fails_again_is_rejected(world: World, logged_errors: LoggedErrors) -> None:
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(a_set(1, "a"))
+    assert notifier.answers() == [Accepted(1)]
+    world.disk.fail["sync_folder"] = OSError(5, "I/O error")
+    notifier.say(a_set(2, "a"))
+    assert [type(each) for each in notifier.answers()] == [Hold]
+    world.pass_time(12)
+    notifier.heard()
+    notifier.say(Again(), a_set(2, "a"))
+    (answer,) = notifier.answers()
+    assert (answer.number, answer.code) == (2, code("internal"))
+    assert len(logged_errors.flush("I/O error")) == 2
+
+
+def test_who_sends_more_than_its_window_is_not_read_from(worlds: Callable[..., World]) -> None:
+    world = worlds(notifier_sets_max=10)
+    late = Answers(world)
+    notifier, other = connect_notifier(world), connect_notifier(world, name="n2")
+    for number in range(1, 101):
+        notifier.send(a_set(number, "a"))
+    world.pump()
+    assert 10 <= len(late.sets) <= 12 and notifier.transport.paused
+    other.heard()
+    other.say(a_set(1, "a"))
+    provider = world.send_set("z")
+    assert len(late.sets) <= 14
+    late.answer(len(late.sets))
+    assert "set_accepted" in provider.text and other.answers() == [Accepted(1)]
+    while late.sets:
+        late.answer(len(late.sets))
+    assert notifier.answers()[-1] == Accepted(100)
+
+
+def test_who_does_not_read_is_not_read_from(world: World) -> None:
+    world.connect_qm()
+    notifier = connect_notifier(world, capacity=1000)
+    notifier.reads = False
+    for number in range(1, 2001):
+        notifier.send(a_set(number, "a"))
+    world.pump()
+    assert notifier.transport.paused and world.uns.counters.notifier_sets_accepted < 2000
+    world.pass_time(61)
+    assert notifier.transport.closed
+
+
+def test_sets_that_are_too_large_are_rejected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    qm = world.connect_qm()
+    world.uns.notifiers.window = Window(100, 10_000, 3, 200)
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(a_set(1, "a", "b", "c", "d"), a_set(2, "x" * 100, "y" * 100), a_set(3, "a", "b", "c"))
+    answers = notifier.answers()
+    assert [getattr(each, "code", 0) for each in answers] == [1102, 1102, 0]
+    assert [taken.begin.said for taken in qm.sets] == [3]
+
+
+NONSENSE: list[Any] = [
+    "<what/>",
+    '<url c="x"/>',
+    SetEnd(0).to_xml(),
+    SetBegin(1, 7, "feed").to_xml() * 2,
+    SetBegin(1, 7, "feed").to_xml() + SetEnd(1).to_xml(),
+    a_set(2, "a") + a_set(2, "a"),
+    a_set(0, "a"),
+    Again().to_xml(),
+    '<set number="1" pid="x" source="feed"/>',
+    "</lcc:stream>",
+    "&>",
+]
+
+
+@pytest.mark.parametrize("text", NONSENSE)
+def test_nonsense_ends_the_connection_and_nothing_else(world: World, text: str) -> None:
+    world.connect_qm()
+    notifier, other = connect_notifier(world), connect_notifier(world, name="n2")
+    notifier.say(text)
+    assert notifier.closed
+    assert not other.closed and not world.incoming_files()
+
+
+@pytest.mark.parametrize(
+    "hello",
+    [
+        Hello(role="uns", name="x", epoch="e"),
+        Hello(role="push", name="x", epoch="e"),
+        Hello(role="scheduler", name="", epoch="e"),
+        Hello(role="scheduler", name="x"),
+        Hello(role="scheduler", name="x y", epoch="e"),
+        Hello(role="scheduler", name="x", epoch="e" * 41),
+        Hello(role="scheduler", name="x", epoch="e", version=2) if hasattr(Hello, "version") else None,
+    ],
+)
+def test_who_may_not_connect(world: World, hello: Hello | None) -> None:
+    if hello is None:
+        pytest.skip("hellos have no version")
+    notifier = connect_notifier(world, hello=hello.open_tag(), roles=frozenset(["scheduler"]))
+    assert notifier.transport.closed and not world.uns.notifiers.open
+
+
+def test_a_connection_that_is_lost_leaves_nothing_of_a_set_that_was_arriving(filing: World) -> None:
+    notifier = connect_notifier(filing)
+    notifier.say(SetBegin(1, 7, "feed"), '<url c="http://site.example/a"/>' * 5000)
+    assert filing.spool.size_bytes
+    notifier.lose()
+    filing.pump()
+    assert not filing.spool.size_bytes and not filing.incoming_files() and not filing.uns.notifiers.open
+
+
+def test_a_uns_that_stops_answers_what_is_under_way(world: World) -> None:
+    late = Answers(world)
+    notifier, idle = connect_notifier(world), connect_notifier(world, name="n2")
+    notifier.heard()
+    notifier.say(a_set(1, "a"), SetBegin(2, 7, "feed"))
+    stopped: list[None] = []
+    world.uns.stop().addCallback(stopped.append)
+    world.pump()
+    assert notifier.answers() == [Hold(True, "this UNS stops"), Accepted(1)]
+    assert late.sets and not stopped
+    for each in (notifier, idle):
+        assert each.transport.write_closed
+        each.lose()
+    assert stopped == [None]
+
+
+def test_changes_of_a_provider_are_noticed(world: World) -> None:
+    qm = world.connect_qm()
+    notifier = connect_notifier(world)
+    notifier.say(a_set(1, "a"))
+    provider = world.database.providers[7]
+    world.database.providers[7] = attrs.evolve(provider, roots=("http://new.example/",))
+    world.pass_time(11)
+    notifier.heard()
+    notifier.say(a_set(2, "a", source="feed"))
+    assert [type(each) for each in notifier.answers()] == [Fault, Accepted]
+    world.database.providers[7] = attrs.evolve(provider, removed=True)
+    world.pass_time(11)
+    notifier.say(a_set(3, "a"))
+    assert notifier.answers() == [Rejected(3, 1105, "the provider is no longer registered")]
+    assert len(qm.sets) == 1
+
+
+def test_providers_sessions_and_notifiers_go_on_together(world: World) -> None:
+    qm = world.connect_qm()
+    cp = world.login()
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(Draw(1, 7))
+    (drawn,) = notifier.heard()
+    cp.send(partial("one"))
+    world.pump()
+    notifier.say(a_set(1, "a", source="listed", order=drawn.order))
+    assert [(taken.begin.source, taken.begin.connseq) for taken in qm.sets] == [
+        ("told", drawn.order + 1),
+        ("listed", drawn.order),
+    ]
+
+
+CONVERSATION = (
+    Hello(role="scheduler", name="n1", epoch="e1").open_tag()
+    + Draw(1, 7).to_xml()
+    + a_set(1, "a", "ä")
+    + Watch(2, "http://new.example/").to_xml()
+    + a_set(2, "a", pid=99)
+    + SetBegin(3, 8, "feed").to_xml()
+    + '<url c="http://site.example/a" m="text/html"/> <url c="nonsense"/>'
+    + SetEnd(2).to_xml()
+    + "<!-- > -->"
+    + a_set(4, "gone", more="retract")
+)
+
+
+def test_at_every_segmentation(worlds: Callable[..., World]) -> None:
+    world = worlds(notifier_watches_per_second=10_000.0)
+    qm = world.connect_qm()
+    whole: Any = None
+    for at, pieces in enumerate(segmentations(CONVERSATION.encode())):
+        world.database.drawn.clear()
+        world.database.providers.pop(9, None)
+        world.uns.notifiers.known._known.clear()
+        qm.sets.clear()
+        notifier = connect_notifier(world, hello="")
+        for piece in pieces:
+            notifier.send(piece)
+            world.pump()
+        said = notifier.heard()
+        assert not notifier.closed
+        notifier.lose()
+        # Answers come once a turn: how many sets an <accepted> is for depends on the pieces.
+        numbers = [each.upto for each in said if isinstance(each, Accepted)]
+        kinds = sorted(repr(each) for each in said if not isinstance(each, Accepted))
+        found = numbers[-1], kinds, [(taken.begin.said, taken.notices) for taken in qm.sets]
+        whole = whole or found
+        assert found == whole, at
+        world.cps.clear()
+    assert [said for said, _ in whole[2]] == [1, 3, 4]
