@@ -9,8 +9,14 @@ from urllib.parse import urlsplit
 from lcc.domain.items import choose_policy, identify
 from lcc.feeds.feed import FeedPlugin
 from lcc.feeds.run import FeedRun
+from lcc.model.feed_options import ANYWHERE, SAME_HOST
 from lcc.model.feeds import FeedInfo, FeedItem
 from lcc.model.items import as_json, feed_object, item_object
+
+OVERHEAD_BYTES = 300
+"""Of an item beside its record."""
+RESERVED_BYTES = 1000
+"""For each item that is still to come: it has room for its title and link at least, as a rule."""
 
 
 class FullContentPlugin(FeedPlugin):
@@ -23,6 +29,7 @@ class FullContentPlugin(FeedPlugin):
         """Store what the feed says of itself; decide by what its items are known, if that is not decided yet."""
         run.policy = run.policy or choose_policy(items)
         run.own["identified"] = {id(item): names for *names, item in identify(items, run.policy)} if items else {}
+        run.own["waiting"] = len(run.own["identified"])
         equal = len(items) - len(run.own["identified"])
         if equal:
             run.log(f"{equal} items are equal to others")
@@ -34,17 +41,44 @@ class FullContentPlugin(FeedPlugin):
         if names is None:
             return  # an item equal to it is stored
         identity, digest = names
-        wanted = run.permalinks and urlsplit(item.link).scheme in ("http", "https")
-        run.store_object(item_object(self._record(run, item), identity, digest, item.link if wanted else ""))
+        record = self._record(run, item)
+        if record is not None:
+            run.store_object(item_object(record, identity, digest, _permalink(run, item.link)))
 
-    def _record(self, run: FeedRun, item: FeedItem) -> dict[str, Any]:
-        """What is too long loses its content, then its summary and lists."""
+    def close(self, run: FeedRun) -> None:
+        """Say what was left out."""
+        if run.own.get("left_out"):
+            run.log(f"{run.own['left_out']} items are left out: all together are longer than can be stored at once")
+
+    def _record(self, run: FeedRun, item: FeedItem) -> dict[str, Any] | None:
+        """What is too long loses its content, then its summary and lists; None: there is no room at all."""
         record = item.record()
+        run.own["waiting"] -= 1
+        left = run.limits.stored_bytes_max - run.own.setdefault("stored_bytes", 0)
+        most = min(run.limits.record_bytes_max, left - RESERVED_BYTES * run.own["waiting"])
         for left_out in ((), ("content",), ("summary", "text"), ("links", "enclosures", "categories", "places")):
             for name in left_out:
                 record.pop(name, None)
-            size = len(as_json(record).encode("utf-8", "replace"))
-            if size <= run.limits.record_bytes_max:
+            size = len(as_json(record).encode("utf-8", "replace")) + OVERHEAD_BYTES
+            if size <= most:
                 break
-            run.log(f"the item {item.link or item.title!r:.200} has {size} bytes: cut")
-        return record
+        if size <= min(left, run.limits.record_bytes_max):
+            run.own["stored_bytes"] += size
+            return record
+        run.own["left_out"] = run.own.get("left_out", 0) + 1
+        return None
+
+
+def _permalink(run: FeedRun, link: str) -> str:
+    """The link, if it is to be fetched; else empty."""
+    host = _host(link)
+    wanted = run.permalinks == ANYWHERE or (run.permalinks == SAME_HOST and host in map(_host, (run.url, run.base)))
+    return link if host and wanted else ""
+
+
+def _host(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        return parts.hostname or "" if parts.scheme in ("http", "https") else ""
+    except ValueError:
+        return ""

@@ -10,9 +10,6 @@ from lcc.errors import ConfigError
 from lcc.feeds import plugins
 from lcc.interfaces import IFeedPlugin
 
-DEFAULT = "full-content"
-"""What a feed is read with unless its task says otherwise."""
-
 
 def installed_plugins() -> dict[str, IFeedPlugin]:
     """Every feed plugin that can be imported, by name.  One that cannot is logged by Twisted.

@@ -45,11 +45,14 @@ class RunLimits:
     :ivar content_bytes_max: longer documents are refused.
     :ivar text_chars_max: of the text of an item or page; what is longer is cut.
     :ivar record_bytes_max: of an item as JSON; one that is longer loses its content.
+    :ivar stored_bytes_max: of all items of a document together; the last ones lose their content then, or are left
+        out.  It is well below what the scheduler takes at once (``[scheduler] effects_max``).
     """
 
     content_bytes_max: int = 16_000_000
     text_chars_max: int = 200_000
-    record_bytes_max: int = 1_000_000
+    record_bytes_max: int = 900_000
+    stored_bytes_max: int = 6_000_000
     parse: ParseLimits = ParseLimits()
 
 
@@ -60,11 +63,12 @@ class FeedRun:
     :ivar base: what it was fetched from, after redirects.
     :ivar content_type: as the server said.
     :ivar policy: by what the feed's items are known; empty: not decided yet.
-    :ivar feed_id: of the feed (its task); 0: none.
+    :ivar feed_id: of the feed (its task); empty: none.
     :ivar item: the identity of the item whose page this is, in hexadecimal; empty: it is none's.
     :ivar key: of the page, 40 hexadecimal digits; empty: it is none of the cache.
     :ivar md5: of its content.
-    :ivar permalinks: put those of new items into the queue.
+    :ivar permalinks: which of those of new items are put into the queue: of no host, of the feed's own
+        (:data:`lcc.model.feed_options.SAME_HOST`), or of any.
     :ivar options: the plugin's own.
     :ivar own: for a plugin that keeps something from stage to stage.
     :ivar now: seconds since 1970.
@@ -80,11 +84,11 @@ class FeedRun:
         base: str = "",
         content_type: str = "",
         policy: str = "",
-        feed_id: int = 0,
+        feed_id: str = "",
         item: str = "",
         key: str = "",
         md5: str = "",
-        permalinks: bool = False,
+        permalinks: str = "",
         options: Mapping[str, str] | None = None,
         limits: RunLimits | None = None,
     ) -> None:

@@ -18,9 +18,10 @@ from lcc.errors import ConfigError
 from lcc.feeds.faults import FeedFault, NotAFeed, TemporaryFeedFault
 from lcc.feeds.full_content import FullContentPlugin
 from lcc.feeds.parsing import ParseLimits
-from lcc.feeds.registry import DEFAULT, installed_plugins, plugin_named
+from lcc.feeds.registry import installed_plugins, plugin_named
 from lcc.feeds.run import STAGES, FeedRun, RunLimits, run_stages
 from lcc.interfaces import IFeedPlugin
+from lcc.model.feed_options import ANYWHERE, DEFAULT_PLUGIN, SAME_HOST
 from lcc.model.items import as_json, read_harvest
 from tests.feeds.runs import NOW, URL, Kept, rss, worked
 
@@ -36,7 +37,7 @@ def test_the_five_plugins() -> None:
     for plugin in plugins.values():
         verifyObject(IFeedPlugin, plugin)
         assert plugin.summary
-    assert DEFAULT in plugins
+    assert DEFAULT_PLUGIN in plugins
     with pytest.raises(ConfigError, match="no feed plugin 'x'; there are default, feed"):
         plugin_named("x")
 
@@ -91,9 +92,18 @@ def test_the_policy_is_kept() -> None:
     assert worked(rss()).stored == [{"feed": kept.stored[0]["feed"], "policy": ""}]
 
 
-def test_permalinks_are_named_where_they_are_wanted() -> None:
-    kept = worked(rss("<link>/1</link>", "<title>none</title>", "<link>javascript:x()</link>"), permalinks=True)
-    assert [each.get("permalink") for each in kept.stored[1:]] == ["http://feeds.example.org/1", None, None]
+@pytest.mark.parametrize(
+    ("permalinks", "wanted"),
+    [
+        ("", [None, None, None, None]),
+        (SAME_HOST, ["http://feeds.example.org/1", None, None, None]),
+        (ANYWHERE, ["http://feeds.example.org/1", "http://other.example.org/2", None, None]),
+    ],
+)
+def test_permalinks_are_named_where_they_are_wanted(permalinks: str, wanted: list[str | None]) -> None:
+    links = ["/1", "http://other.example.org/2", "javascript:x()", "http://["]
+    kept = worked(rss(*[f"<title>{link}</title><link>{link}</link>" for link in links]), permalinks=permalinks)
+    assert [each.get("permalink") for each in kept.stored[1:]] == wanted
 
 
 def test_a_json_feed_is_recognized() -> None:
@@ -106,7 +116,7 @@ PAGE = b"<html lang=en><title>Page</title><article>" + b"<p>Here is a sentence o
 
 
 def test_the_permalink_plugin_stores_the_text_of_a_page() -> None:
-    kept = worked(PAGE, "permalink", key="ab" * 20, md5="cd" * 16, content_type="text/html", feed_id=3, item="ef")
+    kept = worked(PAGE, "permalink", key="ab" * 20, md5="cd" * 16, content_type="text/html", feed_id="3", item="ef")
     (stored,) = kept.stored
     assert (stored["key"], stored["md5"], stored["title"], stored["language"]) == ("ab" * 20, "cd" * 16, "Page", "en")
     assert "sentence" in stored["text"]
@@ -125,11 +135,19 @@ def test_documents_that_are_too_long_or_not_there() -> None:
         run_stages(plugin_named("feed"), FeedRun(URL, None, Kept(), now=NOW))
 
 
-def test_items_that_are_too_long_are_cut() -> None:
+def test_items_that_are_too_long_lose_their_content() -> None:
     data = rss(f"<title>t</title><description>{'d' * 3000}</description><link>/1</link>")
     kept = worked(data, limits=RunLimits(record_bytes_max=2000))
     assert kept.items == [{"link": "http://feeds.example.org/1", "title": "t", "links": kept.items[0]["links"]}]
-    assert "cut" in kept.logs[0]
+
+
+def test_all_items_together_are_limited() -> None:
+    data = rss(*[f"<title>t{n}</title><description>{'d' * 3000}</description>" for n in range(20)])
+    kept = worked(data, limits=RunLimits(stored_bytes_max=50_000))
+    assert len(as_json(kept.stored)) < 50_000 and len(kept.items) == 20
+    assert "text" in kept.items[0] and "text" not in kept.items[10] and "text" not in kept.items[19]
+    kept = worked(data, limits=RunLimits(stored_bytes_max=2000))
+    assert len(kept.items) < 10 and "items are left out: all together are longer" in kept.logs[-1]
 
 
 def test_a_hundred_thousand_items_are_cut_at_the_limit() -> None:
@@ -175,7 +193,7 @@ def test_each_stage_failing_once(stage: str, error: Exception, kind: type[FeedFa
     kept = Kept()
     plugin = Failing()
     with pytest.raises(kind) as caught:
-        run_stages(plugin, FeedRun(URL, io.BytesIO(TWO), kept, now=NOW, permalinks=True))
+        run_stages(plugin, FeedRun(URL, io.BytesIO(TWO), kept, now=NOW, permalinks=ANYWHERE))
     assert str(caught.value) == words.format(stage) and type(caught.value) is kind
     # Nothing of it takes effect; it was cleaned up, unless it was never opened.
     assert (kept.stored, kept.notified) == ([], [])
