@@ -32,11 +32,13 @@ class NoticeId:
 
     :ivar notifier: its role and name, as ``scheduler/main``.
     :ivar epoch: of its numbers.
+    :ivar after: no set has a number between this one and its own.
     """
 
     notifier: str
     epoch: str
     number: int
+    after: int
 
 
 @attrs.frozen

@@ -283,7 +283,7 @@ BUGS = [
         "P3: a set file that has rotted in the spool, or lost its end, is passed on as it is",
         "lcc/storage/disk/set_file.py",
         "    if size != HEADER_BYTES + body_bytes:\n"
-        "        lost = header.pid if header.answered else accepted_pid(path.name)\n"
+        "        lost = header.pid if header.answered and header.said is None else accepted_pid(path.name)\n"
         '        raise SpoolDamaged(f"it has {size} bytes instead of {HEADER_BYTES + body_bytes}", lost)\n'
         "    return SpooledSet(path, header, count, body_bytes, check, checked=False)",
         "    return SpooledSet(path, header, count, size - HEADER_BYTES, check, checked=True)",

@@ -592,3 +592,24 @@ def test_at_every_segmentation(worlds: Callable[..., World]) -> None:
         assert found == whole, at
         world.cps.clear()
     assert [said for said, _ in whole[2]] == [1, 3, 4]
+
+
+def test_a_damaged_set_of_a_notifier_asks_no_provider_for_a_full_set(
+    worlds: Callable[..., World], logged_errors: LoggedErrors
+) -> None:
+    world = worlds()
+    notifier = connect_notifier(world)
+    notifier.say(a_set(1, "a"), a_set(2, "b"), a_set(3, "c"), a_set(4, "d"))
+    files = world.set_files()
+    assert [name.partition("-")[2] for name in files] == ["7-n.set"] * 4
+    (world.folder / files[0]).write_bytes(b"")
+    (world.folder / files[1]).write_bytes(b"nonsense" * 100)
+    third, fourth = ((world.folder / name).read_bytes() for name in files[2:])
+    (world.folder / files[2]).write_bytes(third[:-1])
+    (world.folder / files[3]).write_bytes(fourth[:-9] + b"nonsense\n")
+    world.restart()
+    qm = world.connect_qm()
+    world.pass_time(1)
+    assert not qm.sets and not world.spool.damage.pids
+    assert len(list((world.folder / "damaged").iterdir())) == 4
+    assert len(logged_errors.flush("Damaged set")) == 4 and len(logged_errors.flush("is lost")) == 1

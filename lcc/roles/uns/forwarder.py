@@ -36,6 +36,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.errors import StreamError, code
+from lcc.model import SetHeader
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import FROM_QM, Absorbed, Damage, EndSet, NewEpoch, Noted, Paused
@@ -278,7 +279,7 @@ class Forwarder:
                 text=answer.text,
             )
             if answer.code != _PROVIDER_GONE:
-                self._lost(header.pid)
+                self._lost(header)
         else:
             _log.info(
                 "The queue manager refuses set {number} of provider {pid}: {code} {text}",
@@ -326,10 +327,18 @@ class Forwarder:
     def _epoch_over(self, _: object) -> None:
         self._ending_epoch = False
 
-    def _lost(self, pid: int) -> None:
-        """A set of this provider that was accepted is lost."""
-        self._spool.damage.add(pid)
-        self._untold.append(pid)
+    def _lost(self, header: SetHeader) -> None:
+        """This set, which was accepted, is lost."""
+        if header.said is not None:
+            _log.critical(
+                "Set {number} of {notifier} for provider {pid}, which was told that it is accepted, is lost",
+                number=header.said.number,
+                notifier=header.said.notifier,
+                pid=header.pid,
+            )
+            return  # a full set of the provider would not bring it back
+        self._spool.damage.add(header.pid)
+        self._untold.append(header.pid)
         self._pump_soon()
 
     # Securing.
@@ -532,7 +541,7 @@ class Forwarder:
         self._spool.set_aside(delivery.entry, why)
         self._no_longer_here(delivery)
         if delivery.entry.header.answered:
-            self._lost(delivery.entry.header.pid)
+            self._lost(delivery.entry.header)
         delivery.reply(Verdict(code("internal"), "the set could not be stored"))
         if begun and self._peer is not None:
             # A part of it is on its way: only a new connection makes the queue manager forget that.

@@ -20,6 +20,7 @@ from lcc.storage.disk.file_system import Disk
 HEADER_BYTES = 512
 SUFFIX = ".set"
 _ACCEPTED_NAME = re.compile(r"\d+-(\d+)\.set", re.ASCII)
+_NOTIFIERS_NAME = re.compile(r"\d+-\d+-n\.set", re.ASCII)
 CHARGED_BYTES_MIN = 8192
 """The least that a set is charged in its spool: even a small one takes memory and a file."""
 
@@ -29,9 +30,9 @@ def set_name(number: int) -> str:
     return f"{number:012d}{SUFFIX}"
 
 
-def accepted_name(number: int, pid: int) -> str:
-    """File name of a set whose provider may have been told that it is accepted."""
-    return f"{number:012d}-{pid}{SUFFIX}"
+def accepted_name(header: SetHeader) -> str:
+    """File name of a set whose provider, or notifier, may have been told that it is accepted."""
+    return f"{header.number:012d}-{header.pid}{'' if header.said is None else '-n'}{SUFFIX}"
 
 
 def accepted_pid(name: str) -> int | None:
@@ -40,10 +41,16 @@ def accepted_pid(name: str) -> int | None:
     return None if match is None else int(match[1])
 
 
+def is_notifiers(name: str) -> bool:
+    """Whether a file of this name has a notifier's set: no provider can be asked for what was in it."""
+    return _NOTIFIERS_NAME.fullmatch(name) is not None
+
+
 class SpoolDamaged(Exception):
     """A set file is damaged.
 
-    :ivar lost_pid: the provider whose accepted set is lost; 0: unknown provider; None: it was not accepted.
+    :ivar lost_pid: the provider whose accepted set is lost; 0: unknown provider; None: it was not accepted, or it was
+        a notifier's.
     """
 
     def __init__(self, why: str, lost_pid: int | None = None) -> None:
@@ -103,15 +110,15 @@ class SpooledSet:
             fields["source"] = source_text(self.header.source)
         said = self.header.said
         if said is not None:
-            fields["said"] = [said.notifier, said.epoch, said.number]
+            fields["said"] = [said.notifier, said.epoch, said.number, said.after]
         return json.dumps(fields, separators=(",", ":")).encode().ljust(HEADER_BYTES - 1) + b"\n"
 
 
 def _read_said(fields: Any) -> NoticeId | None:
     if fields is None:
         return None
-    notifier, epoch, number = fields
-    return NoticeId(str(notifier), str(epoch), int(number))
+    notifier, epoch, number, after = fields
+    return NoticeId(str(notifier), str(epoch), int(number), int(after))
 
 
 def read_set_header(uns: str, path: Path, size: int, disk: Disk, epochs: EpochFile) -> SpooledSet:
@@ -141,10 +148,10 @@ def read_set_header(uns: str, path: Path, size: int, disk: Disk, epochs: EpochFi
         count, body_bytes, check = int(fields["count"]), int(fields["body_bytes"]), int(fields["check"])
     except (ValueError, KeyError, TypeError) as error:
         lost = accepted_pid(path.name)
-        if lost is None and line.strip(b"\0 \n"):
+        if lost is None and line.strip(b"\0 \n") and not is_notifiers(path.name):
             lost = 0  # without any header it was on its way when the power failed: what is accepted is synced with it
         raise SpoolDamaged(f"bad header ({error!r})", lost) from None
     if size != HEADER_BYTES + body_bytes:
-        lost = header.pid if header.answered else accepted_pid(path.name)
+        lost = header.pid if header.answered and header.said is None else accepted_pid(path.name)
         raise SpoolDamaged(f"it has {size} bytes instead of {HEADER_BYTES + body_bytes}", lost)
     return SpooledSet(path, header, count, body_bytes, check, checked=False)

@@ -9,6 +9,7 @@ One folder::
                          providers have no answer
     NNNNNNNNNNNN.set     a complete set; numbered at its end, so sets are numbered in the order of completion
     NNNNNNNNNNNN-P.set   the same, once it is on stable storage: provider P may have been told that it is accepted
+    NNNNNNNNNNNN-P-n.set the same of a notifier's set
     damaged/             damaged files, kept for the operator
     damage               providers that lost a set by that, until a queue manager has noted it
 
@@ -53,6 +54,7 @@ from lcc.storage.disk.set_file import (
     SpooledSet,
     accepted_name,
     accepted_pid,
+    is_notifiers,
     read_set_header,
     set_name,
 )
@@ -248,7 +250,7 @@ class Spool:
             self.memory_bytes -= len(entry.body) + _ENTRY_BYTES
 
     def _name_as_accepted(self, entry: SpooledSet, path: Path) -> None:
-        accepted = self.folder / accepted_name(entry.header.number, entry.header.pid)
+        accepted = self.folder / accepted_name(entry.header)
         if accepted != path:
             self.disk.rename(path, accepted)
         entry.path = accepted
@@ -387,7 +389,8 @@ class Spool:
                     self.damage.add(error.lost_pid)
             except OSError as error:
                 self._set_aside(path, f"read error ({error})")
-                self.damage.add(accepted_pid(name) or UNKNOWN)
+                if not is_notifiers(name):
+                    self.damage.add(accepted_pid(name) or UNKNOWN)
 
     def _set_aside(self, path: Path, why: str) -> None:
         self.damaged_count += 1

@@ -22,6 +22,7 @@ from lcc.storage.queue.held_deletions import order_release
 from lcc.storage.queue.notifications import PendingNotifications
 from lcc.storage.queue.registered import registered_in, registered_question
 from lcc.storage.queue.row_cache import RowCache, row_questions
+from lcc.storage.queue.said_sets import SaidSets, said_questions
 from lcc.storage.queue.set_positions import Finished, SetPositions, finish_set, position_questions
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -66,13 +67,15 @@ def absorb_pieces(
     pids = {header.pid for header in headers}
     keys = {notice.key for piece in pieces for notice in piece.notices}
     # One round trip.  For pieces that are delivered again this reads too much.
-    questions = (registered_question(pids), *row_questions(keys), *position_questions(headers))
+    asked = position_questions(headers)
+    questions = (registered_question(pids), *row_questions(keys), *asked, *said_questions(headers))
     write = WriteTransaction(txn, run, now, settings, pending, questions, pids)
     providers, queued, cached, *places = write.answers
     registered = registered_in(providers)
     # Even if no row is written here: the sweep of a full set may note rows.
     pending.add_priorities({pid: provider.priority for pid, provider in registered.items()})
-    positions = SetPositions(txn, headers, places)
+    positions = SetPositions(txn, headers, places[: len(asked)])
+    said = SaidSets(txn, headers, places[len(asked) :])
     parts: list[SetPart] = []
     answers: list[SetAnswer] = []
     finished: list[Finished] = []
@@ -88,6 +91,11 @@ def absorb_pieces(
             if piece.last:
                 answers.append(SetAnswer(header.epoch, header.number, 0))
             continue
+        if said.is_applied(header.said):  # its notifier tells it again
+            if piece.last:
+                positions.finish(header)
+                answers.append(SetAnswer(header.epoch, header.number, 0))
+            continue
         psetid, done = positions.begin(header, piece.first_index, lambda: write.next("psetid"))
         skipped = max(0, done - piece.first_index)
         if skipped < len(piece.notices):
@@ -97,6 +105,7 @@ def absorb_pieces(
             whole = WholeSet(header, Sweep(header.pid, header.connseq, psetid))
         elif piece.last:
             positions.finish(header)
+            said.finish(header.said)
             finished.append(Finished(header))
             answers.append(SetAnswer(header.epoch, header.number, 0))
     if parts:
@@ -116,6 +125,7 @@ def absorb_pieces(
         stats.fullconnseq = max(stats.fullconnseq, whole.header.connseq)
         stats.maxconnseq = max(stats.maxconnseq, stats.fullconnseq)  # it may be empty
     positions.save()
+    said.save(now)
     write.flush()
     return answers, whole
 

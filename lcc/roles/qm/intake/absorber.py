@@ -298,7 +298,7 @@ class Absorber(Part, Handler):
         if len(refused) > _REFUSED_MAX:
             del refused[next(iter(refused))]
         try:
-            if header.answered:
+            if header.answered and header.said is None:
                 await self._want_full_set(header.pid)
             # Else this UNS would seem to know more than the database when it connects again.
             await self._ask(

@@ -94,7 +94,9 @@ def open_set(uns: str, message: Set) -> OpenSet:
         message.wantid,
         message.deletions,
         source,
-        NoticeId(message.notifier, message.said_epoch, message.said) if message.notifier else None,
+        NoticeId(message.notifier, message.said_epoch, message.said, message.said_after)
+        if message.notifier
+        else None,
     )
     opened = OpenSet(header, fault=fault)
     if not message.pid:

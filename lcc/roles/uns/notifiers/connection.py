@@ -241,6 +241,7 @@ class NotifierConnection(Peer):
         arriving = self._arriving = _Arriving(number)
         if self._holding:
             return
+        after = self._last_number or number - 1
         if not self._last_number:
             notifier.begin_again(number)
         self._last_number = number
@@ -256,7 +257,7 @@ class NotifierConnection(Peer):
                 full=False,
                 errors_upto=0,
                 source=source,
-                said=notifier.id_of(number),
+                said=notifier.id_of(number, after),
             )
         except SetError as error:
             arriving.rejected = Verdict(error.code, error.text)

@@ -49,9 +49,9 @@ class KnownNotifier:
     connection: Connected | None = None
     failed: set[int] = attrs.field(factory=set)
 
-    def id_of(self, number: int) -> NoticeId:
-        """The name of this set of it."""
-        return NoticeId(self.name, self.epoch, number)
+    def id_of(self, number: int, after: int) -> NoticeId:
+        """The name of this set of it; it has none between this number and ``after``."""
+        return NoticeId(self.name, self.epoch, number, after)
 
     def begin_again(self, oldest: int) -> None:
         """It sends everything without an answer, from this number on: it has heard the answers to all before."""
