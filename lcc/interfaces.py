@@ -124,6 +124,9 @@ class IProviderReader(Interface):
     def provider(pid: int) -> Deferred[Provider | None]:
         """The provider with its roots; None: unknown id, or being removed."""
 
+    def login(pid: int) -> Deferred[tuple[Provider, ProviderStatus] | None]:
+        """As :meth:`provider`, with its status, but for the errors themselves."""
+
     def status(pid: int, errors_max: int) -> Deferred[ProviderStatus]:
         """The status in ``<init_accepted>``."""
 
@@ -172,7 +175,7 @@ class IRegistrationStore(Interface):
         :param private: it was found on a private address."""
 
     def provider(pid: int) -> Deferred[Provider | None]:
-        """As :meth:`IProviderReader.provider`."""
+        """The provider with its roots; None: unknown id, or being removed."""
 
     def remove_expired(now: int) -> Deferred[int]:
         """Delete expired registrations; returns their number."""
@@ -322,7 +325,7 @@ class IQueueStore(IQueueRepair):
         :param unknown: providers to be read as well, as by :meth:`provider`."""
 
     def provider(pid: int) -> Deferred[Provider | None]:
-        """As :meth:`IProviderReader.provider`, also for one that is being removed."""
+        """The provider with its roots, also one that is being removed; None: unknown id."""
 
     def record(
         results: Sequence[FetchResult],
@@ -330,13 +333,15 @@ class IQueueStore(IQueueRepair):
         now: int,
         closed: Sequence[tuple[bytes, int, int]] = (),
         delays: Sequence[Delay] = (),
+        psetids: Collection[int] = (),
     ) -> Deferred[Recorded]:
         """Record finished fetches, in one transaction; duplicate results are ignored.
 
         :param removed: ``(key, generation)`` of cancelled rows that were reached and can be removed.
         :param closed: ``(key, generation, slot)`` of rows that were reached outside of their hours: they move to that
             time slot; those with another generation by now stay, and are returned in ``again``.
-        :param delays: saved as by :meth:`save_delays`, so that the delays caused by the results are not lost."""
+        :param delays: saved as by :meth:`save_delays`, so that the delays caused by the results are not lost.
+        :param psetids: sets that most of the rows belong to: those of others cost one more query."""
 
     def deletes(machine: int, after: int, limit: int, now: int) -> Deferred[list[DeleteOrder]]:
         """Delete orders of this machine with ``id > after`` that are due, in order of id, at most ``limit``.  They

@@ -16,11 +16,10 @@ from lcc.storage.providers.providers import (
     change_provider,
     get_provider,
     list_providers,
+    logging_in,
     order_removal,
     provider_status,
-    provider_statuses,
     registered_provider,
-    registered_providers,
 )
 from tests.support.databases import DirectDatabase
 from tests.support.queue import Queue, notice
@@ -85,8 +84,8 @@ def test_what_is_not_there_cannot_be_changed(database: DirectDatabase) -> None:
 @pytest_twisted.ensureDeferred
 async def test_what_a_uns_reads(queue: Queue) -> None:
     reader = ProviderReader(queue.database)  # type: ignore[arg-type]  # stands in for a Database
-    provider = await reader.provider(queue.pid)
-    assert provider is not None and provider.roots == ("http://site/",)
+    found = await reader.login(queue.pid)
+    assert found is not None and found[0].roots == ("http://site/",) and found[1].error_count == 0
     queue.send(1, *[notice(name) for name in "abc"])
     queue.record(queue.fetched(queue.rows()[0], "12345"))
     queue.record(queue.failed(queue.rows()[0], 403))
@@ -94,8 +93,8 @@ async def test_what_a_uns_reads(queue: Queue) -> None:
     counted = (status.files_used, status.space_used_bytes, status.processing, status.error_count, status.errors_upto)
     assert counted == (1, 5, 1, 1, 1)
     queue.database.now(order_removal, queue.pid)
-    assert await reader.provider(queue.pid) is None
-    assert await reader.provider(12345) is None
+    assert await reader.login(queue.pid) is None
+    assert await reader.login(12345) is None
 
 
 def test_those_who_log_in_together_are_read_together(queue: Queue) -> None:
@@ -104,20 +103,13 @@ def test_those_who_log_in_together_are_read_together(queue: Queue) -> None:
     queue.record(queue.failed(queue.rows()[0], 403))
     queue.database.now(order_removal, removed)
     pids = [other, 12345, queue.pid, removed, 0, 2**40, other]
-    single = [queue.database.now(registered_provider, pid) for pid in pids]
-    assert queue.database.blocking.select(registered_providers, pids) == single
-    assert [None if each is None else each.pid for each in single] == [
-        other,
-        None,
-        queue.pid,
-        None,
-        None,
-        None,
-        other,
-    ]
-    statuses = queue.database.blocking.select(provider_statuses, pids)
-    assert statuses == [queue.database.now(provider_status, pid, 0) for pid in pids]
-    assert statuses[2].error_count == 1
+    found = queue.database.blocking.select(logging_in, pids)
+    assert [each and each[0] for each in found] == [queue.database.now(registered_provider, pid) for pid in pids]
+    assert [each and each[0].pid for each in found] == [other, None, queue.pid, None, None, None, other]
+    for each in found:
+        assert each is None or each[1] == queue.database.now(provider_status, each[0].pid, 0)
+    assert found[2] is not None and found[2][1].error_count == 1
+    assert queue.database.blocking.select(logging_in, [0, 2**40]) == [None, None]
 
 
 @pytest_twisted.ensureDeferred

@@ -14,7 +14,7 @@ from twisted.logger import capturedLogs, formatEvent
 from lcc.errors import StoreUnavailable
 from lcc.protocols.cp_uns_client import init
 from lcc.storage.providers.passwords import hash_password
-from tests.support.roles.uns import PASSWORD, World, codes
+from tests.support.roles.uns import PASSWORD, STATUS, World, codes
 
 
 @pytest.mark.parametrize(("pid", "password"), [(7, "wrong"), (99, PASSWORD), (0, "x")])
@@ -78,11 +78,12 @@ def test_who_leaves_before_its_rejection_leaves_nothing(world: World) -> None:
     assert world.clock.getDelayedCalls() == [] and cp.text == ""
 
 
-@pytest.mark.parametrize("question", ["provider", "open_session", "status"])
+@pytest.mark.parametrize("question", ["login", "open_session", "status"])
 def test_a_database_that_does_not_answer(
     worlds: Callable[..., World], question: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = worlds(database_timeout=5)
+    world.database.statuses[7] = attrs.evolve(STATUS, error_count=1, errors_upto=1)  # or they need not be read
     works = getattr(world.database, question)
     hanging: list[Deferred[Any]] = []
 

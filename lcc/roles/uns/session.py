@@ -262,37 +262,40 @@ class Session:
             raise _Rejection(self._refusal)
         self._check_throttle(init.pid)
         begun = uns.clock.seconds()
-        provider = await uns.ask(uns.providers.provider(init.pid))
+        spooled = uns.forwarder.elements_of(init.pid)  # before the queue is asked: what moves meanwhile counts twice
+        found = await uns.ask(uns.providers.login(init.pid))
         self._check_throttle(init.pid)  # others may have been tried while this one waited
         now = uns.clock.seconds()
         uns.throttle.tried(init.pid, now, self.place.party)
-        stored = hash_of(provider)
+        stored = hash_of(found and found[0])
         if is_slow(stored):
             right = await uns.in_thread(verify_password, init.password, stored)
         else:
             right = verify_password(init.password, stored)
-        if provider is None or not right:
+        if found is None or not right:
             uns.throttle.failed(self.place.party, now)
             await self._even_out(begun)
             raise _Rejection("access-denied")
         uns.throttle.passed(init.pid, now, self.place.party)
+        provider, status = found
         if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")
-        spooled = uns.forwarder.elements_of(
-            provider.pid
-        )  # before the queue is asked: what moves meanwhile counts twice
         counting = uns.ask(
             uns.sessions.open_session(
                 provider.pid, self._address, uns.now(), uns.forwarder.newest_order(provider.pid)
             )
         )
-        reading = uns.ask(uns.providers.status(provider.pid, uns.settings.errors_shown))
-        try:
+        if status.error_count and uns.settings.errors_shown:
+            # Read together, so that their count matches the list.
+            reading = uns.ask(uns.providers.status(provider.pid, uns.settings.errors_shown))
+            try:
+                session = await counting
+            except BaseException:
+                reading.addErrback(lambda _: None)
+                raise
+            status = await reading
+        else:
             session = await counting
-        except BaseException:
-            reading.addErrback(lambda _: None)
-            raise
-        status = await reading
         if self._closed:
             return
         status = attrs.evolve(status, processing=status.processing + spooled)

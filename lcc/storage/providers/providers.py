@@ -6,7 +6,7 @@ Changes reach the queue manager as rows of ``orders``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -65,29 +65,18 @@ class ProviderReader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._providers: Gathering[int, Provider | None] = Gathering(
-            lambda pids: database.select(registered_providers, pids)
-        )
-        self._statuses: Gathering[int, ProviderStatus] = Gathering(
-            lambda pids: database.select(provider_statuses, pids)
+        self._logins: Gathering[int, tuple[Provider, ProviderStatus] | None] = Gathering(
+            lambda pids: database.select(logging_in, pids)
         )
 
     def provider(self, pid: int) -> Deferred[Provider | None]:
-        return self._providers.ask(pid)
+        return self._database.select(registered_provider, pid)
+
+    def login(self, pid: int) -> Deferred[tuple[Provider, ProviderStatus] | None]:
+        return self._logins.ask(pid)
 
     def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
-        def with_errors(status: ProviderStatus) -> ProviderStatus | Deferred[ProviderStatus]:
-            if not (status.error_count and errors_max):
-                return status
-            return self._database.select(provider_status, pid, errors_max)  # the count has to match the list
-
-        return self._statuses.ask(pid).addCallback(with_errors)
-
-
-def registered_providers(txn: Txn, pids: Sequence[int]) -> list[Provider | None]:
-    """Each of these providers; None: unknown id, or being removed."""
-    found = {pid: each for pid, each in _with_all_roots(txn, pids).items() if not each.removed}
-    return [found.get(pid) for pid in pids]
+        return self._database.select(provider_status, pid, errors_max)
 
 
 def registered_provider(txn: Txn, pid: int) -> Provider | None:
@@ -123,15 +112,20 @@ def get_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Provider]:
 
 def _providers(rows: Iterable[tuple[Any, ...]]) -> dict[int, Provider]:
     """Providers of rows with one root each."""
+    return {provider.pid: provider for provider, _ in _with_more(rows)}
+
+
+def _with_more(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Provider, tuple[Any, ...]]]:
+    """The same, with whatever columns stand behind those of a provider."""
     roots: defaultdict[tuple[Any, ...], list[tuple[int, int, str]]] = defaultdict(list)
     for *row, former, position, root in rows:
         roots[tuple(row)] += [] if root is None else [(former, position, root)]
-    found = {}
-    for provider, own in roots.items():
+    count = len(_COLUMNS)
+    for values, own in roots.items():
         in_order = sorted(own)
         now = tuple(root for former, _, root in in_order if not former)
-        found[provider[0]] = _provider(provider, now, tuple(root for former, _, root in in_order if former))
-    return found
+        former_roots = tuple(root for former, _, root in in_order if former)
+        yield _provider(values[:count], now, former_roots), values[count:]
 
 
 def list_providers(txn: Txn) -> list[Provider]:
@@ -239,10 +233,27 @@ def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
     return _status(rows[0][:_STATUS_COLUMNS] if rows else _NO_STATUS, errors)
 
 
-def provider_statuses(txn: Txn, pids: Sequence[int]) -> list[ProviderStatus]:
-    """As :func:`provider_status` for each of these providers, without the errors themselves."""
-    found = {row[0]: row[1:] for row in txn.query_in(f"SELECT p.pid, {_STATUS}{_FROM} WHERE p.pid IN ({{in}})", pids)}
-    return [_status(found.get(pid, _NO_STATUS), ()) for pid in pids]
+_LOGGING_IN = (
+    f"SELECT {_COLUMNS_OF_P}, {_STATUS}, 0 AS former, r.position, r.root{_FROM} LEFT JOIN proots r ON r.pid = p.pid"
+    " WHERE p.pid IN ({in})"
+    f" UNION ALL SELECT {_COLUMNS_OF_P}, {_STATUS}, 1, f.position, f.root{_FROM} JOIN formerroots f ON f.pid = p.pid"
+    " WHERE p.pid IN ({in})"
+)
+
+
+def logging_in(txn: Txn, pids: Sequence[int]) -> list[tuple[Provider, ProviderStatus] | None]:
+    """Each of these providers, with its status as :func:`provider_status` gives it, without the errors themselves.
+
+    :returns: None for an unknown id, or one that is being removed.
+    """
+    some = sorted({pid for pid in pids if 0 < pid <= PID_MAX})
+    if not some:
+        return [None] * len(pids)
+    rows = txn.query(_LOGGING_IN.replace("{in}", ",".join("?" * len(some))), [*some, *some])
+    found = {
+        provider.pid: (provider, _status(more, ())) for provider, more in _with_more(rows) if not provider.removed
+    }
+    return [found.get(pid) for pid in pids]
 
 
 def _status(columns: Sequence[Any], errors: Sequence[tuple[Any, ...]]) -> ProviderStatus:

@@ -8,6 +8,7 @@ once. A full set is not complete with its last piece: first the sweep deletes wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import attrs
 
@@ -18,6 +19,7 @@ from lcc.model import SetAnswer, SetHeader, SetPiece
 from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.batch import Batch, SetPart
+from lcc.storage.queue.fresh_rows import FreshRows, first_set_questions, idle_providers
 from lcc.storage.queue.held_deletions import order_release
 from lcc.storage.queue.notifications import PendingNotifications
 from lcc.storage.queue.registered import registered_in, registered_question
@@ -50,6 +52,19 @@ class WholeSet:
     sweep: Sweep
 
 
+class Done(NamedTuple):
+    """What became of some pieces.
+
+    :ivar answers: for the complete sets.
+    :ivar whole: the full set to be swept next; None: there is none.
+    :ivar fresh: the rows that were queued; None: none were.
+    """
+
+    answers: list[SetAnswer]
+    whole: WholeSet | None
+    fresh: FreshRows | None
+
+
 def absorb_pieces(
     txn: Txn,
     run: int,
@@ -58,28 +73,28 @@ def absorb_pieces(
     now: int,
     settings: QmConfig,
     pending: PendingNotifications,
-) -> tuple[list[SetAnswer], WholeSet | None]:
-    """Absorb pieces; none may follow the last piece of a full set.
-
-    :returns: answers for the complete sets; the full set to be swept next, or None.
-    """
+) -> Done:
+    """Absorb pieces; none may follow the last piece of a full set."""
     headers = [piece.header for piece in pieces]
     pids = {header.pid for header in headers}
     keys = {notice.key for piece in pieces for notice in piece.notices}
     # One round trip.  For pieces that are delivered again this reads too much.
-    asked = position_questions(headers)
-    questions = (registered_question(pids), *row_questions(keys), *asked, *said_questions(headers))
+    positioned, was_said, firsts = position_questions(headers), said_questions(headers), first_set_questions(pids)
+    questions = (registered_question(pids), *row_questions(keys), *positioned, *was_said, *firsts)
     write = WriteTransaction(txn, run, now, settings, pending, questions, pids)
-    providers, queued, cached, *places = write.answers
+    providers, queued, cached, *more = write.answers
+    places, more = more[: len(positioned)], more[len(positioned) :]
+    said_rows, first_sets = more[: len(was_said)], more[len(was_said) :]
     registered = registered_in(providers)
     # Even if no row is written here: the sweep of a full set may note rows.
     pending.add_priorities({pid: provider.priority for pid, provider in registered.items()})
-    positions = SetPositions(txn, headers, places[: len(asked)])
-    said = SaidSets(txn, headers, places[len(asked) :])
+    positions = SetPositions(txn, headers, places)
+    said = SaidSets(txn, headers, said_rows)
     parts: list[SetPart] = []
     answers: list[SetAnswer] = []
     finished: list[Finished] = []
     whole: WholeSet | None = None
+    fresh: FreshRows | None = None
     for piece in pieces:
         header = piece.header
         if header.pid not in registered:
@@ -115,6 +130,9 @@ def absorb_pieces(
         for part in parts:
             batch.apply(part)
         batch.commit(positions.new_psetids)
+        full = {part.psetid for part in parts if part.header.full}
+        idle = idle_providers(pids, first_sets)
+        fresh = FreshRows(positions.new_psetids, full, idle, batch.rows.queue, batch.rows.cache)
     for done_set in finished:
         finish_set(write, done_set.header, now, settings.full_set_period)
         if done_set.header.deletions:
@@ -127,7 +145,7 @@ def absorb_pieces(
     positions.save()
     said.save(now)
     write.flush()
-    return answers, whole
+    return Done(answers, whole, fresh)
 
 
 def _load_more(rows: RowCache, write: WriteTransaction, parts: Sequence[SetPart]) -> None:

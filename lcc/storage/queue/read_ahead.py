@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -24,13 +24,23 @@ def providers_with_work(txn: Txn) -> list[Waiting]:
     return sorted(map(Waiting._make, txn.query(sql, [FETCH_NOW])))
 
 
-def read_ahead(txn: Txn, rules: IQueueRules, cursors: Sequence[Cursor], unknown: Sequence[int] = ()) -> ReadAhead:
+def read_ahead(
+    txn: Txn,
+    rules: IQueueRules,
+    cursors: Sequence[Cursor],
+    unknown: Sequence[int] = (),
+    known: Mapping[Cursor, Ahead] | None = None,
+) -> ReadAhead:
     """See :meth:`lcc.interfaces.IQueueStore.read_ahead`.
 
     A few statements for any number of cursors, so that a provider with few rows costs little more than its rows.
+
+    :param known: what need not be read of the queue.
     """
-    found = _next_rows(txn, [cursor for cursor in cursors if not cursor.partial])
-    found |= _partial_rows(txn, [cursor for cursor in cursors if cursor.partial])
+    found = dict(known or {})
+    wanted = [cursor for cursor in cursors if cursor not in found]
+    found |= _next_rows(txn, [cursor for cursor in wanted if not cursor.partial])
+    found |= _partial_rows(txn, [cursor for cursor in wanted if cursor.partial])
     return ReadAhead(with_stored(txn, rules, [found[cursor] for cursor in cursors]), get_providers(txn, unknown))
 
 

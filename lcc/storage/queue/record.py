@@ -6,7 +6,7 @@ comes back: content is only taken if the queue row that it was fetched for is ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -46,7 +46,7 @@ from lcc.storage.database.rows import (
 )
 from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.queue.registered import registered_providers
-from lcc.storage.queue.set_rows import QueuedSets, move_rows
+from lcc.storage.queue.set_rows import QueuedSets, move_rows, sets_question
 from lcc.storage.queue.time_slots import write_delays
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -118,6 +118,7 @@ def record_results(
     memory: Requeued,
     closed: Sequence[tuple[bytes, int, int]] = (),
     delays: Sequence[Delay] = (),
+    psetids: Collection[int] = (),
 ) -> Recorded:
     """Record results, remove cancelled rows, move rows to their time slots (see
     :meth:`lcc.interfaces.IQueueStore.record`)."""
@@ -128,16 +129,17 @@ def record_results(
         Question(f"{QUEUE.select} WHERE urlkey IN ({{in}})", keys),
         Question(f"{CACHE.select} WHERE urlkey IN ({{in}})", fetched),
         Question(_SELECT_QUOTAS, pids),
+        sets_question(psetids),
     )
     write = WriteTransaction(txn, run, now, settings, questions=questions, pids=pids)
-    found, cached, limited = write.answers
+    found, cached, limited, known_sets = write.answers
     if delays:
         write_delays(txn, delays)
     queue = {row[0]: queue_row(row) for row in found}
     seen = {row[0]: row[_SEEN] for row in found}
     cache = {row[0]: dict(zip(CACHE.columns, row, strict=True)) for row in cached}
     quotas = {pid: Quota(files, space) for pid, files, space in limited}
-    sets = QueuedSets(txn, {(row.psetid, row.slot) for row in queue.values()})
+    sets = QueuedSets(txn, {(row.psetid, row.slot) for row in queue.values()}, known_sets)
     work = _Work(txn, write, rules, now, quotas, queue, seen, cache, sets)
     again: dict[bytes, QueueRow] = {}
     held: dict[int, int] = {}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import attrs
 from twisted.logger import Logger
 
 from lcc.model import FETCH_NOW, QueueRow, SetHeader
 from lcc.storage.database.rows import SET_EXTENT, SETS, SetRow
-from lcc.storage.database.transactions import Txn
+from lcc.storage.database.transactions import Question, Txn
 
 _log = Logger()
 
@@ -21,9 +22,18 @@ collide."""
 _FIRST_BEHIND = 32
 """``firstseq`` is updated once it is so many places behind: the limit of deleted rows that a restart scans."""
 
+_FEW = 4
+"""Sets without rows that are looked at one by one, as they are deleted: that costs no round trip."""
+
 _NO_SEQ = 1 << 62
 _LOOKED_AT = 100
 _COUNTED = 10_000
+
+
+_DELETE_IF_EMPTY = (
+    "DELETE FROM qpsdb WHERE slot = ? AND psetid = ?"
+    " AND NOT EXISTS (SELECT 1 FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? AND seq >= ?)"
+)
 
 
 def derived_set(txn: Txn, pid: int, slot: int, psetid: int, first: int, last: int, rows: int, now: int) -> SetRow:
@@ -73,16 +83,22 @@ class _Set:
         return self.row.pid, self.row.slot, self.row.psetid
 
 
+def sets_question(psetids: Iterable[int]) -> Question:
+    """The query for what :class:`QueuedSets` can be told of these sets."""
+    return Question(f"{SETS.select} WHERE slot = ? AND psetid IN ({{in}})", sorted(psetids), [FETCH_NOW])
+
+
 class QueuedSets:
     """Sets that lose rows.
 
     :param sets: (psetid, slot) of each.
+    :param known: the answer to :func:`sets_question`; sets that it lacks are read.
     """
 
-    def __init__(self, txn: Txn, sets: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, txn: Txn, sets: Iterable[tuple[int, int]], known: Iterable[tuple[Any, ...]] = ()) -> None:
         self._txn = txn
-        wanted = set(sets)
-        self._sets: dict[tuple[int, int], _Set] = {}
+        self._sets = {(row[0], row[1]): _Set.of(row) for row in known}
+        wanted = set(sets) - self._sets.keys()
         for slot in sorted({slot for _, slot in wanted}):
             sql = f"{SETS.select} WHERE slot = ? AND psetid IN ({{in}})"
             psetids = sorted(psetid for psetid, other in wanted if other == slot)
@@ -144,17 +160,25 @@ class QueuedSets:
         changed = [found for _, found in sorted(self._sets.items()) if found.changed]
         left = [found for found in changed if found.nurls > 0]
         late = [found for found in left if found.removed_upto - found.firstseq >= _FIRST_BEHIND]
-        for place, first in self._first_places(late).items():
-            self._sets[place].firstseq = first
-        SETS.upsert(txn, [found.values for found in left], SET_EXTENT)
         empty = [found for found in changed if found.nurls <= 0]
-        wrong = self._first_places(empty)  # in case a count is wrong
+        is_asked = bool(late) or len(empty) > _FEW
+        firsts = self._first_places([*late, *empty]) if is_asked else {}
+        for found in late:
+            found.firstseq = firsts.get((found.row.psetid, found.row.slot), found.firstseq)
+        SETS.upsert(txn, [found.values for found in left], SET_EXTENT)
+        # In case a count is wrong, those with rows stay.
+        if is_asked:
+            self._delete([found for found in empty if (found.row.psetid, found.row.slot) not in firsts])
+        else:
+            for found in empty:
+                txn.execute(_DELETE_IF_EMPTY, [found.row.slot, found.row.psetid, *found.place, found.firstseq])
+
+    def _delete(self, sets: Iterable[_Set]) -> None:
         gone: dict[int, list[int]] = {}
-        for _pid, slot, psetid in [found.place for found in empty]:
-            if (psetid, slot) not in wrong:
-                gone.setdefault(slot, []).append(psetid)
+        for found in sets:
+            gone.setdefault(found.row.slot, []).append(found.row.psetid)
         for slot, psetids in gone.items():
-            txn.execute_in("DELETE FROM qpsdb WHERE slot = ? AND psetid IN ({in})", psetids, [slot])
+            self._txn.execute_in("DELETE FROM qpsdb WHERE slot = ? AND psetid IN ({in})", psetids, [slot])
 
     def _first_places(self, sets: Iterable[_Set]) -> dict[tuple[int, int], int]:
         """The first row of each of these sets: (psetid, slot) -> place."""

@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import Deferred, DeferredLock, succeed
 from zope.interface import implementer
 
 from lcc.config import QmConfig
 from lcc.interfaces import IQueueRules, IQueueStore
 from lcc.model import (
     Absorbed,
+    Ahead,
     CarriedOut,
     Claim,
     ContentRow,
@@ -49,6 +50,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import get_provider
 from lcc.storage.queue.absorb import absorb_pieces
 from lcc.storage.queue.admin_orders import carry_out
+from lcc.storage.queue.fresh_rows import FreshRows
 from lcc.storage.queue.housekeeping import do_next_page
 from lcc.storage.queue.lost_content import fetch_again
 from lcc.storage.queue.notifications import PendingNotifications
@@ -79,6 +81,9 @@ class QueueStore(RepairStore):
         self._rules = rules
         self._settings = settings
         self._run = -1  # claim() makes it valid
+        self._writes = 0
+        self._fresh: FreshRows | None = None
+        """Of the last write, if that is done."""
         self._absorbing = DeferredLock()
         self._pending = PendingNotifications()
         self._opened = Opened()
@@ -100,6 +105,8 @@ class QueueStore(RepairStore):
         return self._database.write(claim).addCallback(claimed)
 
     def _write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        self._writes += 1
+        self._fresh = None
         return self._database.write(function, self._run, *args)
 
     def _change(self, pending: PendingNotifications, now: int, function: Callable[..., T], *args: Any) -> Deferred[T]:
@@ -119,8 +126,12 @@ class QueueStore(RepairStore):
         while pieces:
             end = next((at for at, piece in enumerate(pieces, 1) if piece.last and piece.header.full), len(pieces))
             some, pieces = pieces[:end], pieces[end:]
-            answered, whole = await self._write(absorb_pieces, self._rules, some, now, settings, pending)
+            done = self._write(absorb_pieces, self._rules, some, now, settings, pending)
+            number = self._writes
+            answered, whole, fresh = await done
             answers += answered
+            if number == self._writes:
+                self._fresh = fresh
             if whole is not None:
                 answers.append(await complete_full_set(self._write, self._rules, whole, now, settings, pending))
         self._pending = PendingNotifications()
@@ -132,7 +143,14 @@ class QueueStore(RepairStore):
         return self._database.interact(providers_with_work)
 
     def read_ahead(self, cursors: Sequence[Cursor], unknown: Collection[int] = ()) -> Deferred[ReadAhead]:
-        return self._database.interact(read_ahead, self._rules, list(cursors), list(unknown))
+        fresh = self._fresh
+        known: dict[Cursor, Ahead] = {}
+        if fresh is not None:
+            known = {cursor: ahead for cursor in cursors if (ahead := fresh.ahead(cursor)) is not None}
+            rows = (row for ahead in known.values() for row in ahead.rows)
+            if len(known) == len(cursors) and not unknown and not any(fresh.is_cached(row.key) for row in rows):
+                return succeed(ReadAhead([known[cursor] for cursor in cursors], {}))
+        return self._database.interact(read_ahead, self._rules, list(cursors), list(unknown), known)
 
     def provider(self, pid: int) -> Deferred[Provider | None]:
         return self._database.select(get_provider, pid)
@@ -144,9 +162,10 @@ class QueueStore(RepairStore):
         now: int,
         closed: Sequence[tuple[bytes, int, int]] = (),
         delays: Sequence[Delay] = (),
+        psetids: Collection[int] = (),
     ) -> Deferred[Recorded]:
         arguments = (list(results), list(removed), now, self._settings, Requeued(), list(closed), list(delays))
-        return self._write(record_results, self._rules, *arguments)
+        return self._write(record_results, self._rules, *arguments, psetids)
 
     # Delays and slots.
 

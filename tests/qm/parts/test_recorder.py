@@ -204,3 +204,15 @@ def test_the_hub_hears_of_retries_and_changes(rig: Rig) -> None:
     outcome = attrs.evolve(NOTHING_RECORDED, retry_time=NOW + 60, change=9)
     rig.written(outcome)
     assert rig.hub.all_recorded == [outcome]
+
+
+def test_the_store_is_told_of_sets(rig: Rig) -> None:
+    """What is known of where the rows stand saves a query."""
+    rig.recorder.enable()
+    rig.come(1)
+    for url, psetid in ((2, 7), (3, 0), (4, 8), (5, 7)):
+        rig.number += 1
+        result = FetchResult(1, key_of(1, url), 1, 0)
+        rig.recorder.add(Entry(result, rig.machine, rig.machine.run, rig.number, psetid))
+    assert rig.store.answer(NOTHING_RECORDED, "record")[-1] == set()
+    assert rig.store.answer(NOTHING_RECORDED, "record")[-1] == {7, 8}

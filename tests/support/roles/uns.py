@@ -60,11 +60,18 @@ class FakeDatabase:
     def provider(self, pid: int) -> Deferred[Provider | None]:
         return self._answer(self.providers.get(pid))
 
+    def login(self, pid: int) -> Deferred[tuple[Provider, ProviderStatus] | None]:
+        provider = self.providers.get(pid)
+        return self._answer(provider and (provider, attrs.evolve(self._status(pid), errors=())))
+
     def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
+        return self._answer(self._status(pid))
+
+    def _status(self, pid: int) -> ProviderStatus:
         status = self.statuses.get(pid, STATUS)
         if status.full_sets_left is not None:
             status = attrs.evolve(status, full_sets_left=max(0, status.full_sets_left - self.used[pid]))
-        return self._answer(status)
+        return status
 
     def open_session(self, pid: int, ip: str, now: int, known: int = 0) -> Deferred[Session]:
         before = self.sessions.get(pid, Session(0, "", 0))

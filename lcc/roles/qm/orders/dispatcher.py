@@ -213,7 +213,8 @@ class Dispatcher:
                 self._scheduler.came(result.pid, result.wire_bytes, wall)
             if self._expired:
                 self._expired.pop(result.key, None)
-        self._recorder.add(Entry(result, machine, machine.run, message.number))
+        psetid = 0 if order is None else order.place[0]
+        self._recorder.add(Entry(result, machine, machine.run, message.number, psetid))
 
     def _came_back(self, order: Order | None, machine: Machine, done: Done) -> None:
         """Nothing was found out: the row is looked at again, and waits for its hours, or for a machine with room."""

@@ -50,12 +50,14 @@ class Entry(NamedTuple):
 
     :ivar result: None: it could not be read; only its number matters.
     :ivar machine: who hears that it is recorded; None: nobody.
+    :ivar psetid: of its row, as it was handed out; 0: that is not known.
     """
 
     result: FetchResult | None
     machine: Machine | None = None
     run: str = ""
     number: int = 0
+    psetid: int = 0
 
 
 class _Batch(NamedTuple):
@@ -227,7 +229,8 @@ class Recorder(Part):
         now = self._hub.wall_clock()
         with self._scheduler.delays.saving(now) as delays:
             slots = self._scheduler.hours.slots_of(batch.closed, now)
-            return await self._store.record(results, batch.removed, int(now), slots, delays)
+            psetids = {entry.psetid for entry in batch.entries if entry.psetid}
+            return await self._store.record(results, batch.removed, int(now), slots, delays, psetids)
 
     async def _one_by_one(self, batch: _Batch) -> None:
         if batch.size > 1:
