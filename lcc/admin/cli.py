@@ -27,6 +27,7 @@ COMMANDS = {
     "register": "register:register_group",
     "user": "users:user_group",
     "web-user": "web_users:web_user_group",
+    "feed": "feeds:feed_group",
     "urls": "urls:urls_command",
     "show": "show:show_command",
     "queue": "queue:queue_command",

@@ -25,8 +25,9 @@ from lcc.model import Provider
 from lcc.model.shellwords import shell_command
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.dialects import SqliteDialect, dialect_for
-from lcc.storage.database.migrations import SchemaError
+from lcc.storage.database.migrations import MAIN, SchemaError
 from lcc.storage.providers.providers import get_provider
+from lcc.storage.tasks.place import Place
 
 SEE_PROVIDERS = "lcc-admin provider list shows all providers"
 NAME_ONE = "give an existing file, or create this one: lcc-admin"
@@ -87,11 +88,27 @@ class Admin:
         """
         if not create:
             self._must_be_there()
+        with self._opened(self.config.database.url, self.config.home, MAIN, patient) as database:
+            yield database
+
+    @contextmanager
+    def database_at(self, place: Place, *, patient: bool = True) -> Iterator[BlockingDatabase]:
+        """The tables of tasks, which are made at first use.
+
+        :param patient: False: do not retry.
+        :raises Failed: they cannot be reached or used.
+        """
+        self._must_be_there()
+        with self._opened(place.url, place.home, place.series, patient) as database:
+            yield database
+
+    @contextmanager
+    def _opened(self, url: str, home: Path, series: str, patient: bool) -> Iterator[BlockingDatabase]:
         settings = attrs.evolve(
-            self.config.database, retries=min(self.config.database.retries, RETRIES if patient else 0)
+            self.config.database, url=url, retries=min(self.config.database.retries, RETRIES if patient else 0)
         )
         try:
-            database = BlockingDatabase(settings.url, self.config.home, settings, random=Random())
+            database = BlockingDatabase(url, home, settings, random=Random(), series=series)
         except (ConfigError, OSError) as error:
             raise DatabaseFailed(f"cannot use the database: {error}", SEE_DATABASE) from None
         try:

@@ -124,6 +124,15 @@ def _provider(admin: Admin, pid: int) -> Provider:
         return existing(database.interact(get_provider, pid), pid)
 
 
+def fetched_once(settings: BotConfig, order: FetchOrder, roots: str, file: BinaryIO) -> Account:
+    """One fetch, as a robot would make it.
+
+    :param roots: where redirects may lead, separated by spaces.
+    :param file: gets the content.
+    """
+    return _fetch(settings, order, roots, _Kept(file))
+
+
 def _fetch(settings: BotConfig, order: FetchOrder, roots: str, sink: MeasuringSink) -> Account:
     account = Account(sink)
     try:

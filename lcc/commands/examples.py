@@ -89,6 +89,29 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "lcc-admin web-user list": (("lcc-admin web-user list --json", "for programs"),),
     "lcc-admin web-user remove": (("lcc-admin web-user remove bob", "and end his logins"),),
+    "lcc-admin feed": (("lcc-admin feed list", "list all feeds"),),
+    "lcc-admin feed add": (
+        ("lcc-admin feed add http://www.example.org/feed.xml", "its period follows from what polls find"),
+        (
+            "lcc-admin feed add http://www.example.org/news.xml --every 3600 --full-content --links anywhere",
+            "hourly, with the pages of its items",
+        ),
+    ),
+    "lcc-admin feed discover": (
+        ("lcc-admin feed discover http://www.example.org/ --allow-private", "the feeds that a page names"),
+    ),
+    "lcc-admin feed list": (("lcc-admin feed list --json", "for programs"),),
+    "lcc-admin feed export": (("lcc-admin feed export --output feeds.opml", "for other feed readers"),),
+    "lcc-admin feed import": (("lcc-admin feed import feeds.opml", "from another feed reader"),),
+    "lcc-admin feed show": (("lcc-admin feed show 1", "the feed, and its newest items"),),
+    "lcc-admin feed why": (("lcc-admin feed why http://www.example.org/feed.xml", "what became of its last poll"),),
+    "lcc-admin feed set": (
+        ("lcc-admin feed set 1 --every 600", "every ten minutes"),
+        ("lcc-admin feed set 1 --auto --full-content", "as often as it has news"),
+    ),
+    "lcc-admin feed suspend": (("lcc-admin feed suspend 1", "stop reading it"),),
+    "lcc-admin feed resume": (("lcc-admin feed resume 1", "read it again"),),
+    "lcc-admin feed remove": (("lcc-admin feed remove 2", "its items are forgotten after a time"),),
     "lcc-admin urls": (
         ("lcc-admin urls --provider 1 --limit 20", "the first rows of a provider"),
         ("lcc-admin urls --mimetype 'text/*' --prefix http://www.example.org/docs/ --json", "a selection"),

@@ -121,6 +121,13 @@ def task_body(task: Task) -> dict[str, Any]:
     }
 
 
+def read_task_body(number: int, body: Mapping[str, Any]) -> Task:
+    """The task that :func:`task_body` has written."""
+    state = TaskState.SUSPENDED if body.get("suspended") else TaskState.ACTIVE
+    bounds = body["least_seconds"], body["most_seconds"]
+    return Task(number, _spec_of(body["spec"]), When(**body["when"]), state, body["auto"], *bounds)
+
+
 # For the scheduler.
 
 
@@ -190,10 +197,7 @@ def _open_job(write: TaskWrite, task: int) -> Job | None:
 
 
 def _task_add(write: TaskWrite, rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:
-    body = order.body
-    state = TaskState.SUSPENDED if body.get("suspended") else TaskState.ACTIVE
-    bounds = body["least_seconds"], body["most_seconds"]
-    task = Task(order.target, _spec_of(body["spec"]), When(**body["when"]), state, body["auto"], *bounds)
+    task = read_task_body(order.target, order.body)
     if write.txn.one("SELECT 1 FROM tasks WHERE id = ?", [order.target]) is None:
         insert_task(write, rules, task)
     return {"task": order.target}

@@ -1,0 +1,264 @@
+"""``lcc-admin feed``: feeds that are read periodically, and their items."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import click
+
+from lcc.admin.context import Admin, pass_admin
+from lcc.admin.feed_discovery import discover_command
+from lcc.admin.feed_files import export_command, import_command
+from lcc.admin.feed_values import (
+    EVERY,
+    FEED_ARGUMENT,
+    LINKS,
+    SEE_FEEDS,
+    PluginName,
+    feed_url,
+    find_feed,
+    options_of,
+    own_option,
+    when_of,
+)
+from lcc.admin.feed_why import say_why, why_record
+from lcc.admin.output import Column, Listing, cell, json_option
+from lcc.admin.private_sites import allow_private_site
+from lcc.admin.task_orders import SCHEDULER_AWAY, answer, order, tasks_database
+from lcc.commands.errors import Failed
+from lcc.commands.progress import counting
+from lcc.commands.watch import clean
+from lcc.domain.wording import duration
+from lcc.model.feed_options import DEFAULT_PLUGIN, FeedOptions, feed_args, read_feed_args
+from lcc.model.tasks import JobSpec, Task
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.tasks.feed_views import FEED, feed_urls
+from lcc.storage.tasks.item_views import StoredFeed, count_items, feeds_of, items_of_task
+from lcc.storage.tasks.orders import TASK_REMOVE, TASK_RESUME, TASK_SET, TASK_SUSPEND, order_task
+from lcc.storage.tasks.views import PAGE_ROWS, tasks_page
+
+_COLUMNS = (
+    Column("id", 6, "number"),
+    Column("state", 9),
+    Column("period", 11),
+    Column("last_state", 15, title="last job"),
+    Column("due_time", 19, "time", title="due (UTC)"),
+    Column("title", 24),
+    Column("url"),
+)
+ITEMS_SHOWN = 10
+
+
+@click.group("feed")
+def feed_group() -> None:
+    """Manage feeds: RSS, Atom, JSON Feed, and what plugins make a feed of.
+
+    A feed is polled through the queue like any page; a worker reads it when it has changed.
+    """
+
+
+feed_group.add_command(discover_command)
+feed_group.add_command(import_command)
+feed_group.add_command(export_command)
+
+
+def _options(command: Any) -> Any:
+    """The options that ``add`` and ``set`` share."""
+    for option in (
+        click.option("--option", "own", multiple=True, callback=own_option, help="NAME=VALUE, for the plugin."),
+        click.option("--plugin", type=PluginName(), help=f"What reads the feed.  Default: {DEFAULT_PLUGIN}."),
+        click.option("--links", type=LINKS, help="Pages of items on which hosts.  Default: same-host."),
+        click.option(
+            "--full-content/--no-full-content",
+            default=None,
+            help="Fetch the pages of new items.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@feed_group.command("add")
+@click.argument("url")
+@click.option("--every", type=EVERY, help="Period in seconds.  Default: it follows from what polls find.")
+@_options
+@click.option("--allow-private", is_flag=True, help="The feed may be on a private address.")
+@json_option
+@pass_admin
+def add_command(
+    admin: Admin, /, url: str, every: int | None, allow_private: bool, as_json: bool, own: Any, **given: Any
+) -> None:
+    """Add a feed, and print its id."""
+    url = feed_url(url)
+    options = options_of(FeedOptions(allow_private=allow_private, own=own), given)
+    task = Task(0, JobSpec(FEED, args=feed_args(url, options)), **when_of(every))
+    if allow_private:
+        allow_private_site(admin, url)
+    with tasks_database(admin) as database:
+        there = database.interact(feed_urls).get(url)
+        if there is not None:
+            raise Failed(f"{url} is feed {there} already", f"lcc-admin feed show {there}")
+        number, ordered = database.write(order_task, task, admin.now())
+        done = answer(database, ordered) is not None
+    if as_json:
+        click.echo(json.dumps({"id": number, "url": url, "added": done}))
+        return
+    click.echo(f"feed {number}: {url}")
+    if not done:
+        click.echo(SCHEDULER_AWAY, err=True)
+
+
+def feed_record(task: Task, feed: StoredFeed | None) -> dict[str, Any]:
+    """What there is to know of a feed."""
+    try:
+        url, options = read_feed_args(task.spec.args)
+    except ValueError:
+        url, options = " ".join(task.spec.args), FeedOptions()
+    info = json.loads(feed.record) if feed else {}
+    return {
+        "id": task.id,
+        "url": url,
+        "title": info.get("title", ""),
+        "kind": info.get("kind", ""),
+        "state": task.state.value,
+        "every_seconds": task.when.every_seconds,
+        "auto": task.auto,
+        "least_seconds": task.least_seconds,
+        "most_seconds": task.most_seconds,
+        "plugin": options.plugin,
+        "full_content": options.full_content,
+        "links": options.links,
+        "allow_private": options.allow_private,
+        "options": dict(options.own),
+        "created_time": task.created_time,
+        "due_time": task.due_time,
+        "started_time": task.started_time,
+        "ended_time": task.ended_time,
+        "last_state": None if task.last_state is None else task.last_state.value,
+        "failures": task.failures,
+        "since_time": task.since_time,
+        "message": task.message,
+        "read_time": feed.read_time if feed else None,
+        "changed_time": (feed.changed_time or None) if feed else None,
+        "identity": feed.policy if feed else "",
+    }
+
+
+def _records(database: BlockingDatabase) -> Iterator[dict[str, Any]]:
+    after = 0
+    while True:
+        page = database.interact(tasks_page, after, FEED)
+        feeds = database.interact(feeds_of, [task.id for task in page])
+        yield from (feed_record(task, feeds.get(task.id)) for task in page)
+        if len(page) < PAGE_ROWS:
+            return
+        after = page[-1].id
+
+
+def _period(record: dict[str, Any]) -> str:
+    return f"{record['every_seconds']} s{' auto' if record['auto'] else ''}"
+
+
+@feed_group.command("list")
+@json_option
+@pass_admin
+def list_command(admin: Admin, as_json: bool) -> None:
+    """List all feeds."""
+    listing = Listing(_COLUMNS, as_json)
+    with tasks_database(admin) as database:
+        for record in counting("listing", _records(database)):
+            listing.row(record if as_json else {**record, "period": _period(record), "title": record["title"][:24]})
+    listing.end("there are no feeds: lcc-admin feed add URL")
+
+
+@feed_group.command("show")
+@click.argument("feed", type=FEED_ARGUMENT)
+@click.option("--items", "limit", type=click.IntRange(0, 10_000), default=ITEMS_SHOWN, help="How many items.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@pass_admin
+def show_command(admin: Admin, feed: str, limit: int, as_json: bool) -> None:
+    """Show a feed and its newest items.  FEED is an id or a URL."""
+    with tasks_database(admin) as database:
+        task = find_feed(database, feed)
+        record = feed_record(task, database.interact(feeds_of, [task.id]).get(task.id))
+        record["item_count"] = database.interact(count_items, task.id)
+        items = [json.loads(each.record) for each in database.interact(items_of_task, task.id, limit)]
+    if as_json:
+        click.echo(json.dumps({**record, "items": items}))
+        return
+    width = max(map(len, record))
+    for name, value in record.items():
+        text = json.dumps(value) if isinstance(value, dict) else cell(value, "time" if name.endswith("_time") else "")
+        click.echo(clean(f"{name:<{width}}  {text}".rstrip()))
+    for item in items:
+        click.echo(clean(f"  {item.get('title') or item.get('id', '')}  {item.get('link', '')}".rstrip()))
+
+
+@feed_group.command("why")
+@click.argument("feed", type=FEED_ARGUMENT)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@pass_admin
+def why_command(admin: Admin, feed: str, as_json: bool) -> None:
+    """Explain what a feed waits for, and what became of its last poll."""
+    with tasks_database(admin) as tasks, admin.database() as database:
+        record = why_record(admin, tasks, database, find_feed(tasks, feed))
+    if as_json:
+        click.echo(json.dumps(record))
+        return
+    for line in say_why(record, admin.now()):
+        click.echo(clean(line))
+
+
+@feed_group.command("set")
+@click.argument("feed", type=FEED_ARGUMENT)
+@click.option("--every", type=EVERY, help="Period in seconds.")
+@click.option("--auto", is_flag=True, help="The period follows from what polls find.")
+@_options
+@click.option("--url", "new_url", help="The feed has moved here; its items are kept.")
+@pass_admin
+def set_command(
+    admin: Admin, /, feed: str, every: int | None, auto: bool, own: Any, new_url: str | None, **given: Any
+) -> None:
+    """Change a feed."""
+    if every is not None and auto:
+        raise click.UsageError("--every and --auto exclude each other")
+    with tasks_database(admin) as database:
+        task = find_feed(database, feed)
+        try:
+            url, options = read_feed_args(task.spec.args)
+        except ValueError as error:
+            raise Failed(f"feed {task.id}: {error}", "remove it, and add it again") from None
+        options = options_of(options, {**given, "own": own or None})
+        args = feed_args(url if new_url is None else feed_url(new_url), options)
+        body: dict[str, Any] = {}
+        if args != task.spec.args:
+            body["spec"] = {"args": list(args)}
+        if every is not None or auto:
+            times = when_of(every)
+            body |= {**times, "when": attrs.asdict(times["when"])}
+        if not body:
+            raise click.UsageError("nothing to change: give an option")
+        done = answer(database, order(database, TASK_SET, task.id, body, admin.now()))
+    click.echo(f"feed {task.id}: changed" if done else SCHEDULER_AWAY)
+
+
+def _simple(name: str, kind: str, help_text: str, said: str) -> None:
+    @feed_group.command(name, help=help_text)
+    @click.argument("feed", type=FEED_ARGUMENT)
+    @pass_admin
+    def command(admin: Admin, feed: str) -> None:
+        with tasks_database(admin) as database:
+            task = find_feed(database, feed)
+            done = answer(database, order(database, kind, task.id, {}, admin.now()))
+        period = f", next poll within {duration(task.when.every_seconds)}" if name == "resume" else ""
+        click.echo(f"feed {task.id}: {said}{period}" if done else SCHEDULER_AWAY)
+
+
+_simple("suspend", TASK_SUSPEND, "Stop reading a feed; its items are kept.", "suspended")
+_simple("resume", TASK_RESUME, "Read a suspended feed again.", "active")
+_simple("remove", TASK_REMOVE, "Remove a feed; its items are forgotten after a time.", "removed")
+
+__all__ = ["SEE_FEEDS", "feed_group"]

@@ -1,0 +1,50 @@
+"""Orders of ``lcc-admin`` for the scheduler, and its answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from lcc.admin.context import Admin
+from lcc.commands.errors import Failed
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.tasks.orders import give_order, order_answer
+from lcc.storage.tasks.place import place_of_tasks
+
+SCHEDULER_AWAY = "the scheduler has not answered yet: it does this as soon as it runs (twistd lcc-scheduler)"
+_WAIT_SECONDS = 2.0
+_STEP_SECONDS = 0.1
+
+
+@contextmanager
+def tasks_database(admin: Admin, *, patient: bool = True) -> Iterator[BlockingDatabase]:
+    """The tables of tasks.
+
+    :raises Failed: they cannot be reached or used.
+    """
+    with admin.database_at(place_of_tasks(admin.config), patient=patient) as database:
+        yield database
+
+
+def order(database: BlockingDatabase, kind: str, target: int, body: Mapping[str, Any], now: int) -> int:
+    """Give an order; returns its number."""
+    return database.write(give_order, kind, target, body, now)
+
+
+def answer(
+    database: BlockingDatabase, number: int, wait: Callable[[float], None] = time.sleep
+) -> dict[str, Any] | None:
+    """What the scheduler has made of an order; None: it does not run, or is slow.
+
+    :raises Failed: it could not be carried out.
+    """
+    for _ in range(round(_WAIT_SECONDS / _STEP_SECONDS)):
+        found = database.interact(order_answer, number)
+        if found is not None:
+            if "error" in found:
+                raise Failed(str(found["error"]), "correct it, then try again")
+            return found
+        wait(_STEP_SECONDS)
+    return None

@@ -1,0 +1,43 @@
+"""Which feeds there are, those included that the scheduler has yet to add."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from lcc.model.tasks import Task
+from lcc.storage.database.transactions import Txn
+from lcc.storage.tasks.orders import TASK_ADD, read_task_body
+from lcc.storage.tasks.views import PAGE_ROWS
+
+FEED = "feed"
+
+
+def feed_urls(txn: Txn) -> dict[str, int]:
+    """URL of each feed, and its id."""
+    found: dict[str, int] = {}
+    after = 0
+    while True:
+        sql = "SELECT id, args FROM tasks WHERE id > ? AND kind = ? ORDER BY id LIMIT ?"
+        rows = txn.query(sql, [after, FEED, PAGE_ROWS])
+        for number, args in rows:
+            for url in json.loads(args)[:1]:
+                found.setdefault(url, number)
+        if len(rows) < PAGE_ROWS:
+            return {**dict(_ordered(txn)), **found}
+        after = rows[-1][0]
+
+
+def _ordered(txn: Txn) -> Iterator[tuple[str, int]]:
+    sql = "SELECT target, body FROM taskorders WHERE kind = ? AND done_time IS NULL ORDER BY id"
+    for number, body in txn.query(sql, [TASK_ADD]):
+        spec = json.loads(body)["spec"]
+        if spec["kind"] == FEED and spec["args"]:
+            yield spec["args"][0], number
+
+
+def ordered_task(txn: Txn, number: int) -> Task | None:
+    """The task of this id that the scheduler has yet to add."""
+    sql = "SELECT body FROM taskorders WHERE kind = ? AND target = ? AND done_time IS NULL LIMIT 1"
+    row = txn.one(sql, [TASK_ADD, number])
+    return None if row is None else read_task_body(number, json.loads(row[0]))
