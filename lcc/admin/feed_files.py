@@ -38,7 +38,9 @@ def import_command(admin: Admin, /, file: IO[bytes], every: int | None, as_json:
     try:
         outlines = read_opml(file)
     except OpmlError as error:
-        raise Failed(f"{getattr(file, 'name', '<stdin>')}: {error}", "export the list as OPML from your feed reader again") from None
+        raise Failed(
+            f"{getattr(file, 'name', '<stdin>')}: {error}", "export the list as OPML from your feed reader again"
+        ) from None
     options = options_of(FeedOptions(), given)
     seen: dict[str, str] = {}
     faults: list[tuple[str, str]] = []
