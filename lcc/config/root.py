@@ -12,10 +12,11 @@ from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
 from lcc.config.monitor import WebConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.setting import setting
+from lcc.config.tasks import SchedulerConfig
 from lcc.config.telemetry import LogConfig, MetricsConfig
 from lcc.config.watched import WatchedConfig
 
-ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web")
+ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web", "scheduler")
 """Sections of roles; each has the settings ``metrics`` and ``manhole``."""
 
 DEFAULT_MIMETYPES = (
@@ -50,6 +51,7 @@ class Config:
     rs: RsConfig = attrs.field(factory=RsConfig)
     web: WebConfig = attrs.field(factory=WebConfig)
     watched: WatchedConfig = attrs.field(factory=WatchedConfig)
+    scheduler: SchedulerConfig = attrs.field(factory=SchedulerConfig)
     mail: MailConfig = attrs.field(factory=MailConfig)
     tls: TlsConfig = attrs.field(factory=TlsConfig)
     manhole: ManholeConfig = attrs.field(factory=ManholeConfig)

@@ -332,6 +332,17 @@ class RunningJob(NamedTuple):
     started_time: int
 
 
+class TaskClaim(NamedTuple):
+    """A scheduler's right to write.
+
+    :ivar run: the fencing number; each write checks that it is still the newest.
+    :ivar epoch: of the numbers of its notices: a new one where they may be given out again.
+    """
+
+    run: int
+    epoch: str
+
+
 class Recorded(NamedTuple):
     """What became of an ending.
 

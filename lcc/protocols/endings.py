@@ -132,6 +132,7 @@ class EndingReader:
     :param begins: its first message.
     :param chars_max: of all its texts together.
     :ivar number: of the ending.
+    :ivar chars: of its texts, so far.
     :raises StreamError: the first message makes no sense.
     """
 
@@ -142,7 +143,8 @@ class EndingReader:
             raise StreamError("syntax", f"<{begins.TAG}> with state={begins.state!r} and commit={begins.commit}")
         self.number = begins.number
         self._begins = begins
-        self._left = chars_max
+        self._chars_max = chars_max
+        self.chars = 0
         self._fault = ""
         self._count = 0
         self._logs: list[LogRow] = []
@@ -218,8 +220,8 @@ class EndingReader:
         self._logs, self._followups, self._notices, self._items, self._pieces = [], [], [], [], []
 
     def _take(self, chars: int) -> None:
-        self._left -= chars
-        if self._left < 0:
+        self.chars += chars
+        if self.chars > self._chars_max:
             raise ValueError("more than are allowed at once")
 
     def _whole(self, end: EndEnding) -> JobResult:

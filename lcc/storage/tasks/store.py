@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 
 from lcc.interfaces import IItemStore, ITaskRules
-from lcc.model.tasks import DueJob, JobResult, Resource, RunningJob, StartedJob
+from lcc.model.tasks import DueJob, JobResult, Resource, RunningJob, StartedJob, TaskClaim
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import due_jobs, make_due_jobs, next_task_due, running_jobs, start_jobs
@@ -49,12 +49,12 @@ class TaskStore:
         self._jobs_max = jobs_max
         self._run = -1  # claim() makes it valid
 
-    def claim(self) -> Deferred[int]:
-        """Become the one that may write; the number of this run."""
+    def claim(self) -> Deferred[TaskClaim]:
+        """Become the one that may write."""
 
-        def claimed(run: int) -> int:
-            self._run = run
-            return run
+        def claimed(claim: TaskClaim) -> TaskClaim:
+            self._run = claim.run
+            return claim
 
         return self._database.write(claim_run).addCallback(claimed)
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from lcc.errors import Busy
-from lcc.model.tasks import LogRow
+from lcc.model.tasks import LogRow, TaskClaim
 from lcc.storage.database.transactions import Txn
 
 DAY_SECONDS = 86400
@@ -95,7 +95,16 @@ class TaskWrite:
         self.txn.insert("joblogs", ("job", "number", "attempt", "time", "level", "text"), rows)
 
 
-def claim_run(txn: Txn) -> int:
-    """Begin a new run; it fences off the writes of all older ones."""
+def claim_run(txn: Txn) -> TaskClaim:
+    """Begin a new run; it fences off the writes of all older ones.
+
+    Where no notice waits for an answer, the numbers of notices get a new epoch: so a database that is put back from a
+    backup gives out no number twice in one.
+    """
     txn.execute("UPDATE schedulerfence SET value = value + 1 WHERE name IN ('run', 'fence')")
-    return int(txn.value("SELECT value FROM schedulerfence WHERE name = 'run'"))
+    run = int(txn.value("SELECT value FROM schedulerfence WHERE name = 'run'"))
+    epoch = txn.value("SELECT value FROM meta WHERE name = 'notices_epoch'")
+    if epoch is None or txn.one("SELECT 1 FROM tasknotices LIMIT 1") is None:
+        epoch = f"{txn.random_bits(64):016x}"
+        txn.upsert("meta", ["name", "value"], [("notices_epoch", epoch)], ["name"], ["value"])
+    return TaskClaim(run, str(epoch))

@@ -1,0 +1,498 @@
+"""The scheduler: when tasks are due, and which manager carries a job out (seed 003).
+
+*Owns* the tables of tasks (:mod:`lcc.storage.tasks.store`): it alone writes them, and the newest scheduler that has
+claimed them alone.  Commands and the monitor leave orders.  Managers own the processes of jobs, and nothing else.
+
+*Strategy.*  One loop does everything that writes, one step after the other: orders, endings, lost jobs, tasks that
+are due, jobs for managers with room.  It runs each second and whenever there is something to do, and each step takes
+what has gathered since in one transaction.  Tasks are not held in memory; they are found by an index of when they are
+due.  Jobs that are due are (:class:`~lcc.roles.scheduler.ready.ReadyJobs`), up to ``ready_max``.
+
+A job is given out in this order: its row says that the attempt runs; the manager gets it; the manager reports its end
+with all its effects; one transaction records the end, the effects, and when the task is due next; the manager hears
+that.  So a task has at most one job, and effects take place once, whatever is lost in between.
+
+*Failures.*
+
+* A manager is lost, or its host: its jobs are lost when it was silent for ``lease``, and are tried again, with
+  growing delays.  By then it has ended them itself (:mod:`lcc.protocols.jobs`).  A late report of it does nothing, as
+  its attempt is no longer the job's.
+* The connection is lost, and comes back within the lease: the manager names what it has, and everything goes on.
+  What it does not name never arrived there: that is lost at once.
+* The scheduler ends, or is killed: jobs go on; the next run waits for their managers for a lease.
+* The database is unreachable: nothing begins; what is reported waits, and managers are no longer read when much does.
+  The same transaction may be done twice: attempts, commits and keys of follow-ups are fenced in their rows.
+* A newer scheduler has claimed the tables: this one stops.
+* A job breaks a rule (too many effects, a notice of no URL, items that are none): a permanent error of that job, with
+  the words.  Nothing of it takes effect.
+* The wall clock is set: forwards, what is due then is due now; backwards, what was due stays so.  Leases do not
+  notice it: they are measured on the reactor's clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.config import SchedulerConfig
+from lcc.errors import Busy, StoreUnavailable, StreamError
+from lcc.model.tasks import DueJob, JobResult, JobState, Recorded, StartedJob, TaskClaim
+from lcc.protocols.hello import Hello
+from lcc.protocols.jobs import RunJob, write_args
+from lcc.roles.background import Background
+from lcc.roles.peer import PeerFactory
+from lcc.roles.scheduler.counters import Counters
+from lcc.roles.scheduler.managers import Manager, ManagerConnection
+from lcc.roles.scheduler.ready import ReadyJobs, Taker
+from lcc.roles.scheduler.roster import Lost, Roster
+from lcc.storage.tasks.store import TaskStore
+
+_log = Logger()
+
+TICK_SECONDS = 1.0
+_BATCH = 200
+_ORDERS_AT_ONCE = 50
+_LOG_SECONDS = 60.0
+_PURGE_SECONDS = 300.0
+_FIRST = (0, 0)
+_STATES = {JobState.COMPLETED: "completed", JobState.TEMPORARY: "temporary", JobState.PERMANENT: "permanent"}
+
+
+class _Ending(NamedTuple):
+    """An ending that waits to be recorded."""
+
+    manager: Manager
+    number: int
+    result: JobResult
+    chars: int
+
+
+class Scheduler:
+    """The engine.
+
+    :param now: the wall clock, seconds since 1970.
+    :param run: names this run of the process.
+    :param stop_process: called when a newer scheduler has claimed the tables.
+    """
+
+    def __init__(
+        self,
+        settings: SchedulerConfig,
+        store: TaskStore,
+        clock: IReactorTime,
+        now: Callable[[], float],
+        run: str,
+        stop_process: Callable[[], object],
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.clock = clock
+        self.now = now
+        self.counters = Counters()
+        self.ready = ReadyJobs()
+        self.roster = Roster(settings.lease)
+        self.ending_chars_max = settings.effects_max
+        self.run_number = 0
+        """Number of this run; 0: it has not claimed the tables yet."""
+        self.paused_since: float | None = None
+        """Since when an operator has it give out no jobs (seconds since 1970); None: it does."""
+        self.trouble = ""
+        """Why the database is waited for; empty: it is not."""
+        self.claimed: Callable[[TaskClaim], object] = lambda claim: None
+        """Called when this scheduler has claimed the tables."""
+        self.background: list[Callable[[], object]] = []
+        """Called each second, once the tables are claimed: what others do."""
+        self._hello = Hello("scheduler", settings.name, run=run)
+        self._stop_process = stop_process
+        self._stopped = False
+        self._tick_loop = LoopingCall(self._tick)
+        self._tick_loop.clock = clock
+        self._work = Background("Cannot schedule", self._work_ended, self._work_failed)
+        self._again = False
+        self._ticked = True
+        self._endings: deque[_Ending] = deque()
+        self._ending_chars = 0
+        self._room_for_endings: Deferred[None] | None = None
+        self._lost: list[Lost] = []
+        self._killed: dict[tuple[int, int], str] = {}
+        self._told: dict[int, tuple[int, int, int, str]] = {}
+        self._loaded: tuple[int, int] = _FIRST
+        self._giving: list[tuple[DueJob, Manager]] = []
+        self._last_time = 0
+        self._purge_at = 0.0
+        self._quiet_until = 0.0
+
+    # Beginning and end.
+
+    def start(self) -> None:
+        """Claim the tables, and begin; until then managers may connect and wait."""
+        self._tick_loop.start(TICK_SECONDS)
+
+    def stop(self) -> None:
+        """Drop all managers and timers.  What was given to the store may still be done."""
+        self._stopped = True
+        if self._tick_loop.running:
+            self._tick_loop.stop()
+        self._work.cancel()
+        for manager in self.roster.connected:
+            if manager.connection is not None:
+                manager.connection.stream.abort()
+
+    def factory(self) -> PeerFactory:
+        """For the port of managers."""
+        return PeerFactory(lambda: None if self._stopped else ManagerConnection(self, self._hello))
+
+    def pause(self) -> None:
+        """Give out no jobs until :meth:`resume`.  All else goes on."""
+        if self.paused_since is None:
+            self.paused_since = self.now()
+
+    def resume(self) -> None:
+        """Give out jobs again."""
+        self.paused_since = None
+        self.wake()
+
+    @property
+    def endings_waiting(self) -> int:
+        """Endings that wait to be recorded."""
+        return len(self._endings)
+
+    # What managers say.
+
+    def manager_connected(self, connection: ManagerConnection, hello: Hello) -> Manager:
+        """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
+        if not hello.name or not hello.run:
+            raise StreamError("syntax", "the hello of a manager without name or run")
+        manager = self.roster.manager_of(hello, self.clock.seconds())
+        if manager.connection is not None:
+            manager.connection.stream.abort()
+        manager.connection, manager.lost_time = connection, None
+        manager.capacity, manager.host = hello.capacity, hello.host or hello.name
+        manager.kinds, manager.commands = {}, set()
+        return manager
+
+    def manager_ready(self, manager: Manager, running: dict[int, int]) -> None:
+        """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
+        _log.info(
+            "Manager {manager} connected; it has {count} jobs, and takes {kinds}",
+            manager=str(manager),
+            count=len(running),
+            kinds=", ".join(f"{limits.jobs} {kind}" for kind, limits in sorted(manager.kinds.items())) or "none",
+        )
+        if self.run_number == 0:
+            # It cannot be said yet what it should have: it is asked again.
+            assert manager.connection is not None
+            manager.connection.stream.abort()
+            return
+        lost, unwanted = self.roster.compare(manager, running)
+        waiting = {ending.result.id for ending in self._endings}
+        self._lost += [each for each in lost if each.job not in waiting]
+        for job, attempt in unwanted:
+            if manager.connection is not None:
+                manager.connection.kill(job, attempt, "it is not wanted any longer", silent=True)
+        self.manager_changed(manager)
+
+    def manager_changed(self, manager: Manager) -> None:
+        """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
+        self.ready.managers_changed()
+        self.wake()
+
+    def manager_lost(self, manager: Manager) -> None:
+        """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
+        manager.lost_time = self.now()
+        if not self._stopped:
+            _log.info(
+                "Lost the connection to manager {manager}, which has {count} jobs",
+                manager=str(manager),
+                count=len(manager.jobs),
+            )
+
+    def job_started(self, job: int, attempt: int, process: int) -> None:
+        """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
+        _, _, _, status = self._told.get(job, (0, 0, 0, ""))
+        self._told[job] = (job, attempt, process, status)
+
+    def job_status(self, job: int, attempt: int, text: str) -> None:
+        """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
+        _, _, process, _ = self._told.get(job, (0, 0, 0, ""))
+        self._told[job] = (job, attempt, process, text)
+
+    def job_ended(self, manager: Manager, number: int, result: JobResult, chars: int) -> Deferred[Any] | None:
+        """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
+        self._endings.append(_Ending(manager, number, result, chars))
+        self._ending_chars += chars
+        self.wake()
+        if self._ending_chars <= self.ending_chars_max:
+            return None
+        if self._room_for_endings is None:
+            self._room_for_endings = Deferred()
+        wait: Deferred[None] = Deferred()
+        self._room_for_endings.addCallback(lambda _: wait.callback(None))
+        return wait
+
+    # The loop.
+
+    def wake(self) -> None:
+        """There is something to do."""
+        self._again = True
+        if not (self._work.busy or self._stopped):
+            self._work.begin(self._do_all())
+
+    def _tick(self) -> None:
+        self._ticked = True
+        self.wake()
+        if self.run_number:
+            for call in self.background:
+                call()
+
+    async def _do_all(self) -> None:
+        while self._again and not self._stopped:
+            self._again = False
+            if not self.run_number:
+                await self._claim()
+            now = self._time()
+            if self._ticked:
+                self._ticked = False
+                await self._do_ticks(now)
+            await self._record(now)
+            await self._lose(now)
+            await self._give(now)
+            self.trouble = ""
+
+    async def _do_ticks(self, now: int) -> None:
+        await self._carry_out_orders(now)
+        await self._make_due_jobs(now)
+        await self._load(now)
+        if self._told:
+            told, self._told = self._told, {}
+            await self.store.note_progress(list(told.values()), now)
+        if self.clock.seconds() >= self._purge_at:
+            more = await self.store.purge_page(now, self.settings.jobs_kept, self.settings.statistics_kept)
+            self._purge_at = self.clock.seconds() + (0.0 if more else _PURGE_SECONDS)
+
+    def _time(self) -> int:
+        now = int(self.now())
+        if now < self._last_time:
+            self._loaded = _FIRST  # the clock was set back
+        self._last_time = now
+        return now
+
+    async def _claim(self) -> None:
+        claim = await self.store.claim()
+        for resource in await self.store.resources():
+            self.ready.set_interval(resource.name, resource.interval_seconds, resource.started_time)
+        running = await self.store.running_jobs()
+        self.roster.adopt_orphans(running, self.clock.seconds())
+        for job in running:
+            self.ready.use(job.resource, job.id, job.started_time)
+        self.run_number = claim.run
+        _log.info("Scheduler run {run}: {count} jobs are out", run=claim.run, count=len(running))
+        self.claimed(claim)
+
+    async def _carry_out_orders(self, now: int) -> None:
+        if not await self.store.has_orders():
+            return
+        done = await self.store.carry_out_orders(now, _ORDERS_AT_ONCE)
+        self.counters.orders += done.count
+        self._again = self._ticked = True  # there may be more
+        for number in done.changed:
+            self.ready.discard(number)
+        self._add(done.made)
+        for job, attempt, why in done.killed:
+            self._killed[job, attempt] = why
+            manager = self.roster.holder(job)
+            if manager is not None and manager.connection is not None:
+                manager.connection.kill(job, attempt, why)
+        for resource in await self.store.resources():
+            self.ready.set_interval(resource.name, resource.interval_seconds, resource.started_time)
+
+    async def _make_due_jobs(self, now: int) -> None:
+        due = await self.store.next_task_due()
+        if due is None or due > now:
+            return
+        made = await self.store.make_due_jobs(now, _BATCH)
+        self.counters.made += len(made)
+        self._add(made)
+        if len(made) == _BATCH:
+            self._again = self._ticked = True
+
+    async def _load(self, now: int) -> None:
+        """Read the jobs that have become due."""
+        room = self.settings.ready_max - len(self.ready)
+        if room <= 0:
+            return
+        limit = min(room, _BATCH)
+        found = await self.store.due_jobs(self._loaded, now, limit)
+        giving = {job.id for job, _ in self._giving}
+        for job in found:
+            if job.id not in self.ready and job.id not in giving:
+                self.ready.add(job)
+        if len(found) == limit:
+            self._loaded = (found[-1].due_time, found[-1].id)
+            self._again = self._ticked = True
+        else:
+            self._loaded = (now, 1 << 62)
+
+    def _add(self, made: list[DueJob]) -> None:
+        """These were made just now: those that come behind what was loaded will be."""
+        for job in made:
+            if (job.due_time, job.id) <= self._loaded:
+                if len(self.ready) < self.settings.ready_max:
+                    self.ready.add(job)
+                else:
+                    self._loaded = min(self._loaded, (job.due_time, job.id - 1))
+
+    # Endings.
+
+    async def _record(self, now: int) -> None:
+        while self._endings:
+            batch: list[_Ending] = []
+            chars = 0
+            for ending in self._endings:
+                if len(batch) == _BATCH or (batch and chars + ending.chars > self.ending_chars_max):
+                    break
+                batch.append(ending)
+                chars += ending.chars
+            done = await self.store.record_endings([ending.result for ending in batch], now)
+            for ending, recorded in zip(batch, done.recorded, strict=True):
+                self._endings.popleft()
+                self._ending_chars -= ending.chars
+                self._ended(ending, recorded)
+            self.counters.followups += len(done.made)
+            self._add(done.made)
+            for manager in {id(ending.manager): ending.manager for ending in batch}.values():
+                if manager.connection is not None:
+                    manager.connection.say_recorded(manager.recorded)
+            self._tell_room()
+
+    def _ended(self, ending: _Ending, recorded: Recorded) -> None:
+        manager, result = ending.manager, ending.result
+        manager.recorded = max(manager.recorded, ending.number)
+        if recorded.late:
+            self.counters.late += 1
+        elif result.state in _STATES:
+            name = _STATES[result.state]
+            setattr(self.counters, name, getattr(self.counters, name) + 1)
+        if not recorded.over:
+            return
+        self._killed.pop((result.id, result.attempt), None)
+        self._told.pop(result.id, None)
+        attempt, _, resource = manager.jobs.get(result.id, (0, "", ""))
+        if attempt != result.attempt:
+            return
+        if result.state is JobState.RUNNING and manager.connection is not None:
+            # What it has committed is refused, so that it has ended.
+            manager.connection.kill(result.id, attempt, "its effects are refused", silent=True)
+        del manager.jobs[result.id]
+        self.ready.release(resource, result.id)
+        self.ready.managers_changed()
+
+    def _tell_room(self) -> None:
+        waiting, self._room_for_endings = self._room_for_endings, None
+        if waiting is not None:
+            waiting.callback(None)
+
+    # Jobs that are lost.
+
+    async def _lose(self, now: int) -> None:
+        self._lost += self.roster.take_lost(self.clock.seconds())
+        by_reason: dict[str, list[Lost]] = {}
+        for each in self._lost:
+            by_reason.setdefault(each.why, []).append(each)
+        for why, lost in by_reason.items():
+            killed = [each for each in lost if (each.job, each.attempt) in self._killed]
+            await self.store.record_endings([self._end_of_killed(each) for each in killed], now)
+            others = [(each.job, each.attempt) for each in lost if each not in killed]
+            found = await self.store.lose_attempts(others, why, now)
+            self.counters.lost += len(found)
+            for job, attempt in found:
+                _log.warn("Job {job} is lost (attempt {attempt}): {why}", job=job, attempt=attempt, why=why)
+            for each in lost:
+                self._killed.pop((each.job, each.attempt), None)
+                self.ready.release(each.resource, each.job)
+                self._lost.remove(each)
+
+    def _end_of_killed(self, lost: Lost) -> JobResult:
+        why = self._killed[lost.job, lost.attempt]
+        return JobResult(lost.job, lost.attempt, JobState.PERMANENT, message=f"{why}; {lost.why}")
+
+    # Giving jobs out.
+
+    async def _give(self, now: int) -> None:
+        if self.paused_since is not None:
+            return
+        while True:
+            if not self._giving:
+                takers: list[Taker] = [manager for manager in self.roster.connected if manager.takes]
+                self._giving = [
+                    (job, taker)
+                    for job, taker in self.ready.choose(takers, now, _BATCH)
+                    if isinstance(taker, Manager)
+                ]
+            if not self._giving:
+                return
+            chosen = [(job, manager.name, manager.host) for job, manager in self._giving]
+            # Until it is known to be committed: the same again.
+            started = await self.store.start_jobs(chosen, now)
+            giving, self._giving = self._giving, []
+            self._send(started, giving)
+
+    def _send(self, started: list[StartedJob], giving: list[tuple[DueJob, Manager]]) -> None:
+        found = {job.id: job for job in started}
+        self.counters.started += len(started)
+        for due, manager in giving:
+            job = found.get(due.id)
+            if job is None:
+                self.ready.release(due.resource, due.id)  # it was killed, or changed, meanwhile
+                continue
+            manager.take(job.id, job.attempt, due.kind, due.resource)
+            if manager.connection is not None:
+                manager.connection.run(self._message(job))
+
+    def _message(self, job: StartedJob) -> RunJob:
+        spec = job.spec
+        return RunJob(
+            job.id,
+            job.attempt,
+            job.task,
+            spec.kind,
+            spec.command,
+            int(self.settings.lease),
+            write_args(spec.args),
+            job.data,
+            job.input,
+            spec.resource,
+        )
+
+    # When the loop ends.
+
+    def _work_ended(self) -> None:
+        if self._again and not self.trouble and not self._stopped:
+            self.wake()
+
+    def _work_failed(self, failure: Failure) -> None:
+        error = failure.value
+        if isinstance(error, Busy):
+            self._fatal(error)
+        elif isinstance(error, StoreUnavailable):
+            self.trouble = str(error)
+            self._loaded = _FIRST  # what it has made may not be known here
+            if self.clock.seconds() >= self._quiet_until:
+                self._quiet_until = self.clock.seconds() + _LOG_SECONDS
+                _log.warn("Database unavailable, retrying: {error}", error=str(error))
+        elif not failure.check(CancelledError):
+            self.trouble = f"{type(error).__name__}: {error}"
+            _log.failure("Cannot schedule", failure=failure)
+
+    def _fatal(self, error: Busy) -> None:
+        if not self._stopped:
+            _log.critical("This scheduler stops: {error}", error=str(error))
+            self.stop()
+            self._stop_process()

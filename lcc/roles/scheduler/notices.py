@@ -1,0 +1,141 @@
+"""Notices of jobs on their way to the UNS.
+
+They stand in an outbox (``tasknotices``), put there by the transaction that made them.  Here they are read in order,
+told over the link to the port of notifiers, and taken out once they are answered: told again after a crash, a set is
+applied once, by its number.
+
+A set names a site; its provider is asked for at the UNS, which makes a watched one if there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.errors import Busy, StoreUnavailable, code
+from lcc.model.notifiers import NoticeOutcome, SourcedSet
+from lcc.model.sources import parse_source
+from lcc.roles.background import Background
+from lcc.roles.notifier import NotifierLink, NotifierRefused
+from lcc.roles.scheduler.counters import Counters
+from lcc.storage.tasks.outbox import OutboxSet
+from lcc.storage.tasks.store import TaskStore
+
+_log = Logger()
+
+_PAGE = 200
+_PROVIDERS_MAX = 20_000
+_TRY_LATER = code("try-later")
+
+
+class Notices:
+    """See :mod:`lcc.roles.scheduler.notices`.
+
+    :ivar link: to the UNS.
+    :ivar waiting: sets that were read and have no answer yet.
+    """
+
+    def __init__(
+        self,
+        link: NotifierLink,
+        store: TaskStore,
+        now: Callable[[], float],
+        counters: Counters,
+    ) -> None:
+        self.link = link
+        self._store = store
+        self._now = now
+        self._counters = counters
+        self._work = Background("Cannot notify", failed=self._failed)
+        self._told = 0
+        self._answered: list[int] = []
+        self._providers: dict[str, int] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Sets without an answer that were told."""
+        return self.link.waiting_count
+
+    def tick(self) -> None:
+        """Each second."""
+        if not self._work.busy:
+            self._work.begin(self._do())
+
+    def stop(self) -> None:
+        """Drop the link."""
+        self._work.cancel()
+        self.link.close()
+
+    async def _do(self) -> None:
+        await self._forget()
+        while self.link.connected and self.link.has_room:
+            page = await self._store.outbox(self._told, _PAGE)
+            for each in page:
+                if not await self._tell(each):
+                    return
+            await self._forget()
+            if len(page) < _PAGE:
+                return
+
+    async def _tell(self, each: OutboxSet) -> bool:
+        """Tell a set; False: the UNS cannot be asked now."""
+        pid = each.pid
+        if not pid:
+            try:
+                pid = await self._provider(each.root)
+            except NotifierRefused as refused:
+                if refused.code == _TRY_LATER:
+                    return False
+                self._refuse(each, f"{refused.code} {refused.text}")
+                self._told = each.number
+                return True
+        told = SourcedSet(each.number, pid, parse_source(each.source), each.urls, each.order)
+        self._told = each.number
+        self.link.tell(told).addCallback(self._outcome, each)
+        return True
+
+    async def _provider(self, root: str) -> int:
+        pid = self._providers.get(root)
+        if pid is None:
+            pid = await self.link.watch(root)
+            if len(self._providers) >= _PROVIDERS_MAX:
+                self._providers.clear()
+            self._providers[root] = pid
+        return pid
+
+    def _outcome(self, outcome: NoticeOutcome, each: OutboxSet) -> None:
+        if outcome.code:
+            self._providers.pop(each.root, None)  # it may have been removed
+            self._refuse(each, f"{outcome.code} {outcome.text}")
+            return
+        self._counters.notified += 1
+        self._answered.append(each.number)
+        for refused in outcome.refused:
+            _log.warn(
+                "Job {job} has notified of {url}, which is refused: {code} {text}",
+                job=each.job,
+                url=refused.url,
+                code=refused.code,
+                text=refused.text,
+            )
+
+    def _refuse(self, each: OutboxSet, why: str) -> None:
+        self._counters.refused += 1
+        self._answered.append(each.number)
+        _log.warn(
+            "The UNS refuses what job {job} has notified of {root}: {why}", job=each.job, root=each.root, why=why
+        )
+
+    async def _forget(self) -> None:
+        if self._answered:
+            numbers = list(self._answered)
+            await self._store.forget_sets(numbers, int(self._now()))
+            del self._answered[: len(numbers)]
+
+    def _failed(self, failure: Failure) -> None:
+        # The engine notices both by itself.
+        if not failure.check(StoreUnavailable, Busy, CancelledError):
+            _log.failure("Cannot notify", failure=failure)

@@ -1,0 +1,216 @@
+"""Jobs that wait for a manager, and which of them is next.  Pure: no I/O, no clock of its own.
+
+Jobs that need the same (kind, command, resource, hosts) wait in one line, by when they are due.  A line whose
+resource is in use, or may not be used yet, is set aside until it may; one that no manager with room may have, until
+any has more room or other executables.  A kind for which nobody has room is not looked at.  So a choice takes as long
+as what it chooses, however much waits.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from lcc.domain.job_hosts import may_run
+from lcc.model.tasks import DueJob
+
+
+class Taker(Protocol):
+    """A manager, as it concerns the choice."""
+
+    @property
+    def host(self) -> str:
+        """Its host, as rules name it."""
+
+    def free(self, kind: str) -> int:
+        """How many more jobs of this kind it takes; of the kind "": of all kinds together."""
+
+    def has(self, command: str) -> bool:
+        """It can run this command."""
+
+
+class Need(NamedTuple):
+    """What the jobs of a line need."""
+
+    kind: str
+    command: str
+    resource: str
+    hosts: tuple[str, ...]
+
+
+def need_of(job: DueJob) -> Need:
+    """What it needs."""
+    return Need(job.kind, job.command, job.resource, job.hosts)
+
+
+class ReadyJobs:
+    """The lines.
+
+    :ivar intervals: of resources, in seconds; others have none.
+    """
+
+    def __init__(self) -> None:
+        self.intervals: dict[str, int] = {}
+        self._jobs: dict[int, DueJob] = {}
+        self._lines: dict[Need, list[tuple[int, int]]] = {}
+        self._open: dict[str, list[tuple[int, int, Need]]] = {}
+        """Kind -> heads of its lines that may be chosen, as a heap.  One may be there twice, or as it was."""
+        self._aside: dict[str, set[Need]] = {}
+        """Resource -> lines that wait for it."""
+        self._unmatched: set[Need] = set()
+        """Lines that no manager with room may have."""
+        self._users: dict[str, int] = {}
+        """Resource -> the job that has it."""
+        self._free_times: dict[str, float] = {}
+        """Resource -> when it may be used again."""
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._jobs
+
+    @property
+    def oldest_due_time(self) -> int | None:
+        """When the job was due that has waited longest; None: none waits."""
+        return min((line[0][0] for line in self._lines.values() if line), default=None)
+
+    @property
+    def waiting_by_kind(self) -> dict[str, int]:
+        """How many of each kind wait."""
+        found: dict[str, int] = {}
+        for job in self._jobs.values():
+            found[job.kind] = found.get(job.kind, 0) + 1
+        return found
+
+    def add(self, job: DueJob) -> None:
+        """It waits from now on; in place of what was known of it."""
+        self.discard(job.id)
+        self._jobs[job.id] = job
+        need = need_of(job)
+        line = self._lines.setdefault(need, [])
+        heapq.heappush(line, (job.due_time, job.id))
+        if line[0] == (job.due_time, job.id) and need not in self._unmatched:
+            self._reopen([need])
+
+    def discard(self, number: int) -> None:
+        """It does not wait any longer."""
+        job = self._jobs.pop(number, None)
+        if job is not None:
+            need = need_of(job)
+            line = self._lines[need]
+            line.remove((job.due_time, job.id))
+            heapq.heapify(line)
+            self._reopen([need])
+            self._drop_empty(need)
+
+    # Resources.
+
+    def use(self, resource: str, job: int, started_time: float) -> None:
+        """A job has this resource, since then; empty: it needs none."""
+        if resource:
+            self._users[resource] = job
+            interval = self.intervals.get(resource, 0)
+            if interval:
+                self._free_times[resource] = started_time + interval
+
+    def release(self, resource: str, job: int) -> None:
+        """It has not any longer."""
+        if self._users.get(resource) == job:
+            del self._users[resource]
+            self._reopen(self._aside.pop(resource, ()))
+
+    def set_interval(self, resource: str, interval_seconds: int, started_time: float) -> None:
+        """A resource has this interval from now on; 0: none."""
+        self.intervals[resource] = interval_seconds
+        self._free_times.pop(resource, None)
+        if interval_seconds and started_time:
+            self._free_times[resource] = started_time + interval_seconds
+        if not interval_seconds:
+            del self.intervals[resource]
+        self._reopen(self._aside.pop(resource, ()))
+
+    # The choice.
+
+    def managers_changed(self) -> None:
+        """One has more room, or other executables."""
+        unmatched, self._unmatched = self._unmatched, set()
+        self._reopen(unmatched)
+
+    def choose(self, takers: Sequence[Taker], now: float, limit: int) -> list[tuple[DueJob, Taker]]:
+        """The jobs to start now, those that are due longest first, each with who gets it; they wait no longer.
+
+        :param limit: at most so many.
+        """
+        for resource in [name for name, time in self._free_times.items() if time <= now]:
+            del self._free_times[resource]
+            self._reopen(self._aside.pop(resource, ()))
+        chosen: list[tuple[DueJob, Taker]] = []
+        room = _Room(takers)
+        later: list[tuple[int, int, Need]] = []
+        while len(chosen) < limit:
+            heads = [(heap[0], kind) for kind, heap in self._open.items() if heap and room.of(kind)]
+            if not heads:
+                break
+            entry = heapq.heappop(self._open[min(heads)[1]])
+            need = entry[2]
+            line = self._lines.get(need)
+            if not line or line[0] != entry[:2] or need in self._unmatched:
+                continue
+            if entry[0] > now:
+                later.append(entry)  # the clock was set back
+            elif need.resource and (need.resource in self._users or need.resource in self._free_times):
+                self._aside.setdefault(need.resource, set()).add(need)
+            elif (taker := room.taker(need)) is None:
+                self._unmatched.add(need)
+            else:
+                job = self._jobs.pop(heapq.heappop(line)[1])
+                chosen.append((job, taker))
+                room.give(taker, need.kind)
+                self.use(need.resource, job.id, now)
+                self._reopen([need])
+                self._drop_empty(need)
+        for entry in later:
+            heapq.heappush(self._open[entry[2].kind], entry)
+        return chosen
+
+    def _reopen(self, needs: Iterable[Need]) -> None:
+        for need in needs:
+            line = self._lines.get(need)
+            if line:
+                heapq.heappush(self._open.setdefault(need.kind, []), (*line[0], need))
+
+    def _drop_empty(self, need: Need) -> None:
+        if not self._lines.get(need, True):
+            del self._lines[need]
+            self._unmatched.discard(need)
+
+
+class _Room:
+    """What managers still take, while a choice is made."""
+
+    def __init__(self, takers: Sequence[Taker]) -> None:
+        self._takers = takers
+        self._given: dict[tuple[int, str], int] = {}
+
+    def of(self, kind: str) -> bool:
+        """Whether any takes one more job of this kind."""
+        return any(self._free(taker, kind) > 0 for taker in self._takers)
+
+    def taker(self, need: Need) -> Taker | None:
+        """The one with the most room of those that may have such a job; None: none may, or has room."""
+        best, most = None, 0
+        for taker in self._takers:
+            free = self._free(taker, need.kind)
+            if free > most and taker.has(need.command) and may_run(need.hosts, taker.host):
+                best, most = taker, free
+        return best
+
+    def give(self, taker: Taker, kind: str) -> None:
+        """It gets one."""
+        for each in (kind, ""):
+            self._given[id(taker), each] = self._given.get((id(taker), each), 0) + 1
+
+    def _free(self, taker: Taker, kind: str) -> int:
+        return min(taker.free(each) - self._given.get((id(taker), each), 0) for each in (kind, ""))

@@ -1,0 +1,127 @@
+"""Which manager has which job, and which jobs are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lcc.model.tasks import RunningJob
+from lcc.protocols.hello import Hello
+from lcc.roles.scheduler.managers import Manager
+
+FORGOTTEN_SECONDS = 86400.0
+"""A manager that was not heard of for so long is no longer missed."""
+
+
+class Lost(NamedTuple):
+    """An attempt that is lost.
+
+    :ivar why: for its log.
+    """
+
+    job: int
+    attempt: int
+    resource: str
+    why: str
+
+
+class Roster:
+    """Managers of this run of the scheduler, and the jobs that an earlier run gave out.
+
+    :param lease_seconds: how long a manager may be silent before its jobs are lost.
+    """
+
+    def __init__(self, lease_seconds: float) -> None:
+        self.managers: dict[tuple[str, str], Manager] = {}
+        """By name and run."""
+        self._lease_seconds = lease_seconds
+        self._orphans: dict[int, RunningJob] = {}
+        """Jobs that an earlier run of the scheduler gave out, and that no manager has named yet."""
+        self._orphaned_at = 0.0
+
+    @property
+    def connected(self) -> list[Manager]:
+        """Those that are there."""
+        return [manager for manager in self.managers.values() if manager.connection is not None]
+
+    @property
+    def missing(self) -> list[Manager]:
+        """Those that were there, and no newer run of which is."""
+        there = {manager.name for manager in self.connected}
+        return [each for each in self.managers.values() if each.connection is None and each.name not in there]
+
+    @property
+    def running_count(self) -> int:
+        """Jobs that managers have."""
+        return len(self._orphans) + sum(len(manager.jobs) for manager in self.managers.values())
+
+    def running(self) -> Iterator[tuple[int, str]]:
+        """Each job that is out, with its kind."""
+        for number, orphan in self._orphans.items():
+            yield number, orphan.kind
+        for manager in self.managers.values():
+            for number, (_, kind, _) in manager.jobs.items():
+                yield number, kind
+
+    def adopt_orphans(self, running: list[RunningJob], now: float) -> None:
+        """These were given out by an earlier run."""
+        self._orphans = {job.id: job for job in running}
+        self._orphaned_at = now
+
+    def manager_of(self, hello: Hello, now: float) -> Manager:
+        """The manager that says this hello."""
+        key = hello.name, hello.run
+        manager = self.managers.get(key)
+        if manager is None:
+            manager = self.managers[key] = Manager(hello, now)
+        manager.heard = now
+        return manager
+
+    def compare(self, manager: Manager, named: dict[int, int]) -> tuple[list[Lost], list[tuple[int, int]]]:
+        """A manager has named all that it has.
+
+        :returns: what it should have and has not, which is lost; and what it has and should not (job and attempt).
+        """
+        unwanted = []
+        for job, attempt in named.items():
+            orphan = self._orphans.get(job)
+            if orphan is not None and orphan.attempt == attempt and orphan.manager == manager.name:
+                del self._orphans[job]
+                manager.take(job, attempt, orphan.kind, orphan.resource)
+            elif manager.jobs.get(job, (0,))[0] != attempt:
+                unwanted.append((job, attempt))
+        lost = [
+            Lost(job, attempt, resource, f"manager {manager} does not know it")
+            for job, (attempt, _, resource) in manager.jobs.items()
+            if named.get(job) != attempt
+        ]
+        for each in lost:
+            del manager.jobs[each.job]
+        return lost, unwanted
+
+    def holder(self, job: int) -> Manager | None:
+        """The manager that has this job."""
+        return next((manager for manager in self.managers.values() if job in manager.jobs), None)
+
+    def take_lost(self, now: float) -> list[Lost]:
+        """The jobs whose lease has passed; nobody has them any longer."""
+        lost: list[Lost] = []
+        if self._orphans and now >= self._orphaned_at + self._lease_seconds:
+            for orphan in self._orphans.values():
+                why = f"manager {orphan.manager} did not come back"
+                lost.append(Lost(orphan.id, orphan.attempt, orphan.resource, why))
+            self._orphans = {}
+        for key, manager in list(self.managers.items()):
+            if manager.jobs and now >= manager.heard + self._lease_seconds:
+                why = f"manager {manager} is lost"
+                lost += [Lost(job, attempt, name, why) for job, (attempt, _, name) in manager.jobs.items()]
+                manager.jobs = {}
+                if manager.connection is not None:
+                    manager.connection.stream.abort()
+            if manager.connection is None and not manager.jobs and self._superseded(manager, now):
+                del self.managers[key]
+        return lost
+
+    def _superseded(self, manager: Manager, now: float) -> bool:
+        newer = any(other.name == manager.name for other in self.connected)
+        return newer or now >= manager.heard + FORGOTTEN_SECONDS

@@ -1,0 +1,121 @@
+"""The scheduler of periodic tasks as a service (``twistd lcc-scheduler``): only wiring."""
+
+from __future__ import annotations
+
+from twisted.application.service import MultiService, Service
+from twisted.internet.defer import Deferred
+
+from lcc.config import Config
+from lcc.domain.due import JobRetries
+from lcc.domain.task_rules import TaskRules
+from lcc.model.tasks import TaskClaim
+from lcc.roles.notifier import NotifierLink
+from lcc.roles.scheduler.console import SchedulerCommands
+from lcc.roles.scheduler.engine import Scheduler
+from lcc.roles.scheduler.metrics import SchedulerMetrics
+from lcc.roles.scheduler.notices import Notices
+from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.environment import Environment, real_environment
+from lcc.services.manhole import add_console
+from lcc.services.telemetry import watched
+from lcc.storage.database.database import Database, DatabaseService
+from lcc.storage.database.probe import DatabaseProbe
+from lcc.storage.tasks.place import place_of_tasks
+from lcc.storage.tasks.store import TaskStore
+from lcc.transport.limited import LimitedFactory
+from lcc.transport.links import PortService, RetryPolicy, link_service
+from lcc.transport.wires import endpoint
+
+
+class Options(RoleOptions):
+    """The options of ``lcc-scheduler``."""
+
+    role = "scheduler"
+    summary = "The scheduler of an LCC: what is done periodically, and when."
+
+
+class _Engine(MultiService):
+    """Starts the engine, and once it has claimed its tables, the link to the UNS; drops both at stop."""
+
+    def __init__(self, engine: Scheduler, config: Config, environment: Environment) -> None:
+        super().__init__()
+        self.engine = engine
+        self._config = config
+        self._environment = environment
+        self._notices: Notices | None = None
+        engine.claimed = self._claimed
+
+    def startService(self) -> None:
+        super().startService()
+        self.engine.start()
+
+    def stopService(self) -> Deferred[None]:
+        self.engine.stop()
+        if self._notices is not None:
+            self._notices.stop()
+        return super().stopService()
+
+    def _claimed(self, claim: TaskClaim) -> None:
+        settings, environment = self._config.scheduler, self._environment
+        if not (settings.connect and self.running) or self._notices is not None:
+            return
+        policy = RetryPolicy(environment.chance.random)
+        link = NotifierLink(
+            "scheduler", settings.name, claim.epoch, environment.token(), environment.reactor, policy.good_hello
+        )
+        engine = self.engine
+        self._notices = Notices(link, engine.store, engine.now, engine.counters)
+        engine.background.append(self._notices.tick)
+        link_service(
+            environment.reactor,
+            endpoint(self._config, "scheduler.connect"),
+            link.factory(),
+            policy,
+            environment.pipes,
+        ).setServiceParent(self)
+
+
+def build_store(config: Config, database: Database) -> TaskStore:
+    """The scheduler's store on this database."""
+    settings = config.scheduler
+    rules = TaskRules(JobRetries(settings.retries, settings.retry_initial))
+    return TaskStore(database, rules, ITEMS, settings.jobs_max)
+
+
+def build(config: Config, environment: Environment) -> RoleService:
+    """The scheduler's services; started in this order, stopped in reverse."""
+    settings, reactor = config.scheduler, environment.reactor
+    place = place_of_tasks(config)
+    database = environment.database(
+        place.url, place.home, reactor, config.database, random=environment.chance, series=place.series
+    )
+    store = build_store(config, database)
+    engine = Scheduler(settings, store, reactor, environment.now, environment.token(), reactor.stop)
+    metrics = SchedulerMetrics(engine, database.counts, DatabaseProbe(database.interact, reactor))
+    services = RoleService("scheduler", SchedulerCommands(engine), metrics)
+    limits = settings.managers_max, "managers", settings.managers_per_address
+    port = PortService(
+        reactor,
+        endpoint(config, "scheduler.listen"),
+        LimitedFactory(engine.factory(), *limits),
+        "scheduler.listen",
+        environment.pipes,
+    )
+    parts: tuple[Service, ...] = (
+        HomeService(config.home, environment.disk),
+        environment.lock(config.home / "scheduler.lock"),
+        DatabaseService(database),
+        _Engine(engine, config, environment),
+        port,
+    )
+    for service in parts:
+        service.setServiceParent(services)
+    add_console(services, config, reactor, settings.manhole, services)
+    return services
+
+
+def makeService(options: Options, environment: Environment | None = None) -> MultiService:
+    """For ``twistd`` and the simulation."""
+    environment = environment or real_environment()
+    role = build(options.config, environment)
+    return watched(role, options.config, environment, "scheduler.metrics", role)

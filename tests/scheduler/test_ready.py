@@ -1,0 +1,165 @@
+"""Which of the waiting jobs is next, and who gets it."""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.domain.job_hosts import may_run
+from lcc.model.tasks import DueJob
+from lcc.roles.scheduler.ready import ReadyJobs
+
+
+@attrs.define(eq=False)
+class Taker:
+    host: str = "a"
+    whole: int = 10
+    kinds: dict[str, int] = attrs.field(factory=lambda: {"k": 10})
+    commands: set[str] = attrs.field(factory=lambda: {"c"})
+
+    def free(self, kind: str) -> int:
+        return self.kinds.get(kind, 0) if kind else self.whole
+
+    def has(self, command: str) -> bool:
+        return not command or command in self.commands
+
+
+def job(number: int, due: int = 0, kind: str = "k", command: str = "c", resource: str = "", *hosts: str) -> DueJob:
+    return DueJob(number, due, 0, kind, command, resource, hosts)
+
+
+def ready(*jobs: DueJob) -> ReadyJobs:
+    lines = ReadyJobs()
+    for each in jobs:
+        lines.add(each)
+    return lines
+
+
+def ids(lines: ReadyJobs, *takers: Taker, now: float = 100, limit: int = 99) -> list[int]:
+    return [job.id for job, _ in lines.choose(takers, now, limit)]
+
+
+def test_what_is_due_longest_comes_first() -> None:
+    lines = ready(job(1, 5), job(2, 3), job(3, 4, command=""), job(4, 3))
+    assert lines.oldest_due_time == 3
+    assert ids(lines, Taker(), limit=3) == [2, 4, 3]
+    assert ids(lines, Taker()) == [1] and len(lines) == 0
+
+
+def test_room_of_kinds_and_of_all() -> None:
+    jobs = [job(number, kind="ab"[number % 2], command="") for number in range(10)]
+    assert ids(ready(*jobs), Taker(kinds={"a": 2, "b": 1})) == [0, 1, 2]
+    assert ids(ready(*jobs), Taker(kinds={"a": 9, "b": 9}, whole=3)) == [0, 1, 2]
+    assert ids(ready(*jobs)) == []
+    small, large = Taker(kinds={"a": 1}), Taker(kinds={"a": 3})
+    chosen = ready(*jobs).choose([small, large], 100, 99)
+    assert [taker for _, taker in chosen].count(large) == 3 and len(chosen) == 4
+
+
+def test_a_resource_is_used_by_one_job_at_a_time() -> None:
+    lines = ready(job(1, resource="r"), job(2, resource="r"), job(3, resource="r", kind="other", command=""), job(4))
+    taker = Taker(kinds={"k": 9, "other": 9})
+    assert ids(lines, taker) == [1, 4]
+    assert ids(lines, taker) == []
+    lines.release("r", 7)  # somebody else
+    assert ids(lines, taker) == []
+    lines.release("r", 1)
+    assert ids(lines, taker) == [2]
+
+
+def test_a_resource_has_an_interval() -> None:
+    lines = ready(job(1, resource="r"), job(2, resource="r"))
+    lines.set_interval("r", 60, 50)
+    assert ids(lines, Taker(), now=100) == []
+    assert ids(lines, Taker(), now=110) == [1]
+    lines.release("r", 1)
+    assert ids(lines, Taker(), now=169) == []
+    assert ids(lines, Taker(), now=170) == [2]
+    lines.release("r", 2)
+    lines.add(job(3, resource="r"))
+    lines.set_interval("r", 0, 0)
+    assert ids(lines, Taker(), now=171) == [3]
+
+
+def test_hosts_and_executables() -> None:
+    lines = ready(job(1, 0, "k", "c", "", "allow:b"), job(2, command="d"), job(3, 0, "k", "", "", "deny:a"))
+    a, b = Taker("a"), Taker("b", commands=set())
+    assert ids(lines, a) == []
+    assert ids(lines, a, b) == []
+    lines.managers_changed()
+    assert ids(lines, a, b) == [3]
+    b.commands = {"c", "d"}
+    lines.managers_changed()
+    assert ids(lines, a, b) == [1, 2]
+
+
+def test_one_that_waits_no_longer() -> None:
+    lines = ready(job(1), job(2))
+    lines.discard(1)
+    lines.discard(7)
+    assert 1 not in lines and ids(lines, Taker()) == [2]
+
+
+def test_one_that_has_changed() -> None:
+    lines = ready(job(1, command="other"), job(2))
+    lines.add(job(1, 50))
+    assert len(lines) == 2 and ids(lines, Taker()) == [2, 1]
+
+
+def test_the_clock_is_set_back() -> None:
+    lines = ready(job(1, 100), job(2, 50))
+    assert ids(lines, Taker(), now=60) == [2]
+    assert ids(lines, Taker(), now=100) == [1]
+
+
+JOBS = st.lists(
+    st.tuples(
+        st.integers(0, 50),
+        st.sampled_from("kl"),
+        st.sampled_from(["", "c", "d"]),
+        st.sampled_from(["", "", "r", "s"]),
+        st.sampled_from([(), ("allow:a",), ("deny:a",)]),
+    ),
+    max_size=40,
+)
+TAKERS = st.lists(
+    st.builds(
+        Taker,
+        st.sampled_from("abc"),
+        st.integers(0, 5),
+        st.dictionaries(st.sampled_from("kl"), st.integers(0, 4)),
+        st.sets(st.sampled_from("cd")),
+    ),
+    max_size=4,
+)
+
+
+@given(JOBS, TAKERS)
+def test_against_a_model(jobs: list[tuple[int, str, str, str, tuple[str, ...]]], takers: list[Taker]) -> None:
+    """Nothing is given to who may not have it; and nothing waits that anybody could have."""
+    waiting = [DueJob(number, due, 0, *others) for number, (due, *others) in enumerate(jobs)]  # type: ignore[arg-type]
+    lines = ready(*waiting)
+    chosen = lines.choose(takers, 60, 1000)
+    left = {id(taker): [dict(taker.kinds), taker.whole] for taker in takers}
+    used: set[str] = set()
+    for each, found in chosen:
+        assert isinstance(found, Taker)
+        kinds, _ = left[id(found)]
+        assert isinstance(kinds, dict) and kinds[each.kind] > 0
+        kinds[each.kind] -= 1
+        left[id(found)][1] -= 1  # type: ignore[operator]
+        assert found.has(each.command) and may_run(each.hosts, found.host)
+        assert not each.resource or each.resource not in used
+        used.add(each.resource)
+    assert all(whole >= 0 for _, whole in left.values())  # type: ignore[operator]
+    gone = {each.id for each, _ in chosen}
+    assert len(lines) == len(waiting) - len(gone)
+    for each in waiting:
+        if each.id in gone or (each.resource and each.resource in used):
+            continue
+        for taker in takers:
+            kinds, whole = left[id(taker)]
+            assert isinstance(kinds, dict)
+            room = kinds.get(each.kind, 0) > 0 and whole > 0  # type: ignore[operator]
+            assert not (room and taker.has(each.command) and may_run(each.hosts, taker.host))
