@@ -21,6 +21,7 @@ ROLES = {
     "lcc-bot": "bot",
     "lcc-cu": "cu",
     "lcc-web": "web",
+    "lcc-scheduler": "scheduler",
     "lcc-rs": "rs",
 }
 """Role -> its module in ``lcc.services``."""

@@ -91,3 +91,8 @@ def rs() -> None:
 def web() -> None:
     """The web monitor."""
     run("lcc-web", sys.argv[1:])
+
+
+def scheduler() -> None:
+    """The scheduler of periodic tasks."""
+    run("lcc-scheduler", sys.argv[1:])

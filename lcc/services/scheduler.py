@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from twisted.application.service import MultiService, Service
-from twisted.internet.defer import Deferred
+from typing import Any
+
+from twisted.application.service import MultiService
 
 from lcc.config import Config
 from lcc.domain.due import JobRetries
+from lcc.domain.items import ItemRules
 from lcc.domain.task_rules import TaskRules
 from lcc.model.tasks import TaskClaim
 from lcc.roles.notifier import NotifierLink
@@ -20,6 +22,7 @@ from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
 from lcc.storage.database.probe import DatabaseProbe
+from lcc.storage.tasks.items import ItemStore
 from lcc.storage.tasks.place import place_of_tasks
 from lcc.storage.tasks.store import TaskStore
 from lcc.transport.limited import LimitedFactory
@@ -49,7 +52,7 @@ class _Engine(MultiService):
         super().startService()
         self.engine.start()
 
-    def stopService(self) -> Deferred[None]:
+    def stopService(self) -> Any:
         self.engine.stop()
         if self._notices is not None:
             self._notices.stop()
@@ -79,7 +82,7 @@ def build_store(config: Config, database: Database) -> TaskStore:
     """The scheduler's store on this database."""
     settings = config.scheduler
     rules = TaskRules(JobRetries(settings.retries, settings.retry_initial))
-    return TaskStore(database, rules, ITEMS, settings.jobs_max)
+    return TaskStore(database, rules, ItemStore(ItemRules()), settings.jobs_max)
 
 
 def build(config: Config, environment: Environment) -> RoleService:
@@ -101,14 +104,13 @@ def build(config: Config, environment: Environment) -> RoleService:
         "scheduler.listen",
         environment.pipes,
     )
-    parts: tuple[Service, ...] = (
+    for service in (
         HomeService(config.home, environment.disk),
         environment.lock(config.home / "scheduler.lock"),
         DatabaseService(database),
         _Engine(engine, config, environment),
         port,
-    )
-    for service in parts:
+    ):
         service.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services

@@ -75,6 +75,8 @@ WIRES: dict[str, Wire] = {
         _port("cu.listen"),
         _port("cu.listen_xml"),
         _port("rs.listen"),
+        _port("scheduler.listen", "manager"),
+        _link("scheduler.connect", "uns"),
         _port("web.listen"),
         *(_metrics(f"{role}.metrics") for role in ROLES),
         _metrics("metrics.listen"),

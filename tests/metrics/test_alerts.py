@@ -66,6 +66,9 @@ FIRES: dict[str, dict[str, str]] = {
     },
     "LccOpenFiles": {f"process_open_fds{{{HERE}}}": "81x300", f"process_max_fds{{{HERE}}}": "100x300"},
     "LccConnectionsRefused": {f'lcc_port_connections_refused_total{{port="cu.listen",{HERE}}}': "0+61x300"},
+    "LccManagersMissing": {f'lcc_scheduler_managers{{state="missing",{HERE}}}': "1x300"},
+    "LccJobsLost": {f'lcc_scheduler_jobs_ended_total{{state="lost",{HERE}}}': "0x270 2x30"},
+    "LccJobsWait": {f"lcc_scheduler_job_waiting_seconds{{{HERE}}}": "3601x300"},
     "LccFiguresOld": {f"lcc_qm_survey_timestamp_seconds{{{HERE}}}": "1x300"},
 }
 """Alert -> series on which it fires in the end."""
@@ -106,6 +109,9 @@ IS_WELL: dict[str, dict[str, str]] = {
     },
     "LccOpenFiles": {f"process_open_fds{{{HERE}}}": "79x300", f"process_max_fds{{{HERE}}}": "100x300"},
     "LccConnectionsRefused": {f'lcc_port_connections_refused_total{{port="cu.listen",{HERE}}}': "0+1x300"},
+    "LccManagersMissing": {f'lcc_scheduler_managers{{state="connected",{HERE}}}': "1x300"},
+    "LccJobsLost": {f'lcc_scheduler_jobs_ended_total{{state="lost",{HERE}}}': "2x300"},
+    "LccJobsWait": {f"lcc_scheduler_job_waiting_seconds{{{HERE}}}": "3599x300"},
     "LccFiguresOld": {f"lcc_qm_survey_timestamp_seconds{{{HERE}}}": "0x300"},
 }
 """The same, on which it does not."""

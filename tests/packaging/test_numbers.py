@@ -45,6 +45,7 @@ NUMBERS = {
     "roles/qm/maintenance/delay_timer.py: float(timeslots.period_seconds)",
     "roles/qm/maintenance/retries.py: int(now)",
     "roles/qm/orders/recorder.py: int(now)",
+    "roles/scheduler/engine.py: int(self.settings.lease)",
     "transport/http_client.py: int(response.code)",
     "transport/http_client.py: int(timeout_seconds)",
     "transport/links.py: float(self._policy(min(self._failures, 30)))",

@@ -9,4 +9,5 @@ botm = ServiceMaker("LCC BOT-M", "lcc.services.botm", "LCC robot multiplexer.", 
 bot = ServiceMaker("LCC BOT", "lcc.services.bot", "LCC robot.", "lcc-bot")
 cu = ServiceMaker("LCC CU", "lcc.services.cu", "LCC content user API.", "lcc-cu")
 rs = ServiceMaker("LCC RS", "lcc.services.rs", "LCC registration server.", "lcc-rs")
+scheduler = ServiceMaker("LCC scheduler", "lcc.services.scheduler", "LCC scheduler of tasks.", "lcc-scheduler")
 web = ServiceMaker("LCC WEB", "lcc.services.web", "LCC web monitor.", "lcc-web")

@@ -33,7 +33,8 @@ class SchedulerCommands(PausingCommands[Scheduler]):
         lines += more(MANAGERS_SHOWN, len(managers), "manager")
         oldest = engine.ready.oldest_due_time
         waits = "" if oldest is None else f", the first for {duration(engine.now() - oldest)}"
-        lines.append(("jobs", f"{engine.roster.running_count:,} running, {len(engine.ready):,} due and waiting{waits}"))
+        running, due = engine.roster.running_count, len(engine.ready)
+        lines.append(("jobs", f"{running:,} running, {due:,} due and waiting{waits}"))
         lines.append(("endings", f"{number(engine.endings_waiting, 'ending')} wait to be recorded"))
         counts = (f"{name.replace('_', ' ')} {count:,}" for name, count in attrs.asdict(engine.counters).items())
         lines.append(("since start", ", ".join(counts)))

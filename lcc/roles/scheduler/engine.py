@@ -126,6 +126,8 @@ class Scheduler:
         self._loaded: tuple[int, int] = _FIRST
         self._giving: list[tuple[DueJob, Manager]] = []
         self._last_time = 0
+        self._early: list[tuple[Manager, ManagerConnection | None, dict[int, int]]] = []
+        """Managers that were ready before the tables were claimed."""
         self._purge_at = 0.0
         self._quiet_until = 0.0
 
@@ -186,11 +188,13 @@ class Scheduler:
             count=len(running),
             kinds=", ".join(f"{limits.jobs} {kind}" for kind, limits in sorted(manager.kinds.items())) or "none",
         )
-        if self.run_number == 0:
-            # It cannot be said yet what it should have: it is asked again.
-            assert manager.connection is not None
-            manager.connection.stream.abort()
-            return
+        if self.run_number:
+            self._compare(manager, running)
+        else:
+            self._early.append((manager, manager.connection, running))
+
+    def _compare(self, manager: Manager, running: dict[int, int]) -> None:
+        """What a manager has, with what it should have."""
         lost, unwanted = self.roster.compare(manager, running)
         waiting = {ending.result.id for ending in self._endings}
         self._lost += [each for each in lost if each.job not in waiting]
@@ -293,6 +297,10 @@ class Scheduler:
         for job in running:
             self.ready.use(job.resource, job.id, job.started_time)
         self.run_number = claim.run
+        early, self._early = self._early, []
+        for manager, connection, named in early:
+            if manager.connection is connection is not None:
+                self._compare(manager, named)
         _log.info("Scheduler run {run}: {count} jobs are out", run=claim.run, count=len(running))
         self.claimed(claim)
 
