@@ -70,7 +70,8 @@ def test_jobs_wait_for_a_manager(bench: Bench) -> None:
     bench.pass_time(3)
     assert len(bench.engine.ready) == 5
     manager = bench.manager(command=2)
-    assert len(first := manager.given()) == 2
+    first = manager.given()
+    assert len(first) == 2
     manager.end(first[0])
     assert len(manager.given()) == 1
     other = bench.manager("n", capacity=1, any=5)

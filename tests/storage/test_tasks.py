@@ -162,7 +162,6 @@ def test_effects_come_with_the_ending(tasks: Tasks) -> None:
     assert found.spec.data == "new data" and found.when.every_seconds == 600
     assert tasks.items.stored == ["item", "http://other/c"]
     sets = result_of(tasks.store.outbox(0, 10))
-    recheck = {"c": "http://site/b", "m": "text/html", "op": "recheck"}
     assert [(each.number, each.root, each.source, each.urls, each.job) for each in sets] == [
         (
             1,
