@@ -24,6 +24,7 @@ from lcc.model import (
     Claim,
     ContentRow,
     Cursor,
+    Decision,
     Delay,
     DeleteOrder,
     Fetched,
@@ -46,6 +47,7 @@ from lcc.model import (
     SetPiece,
     SetStart,
     SlotPage,
+    Standing,
     UnsStanding,
     UrlNotice,
     Waiting,
@@ -192,6 +194,27 @@ class IQueueRules(Interface):
         :param floor: the highest order number of an operation on all URLs of the provider (a full set) or on all
             views of the page.
         :param queued, cached: its rows; None: no row."""
+
+    def decision(
+        notice: UrlNotice,
+        source: int,
+        connseq: int,
+        floor: int,
+        page: Sequence[Standing],
+        queued: QueuedState | None,
+        cached: CachedState | None,
+    ) -> Decision:
+        """What to do about a notice, where more than the provider's own sets have, or had, a say.
+
+        :param source: mask of those whose word it is.
+        :param connseq: 0: not the site's own word.
+        :param floor: of the latest full set, for what the provider tells.
+        :param page: of the row of all views, if it may matter; for hints of all rows of the page.
+        :param queued, cached: its rows; None: no row."""
+
+    def without_told(standing: Standing, connseq: int) -> tuple[int, Standing]:
+        """What a full set of this number leaves of what it does not name, if that is told by no newer set: the mask
+        of all that name it still; the standing, of a tombstone if nothing does."""
 
     def outcome(
         code: int, generation: int, row_fetch: bool | None, row_generation: int, attempts: int, unreached: int = 0

@@ -248,6 +248,12 @@ class QmConfig:
         unit="seconds",
         minimum=0,
     )
+    reverify: int = setting(
+        90 * 86400,
+        "age at which unconfirmed content that not only its provider told of is asked for again; 0: never",
+        unit="seconds",
+        minimum=0,
+    )
     housekeeping_period: int = setting(
         86400, "interval between checks of the age of all content and of all queued sets", unit="seconds", minimum=1
     )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import attrs
 from zope.interface import implementer
 
 from lcc.config import QmConfig
-from lcc.domain import absorb, deletions, outcome, quota, retries, revalidation
+from lcc.domain import absorb, deletions, outcome, quota, retries, revalidation, words
 from lcc.domain.timeslots import TimeSlots
 from lcc.domain.urls import Roots
 from lcc.interfaces import IQueueRules
-from lcc.model import Action, CachedState, Outcome, QueuedState, Quota, UrlNotice
+from lcc.model import Action, CachedState, Decision, Outcome, QueuedState, Quota, Standing, UrlNotice
 
 
 @implementer(IQueueRules)
@@ -52,6 +52,21 @@ class QueueRules:
         self, notice: UrlNotice, connseq: int, floor: int, queued: QueuedState | None, cached: CachedState | None
     ) -> Action:
         return absorb.decide(notice, connseq, floor, queued, cached)
+
+    def decision(
+        self,
+        notice: UrlNotice,
+        source: int,
+        connseq: int,
+        floor: int,
+        page: Sequence[Standing],
+        queued: QueuedState | None,
+        cached: CachedState | None,
+    ) -> Decision:
+        return words.decide_among(notice, source, connseq, floor, page, queued, cached)
+
+    def without_told(self, standing: Standing, connseq: int) -> tuple[int, Standing]:
+        return words.without_told(standing, connseq)
 
     def outcome(
         self,

@@ -7,7 +7,7 @@ attrs classes.
 
 from __future__ import annotations
 
-from lcc.model.cache import Action, CachedState, CachedUrl, ContentRow, Outcome
+from lcc.model.cache import Action, CachedState, CachedUrl, ContentRow, Decision, Outcome
 from lcc.model.fetches import DeleteOrder, Fetched, FetchOrder, FetchResult, FetchStep, MachineState
 from lcc.model.providers import (
     FullSetKey,
@@ -51,10 +51,21 @@ from lcc.model.sets import (
     UrlNotice,
     description_of,
 )
-from lcc.model.sources import HINTS, SITE, SOURCE_NAMES, Source, parse_source, parse_sources, source_text
+from lcc.model.sources import (
+    COUNTED,
+    HINTS,
+    SITE,
+    SOURCE_NAMES,
+    Source,
+    Standing,
+    parse_source,
+    parse_sources,
+    source_text,
+)
 from lcc.model.times import FETCH_NOW, RETRY_SLOT_SECONDS, retry_slot, retry_time
 
 __all__ = [
+    "COUNTED",
     "DESCRIPTION",
     "FETCH_NOW",
     "HINTS",
@@ -71,6 +82,7 @@ __all__ = [
     "Claim",
     "ContentRow",
     "Cursor",
+    "Decision",
     "Delay",
     "DeleteOrder",
     "FetchOrder",
@@ -100,6 +112,7 @@ __all__ = [
     "SetStart",
     "SlotPage",
     "Source",
+    "Standing",
     "Stored",
     "StoredError",
     "UnsStanding",

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import attrs
 
-from lcc.model.sets import DESCRIPTION
+from lcc.model.sets import DESCRIPTION, UrlNotice
+from lcc.model.sources import COUNTED, Standing
 
 
 @attrs.frozen
@@ -61,6 +62,7 @@ class CachedState(NamedTuple):
     :ivar md5, length, mtime: of the content.
     :ivar furl: as told last.
     :ivar description: as told last (:data:`lcc.model.sets.DESCRIPTION`).
+    :ivar source, words: with ``connseq``: :class:`lcc.model.sources.Standing`.
     """
 
     cached: bool
@@ -73,6 +75,13 @@ class CachedState(NamedTuple):
     mtime: int | None
     furl: str = ""
     description: tuple[str, ...] = ("",) * len(DESCRIPTION)
+    source: int = 1
+    words: str = ""
+
+    @property
+    def counted(self) -> bool:
+        """Whether there is content of one of the provider's pages: it is not only polled."""
+        return self.cached and self.source & COUNTED != 0
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -95,8 +104,24 @@ class Action(Enum):
     """As CONFIRM; the browse URL, subtype or hours are other ones than before, and are recorded."""
     FETCH = "fetch"
     """Queue it; if it is queued, the row keeps its place and gets the new notice."""
+    AGAIN = "again"
+    """Fetch it again as what it is known as: its row in the queue stays as it is, or gets what the cache has."""
+    WITHDRAW = "withdraw"
+    """It is only polled from now on: to content users it is deleted, but content and queue row stay."""
     DELETE = "delete"
     """The content goes, a queue row does "nothing", a tombstone stays."""
+
+
+class Decision(NamedTuple):
+    """What to do about a notice where more than the provider's own sets have a say.
+
+    :ivar standing: of the URL from now on.
+    :ivar notice: what is queued, by FETCH and AGAIN.
+    """
+
+    action: Action
+    standing: Standing
+    notice: UrlNotice
 
 
 class Outcome(Enum):

@@ -38,6 +38,7 @@ class QueueRow(NamedTuple):
     :ivar attempts: fetches that have failed by an error of the URL, since it was told last.
     :ivar stored: what a server may confirm instead of sending it again; None: it is fetched in any case.
     :ivar unreached: fetches that did not reach its site, since it was told last.
+    :ivar source, words: :class:`lcc.model.sources.Standing`.
     """
 
     key: bytes
@@ -52,6 +53,8 @@ class QueueRow(NamedTuple):
     notice: UrlNotice
     stored: Stored | None = None
     unreached: int = 0
+    source: int = 1
+    words: str = ""
 
 
 class Waiting(NamedTuple):
@@ -234,10 +237,13 @@ class QueuedState(NamedTuple):
     """What the rules have to know of a queue row.
 
     :ivar fetch: it is to be fetched; False: its operation is "nothing".
+    :ivar connseq, source, words: :class:`lcc.model.sources.Standing`.
     """
 
     fetch: bool
     connseq: int
+    source: int = 1
+    words: str = ""
 
 
 class Quota(NamedTuple):

@@ -149,7 +149,7 @@ def test_chores(big: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
 
             def page(txn: Explaining, at: bytes = progress, job: Any = job, pages: Any = pages) -> None:
                 write = _write(big, txn)
-                pages.append(job.page(write, at))
+                pages.append(job.page(write, big.rules, at))
 
             check(big, page, rare=("SELECT SUM(nurlproc) FROM pstats",))  # once a day, a row for each provider
             progress = pages[0]

@@ -40,6 +40,8 @@ NOTICES = st.builds(
     ifabsent=st.booleans(),
     named_only=st.just(False),
     sent=TEXT,
+    retract=st.just(False),
+    recheck=st.just(False),
 )
 
 
@@ -70,8 +72,8 @@ def test_a_table_selects_inserts_and_updates_its_columns(queue: Queue) -> None:
 
 @given(notice=NOTICES)
 def test_a_queue_row_has_the_notice(notice: UrlNotice) -> None:
-    row = queue_row((b"key", 1, 2, 3, 4, FETCH, 5, 6, 7, 8, 9, *notice_values(notice)))
-    assert row == (b"key", 1, 2, 3, 4, False, 5, 6, 7, notice, None, 8)
+    row = queue_row((b"key", 1, 2, 3, 4, FETCH, 5, 6, 7, 8, 9, 5, "4:3", *notice_values(notice)))
+    assert row == (b"key", 1, 2, 3, 4, False, 5, 6, 7, notice, None, 8, 5, "4:3")
     assert [type(value) for value in row.notice] == [type(value) for value in notice]
 
 
@@ -85,7 +87,7 @@ def test_what_an_update_touches() -> None:
     """A new notice leaves a queue row in its place; a deletion leaves the names."""
     assert set(QUEUE.columns) - set(QUEUE_UPDATED) == {"urlkey", "pid", "psetid", "slot", "seq"}
     names = {"curl", "furl", "burl", "mimetype", "subtype"}
-    assert set(CACHE.columns) - set(TOMBSTONE_UPDATED) == names | {"urlkey", "pid", "seen", "generation", "source"}
+    assert set(CACHE.columns) - set(TOMBSTONE_UPDATED) == names | {"urlkey", "pid", "seen", "generation"}
     assert set(DESCRIPTION) <= set(CACHE.columns)
     row = empty_cache_row(b"key", 7)
     assert tuple(row) == CACHE.columns and (row["urlkey"], row["pid"], row["state"] == CACHED) == (b"key", 7, False)

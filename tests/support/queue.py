@@ -31,6 +31,9 @@ from lcc.storage.providers.providers import add_provider, provider_status
 from lcc.storage.queue.store import QueueStore
 from tests.support.databases import DirectDatabase, result_of
 
+_COUNTED = "source & 31 <> 0"
+"""It is not only polled."""
+
 
 class Queue:
     """A queue store with one provider, asked in plain calls."""
@@ -175,12 +178,13 @@ class Queue:
         """All that is counted must be what there is."""
         query = self.database.query
         files, space = query(
-            "SELECT COUNT(*), COALESCE(SUM(len), 0) FROM lccurl WHERE pid = ? AND state = 1", [self.pid]
+            f"SELECT COUNT(*), COALESCE(SUM(len), 0) FROM lccurl WHERE pid = ? AND state = 1 AND {_COUNTED}",
+            [self.pid],
         )[0]
         queued = query("SELECT COUNT(*) FROM qdb WHERE pid = ? AND operation = 1", [self.pid])[0][0]
         pending = query(
-            "SELECT COUNT(*), COALESCE(SUM(len), 0) FROM qdb WHERE pid = ? AND operation = 1"
-            " AND NOT EXISTS (SELECT 1 FROM lccurl WHERE lccurl.urlkey = qdb.urlkey AND state = 1)",
+            f"SELECT COUNT(*), COALESCE(SUM(len), 0) FROM qdb WHERE pid = ? AND operation = 1 AND {_COUNTED} AND NOT"
+            f" EXISTS (SELECT 1 FROM lccurl WHERE lccurl.urlkey = qdb.urlkey AND state = 1 AND lccurl.{_COUNTED})",
             [self.pid],
         )[0]
         stats = query(
@@ -202,6 +206,17 @@ class Queue:
         assert (
             query("SELECT COALESCE(SUM(nurlproc), 0) FROM pstats")[0][0]
             == query("SELECT value FROM counters WHERE name = 'queued'")[0][0]
+        )
+        # Content is named by the same as what is queued of it, unless it was only polled.
+        assert not query(
+            "SELECT q.source, c.source FROM qdb q JOIN lccurl c ON c.urlkey = q.urlkey WHERE q.pid = ?"
+            f" AND q.operation = 1 AND c.state = 1 AND c.{_COUNTED} AND c.source <> q.source",
+            [self.pid],
+        )
+        assert not query(
+            "SELECT curl FROM lccurl WHERE pid = ? AND state = 1 AND source = 0 UNION ALL"
+            " SELECT curl FROM qdb WHERE pid = ? AND operation = 1 AND source = 0",
+            [self.pid, self.pid],
         )
         nothing = query("SELECT urlkey FROM qdb WHERE pid = ? AND operation = 0 ORDER BY urlkey", [self.pid])
         noted = query(

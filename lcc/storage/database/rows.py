@@ -15,15 +15,17 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from lcc.model import CachedUrl, Delay, QueueRow, UrlNotice
+from lcc.model import CachedUrl, Delay, QueueRow, Source, UrlNotice
 from lcc.storage.database.table import Table
 
 FETCH, NOTHING = 1, 0
 """``qdb.operation``."""
 CACHED, DELETED = 1, 0
 """``lccurl.state``."""
-TOLD = 1
-"""``lccurl.source``: the provider named it."""
+TOLD, POLLED = int(Source.TOLD), int(Source.POLLED)
+"""``source``: the provider named it; the LCC wants to read it."""
+WITHDRAWN = 64
+"""``lccurl.source``, besides POLLED: content users had it, so to them it is deleted."""
 
 _RENAMED = {"key": "urlkey", "length": "len", "change": "change_number"}
 """Fields of value types whose columns have another name."""
@@ -40,7 +42,7 @@ _NOT_STORED = ("delete", "named_only", "retract", "recheck")
 _NOTICE_FIELDS = tuple(field for field in UrlNotice._fields if field not in _NOT_STORED)
 _NOTICE_COLUMNS = _columns(_NOTICE_FIELDS)
 _PLACE = ("urlkey", "pid", "psetid", "slot", "seq")
-_WORK = ("operation", "generation", "connseq", "attempts", "unreached", "seen")
+_WORK = ("operation", "generation", "connseq", "attempts", "unreached", "seen", "source", "words")
 
 QUEUE = Table("qdb", ("urlkey",), (*_PLACE, *_WORK, *_NOTICE_COLUMNS))
 QUEUE_UPDATED = QUEUE.without(_PLACE)
@@ -82,6 +84,7 @@ _EMPTY: dict[str, Any] = {
     "seen": 0,
     "generation": 0,
     "source": TOLD,
+    "words": "",
     # As told with the content.
     "curl": "",
     "furl": "",
@@ -125,7 +128,7 @@ TOLD_WITH_CONTENT = _columns(_TOLD_FIELDS)
 told_values: Callable[[UrlNotice], tuple[Any, ...]] = itemgetter(*map(UrlNotice._fields.index, _TOLD_FIELDS))
 
 _NAMES = ("curl", "furl", "burl", "mimetype", "subtype")
-TOMBSTONE_UPDATED = CACHE.without({"urlkey", "pid", "seen", "generation", "source", *_NAMES})
+TOMBSTONE_UPDATED = CACHE.without({"urlkey", "pid", "seen", "generation", *_NAMES})
 """What is cleared when content is deleted: all but the names."""
 
 _USER_COLUMNS = _columns(field.name for field in attrs.fields(CachedUrl))
@@ -152,11 +155,12 @@ _new = tuple.__new__  # a named tuple's own way of being made checks its length,
 
 def queue_row(row: tuple[Any, ...]) -> QueueRow:
     """A row of :data:`QUEUE`."""
-    key, pid, psetid, slot, seq, operation, generation, connseq, attempts, unreached = row[:10]
+    key, pid, psetid, slot, seq, operation, generation, connseq, attempts, unreached, _seen, source, words = row[:13]
     whole = row + (bool(row[_IFABSENT]), False, False, False, False)  # noqa: RUF005  # quicker
     notice = _new(UrlNotice, _of_queue(whole))
     nothing = operation == NOTHING
-    return QueueRow(key, pid, psetid, slot, seq, nothing, generation, connseq, attempts, notice, None, unreached)
+    place = (key, pid, psetid, slot, seq, nothing, generation, connseq, attempts)
+    return _new(QueueRow, (*place, notice, None, unreached, source, words))
 
 
 _of_notice = _maker(_NOTICE_COLUMNS, _NOT_STORED)

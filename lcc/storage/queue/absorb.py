@@ -15,7 +15,7 @@ import attrs
 from lcc.config import QmConfig
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
-from lcc.model import SetAnswer, SetHeader, SetPiece
+from lcc.model import HINTS, SetAnswer, SetHeader, SetPiece
 from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.batch import Batch, SetPart
@@ -156,6 +156,9 @@ def _load_more(rows: RowCache, write: WriteTransaction, parts: Sequence[SetPart]
     for part in parts:
         pid, connseq = part.header.pid, part.header.connseq
         seen = newest.get(pid, write.stats(pid).maxconnseq)
+        if part.header.source & HINTS:
+            pages.update([key[:PAGE_BYTES] for key, _notice in part.notices])
+            continue
         pages.update([key[:PAGE_BYTES] for key, _notice in part.notices if is_all_views(key)])
         if connseq < seen:
             all_views.update([all_views_key(key) for key, _ in part.notices])

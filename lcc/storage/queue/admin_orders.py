@@ -9,6 +9,7 @@ from __future__ import annotations
 import attrs
 
 from lcc.interfaces import IQueueRules
+from lcc.model import COUNTED
 from lcc.storage.database.cancelled import forget_cancelled
 from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.order_rows import (
@@ -67,7 +68,7 @@ def carry_out(write: WriteTransaction, rules: IQueueRules, order: AdminOrder) ->
     elif order.kind == FETCH_AGAIN:
         left = fetch_damaged(write, rules)
     elif order.kind == ALLOW_DELETIONS:
-        left = release_page(write, order.pid, int(order.text), progress)
+        left = release_page(write, rules, order.pid, int(order.text), progress)
     elif order.kind == DROP_DELETIONS:
         drop_held(txn, order.pid, int(order.text))
     if left is None:
@@ -117,15 +118,16 @@ def _remove_page(write: WriteTransaction, pid: int, progress: bytes) -> bytes | 
             return _QUEUE + bytes(queued[-1])
         after = first
     sql = (
-        "SELECT urlkey, state, connseq, fetched_machineid, fetched_fileid FROM lccurl"
+        "SELECT urlkey, state, connseq, source, words, fetched_machineid, fetched_fileid FROM lccurl"
         " WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
     )
     rows = txn.query(sql, [after, last, PAGE_ROWS])
     gone = []
-    for key, state, connseq, machine, file in rows:
+    for key, state, connseq, source, words, machine, file in rows:
         if state == CACHED:
             row = empty_cache_row(key, pid)
             row.update(change_number=write.next("change"), connseq=connseq, confirmed_time=write.now)
+            row.update(source=source & COUNTED or source, words=words)
             gone.append(tuple(row.values()))
             write.delete_file(machine, file)
     CACHE.upsert(txn, gone, TOMBSTONE_UPDATED)

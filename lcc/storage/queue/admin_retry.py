@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from lcc.interfaces import IQueueRules
-from lcc.model import KeyedNotice, SetHeader, UrlNotice
+from lcc.model import COUNTED, KeyedNotice, SetHeader, UrlNotice
 from lcc.storage.database.key_ranges import all_views_key
 from lcc.storage.database.rows import CACHED
 from lcc.storage.database.stored_notices import read_notice
@@ -26,7 +26,8 @@ PAGE_ROWS = 500
 _ERRORS = b"e"
 """The second phase: stored errors, after the waiting rows."""
 
-_SELECT = "SELECT pid, number, code, time, urlkey, connseq, generation, notice, sent FROM urlerrs WHERE"
+_SELECT = "SELECT pid, number, code, time, urlkey, connseq, generation, source, notice, sent FROM urlerrs WHERE"
+_BEFORE_NUMBERS = -(1 << 62)
 
 
 class _Failed(NamedTuple):
@@ -36,6 +37,7 @@ class _Failed(NamedTuple):
     key: bytes
     connseq: int
     generation: int
+    source: int
     time: int
     notice: UrlNotice
 
@@ -61,7 +63,7 @@ def retry_page(
         return _errors_page(write, rules, pid, code, (begun, after_pid, after_number))
     begun, slot, psetid, seq = numbers or (write.now, BEFORE_SLOTS, 0, 0)
     left = hasten_page(write, pid, code, begun, (slot, psetid, seq), PAGE_ROWS)
-    return b"e %d %d 0" % (begun, pid) if left is None else b"w %d %d %d %d" % (begun, *left)
+    return b"e %d %d %d" % (begun, pid, _BEFORE_NUMBERS) if left is None else b"w %d %d %d %d" % (begun, *left)
 
 
 def _errors_page(
@@ -74,10 +76,12 @@ def _errors_page(
     begun, after_pid, after_number = at
     rows = _next_errors(write.txn, pid, after_pid, after_number)
     failed: dict[bytes, _Failed] = {}
-    for owner, _number, error, time, key, connseq, generation, notice, sent in rows:
+    for owner, _number, error, time, key, connseq, generation, source, notice, sent in rows:
         # What failed since the start was retried by this order.  (Later than now: the wall clock was set back.)
-        if notice is not None and not begun < time <= write.now and code in (0, error):
-            failed[bytes(key)] = _Failed(owner, bytes(key), connseq, generation, time, read_notice(notice, sent))
+        if notice is None or begun < time <= write.now or code not in (0, error) or not source & COUNTED:
+            continue
+        told = read_notice(notice, sent)
+        failed[bytes(key)] = _Failed(owner, bytes(key), connseq, generation, source & COUNTED, time, told)
     if failed:
         _queue(write, rules, list(failed.values()))
     return b"e %d %d %d" % (begun, *rows[-1][:2]) if len(rows) == PAGE_ROWS else None
@@ -111,7 +115,7 @@ def _queue(write: WriteTransaction, rules: IQueueRules, failed: list[_Failed]) -
         psetid, count = sets.get(row.pid) or (write.next("psetid"), 0)
         sets[row.pid] = (psetid, count + 1)
         header = SetHeader("", "", 0, row.pid, row.connseq, full=False, errors_upto=0, answered=True, time=write.now)
-        batch.apply(SetPart(header, psetid, count, (KeyedNotice(row.key, row.notice),)))
+        batch.apply(SetPart(header, psetid, count, (KeyedNotice(row.key, row.notice),), row.source))
         if row.pid in held and held[row.pid].connseq == row.connseq:
             rows.mark(row.key, held[row.pid].psetid)  # the held set named it, so it must not be deleted
     batch.commit()

@@ -8,15 +8,17 @@ import attrs
 
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
-from lcc.model import FETCH_NOW, Action, KeyedNotice, SetHeader, UrlNotice
+from lcc.model import COUNTED, FETCH_NOW, HINTS, SITE, Action, Decision, KeyedNotice, SetHeader, Standing, UrlNotice
 from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views
+from lcc.storage.database.rows import POLLED, TOLD
 from lcc.storage.queue.registered import Registered
 from lcc.storage.queue.row_cache import RowCache
 from lcc.storage.queue.set_rows import AddedRows, add_to_sets, move_rows
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _OUTSIDE = code("outside-roots")
-_OF_UPDATES = frozenset({Action.FETCH, Action.CONFIRM, Action.UPDATE, Action.KNOWN})
+_OF_UPDATES = frozenset({Action.FETCH, Action.AGAIN, Action.CONFIRM, Action.UPDATE, Action.KNOWN})
+_SITE, _HINTS = int(SITE), int(HINTS)
 
 
 @attrs.frozen
@@ -24,12 +26,14 @@ class SetPart:
     """The elements of a set that a batch applies.
 
     :ivar index: of the first of them in the set.
+    :ivar source: mask of those whose word they are; 0: as the header says.
     """
 
     header: SetHeader
     psetid: int
     index: int
     notices: Sequence[KeyedNotice]
+    source: int = 0
 
 
 class Batch:
@@ -56,6 +60,8 @@ class Batch:
         header, pid, connseq, psetid = part.header, part.header.pid, part.header.connseq, part.psetid
         self._headers[psetid] = header
         stats = self._write.stats(pid)
+        source = part.source or int(header.source)
+        told, named, deleted = source == TOLD, Standing(connseq), Standing(connseq, _SITE)
         older = connseq < stats.maxconnseq
         stats.maxconnseq = max(stats.maxconnseq, connseq)
         seen = psetid if header.full else None
@@ -64,56 +70,110 @@ class Batch:
         seq = part.index
         for key, notice in part.notices:
             seq += 1
-            floor = stats.fullconnseq
+            floor, views = stats.fullconnseq, None
             if older and (views := cache.get(all_views_key(key))) is not None:
                 floor = max(floor, views.state.connseq)
             if is_all_views(key):
-                if notice.delete:
-                    self._delete_all_views(key, header, floor, notice, seen)
+                if notice.delete or notice.retract:
+                    self._of_all_views(key, header, source, notice, seen)
                 else:  # named, and refused for its mime type: whatever is known of the page was named
                     for view in rows.views.get(key[:PAGE_BYTES], ()):
                         rows.mark(view, seen)
                 continue
             queued, cached = queue.get(key), cache.get(key)
-            action = action_for(
-                notice,
-                connseq,
-                floor,
-                None if queued is None else queued.state,
-                None if cached is None else cached.state,
-            )
+            if told and (queued is None or queued.plain) and (cached is None or cached.plain):
+                action = action_for(
+                    notice,
+                    connseq,
+                    floor,
+                    None if queued is None else queued.state,
+                    None if cached is None else cached.state,
+                )
+                standing = deleted if action is Action.DELETE else named
+            else:
+                action, standing, notice = self._decide(key, header, source, notice)
             if action is Action.OLDER:
                 continue
             refused = 0
-            if action in _OF_UPDATES and not notice.lies_within(prefixes):
+            if action in _OF_UPDATES and not notice.lies_within(prefixes) and source != POLLED:
                 refused = _OUTSIDE  # the roots have changed since its UNS checked it
-            elif limited and action is Action.FETCH:
+            elif limited and action is Action.FETCH and source != POLLED:
                 refused = self._over_quota(key, notice, header, seq)
             if refused:
                 if cached is not None and cached.state.cached and cached.file is None:
-                    rows.delete(key, connseq, notice, pid)  # its file was lost: nothing to keep
+                    rows.delete(key, standing, notice, pid)  # its file was lost: nothing to keep
                 else:
-                    rows.refuse(key, connseq)
-                self._write.error(pid, key, connseq, refused, "", notice)
+                    rows.refuse(key, standing, source)
+                self._write.error(pid, key, connseq, refused, "", notice, source=source)
             elif action is Action.FETCH:
-                self._fetch(key, notice, header, (psetid, seq))
+                self._fetch(key, notice, header, standing, (psetid, seq))
             elif action is Action.CONFIRM:
-                rows.confirm(key, connseq)
+                rows.confirm(key, standing)
             elif action is Action.UPDATE:
-                rows.update(key, connseq, notice)
-            elif action is Action.DELETE:
-                rows.delete(key, connseq, notice, pid)
+                rows.update(key, standing, notice)
             elif action is Action.KNOWN:
-                rows.known(key, connseq)
+                rows.known(key, standing)
+            elif action is not Action.NAMED:
+                self._do(action, key, notice, header, standing, (psetid, seq))
             if seen is not None:
                 rows.mark(key, seen)
 
-    def _fetch(self, key: bytes, notice: UrlNotice, header: SetHeader, place: tuple[int, int]) -> None:
+    def _do(
+        self,
+        action: Action,
+        key: bytes,
+        notice: UrlNotice,
+        header: SetHeader,
+        standing: Standing,
+        place: tuple[int, int] | None = None,
+    ) -> None:
+        """What is done more rarely.
+
+        :param place: (psetid, seq) of a new row, where one may be needed.
+        """
+        rows = self.rows
+        if action is Action.DELETE:
+            rows.delete(key, standing, notice, header.pid)
+        elif action is Action.WITHDRAW:
+            rows.withdraw(key, standing)
+        elif action is Action.AGAIN and (queued := rows.queue.get(key)) is not None and queued.state.fetch:
+            rows.again(key, standing)
+        elif action is Action.AGAIN and place is not None:
+            self._fetch(key, notice, header, standing, place)
+
+    def _decide(self, key: bytes, header: SetHeader, source: int, notice: UrlNotice) -> Decision:
+        """Where more than the provider's own sets have a say."""
+        rows = self.rows
+        queued, cached = rows.queue.get(key), rows.cache.get(key)
+        others: list[bytes] = []
+        if source & _SITE:
+            others = [all_views_key(key)]
+        elif source & _HINTS:
+            others = sorted(rows.views.get(key[:PAGE_BYTES], ()))
+        page = [
+            Standing(entry.state.connseq, entry.state.source, entry.state.words)
+            for other in others
+            for entry in (rows.queue.get(other), rows.cache.get(other))
+            if entry is not None and other != key
+        ]
+        return self._rules.decision(
+            notice,
+            source,
+            header.connseq,
+            self._write.stats(header.pid).fullconnseq,
+            page,
+            None if queued is None else queued.state,
+            None if cached is None else cached.state,
+        )
+
+    def _fetch(
+        self, key: bytes, notice: UrlNotice, header: SetHeader, standing: Standing, place: tuple[int, int]
+    ) -> None:
         slot = FETCH_NOW
         if notice.hours:
             provider = self._registered[header.pid]
             slot = self._rules.slot(notice.hours, provider.hours, provider.timezone, self._write.now)
-        if self.rows.fetch(key, header.pid, (place[0], slot, place[1]), header.connseq, notice):
+        if self.rows.fetch(key, header.pid, (place[0], slot, place[1]), standing, notice):
             self._add(key, (place[0], slot, place[1]))
             return
         # It keeps its place in the order, but not the time slot of its former hours.
@@ -130,10 +190,12 @@ class Batch:
         self._added.setdefault((psetid, slot), AddedRows(self._headers[psetid])).add(key, seq)
 
     def queue_again(self, part: SetPart) -> None:
-        """Queue these unconditionally: their content is lost."""
+        """Queue these unconditionally, as what is cached of them says; their rows are loaded."""
         self._headers[part.psetid] = part.header
         for seq, (key, notice) in enumerate(part.notices, part.index + 1):
-            self._fetch(key, notice, part.header, (part.psetid, seq))
+            state = self.rows.cache[key].state
+            standing = Standing(state.connseq, state.source & (COUNTED | POLLED), state.words)
+            self._fetch(key, notice, part.header, standing, (part.psetid, seq))
 
     def _over_quota(self, key: bytes, notice: UrlNotice, header: SetHeader, seq: int) -> int:
         """The error code of the exceeded quota; 0: none is exceeded."""
@@ -142,7 +204,7 @@ class Batch:
         space = stats.space_used + stats.space_pending
         cached = rows.cache.get(key)
         is_new = False
-        if cached is not None and cached.state.cached:
+        if cached is not None and cached.state.counted:
             space -= cached.state.length or 0
         elif rows.is_pending(key):
             space -= rows.queue[key].length or 0
@@ -153,22 +215,16 @@ class Batch:
             files, space = min(files, seq - 1), 0
         return self._rules.over_quota(self._registered[header.pid].quota, is_new, files, space, notice.length)
 
-    def _delete_all_views(
-        self, key: bytes, header: SetHeader, floor: int, notice: UrlNotice, seen: int | None
-    ) -> None:
-        """A deletion without a mime type: deletes each known view, and leaves a tombstone for the unknown ones."""
+    def _of_all_views(self, key: bytes, header: SetHeader, source: int, notice: UrlNotice, seen: int | None) -> None:
+        """A deletion without a mime type: deletes each known view, and leaves a tombstone for the unknown ones.  The
+        same of what is retracted."""
         rows = self.rows
         for view in sorted(rows.views.get(key[:PAGE_BYTES], set()) | {key}):
-            queued, cached = rows.queue.get(view), rows.cache.get(view)
-            action = self._rules.action(
-                notice,
-                header.connseq,
-                floor,
-                None if queued is None else queued.state,
-                None if cached is None else cached.state,
-            )
-            if action is Action.DELETE:
-                rows.delete(view, header.connseq, notice, header.pid)
+            action, standing, _ = self._decide(view, header, source, notice)
+            if action is Action.KNOWN:
+                rows.known(view, standing)
+            elif action is not Action.OLDER:
+                self._do(action, view, notice, header, standing)
                 rows.mark(view, seen)
 
     # Writing.

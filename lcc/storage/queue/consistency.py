@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from lcc.model import FETCH_NOW
+from lcc.model import COUNTED, FETCH_NOW
 from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHED, FETCH, SETS
 from lcc.storage.database.transactions import Txn
@@ -192,24 +192,24 @@ def _parse_counted(progress: bytes) -> tuple[int, bytes, list[int], list[int]]:
 
 def _count_page(txn: Txn, low: bytes, high: bytes, limit: int, counts: list[int]) -> tuple[bytes, int]:
     """Count the rows behind a key; returns the last key examined (empty: done), and the number of rows."""
-    sql = "SELECT urlkey, state, len FROM lccurl WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
+    sql = "SELECT urlkey, state, source, len FROM lccurl WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
     cached = txn.query(sql, [low, high, limit])
     end = cached[-1][0] if len(cached) == limit else b""
-    sql = "SELECT urlkey, operation, len FROM qdb WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
+    sql = "SELECT urlkey, operation, source, len FROM qdb WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
     queued = txn.query(sql, [low, end or high, limit])
     if len(queued) == limit:
         end = queued[-1][0]
         cached = [row for row in cached if row[0] <= end]
     there = set()
-    for key, state, length in cached:
-        if state == CACHED:
+    for key, state, source, length in cached:
+        if state == CACHED and source & COUNTED:
             there.add(key)
             counts[0] += 1
             counts[1] += length or 0
-    for key, operation, length in queued:
+    for key, operation, source, length in queued:
         if operation == FETCH:
             counts[2] += 1
-            if key not in there:
+            if key not in there and source & COUNTED:
                 counts[3] += 1
                 counts[4] += length or 0
     return end, max(len(cached), len(queued))

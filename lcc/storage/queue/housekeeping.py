@@ -7,14 +7,18 @@ transaction of each page, where a restart continues.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from lcc.config import QmConfig
 from lcc.errors import code
+from lcc.interfaces import IQueueRules
+from lcc.model import COUNTED, Standing
 from lcc.storage.database.rows import CACHED, FETCH, TOLD, TOLD_COLUMNS, told_notice
 from lcc.storage.queue.consistency import Check, check_counters, check_rows_of_sets, check_sets
 from lcc.storage.queue.held_deletions import drop_held, held_sweeps
-from lcc.storage.queue.sweep import remove_content
+from lcc.storage.queue.recheck import recheck
+from lcc.storage.queue.sweep import remove_content, removed_rows
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 PAGE_ROWS = 2000
@@ -29,11 +33,11 @@ class _Job(NamedTuple):
     :ivar often: it starts over after an hour already.
     """
 
-    page: Check
+    page: Callable[[WriteTransaction, IQueueRules, bytes], bytes | None]
     often: bool = False
 
 
-def do_next_page(write: WriteTransaction) -> bool:
+def do_next_page(write: WriteTransaction, rules: IQueueRules) -> bool:
     """Do a page of the job that is overdue the longest; True: there is more to do now."""
     txn, now, settings = write.txn, write.now, write.settings
     state = {
@@ -49,7 +53,7 @@ def do_next_page(write: WriteTransaction) -> bool:
         return False
     name = min(due)[1]
     job = JOBS[name]
-    left = job.page(write, state.get(name, (0, b""))[1])
+    left = job.page(write, rules, state.get(name, (0, b""))[1])
     next_time = now + _period(job, settings) if left is None else now
     txn.upsert("chores", ("name", "due", "progress"), [(name, next_time, left or b"")], ("name",))
     return left is not None or len(due) > 1
@@ -60,34 +64,41 @@ def _period(job: _Job, settings: QmConfig) -> int:
     return min(period, FULL_SETS_SECONDS) if job.often else period
 
 
-def look_at_ages(write: WriteTransaction, progress: bytes) -> bytes | None:
-    """Ask for content that was not confirmed for long, later delete it; delete old tombstones."""
+def look_at_ages(write: WriteTransaction, rules: IQueueRules, progress: bytes) -> bytes | None:
+    """Ask for content that was not confirmed for long: its provider, who may delete it thereby, or, where others told
+    of it, its web server.  Later delete it; delete old tombstones."""
     txn, now, settings = write.txn, write.now, write.settings
     sql = (
-        "SELECT urlkey, pid, state, source, change_number, connseq, confirmed_time, len, fetched_machineid,"
-        " fetched_fileid, seen FROM lccurl WHERE urlkey > ? ORDER BY urlkey LIMIT ?"
+        "SELECT urlkey, pid, state, source, change_number, connseq, confirmed_time, words, seen"
+        " FROM lccurl WHERE urlkey > ? ORDER BY urlkey LIMIT ?"
     )
     rows = txn.query(sql, [progress, PAGE_ROWS])
     held = held_sweeps(txn, (row[1] for row in rows))
     for sweep in held.values():
         if settings.age_expired and now - sweep.time >= settings.age_expired:
             drop_held(txn, sweep.pid, sweep.psetid)  # all that it held has expired
-    expired: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    expired: defaultdict[int, list[bytes]] = defaultdict(list)
     old: set[int] = set()
     lacking: set[int] = set()
     forgotten: list[bytes] = []
-    for key, pid, state, source, change, connseq, confirmed, *content, seen in rows:
+    unsure: list[bytes] = []
+    for key, pid, state, source, change, connseq, confirmed, words, seen in rows:
         age = now - (confirmed or now)
         # Held deletions expire like anything else; another full set would not help.
-        unnamed = pid in held and seen != held[pid].psetid and connseq <= held[pid].connseq
+        unnamed = (
+            pid in held
+            and seen != held[pid].psetid
+            and Standing(connseq, source, words).told_number <= held[pid].connseq
+        )
         if state != CACHED:
             if age >= settings.tombstones_kept:
                 forgotten.append(key)
                 write.forgotten(change)
-        elif source != TOLD:
-            continue
+        elif source & COUNTED != TOLD:
+            if source & COUNTED and settings.reverify and age >= settings.reverify:
+                unsure.append(bytes(key))
         elif settings.age_expired and age >= settings.age_expired:
-            expired[pid].append((key, connseq, *content))
+            expired[pid].append(bytes(key))
             if not unnamed:
                 lacking.add(pid)
         elif settings.age_wanted and age >= settings.age_wanted and not unnamed:
@@ -99,20 +110,22 @@ def look_at_ages(write: WriteTransaction, progress: bytes) -> bytes | None:
             _want(write, pid, "expired-files")
     for pid in old:
         _want(write, pid, "old-files")
+    if unsure:
+        recheck(write, rules, unsure)
     return bytes(rows[-1][0]) if len(rows) == PAGE_ROWS else None
 
 
-def _expire(write: WriteTransaction, pid: int, rows: list[tuple[Any, ...]]) -> bool:
+def _expire(write: WriteTransaction, pid: int, keys: list[bytes]) -> bool:
     """Delete expired rows; False: there were none."""
     txn = write.txn
     # What the provider has told since is not expired, however long it is queued.
     sql = f"SELECT urlkey FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
-    queued = {key for (key,) in txn.query_in(sql, [row[0] for row in rows])}
-    gone = [row for row in rows if row[0] not in queued]
-    sql = f"SELECT urlkey, connseq, {TOLD_COLUMNS} FROM lccurl WHERE urlkey IN ({{in}})"
-    for key, connseq, *told in txn.query_in(sql, [row[0] for row in gone]):
-        write.error(pid, key, connseq, _EXPIRED, "", told_notice(told))
-    remove_content(write, gone, pid)
+    queued = {key for (key,) in txn.query_in(sql, keys)}
+    gone = [key for key in keys if key not in queued]
+    sql = f"SELECT urlkey, connseq, source, {TOLD_COLUMNS} FROM lccurl WHERE urlkey IN ({{in}})"
+    for key, connseq, source, *told in txn.query_in(sql, gone):
+        write.error(pid, key, connseq, _EXPIRED, "", told_notice(told), source=source)
+    remove_content(write, removed_rows(txn, gone), pid)
     return bool(gone)
 
 
@@ -124,7 +137,7 @@ def _want(write: WriteTransaction, pid: int, reason: str) -> None:
         write.want_full_set(pid, reason)
 
 
-def allow_full_sets(write: WriteTransaction, progress: bytes) -> bytes | None:
+def allow_full_sets(write: WriteTransaction, _rules: IQueueRules, progress: bytes) -> bytes | None:
     """Reset the count of unsolicited full sets of providers whose period has ended."""
     txn = write.txn
     after = int(progress or b"0")
@@ -140,10 +153,14 @@ def allow_full_sets(write: WriteTransaction, progress: bytes) -> bytes | None:
     return b"%d" % pids[-1] if len(pids) == PAGE_PROVIDERS else None
 
 
+def _checked(check: Check) -> _Job:
+    return _Job(lambda write, _rules, progress: check(write, progress))
+
+
 JOBS: dict[str, _Job] = {
     "full-sets": _Job(allow_full_sets, often=True),
     "ages": _Job(look_at_ages),
-    "sets": _Job(check_sets),
-    "rows-of-sets": _Job(check_rows_of_sets),
-    "counters": _Job(check_counters),
+    "sets": _checked(check_sets),
+    "rows-of-sets": _checked(check_rows_of_sets),
+    "counters": _checked(check_counters),
 }

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
-from lcc.model import FETCH_NOW
+from lcc.model import COUNTED, FETCH_NOW
 from lcc.storage.database.cancelled import note_cancelled
 from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHED, NOTHING, QUEUE, TOLD_COLUMNS, queue_row, told_notice
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.registered import registered_providers
-from lcc.storage.queue.sweep import remove_content
+from lcc.storage.queue.sweep import remove_content, removed_rows
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _OUTSIDE = code("outside-roots")
@@ -46,11 +46,18 @@ def drop_queued_page(
         return None
     first, last = provider_range(pid)
     rows = [queue_row(row) for row in txn.query(f"{QUEUE.select} {_PAGE}", [progress or first, last, page_rows])]
-    outside = {row.key: row for row in rows if not row.delete and not row.notice.lies_within(prefixes)}
-    sql = f"SELECT urlkey, fetched_fileid FROM lccurl WHERE state = {CACHED} AND urlkey IN ({{in}})"
+    outside = {
+        row.key: row
+        for row in rows
+        if not row.delete and row.source & COUNTED and not row.notice.lies_within(prefixes)
+    }
+    sql = (
+        f"SELECT urlkey, fetched_fileid FROM lccurl WHERE state = {CACHED} AND source & {COUNTED} <> 0"
+        " AND urlkey IN ({in})"
+    )
     files = dict(txn.query_in(sql, outside))
     for row in outside.values():
-        write.error(pid, row.key, row.connseq, _OUTSIDE, "", row.notice, row.generation)
+        write.error(pid, row.key, row.connseq, _OUTSIDE, "", row.notice, row.generation, row.source)
         if row.key not in files:
             stats.pend(-1, row.notice.length)
     sql = f"UPDATE qdb SET operation = {NOTHING}, generation = generation + 1 WHERE urlkey IN ({{in}})"
@@ -76,18 +83,18 @@ def delete_cached_page(
         return None
     first, last = provider_range(pid)
     rows = txn.query(
-        f"SELECT urlkey, state, connseq, {TOLD_COLUMNS} FROM lccurl {_PAGE}", [progress or first, last, page_rows]
+        f"SELECT urlkey, state, connseq, source, {TOLD_COLUMNS} FROM lccurl {_PAGE}",
+        [progress or first, last, page_rows],
     )
     gone: list[bytes] = []
-    for key, state, connseq, *told in rows:
+    for key, state, connseq, source, *told in rows:
         notice = told_notice(told)
-        if state == CACHED and not notice.lies_within(prefixes):
-            write.error(pid, key, connseq, _OUTSIDE, "", notice)
+        if state == CACHED and source & COUNTED and not notice.lies_within(prefixes):
+            write.error(pid, key, connseq, _OUTSIDE, "", notice, source=source)
             gone.append(key)
     _delete(write, pid, gone)
     return bytes(rows[-1][0]) if len(rows) == page_rows else None
 
 
 def _delete(write: WriteTransaction, pid: int, keys: list[bytes]) -> None:
-    sql = "SELECT urlkey, connseq, len, fetched_machineid, fetched_fileid FROM lccurl WHERE urlkey IN ({in})"
-    remove_content(write, write.txn.query_in(sql, keys), pid)
+    remove_content(write, removed_rows(write.txn, keys), pid)

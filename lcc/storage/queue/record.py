@@ -16,6 +16,7 @@ from lcc.config import QmConfig
 from lcc.errors import CODES, Remedy, entry_for
 from lcc.interfaces import IQueueRules
 from lcc.model import (
+    COUNTED,
     DESCRIPTION,
     FETCH_NOW,
     Delay,
@@ -24,6 +25,7 @@ from lcc.model import (
     QueueRow,
     Quota,
     Recorded,
+    Standing,
     UrlNotice,
     content_token,
     description_of,
@@ -40,6 +42,7 @@ from lcc.storage.database.rows import (
     TOLD,
     TOLD_WITH_CONTENT,
     TOMBSTONE_UPDATED,
+    WITHDRAWN,
     empty_cache_row,
     queue_row,
     told_values,
@@ -103,7 +106,7 @@ class _Work:
     def pend(self, key: bytes, count: int) -> None:
         """Add the row of this key to the pending URLs of its provider, or remove it."""
         row, cached = self.queue.get(key), self.cache.get(key)
-        if row is not None and not row.delete and (cached is None or cached["state"] != CACHED):
+        if row is not None and not row.delete and row.source & COUNTED and not _counts(cached):
             self.write.stats(row.pid).pend(count, row.notice.length)
 
 
@@ -237,6 +240,19 @@ def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
     return outcome
 
 
+_STANDING = ("connseq", "source", "words")
+_standing_values = itemgetter(*_STANDING)
+
+
+def _standing_of(cached: dict[str, Any]) -> Standing:
+    return Standing._make(_standing_values(cached))
+
+
+def _counts(cached: dict[str, Any] | None) -> bool:
+    """Whether it is content of a page that is counted: it is not only polled."""
+    return cached is not None and cached["state"] == CACHED and cached["source"] & COUNTED != 0
+
+
 def _is_current(cached: dict[str, Any], result: FetchResult) -> bool:
     return (cached["fetched_machineid"], cached["fetched_fileid"]) == (result.machine, result.file)
 
@@ -287,12 +303,17 @@ def _to_the_end(work: _Work, row: QueueRow, slot: int, bad: _Bad) -> None:
 
 
 def _failed(work: _Work, row: QueueRow, code: int, detail: str = "") -> None:
-    work.write.error(row.pid, row.key, row.connseq, code, detail, row.notice, row.generation)
+    work.write.error(row.pid, row.key, row.connseq, code, detail, row.notice, row.generation, row.source)
     cached = work.cache.get(row.key)
     if cached is None:
         return
-    if cached["connseq"] < row.connseq:
-        cached["connseq"] = row.connseq
+    former, standing = _standing_of(cached), Standing(row.connseq, row.source, row.words)
+    if not _counts(cached) and not (former.source == standing.source and former.words == standing.words):
+        # Nothing more is known of it than before, but for the last words.
+        connseq = max(former.connseq, standing.connseq)
+        standing = Standing.of(connseq, former.source, former.joined(standing).numbers)
+    if former != standing and former.connseq <= standing.connseq:
+        cached.update(zip(_STANDING, standing, strict=True))
         work.changed[row.key] = None
     if code == _MISMATCH and cached["revalidate"]:
         # "Not modified" has no type: fetch it next time.
@@ -310,28 +331,34 @@ def _delete_content(work: _Work, row: QueueRow) -> None:
     cached = work.cache.get(row.key)
     if cached is None or cached["state"] != CACHED:
         return
-    stats = work.write.stats(row.pid)
-    stats.files_used -= 1
-    stats.space_used -= cached["len"] or 0
+    connseq, source, words = row.connseq, row.source & COUNTED, row.words
+    if _counts(cached):
+        stats = work.write.stats(row.pid)
+        stats.files_used -= 1
+        stats.space_used -= cached["len"] or 0
+    else:
+        connseq, source, words = Standing.of(connseq, cached["source"], Standing(connseq, row.source, words).numbers)
     work.write.delete_file(cached["fetched_machineid"], cached["fetched_fileid"])
     empty = empty_cache_row(row.key, row.pid)
     cached.update({column: empty[column] for column in TOMBSTONE_UPDATED})
     cached.update(
         state=DELETED,
         change_number=work.write.next("change"),
-        connseq=row.connseq,
+        connseq=connseq,
+        source=source,
+        words=words,
         confirmed_time=work.now,
     )
     work.changed[row.key] = None
 
 
-def _over_quota(work: _Work, result: FetchResult, cached: dict[str, Any]) -> int:
+def _over_quota(work: _Work, result: FetchResult, row: QueueRow, cached: dict[str, Any]) -> int:
     """The error code of the exceeded quota; 0: none is exceeded."""
     quota = work.quotas.get(result.pid)
-    if quota is None:
+    if quota is None or not row.source & COUNTED:
         return 0
     stats = work.write.stats(result.pid)
-    is_new = cached["state"] != CACHED
+    is_new = not _counts(cached)
     space = stats.space_used - (0 if is_new else cached["len"] or 0)
     return work.rules.over_quota(quota, is_new, stats.files_used, space, result.size_bytes)
 
@@ -352,8 +379,9 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
         return outcome
     was_cached = cached["state"] == CACHED
     same = was_cached and work.rules.same_content(result.md5, result.size_bytes, cached["md5"], cached["len"])
+    counted, appears = bool(row.source & COUNTED), not _counts(cached)
     stats = work.write.stats(row.pid)
-    if not same and (refused := _over_quota(work, result, cached)):
+    if (not same or appears) and (refused := _over_quota(work, result, row, cached)):
         _discard_file(work, result)
         if told and _is_arriving(work, row.psetid):
             # With backoff, in case the rest of the set never arrives.
@@ -365,16 +393,15 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
                 _delete_content(work, row)
         return outcome
     charset = result.charset[:_CHARSET_CHARS]
+    if counted:
+        stats.files_used += appears
+        stats.space_used += result.size_bytes - (0 if appears else cached["len"] or 0)
     if same:
         work.write.delete_file(result.machine, result.file)
         changed = _named_otherwise(cached, notice) or cached["charset"] != charset
     else:
         if was_cached:
             work.write.delete_file(cached["fetched_machineid"], cached["fetched_fileid"])
-            stats.space_used -= cached["len"] or 0
-        else:
-            stats.files_used += 1
-        stats.space_used += result.size_bytes
         changed = True
         cached.update(
             state=CACHED,
@@ -432,11 +459,10 @@ def _fetched(
     :param changed: visible to content users.
     """
     notice = row.notice
+    changed = _stand(row, cached) or changed
     cached.update(zip(TOLD_WITH_CONTENT, told_values(notice), strict=True))
     cached.update(
-        source=TOLD,
         generation=result.generation,
-        connseq=max(row.connseq, cached["connseq"]),
         seen=max(work.seen[row.key], cached["seen"]),
         told_md5=notice.md5 if told else "",
         told_len=notice.length if told else None,
@@ -446,6 +472,22 @@ def _fetched(
     if changed:
         cached["change_number"] = work.write.next("change")
     work.changed[row.key] = None
+
+
+def _stand(row: QueueRow, cached: dict[str, Any]) -> bool:
+    """All that name the queue row name its content.  True: to content users it appears by that."""
+    if row.source == TOLD == cached["source"] and not (row.words or cached["words"]):
+        cached["connseq"] = max(row.connseq, cached["connseq"])
+        return False
+    former = _standing_of(cached)
+    connseq, source, words = Standing(row.connseq, row.source, row.words).joined(former)
+    if not source & COUNTED:
+        # Of a page that content users have, they are to see that it was deleted.
+        had = former.source & COUNTED and cached["change_number"]
+        source |= WITHDRAWN if had else former.source & WITHDRAWN
+    appears = bool(source & COUNTED) and cached["state"] == CACHED and not former.source & COUNTED
+    cached.update(connseq=connseq, source=source, words=words)
+    return appears
 
 
 def _save(work: _Work) -> None:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from lcc.model import DESCRIPTION, CachedState, QueuedState, UrlNotice, description_of
+from lcc.model import COUNTED, DESCRIPTION, SITE, CachedState, QueuedState, Standing, UrlNotice, description_of
 from lcc.storage.database.cancelled import forget_cancelled, note_cancelled
 from lcc.storage.database.key_ranges import PAGE_BYTES, views_range
 from lcc.storage.database.rows import (
@@ -20,20 +20,25 @@ from lcc.storage.database.rows import (
     NOTHING,
     QUEUE,
     QUEUE_UPDATED,
+    TOLD,
     TOMBSTONE_UPDATED,
+    WITHDRAWN,
     empty_cache_row,
     notice_values,
 )
 from lcc.storage.database.transactions import Question
 from lcc.storage.queue.write_transaction import GENERATION_SHIFT, WriteTransaction
 
-_QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, len FROM qdb"
+_QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, source, words, len FROM qdb"
 _CACHE = (
     "SELECT urlkey, pid, state, connseq, told_md5, told_len, told_mtime, md5, len, mtime, furl,"
-    f" {', '.join(DESCRIPTION)}, fetched_machineid, fetched_fileid FROM lccurl"
+    f" {', '.join(DESCRIPTION)}, source, words, fetched_machineid, fetched_fileid FROM lccurl"
 )
 _DESCRIPTION_AT = 11
+_SOURCE_AT = _DESCRIPTION_AT + len(DESCRIPTION)
+_SITE = int(SITE)
 _RANGES_AT_ONCE = 100
+_new = tuple.__new__
 
 
 class QueueEntry:
@@ -42,9 +47,13 @@ class QueueEntry:
     :ivar notice: the new one; None: the stored one stays.
     :ivar length: told, in bytes.
     :ivar new: not stored yet.
+    :ivar plain: only the provider's own sets have a say in it (or: have deleted it).
+    :ivar standing: the new one; None: it is as stored, but for the order number in the state.
+    :ivar again: it is to be fetched again, as it is.
     """
 
     __slots__ = (
+        "again",
         "changed",
         "generation",
         "key",
@@ -53,7 +62,9 @@ class QueueEntry:
         "notice",
         "pid",
         "place",
+        "plain",
         "seen",
+        "standing",
         "state",
         "touched",
     )
@@ -72,6 +83,18 @@ class QueueEntry:
         self.new = new
         self.changed = False
         self.touched = False
+        self.again = False
+        self.standing: Standing | None = None
+        self.plain = not state.words and (state.source == TOLD or (state.source == _SITE and not state.fetch))
+
+    def stand(self, fetch: bool, standing: Standing) -> None:
+        """Set the operation and the standing."""
+        connseq, source, words = standing
+        if source != self.state.source or words or self.state.words:
+            self.standing = standing
+            self.plain = not words and (source == TOLD or (source == _SITE and not fetch))
+        self.state = _new(QueuedState, (fetch, connseq, source, words))
+        self.touched = True
 
 
 class CacheEntry:
@@ -79,7 +102,9 @@ class CacheEntry:
 
     :ivar before: as stored.
     :ivar change: the change number of its deletion; None: it is not deleted.
+    :ivar withdrawn: the same, where the content stays, because it is polled.
     :ivar tombstone: the deletion that makes it, if it is a new tombstone.
+    :ivar plain, standing: as of :class:`QueueEntry`.
     """
 
     __slots__ = (
@@ -91,10 +116,13 @@ class CacheEntry:
         "machine",
         "new",
         "pid",
+        "plain",
         "seen",
+        "standing",
         "state",
         "tombstone",
         "touched",
+        "withdrawn",
     )
 
     def __init__(self, key: bytes, pid: int, state: CachedState, machine: int | None, file: int | None) -> None:
@@ -107,8 +135,21 @@ class CacheEntry:
         self.confirmed = False
         self.touched = False
         self.change: int | None = None
+        self.withdrawn: int | None = None
         self.tombstone: UrlNotice | None = None
         self.new = False
+        self.standing: Standing | None = None
+        self.plain = not state.words and (state.source == TOLD or (state.source == _SITE and not state.cached))
+
+    def stand(self, state: CachedState, standing: Standing) -> None:
+        """Set the state, with this standing."""
+        connseq, source, words = standing
+        if source != self.state.source or words or self.state.words:
+            self.standing = standing
+            self.plain = not words and (source == TOLD or (source == _SITE and not state.cached))
+            state = state._replace(source=source, words=words)
+        self.state = state._replace(connseq=connseq)
+        self.touched = True
 
 
 def row_questions(keys: Iterable[bytes], extra_cache: Iterable[bytes] = ()) -> list[Question]:
@@ -175,16 +216,17 @@ class RowCache:
             views.add(key)
 
     def _add_queue(self, row: tuple[Any, ...]) -> None:
-        key, pid, psetid, slot, seq, operation, generation, connseq, length = row
+        key, pid, psetid, slot, seq, operation, generation, connseq, source, words, length = row
         if key not in self.queue:
-            state = QueuedState(operation == FETCH, connseq)
+            state = _new(QueuedState, (operation == FETCH, connseq, source, words))
             entry = self.queue[key] = QueueEntry(key, pid, (psetid, slot, seq), state, generation, False)
             entry.length = length
 
     def _add_cache(self, row: tuple[Any, ...]) -> None:
         key, pid, state = row[:3]
         if key not in self.cache:
-            known = CachedState._make((state == CACHED, *row[3:_DESCRIPTION_AT], row[_DESCRIPTION_AT:-2]))
+            values = (*row[3:_DESCRIPTION_AT], row[_DESCRIPTION_AT:_SOURCE_AT], *row[_SOURCE_AT:-2])
+            known = CachedState._make((state == CACHED, *values))
             self.cache[key] = CacheEntry(key, pid, known, *row[-2:])
 
     # Changing.
@@ -197,24 +239,27 @@ class RowCache:
                     entry.seen = seen
                     entry.touched = True
 
-    def known(self, key: bytes, connseq: int) -> None:
-        """Set the order number of its last operation."""
+    def known(self, key: bytes, standing: Standing) -> None:
+        """Set its standing."""
         queued, cached = self.queue.get(key), self.cache.get(key)
         if queued is not None:
-            queued.state = queued.state._replace(connseq=connseq)
-            queued.touched = True
-        if cached is not None:
-            cached.state = cached.state._replace(connseq=connseq)
-            cached.touched = True
+            queued.stand(queued.state.fetch, standing)
+        if cached is not None and self._stands_with(queued, cached):
+            cached.stand(cached.state, standing)
 
-    def confirm(self, key: bytes, connseq: int) -> None:
+    def _stands_with(self, queued: QueueEntry | None, cached: CacheEntry) -> bool:
+        """Whether a cached row has the standing of its URL.  Not so a tombstone, or what is only polled, while the
+        queue has more to say."""
+        return queued is None or not queued.state.fetch or cached.state.counted or not queued.state.source & COUNTED
+
+    def confirm(self, key: bytes, standing: Standing) -> None:
         """The cached content is current."""
-        self.known(key, connseq)
+        self.known(key, standing)
         self.cache[key].confirmed = True
 
-    def update(self, key: bytes, connseq: int, notice: UrlNotice) -> None:
+    def update(self, key: bytes, standing: Standing, notice: UrlNotice) -> None:
         """As :meth:`confirm`, with a new description."""
-        self.confirm(key, connseq)
+        self.confirm(key, standing)
         entry = self.cache[key]
         entry.state = entry.state._replace(description=description_of(notice))
 
@@ -225,11 +270,16 @@ class RowCache:
             self.write.stats(entry.pid).pend(count, entry.length)
 
     def is_pending(self, key: bytes) -> bool:
-        """Whether it is to be fetched, and has no content yet."""
+        """Whether it is to be fetched, and has no content yet; and is not only polled."""
         entry, cached = self.queue.get(key), self.cache.get(key)
-        return entry is not None and entry.state.fetch and (cached is None or not cached.state.cached)
+        return (
+            entry is not None
+            and entry.state.fetch
+            and entry.state.source & COUNTED != 0
+            and (cached is None or not cached.state.counted)
+        )
 
-    def fetch(self, key: bytes, pid: int, place: tuple[int, int, int], connseq: int, notice: UrlNotice) -> bool:
+    def fetch(self, key: bytes, pid: int, place: tuple[int, int, int], standing: Standing, notice: UrlNotice) -> bool:
         """Queue it.
 
         :param place: (psetid, slot, seq) of a new row.
@@ -241,7 +291,7 @@ class RowCache:
         least = self._generation
         stats = self.write.stats(pid)
         if entry is None:
-            entry = QueueEntry(key, pid, place, QueuedState(True, connseq), least, True)
+            entry = QueueEntry(key, pid, place, _new(QueuedState, (True, *standing)), least, True)
             self.queue[key] = entry
             self._note_view(key)
             stats.nurlproc += 1
@@ -249,38 +299,77 @@ class RowCache:
             if not entry.state.fetch:
                 stats.nurlproc += 1
                 self._revived.add(key)
-            entry.state = QueuedState(True, connseq)
+            entry.stand(True, standing)
             entry.generation = max(entry.generation + 1, least)
         entry.notice = notice
         entry.length = notice.length
         entry.changed = True
+        self._name_content(key, standing)
         self._pend(key, 1)
         return made
 
-    def refuse(self, key: bytes, connseq: int) -> None:
-        """Cancel its fetch; its content stays."""
-        self._pend(key, -1)
-        self.known(key, connseq)
-        queued = self.queue.get(key)
-        if queued is not None and queued.state.fetch:
-            self._do_nothing(queued, connseq)
+    def _name_content(self, key: bytes, standing: Standing) -> None:
+        """What is to be fetched again is named by the same as its content, all the time."""
+        cached = self.cache.get(key)
+        if cached is not None and cached.state.source != standing.source and cached.state.counted:
+            cached.stand(cached.state, standing)
 
-    def _do_nothing(self, queued: QueueEntry, connseq: int) -> None:
+    def again(self, key: bytes, standing: Standing) -> None:
+        """What is queued is to be fetched from now on, as what it is."""
+        entry = self.queue[key]
+        self._pend(key, -1)
+        entry.stand(True, standing)
+        entry.generation += 1
+        entry.again = entry.changed = True
+        self._name_content(key, standing)
+        self._pend(key, 1)
+
+    def withdraw(self, key: bytes, standing: Standing) -> None:
+        """It is only polled from now on: to its provider and to content users it is deleted."""
+        self._pend(key, -1)
+        queued, cached = self.queue.get(key), self.cache.get(key)
+        if queued is not None and queued.state.fetch:
+            queued.stand(True, standing)
+            queued.generation += 1
+            queued.again = queued.changed = True
+        if cached is not None and cached.state.counted:
+            stats = self.write.stats(cached.pid)
+            stats.files_used -= 1
+            stats.space_used -= cached.state.length or 0
+            cached.withdrawn = self.write.next("change")
+            cached.stand(cached.state, standing._replace(source=standing.source | WITHDRAWN))
+
+    def refuse(self, key: bytes, standing: Standing, source: int) -> None:
+        """Cancel its fetch; its content stays.
+
+        :param source: of the notice.  If others name it, too, it is fetched for them.
+        """
+        queued, cached = self.queue.get(key), self.cache.get(key)
+        if standing.source & ~source:
+            if any(entry is not None and entry.state.source & source for entry in (queued, cached)):
+                self.known(key, standing)
+            return
+        self._pend(key, -1)
+        self.known(key, standing)
+        if queued is not None and queued.state.fetch:
+            self._do_nothing(queued, standing)
+
+    def _do_nothing(self, queued: QueueEntry, standing: Standing) -> None:
         if queued.state.fetch:
             self.write.stats(queued.pid).nurlproc -= 1
         if queued.new:
             del self.queue[queued.key]
         else:
             queued.generation += 1
-            queued.state = QueuedState(False, connseq)
+            queued.stand(False, standing)
             queued.changed = True
 
-    def delete(self, key: bytes, connseq: int, notice: UrlNotice, pid: int) -> None:
+    def delete(self, key: bytes, standing: Standing, notice: UrlNotice, pid: int) -> None:
         """Delete its content, cancel its fetch, leave a tombstone."""
         self._pend(key, -1)
         queued = self.queue.get(key)
         if queued is not None:
-            self._do_nothing(queued, connseq)
+            self._do_nothing(queued, standing)
         cached = self.cache.get(key)
         if cached is None:
             cached = self.cache[key] = CacheEntry(key, pid, NOTHING_CACHED, None, None)
@@ -289,12 +378,13 @@ class RowCache:
             self._note_view(key)
         elif cached.state.cached:
             cached.change = self.write.next("change")
-            stats = self.write.stats(pid)
-            stats.files_used -= 1
-            stats.space_used -= cached.state.length or 0
+            if cached.state.counted:
+                stats = self.write.stats(pid)
+                stats.files_used -= 1
+                stats.space_used -= cached.state.length or 0
+            standing = standing._replace(source=standing.source | (cached.state.source & WITHDRAWN))
             self.write.delete_file(cached.machine, cached.file)
-        cached.state = NOTHING_CACHED._replace(connseq=connseq)
-        cached.touched = True
+        cached.stand(NOTHING_CACHED, standing)
 
     # Writing.
 
@@ -311,26 +401,28 @@ class RowCache:
         txn = self.write.txn
         new: list[tuple[Any, ...]] = []
         renewed: list[tuple[Any, ...]] = []
-        groups: dict[tuple[int, int | None, bool], list[bytes]] = defaultdict(list)
+        groups: dict[tuple[int, Standing | None, int | None, str], list[bytes]] = defaultdict(list)
         for key, entry in sorted(self.queue.items()):
-            fetch, connseq = entry.state
+            fetch, connseq, source, words = entry.state
             if entry.notice is not None:
                 row = (
                     *(key, entry.pid, *entry.place, FETCH if fetch else NOTHING, entry.generation, connseq),
-                    *(0, 0, entry.seen or 0, *notice_values(entry.notice)),  # no fetch of this notice has failed
+                    # No fetch of this notice has failed.
+                    *(0, 0, entry.seen or 0, source, words, *notice_values(entry.notice)),
                 )
                 (new if entry.new else renewed).append(row)
             elif entry.changed or entry.touched:
-                groups[connseq, entry.seen, entry.changed].append(key)
+                changes = ""
+                if entry.changed:
+                    changes = f", operation = {FETCH if fetch else NOTHING}, generation = generation + 1"
+                groups[connseq, entry.standing, entry.seen, changes].append(key)
         forget_cancelled(txn, sorted(key for key in self._revived if self.queue[key].state.fetch))
         note_cancelled(txn, [key for key, entry in self.queue.items() if entry.changed and not entry.state.fetch])
         QUEUE.insert(txn, new)
         QUEUE.upsert(txn, renewed, QUEUE_UPDATED)
-        for (connseq, seen, changed), keys in groups.items():
-            changes, values = _changes(connseq, seen)
-            if changed:
-                changes += f", operation = {NOTHING}, generation = generation + 1"
-            txn.execute_in(f"UPDATE qdb SET {changes} WHERE urlkey IN ({{in}})", keys, values)
+        for (connseq, standing, seen, more), keys in groups.items():
+            changes, values = _changes(connseq, standing, seen)
+            txn.execute_in(f"UPDATE qdb SET {changes}{more} WHERE urlkey IN ({{in}})", keys, values)
 
     def _save_cache(self) -> None:
         txn = self.write.txn
@@ -338,7 +430,8 @@ class RowCache:
         gone: list[tuple[Any, ...]] = []
         described: list[tuple[Any, ...]] = []
         restricted: list[tuple[Any, ...]] = []
-        groups: dict[tuple[int, int | None, bool], list[bytes]] = defaultdict(list)
+        withdrawn: list[tuple[Any, ...]] = []
+        groups: dict[tuple[int, Standing | None, int | None, bool], list[bytes]] = defaultdict(list)
         for key, entry in sorted(self.cache.items()):
             if not entry.touched:
                 continue
@@ -347,11 +440,16 @@ class RowCache:
                 new.append(self._tombstone(entry))
             elif entry.change is not None:
                 row = empty_cache_row(key, entry.pid)
-                row.update(change_number=entry.change, connseq=connseq, confirmed_time=self.write.now)
+                row.update(change_number=entry.change, confirmed_time=self.write.now, **_standing_of(entry.state))
                 gone.append(tuple(row.values()))
             else:
-                groups[connseq, entry.seen, entry.confirmed].append(key)
+                groups[connseq, entry.standing, entry.seen, entry.confirmed].append(key)
                 if not entry.state.cached:
+                    continue
+                if entry.withdrawn is not None:
+                    row = empty_cache_row(key, entry.pid)
+                    row.update(change_number=entry.withdrawn)
+                    withdrawn.append(tuple(row.values()))
                     continue
                 # A change that was reverted within the batch is none.
                 if entry.state.shown != entry.before.shown:
@@ -360,10 +458,11 @@ class RowCache:
                     restricted.append(self._described(entry, 0))
         CACHE.insert(txn, new)
         CACHE.upsert(txn, gone, TOMBSTONE_UPDATED)
+        CACHE.upsert(txn, withdrawn, ("change_number",))
         CACHE.upsert(txn, described, (*DESCRIPTION, "change_number"))
         CACHE.upsert(txn, restricted, DESCRIPTION)
-        for (connseq, seen, confirmed), keys in groups.items():
-            changes, values = _changes(connseq, seen)
+        for (connseq, standing, seen, confirmed), keys in groups.items():
+            changes, values = _changes(connseq, standing, seen)
             if confirmed:
                 changes += ", confirmed_time = ?"
                 values.append(self.write.now)
@@ -378,13 +477,22 @@ class RowCache:
         row = empty_cache_row(entry.key, entry.pid)
         notice = entry.tombstone
         assert notice is not None
-        row.update(
-            connseq=entry.state.connseq, curl=notice.curl, mimetype=notice.mimetype, confirmed_time=self.write.now
-        )
+        names = {"curl": notice.curl, "mimetype": notice.mimetype}
+        row.update(confirmed_time=self.write.now, **names, **_standing_of(entry.state))
         return tuple(row.values())
 
 
-def _changes(connseq: int, seen: int | None) -> tuple[str, list[Any]]:
-    if seen is None:
-        return "connseq = ?", [connseq]
-    return "connseq = ?, seen = ?", [connseq, seen]
+def _standing_of(state: CachedState) -> dict[str, Any]:
+    return {"connseq": state.connseq, "source": state.source, "words": state.words}
+
+
+def _changes(connseq: int, standing: Standing | None, seen: int | None) -> tuple[str, list[Any]]:
+    changes = "connseq = ?"
+    values: list[Any] = [connseq]
+    if standing is not None:
+        changes = "connseq = ?, source = ?, words = ?"
+        values = [standing.connseq, standing.source, standing.words]
+    if seen is not None:
+        changes += ", seen = ?"
+        values.append(seen)
+    return changes, values

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from lcc.model import SetHeader
+from lcc.model import SetHeader, Source
 from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -108,17 +108,19 @@ class Finished:
 
 
 def finish_set(write: WriteTransaction, header: SetHeader, now: int, full_set_period: int) -> None:
-    """Update the provider's statistics after a completely applied set: clear the errors that its session was shown;
-    count an unsolicited full set; end the request that a solicited one answers.
+    """Update the provider's statistics after a completely applied set of its own: clear the errors that its session
+    was shown; count an unsolicited full set; end the request that a solicited one answers.
 
     :param full_set_period: seconds after which the count of full sets starts over.
     """
+    if header.source != Source.TOLD:
+        return
     stats = write.stats(header.pid)
     stats.last_set_time = now
     cleared = min(header.errors_upto, stats.errseq)
     if cleared > stats.errcleared:
         stats.errcleared = cleared
-        write.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number <= ?", [header.pid, cleared])
+        write.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number > 0 AND number <= ?", [header.pid, cleared])
     if header.full:
         stats.last_full_time = now
         if header.wantid:

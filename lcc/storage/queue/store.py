@@ -255,7 +255,7 @@ class QueueStore(RepairStore):
 
     async def _housekeeping(self, now: int) -> Kept:
         pending = self._pending_of_housekeeping
-        more = await self._change(pending, now, do_next_page)
+        more = await self._change(pending, now, do_next_page, self._rules)
         self._pending_of_housekeeping = PendingNotifications()
         return Kept(pending.as_absorbed(), more)
 

@@ -9,17 +9,27 @@ by then is not counted again, so the share of deletions can only become smaller.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from twisted.logger import Logger
 
 from lcc.config import QmConfig
 from lcc.interfaces import IQueueRules
-from lcc.model import FETCH_NOW, SetAnswer, SetHeader
+from lcc.model import COUNTED, FETCH_NOW, SetAnswer, SetHeader, Standing
 from lcc.storage.database.cancelled import note_cancelled
 from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import CACHE, CACHED, FETCH, NOTHING, TOLD, TOMBSTONE_UPDATED, empty_cache_row
+from lcc.storage.database.rows import (
+    CACHE,
+    CACHED,
+    FETCH,
+    NOTHING,
+    POLLED,
+    TOLD,
+    TOMBSTONE_UPDATED,
+    WITHDRAWN,
+    empty_cache_row,
+)
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.absorb import Sweep, WholeSet
 from lcc.storage.queue.held_deletions import HeldSweep, forget_held, held_sweep, save_held
@@ -66,7 +76,7 @@ async def complete_full_set(
     for low, high in ranges:
         after = low
         while after is not None:
-            after = await do_write(sweep_page, sweep, after, high, now, settings, pending)
+            after = await do_write(sweep_page, rules, sweep, after, high, now, settings, pending)
     answer: SetAnswer = await do_write(finish_sweep, header, now, settings.full_set_period)
     return answer
 
@@ -86,47 +96,86 @@ class Counted(NamedTuple):
     end: bytes | None = None
 
 
+class Removed(NamedTuple):
+    """Content that is deleted.
+
+    :ivar standing: of the tombstone.
+    """
+
+    key: bytes
+    standing: Standing
+    length: int | None
+    machine: int | None
+    file: int | None
+
+
 class _Page(NamedTuple):
     """A range of keys, as a sweep sees it.
 
     :ivar cached: ``(key, curl, furl)`` of content that the provider told.
-    :ivar gone: ``(key, length, machine, file)`` of content to delete.
+    :ivar gone: content to delete.
     :ivar nothing: keys of fetches to cancel, with the lengths told.
+    :ivar left: what others name, too: the standings that it is left, by key.
     :ivar end: the last key scanned; None: done.
     """
 
     cached: list[tuple[bytes, str, str]]
-    gone: list[tuple[Any, ...]]
+    gone: list[Removed]
     nothing: dict[bytes, int | None]
+    left: dict[bytes, Standing]
     end: bytes | None
 
+    @property
+    def does_something(self) -> bool:
+        """Whether there is something to do."""
+        return bool(self.gone or self.nothing or self.left)
 
-def _look(txn: Txn, sweep: Sweep, low: bytes, high: bytes) -> _Page:
-    sql = (
-        "SELECT urlkey, state, source, seen, connseq, curl, furl, len, fetched_machineid, fetched_fileid FROM lccurl"
-    )
-    rows, end = _next_rows(txn, sql, low, high)
-    queued, queue_end = _next_rows(txn, "SELECT urlkey, operation, seen, connseq, len FROM qdb", low, end or high)
+
+_CACHED_ROWS = (
+    "SELECT urlkey, state, source, seen, connseq, words, curl, furl, len, fetched_machineid, fetched_fileid"
+    " FROM lccurl"
+)
+_QUEUED_ROWS = "SELECT urlkey, operation, source, seen, connseq, words, len FROM qdb"
+
+
+def _look(txn: Txn, rules: IQueueRules, sweep: Sweep, low: bytes, high: bytes) -> _Page:
+    rows, end = _next_rows(txn, _CACHED_ROWS, low, high)
+    queued, queue_end = _next_rows(txn, _QUEUED_ROWS, low, end or high)
     if queue_end is not None:
         # The queue has more rows in this range than fit into a page: the next page starts there.
         end = queue_end
         rows = [row for row in rows if row[0] <= queue_end]
-    cached = [row for row in rows if row[1] == CACHED and row[2] == TOLD]
-    unnamed = [row for row in cached if row[3] != sweep.psetid and row[4] <= sweep.connseq]
-    # If a newer set told it, its queue row has a newer order number.
-    newer_sql = "SELECT urlkey FROM qdb WHERE connseq > ? AND urlkey IN ({in})"
-    newer = {key for (key,) in txn.query_in(newer_sql, [row[0] for row in unnamed], [sweep.connseq])}
-    nothing = {
-        key: length
-        for key, operation, seen, connseq, length in queued
-        if operation == FETCH and seen != sweep.psetid and connseq <= sweep.connseq
-    }
-    return _Page(
-        [(row[0], row[5], row[6]) for row in cached],
-        [(row[0], *row[7:]) for row in unnamed if row[0] not in newer],
-        nothing,
-        end,
-    )
+    cached = [row for row in rows if row[1] == CACHED and row[2] & TOLD]
+    named = {row[0] for row in cached if row[3] == sweep.psetid}
+    waiting: dict[bytes, tuple[Standing, int | None]] = {}
+    for key, operation, source, seen, connseq, words, length in queued:
+        told = Standing(connseq, source, words).told_number if words else connseq
+        # What a newer set has told: its queue row has the newer order number.
+        if seen == sweep.psetid or told > sweep.connseq:
+            named.add(key)
+        elif operation == FETCH and source & TOLD:
+            waiting[key] = Standing(connseq, source, words), length
+    gone: list[Removed] = []
+    nothing: dict[bytes, int | None] = {}
+    left: dict[bytes, Standing] = {}
+    for key, _state, source, _seen, connseq, words, _curl, _furl, *content in cached:
+        if key in named:
+            continue
+        standing = waiting[key][0] if key in waiting else Standing(connseq, source, words)
+        if standing.told_number <= sweep.connseq:
+            others, rest = rules.without_told(standing, sweep.connseq)
+            if others:
+                left[key] = rest
+            else:
+                gone.append(Removed(key, rest, *content))
+    for key, (standing, length) in waiting.items():
+        if key not in named and key not in left:
+            others, rest = rules.without_told(standing, sweep.connseq)
+            if others:
+                left[key] = rest
+            else:
+                nothing[key] = length
+    return _Page([(row[0], row[6], row[7]) for row in cached], gone, nothing, left, end)
 
 
 def count_page(txn: Txn, run: int, rules: IQueueRules, sweep: Sweep, after: bytes) -> Counted:
@@ -139,20 +188,21 @@ def count_page(txn: Txn, run: int, rules: IQueueRules, sweep: Sweep, after: byte
         return Counted()  # a newer full set has replaced this one
     first, last = provider_range(sweep.pid)
     low = after or first
-    page = _look(txn, sweep, low, last)
+    page = _look(txn, rules, sweep, low, last)
     prefixes = rules.prefixes(root for (root,) in txn.query("SELECT root FROM proots WHERE pid = ?", [sweep.pid]))
     inside = {
         key
         for key, curl, furl in page.cached
         if curl.startswith(prefixes) and (not furl or furl.startswith(prefixes))
     }
-    deletions = sum(row[0] in inside for row in page.gone)
-    return Counted(deletions, len(inside), ((low, page.end or last),) if page.gone or page.nothing else (), page.end)
+    deletions = sum(row.key in inside for row in page.gone)
+    return Counted(deletions, len(inside), ((low, page.end or last),) if page.does_something else (), page.end)
 
 
 def sweep_page(
     txn: Txn,
     run: int,
+    rules: IQueueRules,
     sweep: Sweep,
     after: bytes,
     upto: bytes,
@@ -166,17 +216,18 @@ def sweep_page(
     :returns: where the next page starts; None: done.
     """
     write = WriteTransaction(txn, run, now, settings, pending)
-    end = _sweep(write, sweep, after, upto)
+    end = _sweep(write, rules, sweep, after, upto)
     write.flush()
     return end
 
 
-def _sweep(write: WriteTransaction, sweep: Sweep, after: bytes, upto: bytes) -> bytes | None:
+def _sweep(write: WriteTransaction, rules: IQueueRules, sweep: Sweep, after: bytes, upto: bytes) -> bytes | None:
     txn, stats = write.txn, write.stats(sweep.pid)
     if sweep.connseq < stats.fullconnseq:
         return None
-    page = _look(txn, sweep, after, upto)
-    remove_content(write, [(key, sweep.connseq, *content) for key, *content in page.gone], sweep.pid)
+    page = _look(txn, rules, sweep, after, upto)
+    remove_content(write, page.gone, sweep.pid)
+    leave_to_others(write, page.left, sweep.pid)
     nothing = page.nothing
     for key in nothing.keys() - _with_content(txn, nothing):
         stats.pend(-1, nothing[key])
@@ -195,7 +246,7 @@ def _sweep(write: WriteTransaction, sweep: Sweep, after: bytes, upto: bytes) -> 
     return page.end
 
 
-def release_page(write: WriteTransaction, pid: int, psetid: int, progress: bytes) -> bytes | None:
+def release_page(write: WriteTransaction, rules: IQueueRules, pid: int, psetid: int, progress: bytes) -> bytes | None:
     """Carry out the next page of a provider's held deletions, after their confirmation.
 
     What was told since is newer than the set, and stays.
@@ -208,36 +259,85 @@ def release_page(write: WriteTransaction, pid: int, psetid: int, progress: bytes
     if held is None or held.psetid != psetid:
         return None
     first, last = provider_range(pid)
-    end = _sweep(write, Sweep(pid, held.connseq, psetid), progress or first, last)
+    end = _sweep(write, rules, Sweep(pid, held.connseq, psetid), progress or first, last)
     if end is None:
         forget_held(write.txn, pid, held.connseq)
     return end
 
 
-def remove_content(write: WriteTransaction, rows: Sequence[tuple[Any, ...]], pid: int) -> None:
-    """Delete content of a provider; tombstones stay.
-
-    :param rows: key, order number of the tombstone, length, machine, file.
-    """
+def remove_content(write: WriteTransaction, rows: Sequence[Removed], pid: int) -> None:
+    """Delete content of a provider, of pages that are counted; tombstones stay."""
     txn, stats = write.txn, write.stats(pid)
     gone: list[tuple[Any, ...]] = []
-    for key, connseq, length, machine, file in rows:
+    for key, standing, length, machine, file in rows:
         row = empty_cache_row(key, pid)
-        row.update(change_number=write.next("change"), connseq=connseq, confirmed_time=write.now)
+        connseq, source, words = standing
+        row.update(change_number=write.next("change"), connseq=connseq, source=source, words=words)
+        row.update(confirmed_time=write.now)
         gone.append(tuple(row.values()))
         stats.files_used -= 1
         stats.space_used -= length or 0
         write.delete_file(machine, file)
     CACHE.upsert(txn, gone, TOMBSTONE_UPDATED)
-    queued = f"SELECT urlkey, len FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
+    queued = f"SELECT urlkey, len FROM qdb WHERE operation = {FETCH} AND source <> {POLLED} AND urlkey IN ({{in}})"
     for _key, length in txn.query_in(queued, [row[0] for row in rows]):
         stats.pend(1, length)
 
 
+def removed_rows(txn: Txn, keys: Sequence[bytes]) -> list[Removed]:
+    """The content of these keys, to be removed although whoever named them has not taken that back."""
+    sql = (
+        "SELECT urlkey, connseq, source, words, len, fetched_machineid, fetched_fileid FROM lccurl"
+        " WHERE urlkey IN ({in})"
+    )
+    return [
+        Removed(bytes(key), Standing(connseq, source & COUNTED or source, words), *content)
+        for key, connseq, source, words, *content in txn.query_in(sql, keys)
+    ]
+
+
+def leave_to_others(write: WriteTransaction, left: Mapping[bytes, Standing], pid: int) -> None:
+    """Pages are not named any longer by all that have named them: those that are only polled are withdrawn."""
+    txn, stats = write.txn, write.stats(pid)
+    polled = sorted(key for key, standing in left.items() if not standing.source & COUNTED)
+    cached = dict(_counted_content(txn, left))
+    for key, length in txn.query_in(
+        f"SELECT urlkey, len FROM qdb WHERE operation = {FETCH} AND source <> {POLLED} AND urlkey IN ({{in}})", polled
+    ):
+        if key not in cached:
+            stats.pend(-1, length)
+    groups: dict[Standing, list[bytes]] = {}
+    for key, standing in sorted(left.items()):
+        groups.setdefault(standing, []).append(key)
+    for standing, keys in groups.items():
+        again = ", generation = generation + 1" if not standing.source & COUNTED else ""
+        sql = f"UPDATE qdb SET connseq = ?, source = ?, words = ?{again}"
+        txn.execute_in(f"{sql} WHERE operation = {FETCH} AND urlkey IN ({{in}})", keys, standing)
+        sql = f"UPDATE lccurl SET connseq = ?, source = ?, words = ? WHERE state = {CACHED} AND urlkey IN ({{in}})"
+        if not again:
+            txn.execute_in(sql, [key for key in keys if key in cached], standing)
+    withdrawn: list[tuple[Any, ...]] = []
+    for key in polled:
+        if key in cached:
+            connseq, source, words = left[key]
+            row = empty_cache_row(key, pid)
+            row.update(change_number=write.next("change"), connseq=connseq, source=source | WITHDRAWN, words=words)
+            withdrawn.append(tuple(row.values()))
+            stats.files_used -= 1
+            stats.space_used -= cached[key] or 0
+    CACHE.upsert(txn, withdrawn, ("change_number", "connseq", "source", "words"))
+    write.pending.touched |= set(polled)
+
+
 def _with_content(txn: Txn, keys: Iterable[bytes]) -> set[bytes]:
-    """Those of these keys that are cached."""
-    sql = f"SELECT urlkey FROM lccurl WHERE state = {CACHED} AND urlkey IN ({{in}})"
-    return {key for (key,) in txn.query_in(sql, sorted(keys))}
+    """Those of these keys that are cached, and not only polled."""
+    return {key for key, _ in _counted_content(txn, keys)}
+
+
+def _counted_content(txn: Txn, keys: Iterable[bytes]) -> list[tuple[bytes, int | None]]:
+    """The same, each with its length."""
+    sql = f"SELECT urlkey, len FROM lccurl WHERE state = {CACHED} AND source & {COUNTED} <> 0 AND urlkey IN ({{in}})"
+    return [(key, length) for key, length in txn.query_in(sql, sorted(keys))]
 
 
 def finish_sweep(

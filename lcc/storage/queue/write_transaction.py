@@ -15,7 +15,8 @@ import attrs
 
 from lcc.config import QmConfig
 from lcc.errors import Busy, entry_for
-from lcc.model import UrlNotice
+from lcc.model import SITE, UrlNotice
+from lcc.storage.database.rows import TOLD
 from lcc.storage.database.stored_notices import write_notice
 from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.queue.notifications import PendingNotifications
@@ -23,11 +24,15 @@ from lcc.storage.queue.notifications import PendingNotifications
 _STATS = (
     *("files_used", "space_used", "nurlproc", "errseq", "errcleared", "maxconnseq"),
     *("fullconnseq", "fullsets_used", "fullsets_since", "wantfullset", "wantid"),
-    *("last_set_time", "last_full_time", "files_pending", "space_pending"),
+    *("last_set_time", "last_full_time", "files_pending", "space_pending", "errothers"),
 )
 _SELECT_STATS = f"SELECT pid, {', '.join(_STATS)} FROM pstats WHERE pid IN ({{in}})"
 _NURLPROC = _STATS.index("nurlproc")
-_ERRORS = ("pid", "number", "code", "message", "url", "sent", "time", "urlkey", "connseq", "generation", "notice")
+_ERRORS = (
+    *("pid", "number", "code", "message", "url", "sent", "time", "urlkey", "connseq", "generation", "notice"),
+    "source",
+)
+_SITE = int(SITE)
 _AGES = ("old-files", "expired-files")
 _REASONS = ("", *_AGES)
 _CACHE_CRASH = "cache-crash"
@@ -56,6 +61,7 @@ class Stats:
     last_full_time: int = 0
     files_pending: int = 0
     space_pending: int = 0
+    errothers: int = 0
 
     def pend(self, count: int, length: int | None) -> None:
         """Add pending URLs without content, each with this length told; a negative count removes them."""
@@ -169,23 +175,30 @@ class WriteTransaction:
         detail: str,
         notice: UrlNotice,
         generation: int | None = None,
+        source: int = TOLD,
     ) -> None:
-        """Count an error of a URL, and store it for the provider.
+        """Count an error of a URL, and store it: for the provider, if the URL is the site's own word.
 
         :param connseq: the order number of the set with the notice.
         :param detail: appended to the text of the code; may be empty.
         :param generation: of the queue row; None: no fetch failed, so it is newer than all rows.
+        :param source: mask of those whose word it is.  Errors that are not for the provider have numbers below 0.
         """
         if generation is None:
             generation = (self._counters["batch"] + 1 << GENERATION_SHIFT) - 1
         stats = self.stats(pid)
-        stats.errseq += 1
+        if source & _SITE:
+            stats.errseq += 1
+            number = stats.errseq
+        else:
+            stats.errothers += 1
+            number = -stats.errothers
         text = entry_for(code).text
         message = f"{text}: {detail}" if detail else text
         url = notice.furl or notice.curl
         told = write_notice(notice)
         self._errors[pid].append(
-            (pid, stats.errseq, code, message, url, notice.sent, self.now, key, connseq, generation, told)
+            (pid, number, code, message, url, notice.sent, self.now, key, connseq, generation, told, source)
         )
 
     def forgotten(self, change: int) -> None:
@@ -198,6 +211,11 @@ class WriteTransaction:
         before = self._counters["queued"]
         self._counters["queued"] = int(self.txn.value("SELECT SUM(nurlproc) FROM pstats", (), 0))
         return before, self._counters["queued"]
+
+    @property
+    def queue_size(self) -> int:
+        """Rows that are to be fetched, as this transaction has found them."""
+        return self._counters["queued"]
 
     @property
     def change(self) -> int:
@@ -237,9 +255,16 @@ class WriteTransaction:
 
     def _save_errors(self) -> None:
         for pid, rows in sorted(self._errors.items()):
-            oldest = self.stats(pid).errseq - self.settings.errors_kept
-            self.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number <= ?", [pid, oldest])
-            self.txn.upsert("urlerrs", _ERRORS, [row for row in rows if row[1] > oldest], ("pid", "number"))
+            stats, kept = self.stats(pid), self.settings.errors_kept
+            for told, last in ((True, stats.errseq), (False, stats.errothers)):
+                some = [row for row in rows if (row[1] > 0) == told]
+                if not some:
+                    continue
+                oldest = last - kept
+                between = [1, oldest] if told else [-oldest, -1]
+                self.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number BETWEEN ? AND ?", [pid, *between])
+                left = [row for row in some if abs(row[1]) > oldest]
+                self.txn.upsert("urlerrs", _ERRORS, left, ("pid", "number"))
 
 
 def claim_run(txn: Txn) -> int:

@@ -317,7 +317,7 @@ class Dispatcher:
         machine.given += len(work.rows_out)
         self.orders_sent += len(work.rows_out)
         for row, start_by in work.rows_out:
-            key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice, stored, _unreached = row
+            key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice, stored, *_more = row
             self._number += 1
             order_id = f"{self._run}{self._number}"
             order = self._orders[order_id] = Order(order_id, pid, key, generation, (psetid, seq), deadline, machine)

@@ -1,0 +1,46 @@
+"""Asks for cached content again, by conditional requests: what nobody has confirmed for long ([qm] reverify).
+
+The rows are queued as what they are known as, and named by the same as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lcc.interfaces import IQueueRules
+from lcc.model import KeyedNotice, SetHeader
+from lcc.storage.database.rows import CACHED, TOLD_COLUMNS, told_notice
+from lcc.storage.queue.batch import Batch, SetPart
+from lcc.storage.queue.registered import registered_providers
+from lcc.storage.queue.write_transaction import WriteTransaction
+
+QUEUE_SHARE = 0.5
+"""A queue that is filled to this share of [qm] queue_rows_max gets none of them: there is time."""
+
+
+def recheck(write: WriteTransaction, rules: IQueueRules, keys: Sequence[bytes]) -> int:
+    """Queue these, but for those that are queued already, or that the queue has no room for.
+
+    :returns: the number of rows that are queued.
+    """
+    txn = write.txn
+    room = int(QUEUE_SHARE * write.settings.queue_rows_max) - write.queue_size
+    queued = {key for (key,) in txn.query_in("SELECT urlkey FROM qdb WHERE urlkey IN ({in})", keys)}
+    wanted = [key for key in keys if key not in queued][: max(0, room)]
+    sql = f"SELECT urlkey, pid, connseq, {TOLD_COLUMNS} FROM lccurl WHERE state = {CACHED} AND urlkey IN ({{in}})"
+    found = sorted(txn.query_in(sql, wanted))
+    registered = registered_providers(txn, {row[1] for row in found})
+    write.load_stats(registered)
+    batch = Batch(write, rules, registered)
+    batch.rows.load([row[0] for row in found])
+    sets: dict[int, tuple[int, int]] = {}
+    for key, pid, connseq, *told in found:
+        if pid not in registered:
+            continue  # it is being removed
+        psetid, count = sets.get(pid) or (write.next("psetid"), 0)
+        sets[pid] = (psetid, count + 1)
+        header = SetHeader("", "", 0, pid, connseq, full=False, errors_upto=0, answered=True, time=write.now)
+        notice = told_notice(told)._replace(sent="[]")
+        batch.queue_again(SetPart(header, psetid, count, (KeyedNotice(bytes(key), notice),)))
+    batch.commit()
+    return sum(count for _, count in sets.values())
