@@ -17,7 +17,7 @@ from lcc.storage.queue.housekeeping import FULL_SETS_SECONDS, JOBS
 
 PIDS_AT_ONCE = 500
 ROOT = "http://s{pid}.example/"
-_ZEROS = QUEUE.columns.index("curl") - QUEUE.columns.index("connseq") - 1
+_ZEROS = QUEUE.columns.index("source") - QUEUE.columns.index("connseq") - 1
 """Columns that count what has not happened yet."""
 
 
@@ -63,7 +63,7 @@ def queue_row(root: str, pid: int, psetid: int, seq: int) -> tuple[Any, ...]:
     curl = f"{root.format(pid=pid)}docs/part{seq % 10}/page{seq}.html"
     notice = UrlNotice(curl, mimetype="text/html", sent=f'["c","page{seq}.html"]')
     place = (url_key(pid, curl, "text/html"), pid, psetid, FETCH_NOW, seq, FETCH)
-    return (*place, 1, 1, *[0] * _ZEROS, *notice_values(notice))
+    return (*place, 1, 1, *[0] * _ZEROS, 1, "", *notice_values(notice))
 
 
 def note_chores_done(url: str, home: Path) -> None:

@@ -25,6 +25,7 @@ def fill(txn: Txn) -> None:
             }
             place = {"pid": pid, "psetid": psetid, "slot": -1, "seq": seq, "len": None, "mtime": None}
             numbers = dict.fromkeys(("generation", "connseq", "attempts", "unreached", "seen", "ifabsent"), 0)
+            numbers["source"] = 1
             row = {**dict.fromkeys(QUEUE.columns, ""), **numbers, **place, **own}
             txn.insert("qdb", list(row), [tuple(row.values())])
 
