@@ -202,15 +202,18 @@ class FetchError(LccError):
     """A fetch ended without content (13xx, 14xx, or an HTTP status: :meth:`from_status`).
 
     :ivar wire_bytes: what had travelled until then.
+    :ivar retry_seconds: the server asks to be left alone for so long (Retry-After); 0: it does not.
     """
 
     wire_bytes: int = 0
+    retry_seconds: int = 0
 
     @classmethod
-    def from_status(cls, status: int, detail: str = "") -> FetchError:
+    def from_status(cls, status: int, detail: str = "", retry_seconds: int = 0) -> FetchError:
         """The server answered with this status, which is the error's code; ``text`` is its phrase."""
         error = cls("bad-response", detail)
         error.entry = entry_for(status)
+        error.retry_seconds = retry_seconds
         error.args = (f"{error.entry.text}: {detail}" if detail else error.entry.text,)
         return error
 

@@ -216,6 +216,14 @@ class QmConfig:
     hold_maximum: float = setting(
         3600.0, "maximum delay of a provider after errors of its site", unit="seconds", minimum=0.01
     )
+    retry_after_max: float = setting(
+        86400.0,
+        "how long a provider is left alone, at most, whose web server has answered 429 or 503 with Retry-After; "
+        "0: Retry-After is ignored",
+        unit="seconds",
+        minimum=0,
+        maximum=30 * 86400,
+    )
     errors_kept: int = setting(
         100, "errors kept for each provider; further ones are only counted", minimum=0, maximum=100_000
     )

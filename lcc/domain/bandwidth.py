@@ -4,6 +4,9 @@ An account is one number: the earliest instant when the next fetch may start.  W
 on by ``bytes / rate``, from now or from where it stands already.  Nobody starts before it; so, of all that was
 counted in a window of time, everything but the fetches that were under way at its last start has been paid for within
 the window: bytes in the window <= rate x window + the bodies in flight.
+
+An interval from the start of one fetch to the start of the next is the same kind of account: it moves on from the
+start instead of from the bytes.
 """
 
 from __future__ import annotations
@@ -21,6 +24,16 @@ def charge(allowed: float, now: float, wire_bytes: int, rate: int | None) -> flo
     if wire_bytes <= 0:
         return allowed if allowed > now else 0.0
     return max(allowed, now) + wire_bytes / rate
+
+
+def after_start(allowed: float, begun: float, interval: float) -> float:
+    """The account once a fetch has begun.
+
+    :param allowed: the account before; 0: nothing is owed.
+    :param begun: when it began, or later where that is not known.
+    :param interval: seconds to the start of the next one; 0: none.
+    """
+    return max(allowed, begun + interval) if interval else allowed
 
 
 def changed(allowed: float, now: float, rate: int | None, new_rate: int | None) -> float:

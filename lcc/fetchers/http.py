@@ -32,6 +32,7 @@ from lcc.fetchers.http_head import (
     http_time,
     kept_headers,
     may_revalidate,
+    retry_after,
 )
 from lcc.fetchers.http_protocol import HttpConnection
 from lcc.fetchers.http_request import accept_lines, condition_lines, sender_lines
@@ -54,6 +55,7 @@ _TARGET = re.compile(r"(/[!-\"$-~]*)(?:#.*)?", re.DOTALL)
 _CONTENT = frozenset([200, 203])
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
 _NOT_MODIFIED = 304
+_RETRY_LATER = frozenset([429, 503])
 _NOT_ASKED_FOR = frozenset([206, _NOT_MODIFIED])
 
 
@@ -366,7 +368,8 @@ class _Fetch:
         if status in _REDIRECTS and location is not None:
             self._location = location.strip().decode("latin-1")
         else:
-            self._outcome = FetchError.from_status(status)
+            asks = status in _RETRY_LATER and self._key == self._first_key
+            self._outcome = FetchError.from_status(status, retry_seconds=retry_after(fields) if asks else 0)
         if self._connection is None or not self._connection.drop_body(head):
             raise FetchError("bad-response", "its body is not wanted")
         return None

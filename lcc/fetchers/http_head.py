@@ -21,6 +21,8 @@ TYPE_CHARS_MAX = 1024
 """A longer Content-Type is none."""
 SETTLED_SECONDS = 2
 """What was last modified so long before it was sent can have been modified since only visibly."""
+RETRY_SECONDS_MAX = 30 * 86400
+"""Nobody who asks to be left alone for longer means it."""
 DETAIL_CHARS_MAX = 200
 """Of what a server sent, as much is repeated in error texts."""
 
@@ -130,6 +132,19 @@ _kept_time = lru_cache(maxsize=64)(http_time)
 def server_clock(value: bytes) -> int | None:
     """The same for Date fields, of which many responses have the same."""
     return _kept_time(value[:TIME_CHARS_MAX])
+
+
+def retry_after(fields: dict[bytes, bytes]) -> int:
+    """How many seconds a server asks to be left alone; 0: it does not, or what it says makes no sense.  A date counts
+    from the response's own Date: the server's clock may be wrong."""
+    value = fields.get(b"retry-after", b"").strip()
+    if not value:
+        return 0
+    try:
+        return min(parse_number(value.decode("latin-1"), INT64_MAX), RETRY_SECONDS_MAX)
+    except ValueError:
+        until, now = http_time(value), server_clock(fields.get(b"date", b""))
+        return 0 if until is None or now is None else min(max(0, until - now), RETRY_SECONDS_MAX)
 
 
 def may_revalidate(fields: dict[bytes, bytes], etag: str, modified: int | None) -> bool:

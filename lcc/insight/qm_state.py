@@ -141,7 +141,9 @@ def delay_text(delay: Delay, now: float) -> str:
     """A delay in words: reason, failures, time left."""
     who = "" if delay.pid else "the whole LCC: "
     why = delay.reason
-    if delay.code:
+    if delay.code and delay.reason == "retry-after":
+        why = f"{why} {delay.code} ({entry_for(delay.code).text})"
+    elif delay.code:
         entry = entry_for(delay.code)
         why = f"{why} {delay.code} ({entry.text}), {delay.failures} in a row"
     return f"{who}{why}, for {duration(delay.until_time - now)}"

@@ -181,6 +181,11 @@ def _waits(answer: Record, provider: Record, row: Record) -> Iterator[str]:
             why = f"the bandwidth limit of {whose} is reached"
         elif why == "hours":
             why = f"the hours of {whose} are over or about to end"
+        elif why == "interval":
+            why = "the interval between fetches from this provider is not over"
+        elif why == "retry-after":
+            entry = entry_for(delay["code"])
+            why = f"the provider's web server answered {delay['code']} ({entry.text}) and asked to be left alone"
         else:
             entry = entry_for(delay["code"])
             times = f"{delay['failures']} times in a row" if delay["failures"] > 1 else "once"

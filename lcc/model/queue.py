@@ -73,8 +73,8 @@ class Delay(NamedTuple):
 
     :ivar pid: 0: the whole site (its bandwidth).
     :ivar until_time: seconds since 1970; 0: it does not wait now.
-    :ivar reason: ``bandwidth``, ``hours`` or ``site-error``; empty: none.
-    :ivar code: the error, for ``site-error``.
+    :ivar reason: ``bandwidth``, ``interval``, ``hours``, ``site-error`` or ``retry-after``; empty: none.
+    :ivar code: the error, for ``site-error`` and ``retry-after``.
     :ivar failures: errors of its site in a row; they make the next delay longer.  A delay with neither time nor
         failures is none: it is forgotten.
     :ivar owed_time: when what it has fetched is paid for; 0: it is.  It may wait longer, for another reason.

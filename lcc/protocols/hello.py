@@ -15,6 +15,8 @@ from lcc.protocols.xmlfeed import NAMESPACE, FeedLimits
 
 VERSION = 1
 ROOT = "stream"
+KNOWS_INTERVAL = "interval"
+"""Of a BOT or BOT-M: it keeps to the interval of an order, and says what is owed when it hands one back."""
 NAME_BYTES_MAX = 255
 
 INTERNAL_LIMITS = FeedLimits(
@@ -74,12 +76,13 @@ class Hello(Flat):
     suspect_from: int = 0
     suspect_upto: int = 0
     host: str = ""
+    knows: str = ""
 
     @classmethod
     def from_attributes(cls, attributes: dict[str, str]) -> Self:
         """As :meth:`Flat.from_attributes`; names are bounded, as they are in the database."""
         hello = super().from_attributes(attributes)
-        names = (hello.name, hello.epoch, hello.run, hello.session, hello.owner, hello.host)
+        names = (hello.name, hello.epoch, hello.run, hello.session, hello.owner, hello.host, hello.knows)
         if any(len(name.encode()) > NAME_BYTES_MAX for name in names):
             raise StreamError("limit", f"<{cls.TAG}> with a name of more than {NAME_BYTES_MAX} bytes")
         return hello

@@ -77,7 +77,8 @@ class Fetch(FrequentFlat):
     :ivar priority: of its provider, 0 to 2: which run gets the next free robot.
     :ivar rate: bytes per second that may be fetched of its provider; 0: without limit.
     :ivar owed_ms: BOT-M to BOT only: the fetch must not begin for so long from when it was sent, because what was
-        fetched of its provider before is not paid for yet.
+        fetched of its provider before is not paid for yet, or its last fetch began too short a time before.
+    :ivar interval_ms: from the start of a fetch of its provider to the start of the next, at least; 0: no limit.
     :ivar stored: names the content that the cache has; if it is still what ``etag``, ``modified`` and
         ``stored_bytes`` describe, it need not be fetched.  Empty: it is fetched in any case.
     """
@@ -103,6 +104,7 @@ class Fetch(FrequentFlat):
     priority: int = 0
     rate: int = 0
     owed_ms: int = attrs.field(default=0, metadata={"wire": "owed"})
+    interval_ms: int = attrs.field(default=0, metadata={"wire": "interval"})
 
     def order(self) -> FetchOrder:
         """What a fetcher is asked for."""
@@ -275,6 +277,8 @@ class Done(FrequentFlat):
     """The end of a fetch; the fields are those of :class:`lcc.model.FetchResult`.
 
     :ivar number: BOT-M upwards: counts the results of this BOT-M's run; 0 from a BOT.
+    :ivar owed_ms: of an order that was handed back: no fetch of its provider may begin for so long.
+    :ivar retry_seconds: the web server asks to be left alone for so long (Retry-After); 0: it does not.
     """
 
     TAG = "done"
@@ -300,6 +304,8 @@ class Done(FrequentFlat):
     file: int | None = None
     revalidate: bool = False
     unchanged: str = ""
+    owed_ms: int = attrs.field(default=0, metadata={"wire": "owed"})
+    retry_seconds: int = attrs.field(default=0, metadata={"wire": "retry"})
 
     def result(self, key: bytes, machine: int) -> FetchResult:
         """What the store records.

@@ -209,6 +209,8 @@ def test_found_by_what_is_fetched(site: Site) -> None:
         (Delay(0, NOW + 90, "bandwidth"), "the bandwidth limit of the whole LCC is reached"),
         (Delay(1, NOW + 90, "site-error", 1302, 3), "1302 (connection refused), 3 times in a row"),
         (Delay(1, NOW + 90, "hours"), "the hours of this provider are over"),
+        (Delay(1, NOW + 90, "interval"), "the interval between fetches from this provider is not over"),
+        (Delay(1, NOW + 90, "retry-after", 503), "answered 503 (Service Unavailable) and asked to be left alone"),
     ],
 )
 def test_delays(site: Site, delay: Delay, said: str) -> None:

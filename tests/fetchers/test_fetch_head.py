@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.fetchers.http_head import ResponseHead, content_type, entity_tag, http_time, kept_headers
+from lcc.fetchers.http_head import (
+    RETRY_SECONDS_MAX,
+    ResponseHead,
+    content_type,
+    entity_tag,
+    http_time,
+    kept_headers,
+    retry_after,
+)
 
 
 @pytest.mark.parametrize(
@@ -129,3 +137,30 @@ def test_dates_that_there_are_not(value: bytes) -> None:
 def test_no_date_makes_trouble(value: bytes) -> None:
     assert http_time(value) is None or 0 <= (http_time(value) or 0) < 1 << 40
     assert http_time(b"Wed, 21 Oct 2015 " + value) is None or value
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (b"120", 120),
+        (b" 7 ", 7),
+        (b"0", 0),
+        (b"99999999999", RETRY_SECONDS_MAX),
+        (b"9" * 5000, 0),
+        (b"-5", 0),
+        (b"1.5", 0),
+        (b"", 0),
+        (b"soon", 0),
+        (b"Wed, 21 Oct 2015 07:29:00 GMT", 60),
+        (b"Wednesday, 21-Oct-15 07:28:10 GMT", 10),
+        (b"Wed, 21 Oct 2015 07:27:00 GMT", 0),
+        (b"Wed, 21 Oct 9999 07:27:00 GMT", RETRY_SECONDS_MAX),
+        (b"\xff", 0),
+    ],
+)
+def test_retry_after(value: bytes, seconds: int) -> None:
+    date = b"Wed, 21 Oct 2015 07:28:00 GMT"
+    assert retry_after({b"retry-after": value, b"date": date}) == seconds
+    known = seconds if value.strip().isdigit() else 0
+    assert retry_after({b"retry-after": value, b"date": b"?"}) == known
+    assert retry_after({b"date": date}) == 0

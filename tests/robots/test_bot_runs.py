@@ -203,6 +203,39 @@ def test_what_another_robot_left_owed(bench: Bench) -> None:
     assert bench.told == [(2, HANDED_BACK)]
 
 
+def test_the_interval_counts_from_start_to_start(bench: Bench) -> None:
+    bench.run(range(1, 4), interval_ms=1500)
+    bench.pass_time(1.0, 0.1)
+    bench.one().succeed(b"x")
+    bench.pass_time(0.4, 0.1)
+    assert bench.begun == [1]
+    bench.pass_time(0.1, 0.1)
+    assert bench.begun == [1, 2]
+    bench.pass_time(1.6, 0.1)
+    bench.one().fail(FetchError("idle-timeout"))  # longer than the interval
+    bench.settle()
+    assert bench.begun == [1, 2, 3]
+
+
+def test_an_interval_beyond_what_is_waited_for_goes_back_with_the_time_that_is_left(bench: Bench) -> None:
+    bench.run(range(1, 4), interval_ms=5000)
+    bench.pass_time(1.0, 0.1)
+    bench.one().succeed(b"x")
+    bench.settle()
+    assert bench.told == [(1, 0), (2, HANDED_BACK), (3, HANDED_BACK)]
+    assert [4000 <= result.owed_ms <= 4001 for result in bench.results] == [False, True, True]
+
+
+def test_whoever_asks_to_be_left_alone_gets_the_rest_back(bench: Bench) -> None:
+    bench.run(range(1, 4))
+    bench.one().fail(FetchError.from_status(503, retry_seconds=60))
+    assert bench.told == [(1, 503), (2, HANDED_BACK), (3, HANDED_BACK)]
+    assert [result.retry_seconds for result in bench.results] == [60, 0, 0]
+    bench.run(range(4, 6))
+    bench.one().fail(FetchError.from_status(503))
+    assert bench.begun == [1, 4, 5]
+
+
 def test_a_lease_too_short_for_another_fetch(tmp_path: Path) -> None:
     bench = Bench(tmp_path, deadline_seconds=60)
     bench.run(range(1, 4), lease=100)

@@ -10,10 +10,11 @@ import pytest
 from twisted.internet.error import ConnectionLost
 
 from lcc.errors import CODES
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import KNOWS_INTERVAL, Hello
 from lcc.protocols.work import DOWN, Capacity, Done, Fetch, Recall
 from lcc.protocols.work import Running as StillRunning
 from lcc.roles.botm.dispatcher import ENDING_SECONDS, ROBOT_MARGIN_SECONDS
+from lcc.roles.botm.orders import HeldOrder, Run
 from lcc.roles.botm.status import fetching
 from tests.support.roles.botm import Bench as OneOrder
 from tests.support.roles.botm import ids
@@ -32,7 +33,8 @@ class Bench(OneOrder):
     """A BOT-M with robots that take runs."""
 
     def robot(self, capacity: int = 4, run: str = "b1", orders_max: int = 1000) -> tuple[FakePeer, Wire]:
-        hello = Hello("bot", f"bot-{run}", capacity=capacity, run=run, orders_max=orders_max)
+        knows = KNOWS_INTERVAL if orders_max else ""
+        hello = Hello("bot", f"bot-{run}", capacity=capacity, run=run, orders_max=orders_max, knows=knows)
         peer = FakePeer(self.clock, hello, "botm", DOWN)
         stream = self.engine.downstream_factory().buildProtocol(None)
         assert stream is not None
@@ -123,6 +125,44 @@ def test_the_whole_run_of_a_lost_robot_goes_to_another_in_its_order(bench: Bench
     bench.end(other, 2, 3, 4, 5)
     assert told(qm) == [(number, 0) for number in range(1, 6)]
     assert len(bench.files()) == 5
+
+
+def test_the_interval_counts_from_the_loss_of_a_robot(bench: Bench) -> None:
+    qm, _ = bench.qm()
+    _, wire = bench.robot(1, "b1")
+    bench.run(qm, range(1, 3), interval_ms=3000)
+    other, _ = bench.robot(4, "b2")
+    bench.pass_time(10)
+    wire.kill(wire.client)
+    bench.settle()
+    bench.pass_time(ENDING_SECONDS, ENDING_SECONDS)
+    assert given(other) == [1, 2]
+    assert [fetch.owed_ms for fetch in other.of(Fetch)] == [3000, 3000]
+    bench.say(other, *(attrs.evolve(done(fetch, HANDED_BACK), owed_ms=2500) for fetch in other.of(Fetch)))
+    assert [(result.code, result.owed_ms) for result in qm.of(Done)] == [(HANDED_BACK, 2500)] * 2
+
+
+def test_the_interval_counts_from_when_a_fetch_began() -> None:
+    run = Run(PID, 0)
+    for number, code, elapsed_ms, paid_at in (
+        (1, 0, 1500, 158.5),
+        (2, HANDED_BACK, 0, 158.5),
+        (3, NO_ROOM, 200, 159.8),
+        (4, 503, 9000, 159.8),
+    ):
+        order = HeldOrder(run_order(number, interval_ms=60_000), 1000.0)
+        run.ended(order, attrs.evolve(done(order.fetch, code), elapsed_ms=elapsed_ms), 100.0)
+        assert run.paid_at == paid_at
+
+
+def test_a_robot_of_an_older_version_gets_nothing_that_must_wait(bench: Bench) -> None:
+    qm, _ = bench.qm()
+    old, _ = bench.robot(4, "b1", orders_max=0)
+    bench.run(qm, range(1, 4), interval_ms=3000)
+    assert given(old) == [1]
+    bench.end(old, 1)
+    codes = told(qm)
+    assert sorted(codes) == [(1, 0), (2, HANDED_BACK), (3, HANDED_BACK)] and given(old) == [1]
 
 
 def test_the_run_of_a_robot_that_may_hang_is_held_back(bench: Bench) -> None:

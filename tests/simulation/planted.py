@@ -430,6 +430,27 @@ BUGS = [
         "return since, end, number % self.slots",
         "return since, end, (number + 1) % self.slots",
     ),
+    Bug(
+        "interval-not-kept-in-a-run",
+        "P11: a robot does not wait between two fetches of a run",
+        "lcc/roles/bot/run.py",
+        "if fetch.interval_ms:",
+        "if False:",
+    ),
+    Bug(
+        "interval-forgotten-at-a-loss",
+        "P11: the interval of a fetch whose order was lost is forgotten",
+        "lcc/roles/qm/schedule/scheduler.py",
+        "        if began:\n            self.came(pid, 0, began)\n",
+        "",
+    ),
+    Bug(
+        "interval-of-a-lost-robot",
+        "P11: the run of a lost robot goes to another one at once",
+        "lcc/roles/botm/dispatcher.py",
+        "run.may_have_begun(self._clock.seconds())",
+        "pass",
+    ),
 ]
 
 

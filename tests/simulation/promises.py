@@ -21,6 +21,8 @@ from .system import BOTMS, QM, UNSES, System
 BUFFERED_BYTES_MAX = 2_000_000
 LEASE_SECONDS = 45.0
 """An order's lease, and some more."""
+_ROUNDED_SECONDS = 0.001
+"""Messages tell times in milliseconds."""
 _LOOK_EVERY_EVENTS = 200
 _COUNT_EVERY_COMMITS = 25
 
@@ -48,6 +50,7 @@ class Promises:
         self._until_look = _LOOK_EVERY_EVENTS
         self._overlaps_until = 0.0
         self._clocks: list[tuple[float, float]] = [(self._timeline.now, 0.0)]
+        self._began: dict[int, float] = {}
 
     def broken(self, promise: str, text: str) -> None:
         """It was."""
@@ -110,6 +113,18 @@ class Promises:
         for hours in (site.hours, site.hours_of(order.url.removeprefix(site.root).partition("?")[0])):
             if hours and not any(is_open(hours, now) for now in self._queue_manager_clocks()):
                 self.broken("P11", f"{order.url} is fetched outside of {hours}")
+        self._check_interval(site, order.url)
+
+    def _check_interval(self, site: Site, url: str) -> None:
+        now, interval = self._timeline.now, site.interval_seconds
+        before = self._began.get(site.pid)
+        self._began[site.pid] = now
+        if interval is None or before is None or now - before >= interval - _ROUNDED_SECONDS:
+            return
+        # A clock that is set while no queue manager runs looks as if so much time had passed; a database that was put
+        # back knows nothing of what was fetched since.
+        if now > self._overlaps_until and now - self._clocks[-1][0] > LEASE_SECONDS:
+            self.broken("P11", f"{url} is fetched {now - before:.3f} s after the last fetch, not {interval:g}")
 
     def _set_accepted(self, site: Site, place: Place) -> None:
         """What is accepted is in the tables, or would be in the spool after a power cut."""

@@ -151,6 +151,7 @@ class Site:
         """Greetings whose count of errors was not that of the errors that they showed."""
         self.hours = ""
         self.bandwidth_bytes: int | None = None
+        self.interval_seconds: float | None = None
         self._versions = 0
         for index in range(self.chance.randint(2, 9) * (PLAIN_PAGES if plain else 1)):
             self.change(f"p{index}.html")

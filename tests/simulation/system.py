@@ -233,12 +233,16 @@ class System:
             site.hours = f"{first}-{(first + chance.randint(3, 12)) % 24}"
         if chance.random() < 0.3:
             site.bandwidth_bytes = chance.choice((20_000, 200_000))
+        intervals = self.timeline.random(f"interval {number}")
+        if intervals.random() < 0.3:
+            site.interval_seconds = intervals.choice((0.2, 1.0, 2.5))
         provider = Provider(
             0,
             (site.root,),
             f"sha256${'00' * 16}${_hash(site.password)}",
             hours=site.hours,
             bandwidth_bytes=site.bandwidth_bytes,
+            interval_seconds=site.interval_seconds,
             priority=chance.choice((0, 0, 1, 2)),
             full_sets=None,
             allow_private=True,

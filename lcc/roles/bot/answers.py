@@ -62,7 +62,14 @@ def unchanged(fetch: Fetch, fetched: Fetched, elapsed_ms: int) -> str:
     ).to_xml()
 
 
-def failed(fetch: Fetch, error: BaseException | None, elapsed_ms: int, wire_bytes: int = 0) -> str:
+def failed(
+    fetch: Fetch,
+    error: BaseException | None,
+    elapsed_ms: int,
+    wire_bytes: int = 0,
+    retry_seconds: int = 0,
+    owed_ms: int = 0,
+) -> str:
     """The fetch ended with this exception, after so much had travelled.
 
     FetchError says what happened; OSError: the content could not be stored; anything else is a fault of the robot.
@@ -84,6 +91,8 @@ def failed(fetch: Fetch, error: BaseException | None, elapsed_ms: int, wire_byte
         detail=detail[:DETAIL_CHARS],
         wire_bytes=wire_bytes,
         elapsed_ms=elapsed_ms,
+        owed_ms=owed_ms,
+        retry_seconds=retry_seconds,
     ).to_xml()
 
 

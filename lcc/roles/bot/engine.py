@@ -15,9 +15,10 @@ What it does
 Runs
     The orders of one provider are carried out one after the other.  What the queue manager would look at between two
     of them is looked at here: hours, bandwidth (what was fetched is paid for with time before the next one begins),
-    whether the site can be reached, whether the rest was recalled, whether the lease is long enough for one more
-    fetch.  If not, the rest is handed back, untouched; bandwidth that is paid for within
-    :data:`~lcc.roles.bot.run.PAY_SECONDS_MAX` is waited for.  Answers gather for a moment, and go together.
+    the interval from start to start, whether the site can be reached and does not ask to be left alone, whether the
+    rest was recalled, whether the lease is long enough for one more fetch.  If not, the rest is handed back,
+    untouched; bandwidth and interval are waited for up to :data:`~lcc.roles.bot.run.PAY_SECONDS_MAX`.  Answers
+    gather for a moment, and go together.
 
 What it promises
     Never more fetches at once than its concurrency, never two at once of one provider; what comes beyond waits,
@@ -48,7 +49,7 @@ from lcc.domain.results import holds_provider
 from lcc.errors import FetchError, StreamError
 from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.protocols.flat import Flat, Vocabulary
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import KNOWS_INTERVAL, Hello
 from lcc.protocols.work import Capacity, Fetch, Ping, Ready, Recall
 from lcc.roles.bot.closing import close_all
 from lcc.roles.bot.counters import FetchCounters
@@ -102,7 +103,13 @@ class Robot:
     ) -> None:
         orders_max = concurrency + max(WAITING_MAX, concurrency * RUN_ORDERS_MAX)
         self._hello = Hello(
-            role="bot", name=name, capacity=concurrency, orders_max=orders_max, run=run, folder=folder
+            role="bot",
+            name=name,
+            capacity=concurrency,
+            orders_max=orders_max,
+            run=run,
+            folder=folder,
+            knows=KNOWS_INTERVAL,
         )
         self._owner = owner
         self._concurrency = concurrency
@@ -335,7 +342,7 @@ class Robot:
         run.fetched(job, self._clock.seconds())
         self.counters.ended(job.code, job.unchanged, job.wire_bytes, job.stored_bytes, job.seconds)
         self._answer(run, job, answer)
-        if holds_provider(job.code):
+        if job.code and (job.retry_seconds or holds_provider(job.code)):
             self._hand_back_all(run)
         if self._concurrency - self._places < TOGETHER_MIN or not run.waiting:
             self._go_on(run)
@@ -367,7 +374,7 @@ class Robot:
         run.waiting.remove(job)
         self._waiting -= 1
         run.ended += 1
-        self._answer(run, job, job.never_started())
+        self._answer(run, job, job.never_started(run.unpaid_seconds(self._clock.seconds())))
 
     def _end_run(self, run: Run) -> None:
         run.cancel_call()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from math import ceil, inf
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -33,6 +33,7 @@ class Job:
     :ivar code: once it has ended: its error, 0: none.
     :ivar unchanged: once it has ended: the stored content is still the right one.
     :ivar wire_bytes: once it has ended: what had travelled.
+    :ivar retry_seconds: once it has ended: how long its web server asks to be left alone; 0: it does not.
     """
 
     __slots__ = (
@@ -47,6 +48,7 @@ class Job:
         "lease_end",
         "link",
         "paid_at",
+        "retry_seconds",
         "start_by",
         "unchanged",
         "wire_bytes",
@@ -65,6 +67,7 @@ class Job:
         self.code = 0
         self.unchanged = False
         self.wire_bytes = 0
+        self.retry_seconds = 0
         self._sink: IAttemptFile | None = None
         self._fetching: Deferred[Fetched] | None = None
         self._ended_for: FetchError | None = None
@@ -137,10 +140,14 @@ class Job:
         """It waits, and must not be begun any more."""
         return now >= self.lease_end or now >= self.start_by
 
-    def never_started(self) -> str:
-        """The answer to an order that is not begun."""
+    def never_started(self, owed_seconds: float) -> str:
+        """The answer to an order that is not begun.
+
+        :param owed_seconds: nothing of its provider may begin for so long.
+        """
         over = self._clock.seconds() >= self.start_by
-        return answers.failed(self.fetch, FetchError("hours-over" if over else "handed-back"), 0)
+        why = FetchError("hours-over" if over else "handed-back")
+        return answers.failed(self.fetch, why, 0, owed_ms=ceil(owed_seconds * 1000))
 
     def _fetched(self, fetched: Fetched) -> str:
         self.wire_bytes = fetched.wire_bytes
@@ -169,7 +176,8 @@ class Job:
         elif not isinstance(error, (FetchError, OSError)):
             _log.failure("Unexpected error while fetching {url}", failure=failure, url=self.fetch.url)
         self.code = answers.error_code(error)
-        return answers.failed(self.fetch, error, self._elapsed_ms(), self.wire_bytes)
+        self.retry_seconds = getattr(error, "retry_seconds", 0)
+        return answers.failed(self.fetch, error, self._elapsed_ms(), self.wire_bytes, self.retry_seconds)
 
     def _elapsed_ms(self) -> int:
         return int(self.seconds * 1000)

@@ -10,7 +10,8 @@ from lcc.domain import bandwidth
 from lcc.roles.bot.job import Job
 
 PAY_SECONDS_MAX = 2.0
-"""What is not paid for within this is handed back: meanwhile the robot can fetch from somebody else."""
+"""What is not paid for within this, or must not begin within it, is handed back: meanwhile the robot can fetch from
+somebody else."""
 
 
 class Run:
@@ -46,8 +47,11 @@ class Run:
         """The fetch that was going on has ended."""
         self.job = None
         self.ended += 1
-        if job.fetch.rate:
-            self._paid_at = bandwidth.charge(self._paid_at, now, job.wire_bytes, job.fetch.rate)
+        fetch = job.fetch
+        if fetch.rate:
+            self._paid_at = bandwidth.charge(self._paid_at, now, job.wire_bytes, fetch.rate)
+        if fetch.interval_ms:
+            self._paid_at = bandwidth.after_start(self._paid_at, job.begun, fetch.interval_ms / 1000)
 
     def hands_back(self, job: Job, deadline_seconds: float, now: float) -> bool:
         """Whether this order, which is next, must not be begun here: what was fetched before is not paid for in time,

@@ -6,7 +6,7 @@ Leases, hours and failures of robots are as :mod:`lcc.roles.botm.engine` says.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from math import ceil, inf
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
@@ -257,6 +257,9 @@ class Dispatcher:
         for order in [order for order in run.orders.values() if not order.out]:
             if not robot.takes_runs and run.pid in robot.runs:
                 break  # it gets the next one when it has ended that
+            if order.fetch.interval_ms and not robot.knows_interval and (run.pid in robot.runs or run.paid_at > now):
+                self._send_back(order, _HANDED_BACK)
+                continue
             lease = int(order.lease_end - now) - ROBOT_MARGIN_SECONDS
             start = None if order.start_by == inf else int(order.start_by - now)
             if lease < 1:
@@ -299,7 +302,7 @@ class Dispatcher:
                 attempt=order.attempt,
                 start_seconds=start,
                 sent_ms=robot.peer_clock_ms(),
-                owed_ms=max(0, int((run.paid_at - now) * 1000)),
+                owed_ms=max(0, ceil((run.paid_at - now) * 1000)),
             )
         )
 
@@ -337,6 +340,7 @@ class Dispatcher:
 
     def _release(self, runs: list[Run]) -> None:
         for run in runs:
+            run.may_have_begun(self._clock.seconds())
             for order in run.orders.values():
                 if order.attempt:
                     self._content.discard(order.attempt)
@@ -355,8 +359,20 @@ class Dispatcher:
         self._counters.orders_sent_back += 1
         self.orders.drop(order)
         fetch = order.fetch
-        done = Done(self._results.next_number, fetch.id, fetch.pid, fetch.key, fetch.generation, code=code)
-        self._report(self._results.add(done))
+        owed = max(0.0, order.run.paid_at - self._clock.seconds()) if fetch.interval_ms else 0.0
+        self._report(
+            self._results.add(
+                Done(
+                    self._results.next_number,
+                    fetch.id,
+                    fetch.pid,
+                    fetch.key,
+                    fetch.generation,
+                    code=code,
+                    owed_ms=ceil(owed * 1000),
+                )
+            )
+        )
 
     def _expire(self, order: HeldOrder) -> None:
         self._counters.orders_expired += 1

@@ -59,7 +59,7 @@ from lcc.config import BotmConfig
 from lcc.errors import StreamError
 from lcc.interfaces import IContentFolder, IContentSync
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello, session_name
+from lcc.protocols.hello import KNOWS_INTERVAL, Hello, session_name
 from lcc.protocols.work import (
     DOWN,
     Capacity,
@@ -185,6 +185,7 @@ class BotMaster:
             names_upto=self._content.names_upto,
             capacity=self.capacity,
             orders_max=settings.orders_max,
+            knows=KNOWS_INTERVAL,
             run=self._run,
             content=settings.content_url,
             session=session_name(self._run, self._sessions),

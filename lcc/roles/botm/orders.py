@@ -8,8 +8,12 @@ from math import inf
 from typing import Any
 
 from lcc.domain import bandwidth
+from lcc.errors import CODES
 from lcc.model.providers import PRIORITIES, clamp
 from lcc.protocols.work import Done, Fetch
+
+NOT_BEGUN = frozenset([CODES["hours-over"], CODES["handed-back"]])
+"""A robot's results of orders whose fetches it has not begun."""
 
 
 class HeldOrder:
@@ -63,7 +67,8 @@ class Run:
     :ivar robot: who has some of them, and gets the others; None: nobody, or a robot that is lost.
     :ivar out: it was given to a robot, and has not come back.
     :ivar recalled: only what is being fetched is still wanted.
-    :ivar paid_at: clock time before which no fetch may begin: what was fetched before is not paid for.
+    :ivar paid_at: clock time before which no fetch may begin: what was fetched before is not paid for, or began too
+        short a time before.
     """
 
     __slots__ = ("orders", "out", "paid_at", "pid", "priority", "recalled", "robot")
@@ -89,12 +94,21 @@ class Run:
 
     def ended(self, order: HeldOrder, done: Done, now: float) -> bool:
         """The robot has ended this order of it, which is not held any longer; True: it has others still."""
-        if order.fetch.rate:
-            self.paid_at = bandwidth.charge(self.paid_at, now, done.wire_bytes, order.fetch.rate)
+        fetch = order.fetch
+        if fetch.rate:
+            self.paid_at = bandwidth.charge(self.paid_at, now, done.wire_bytes, fetch.rate)
+        if fetch.interval_ms and done.code not in NOT_BEGUN:
+            begun = now - done.elapsed_ms / 1000
+            self.paid_at = bandwidth.after_start(self.paid_at, begun, fetch.interval_ms / 1000)
         for following in self.orders.values():
             following.given_at = now
             return following.out
         return False
+
+    def may_have_begun(self, now: float) -> None:
+        """Who had it is lost: when the last fetch began is not known, so it may have been just now."""
+        if self.orders:
+            self.paid_at = bandwidth.after_start(self.paid_at, now, self.first.fetch.interval_ms / 1000)
 
 
 class OrderBook:

@@ -134,7 +134,14 @@ class QmEngine:
 
         self.recorder = Recorder(self, store, scheduler, settings.record_batch)
         self.dispatcher = Dispatcher(
-            scheduler, self.recorder, settings.overload, settings.lease, self.wall_clock, site_rate, run_rows
+            scheduler,
+            self.recorder,
+            settings.overload,
+            settings.lease,
+            self.wall_clock,
+            site_rate,
+            run_rows,
+            settings.retry_after_max,
         )
         self.leases = Leases(self, store, scheduler, settings.lease, self._has_work)
         self.deleter = Deleter(self, store, settings.delete_window, settings.delete_grace)
@@ -192,6 +199,7 @@ class QmEngine:
             count=len(waiting),
         )
         self.run = claim.run
+        self.scheduler.begin(self.wall_clock())
         self.scheduler.load(waiting, withhold=bool(self.leases.awaited))
         self.started = True
         self.dispatcher.enable(f"{claim.run}-{self.now():x}", self.leases.longest_seconds)
@@ -208,7 +216,7 @@ class QmEngine:
 
     def _stepped(self, step: float) -> None:
         """The wall clock was set."""
-        self.scheduler.delays.stepped(step, self.wall_clock())
+        self.scheduler.stepped(step, self.wall_clock())
         self.retries.stepped()
         if step < 0:
             self.slots.set_back()

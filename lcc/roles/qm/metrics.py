@@ -13,7 +13,7 @@ from lcc.model.metrics import Buckets, Condition, Kind, Metric, Reading, counter
 from lcc.model.providers import PRIORITIES
 from lcc.model.survey import Queued
 from lcc.roles.qm.engine import QmEngine
-from lcc.roles.qm.schedule.delays import BANDWIDTH, HOURS, SITE_ERROR
+from lcc.roles.qm.schedule.delays import REASONS
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
 from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
@@ -81,7 +81,7 @@ WORST_LAG = gauge(
     "provider",
 )
 WORST_URLS = gauge("lcc_qm_provider_worst_urls", "URLs that may be fetched now, of the same providers", "provider")
-DELAYED = gauge("lcc_qm_providers_delayed", "Delayed providers: bandwidth, hours, site-error", "reason")
+DELAYED = gauge("lcc_qm_providers_delayed", f"Delayed providers: {', '.join(REASONS)}", "reason")
 REGISTERED = gauge("lcc_qm_providers_registered", "Registered providers")
 CACHED = gauge("lcc_qm_cached_urls", "URLs in the cache")
 CACHED_BYTES = gauge("lcc_qm_cached_bytes", "Content in the cache")
@@ -235,7 +235,7 @@ class QmMetrics:
         yield LAGS(survey.lags)
         yield WORST_LAG.by((lag.pid, lag.seconds) for lag in survey.worst)
         yield WORST_URLS.by((lag.pid, lag.urls) for lag in survey.worst)
-        yield DELAYED.by(dict.fromkeys((BANDWIDTH, HOURS, SITE_ERROR), 0) | survey.delayed)
+        yield DELAYED.by(dict.fromkeys(REASONS, 0) | survey.delayed)
         yield REGISTERED(survey.providers)
         yield CACHED(survey.files)
         yield CACHED_BYTES(survey.space_bytes)

@@ -20,7 +20,7 @@ from lcc.errors import code
 from lcc.interfaces import IQueueStore
 from lcc.model import CachedUrl, Provider, UrlNotice
 from lcc.protocols.flat import Flat, Vocabulary
-from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
+from lcc.protocols.hello import INTERNAL_LIMITS, KNOWS_INTERVAL, Hello, read_hello
 from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Set, write_notice
 from lcc.protocols.work import (
     DOWN,
@@ -167,6 +167,7 @@ class FakeBotm(Remote):
         ready: bool = True,
         suspect: tuple[int, int] = (0, 0),
         orders_max: int = 0,
+        knows: str = KNOWS_INTERVAL,
     ) -> None:
         self.machine = machine
         self.takes_runs = orders_max > 0
@@ -195,6 +196,7 @@ class FakeBotm(Remote):
                 run=run,
                 capacity=capacity,
                 orders_max=orders_max,
+                knows=knows if orders_max else "",
                 suspect_from=suspect[0],
                 suspect_upto=suspect[1],
             ),

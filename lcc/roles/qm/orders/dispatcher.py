@@ -23,7 +23,7 @@ An order of an earlier queue manager, which a BOT-M says is running, keeps its p
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from math import ceil, inf
 
 from twisted.logger import Logger
 
@@ -87,6 +87,7 @@ class Dispatcher:
         wall_clock: Callable[[], float],
         site_rate: int = 0,
         run_rows: int = 1,
+        retry_after_max: float = 0.0,
     ) -> None:
         self.machines: dict[int, Machine] = {}
         self.paused_since: int | None = None
@@ -107,6 +108,7 @@ class Dispatcher:
         self._wall_clock = wall_clock
         self._site_rate = site_rate
         self._run_rows = run_rows
+        self._retry_after_max = retry_after_max
         self._lease_text = max(1, int(lease_seconds))
         self._orders: dict[str, Order] = {}
         self._foreign: dict[str, Order] = {}
@@ -207,10 +209,14 @@ class Dispatcher:
             if self._site_rate:
                 self._scheduler.delays.charge(SITE, result.wire_bytes, self._site_rate, wall)
             if order is not None:
-                self._scheduler.finished(order.pid, order.key, result.code, result.wire_bytes, wall)
+                elapsed = message.elapsed_ms / 1000
+                self._scheduler.finished(order.pid, order.key, result.code, result.wire_bytes, wall, elapsed)
             else:
                 self._scheduler.known(result.key, result.generation)
-                self._scheduler.came(result.pid, result.wire_bytes, wall)
+                self._scheduler.came(result.pid, result.wire_bytes, wall, message.elapsed_ms / 1000)
+            if message.retry_seconds > 0 and result.code and self._retry_after_max:
+                seconds = min(message.retry_seconds, self._retry_after_max)
+                self._scheduler.asked(result.pid, result.code, seconds, wall)
             if self._expired:
                 self._expired.pop(result.key, None)
         psetid = 0 if order is None else order.place[0]
@@ -225,12 +231,14 @@ class Dispatcher:
                 self.orders_no_room += 1
             else:
                 self.orders_handed_back += 1
-            self._scheduler.lost(order.pid, order.key, *order.place)
-            if done.wire_bytes > 0:  # it was begun
-                wall = self._wall_clock()
+            wall = self._wall_clock()
+            if done.owed_ms > 0:
+                self._scheduler.owes(order.pid, done.owed_ms / 1000, wall)
+            if done.wire_bytes > 0 or done.elapsed_ms > 0:  # it was begun
                 if self._site_rate:
                     self._scheduler.delays.charge(SITE, done.wire_bytes, self._site_rate, wall)
-                self._scheduler.came(order.pid, done.wire_bytes, wall)
+                self._scheduler.came(order.pid, done.wire_bytes, wall, done.elapsed_ms / 1000)
+            self._scheduler.lost(order.pid, order.key, *order.place)
         self._recorder.add(Entry(None, machine, machine.run, done.number))
 
     # What goes out.
@@ -254,6 +262,7 @@ class Dispatcher:
         if not self._run or self.paused_since is not None:
             return 0, total
         scheduler, wall, room = self._scheduler, self._wall_clock(), self._room()
+        scheduler.spaces_runs = all(each.knows_interval for each in self.machines.values() if each.granted)
         for work in scheduler.take_more(wall, self._run_rows if room > 0 else 1, self._room_behind):
             room -= len(work.rows_out)
             self._send_rows(self.machines[work.machine], work, now, wall)
@@ -314,6 +323,7 @@ class Dispatcher:
             work.machine = machine.number
             self._remember_home(work.pid, machine.number)
         deadline, sent_ms, rate = now + self._lease, connection.peer_clock_ms(), info.limits.rate or 0
+        interval_ms = ceil(info.limits.interval * 1000)
         machine.given += len(work.rows_out)
         self.orders_sent += len(work.rows_out)
         for row, start_by in work.rows_out:
@@ -347,6 +357,8 @@ class Dispatcher:
                     stored_bytes,
                     work.priority,
                     rate,
+                    0,
+                    interval_ms,
                 )
             )
         work.rows_out = []
@@ -412,7 +424,7 @@ class Dispatcher:
     def _lost(self, order: Order) -> None:
         self.orders_lost += 1
         self._forget(order.id)
-        self._scheduler.lost(order.pid, order.key, *order.place)
+        self._scheduler.lost(order.pid, order.key, *order.place, self._wall_clock())
 
     def _forget(self, order_id: str, answered: bool = False) -> Order | None:
         order = self._orders.pop(order_id, None) or self._foreign.pop(order_id, None)

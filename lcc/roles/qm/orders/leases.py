@@ -150,7 +150,7 @@ class Leases(Part):
 
     def _over(self) -> None:
         """No orders of an earlier queue manager are running that are not known."""
-        self._scheduler.let_go()
+        self._scheduler.let_go(self._hub.wall_clock())
         self._hub.pump()
 
     def _ahead(self, number: int, clock: float) -> float:

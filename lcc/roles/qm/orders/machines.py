@@ -9,7 +9,7 @@ from __future__ import annotations
 from twisted.logger import Logger
 
 from lcc.errors import StreamError
-from lcc.protocols.hello import Hello, is_earlier
+from lcc.protocols.hello import KNOWS_INTERVAL, Hello, is_earlier
 from lcc.protocols.work import MachineHello, Mark, Recall, RecordedUpto, Robot
 from lcc.roles.qm.peers.handler import Connection
 
@@ -93,6 +93,7 @@ class Machine:
     :ivar load: runs that are not recalled.
     :ivar orders_max: orders that it holds at most, several of one provider among them; 0: it is of an older version,
         and gets one order of a provider at a time.
+    :ivar knows_interval: it keeps to the interval of a provider within a run.
     :ivar given: how many orders it ever got.
     :ivar reported: ids that it says are running, until it is ready.
     :ivar last_number: the number of the last result of its run that came in.
@@ -107,6 +108,7 @@ class Machine:
             "content",
             "given",
             "granted",
+            "knows_interval",
             "last_number",
             "load",
             "connection",
@@ -143,6 +145,7 @@ class Machine:
         self.runs: dict[int, Run] = {}
         self.load = 0
         self.orders_max = 0
+        self.knows_interval = False
         self.given = 0
         self.reported: set[str] = set()
         self.last_number = 0
@@ -183,6 +186,7 @@ class Machine:
             _log.warn("BOT-M {machine} gets no orders: {why}", machine=self.number, why=self.refused)
         self.set_capacity(hello.capacity)
         self.orders_max = hello.orders_max
+        self.knows_interval = KNOWS_INTERVAL in hello.knows.split()
         self.trouble = ""
         self.paused = ""
         self.robots_refused = ""

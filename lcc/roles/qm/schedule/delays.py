@@ -1,11 +1,15 @@
 """Providers that must wait, and until when.  (Seed 002: the "bandwidth-delay" table and the delay of time slots.)
 
-Three reasons, each with its own time; a provider waits for the latest of them:
+Some reasons, each with its own time; a provider waits for the latest of them:
 
 *bandwidth*
     what was fetched from it is not paid for yet (:mod:`lcc.domain.bandwidth`).  Provider 0 is the whole site.
+*interval*
+    its last fetch began too short a time ago.
 *hours*
     its hours are closed.
+*retry-after*
+    its web server has answered 429 or 503, and said when to come back.
 *site-error*
     its site is unreachable.  The delay doubles with each failure in a row, up to a maximum, and is shortened a
     little at random, so that providers on one dead network do not all come back in the same second.
@@ -30,12 +34,20 @@ from lcc.model import Delay
 SITE = 0
 """In place of a provider's id: everybody."""
 
-BANDWIDTH, HOURS, SITE_ERROR = "bandwidth", "hours", "site-error"
+BANDWIDTH, INTERVAL, HOURS, SITE_ERROR, RETRY_AFTER = REASONS = (
+    "bandwidth",
+    "interval",
+    "hours",
+    "site-error",
+    "retry-after",
+)
 
-_SAVED_SECONDS = 1.0
+SAVED_SECONDS = 1.0
 """What ends sooner is not saved: no restart is so quick."""
 _URGENT_SECONDS = 10.0
 _BANDWIDTH_CAP_SECONDS = 90 * 86400.0
+_LONG_CAP_SECONDS = 30 * 86400.0
+"""Of intervals, and of what web servers ask for, as they are loaded."""
 
 
 class Delayed:
@@ -43,20 +55,31 @@ class Delayed:
 
     :ivar owed: when what was fetched is paid for; 0: it is.
     :ivar rate: bytes per second, that ``owed`` was reckoned with.
+    :ivar due: when its next fetch may begin, because of when the last one did; 0: at any time.
+    :ivar interval: seconds, that ``due`` was reckoned with.
     :ivar hours: when its hours open; 0: they are open.
+    :ivar asked: until when its web server has asked to be left alone; 0: it has not.
+    :ivar asked_code: the answer in which it did.
     :ivar retry: when its site is retried; 0: it is reachable, as far as is known.
     :ivar code: the error that ``retry`` is for.
     :ivar failures: in a row.
     :ivar since: when the first of them was; 0: there is none.
-    :ivar until: the latest of the three while it waits; 0: it does not.
+    :ivar until: the latest of them while it waits; 0: it does not.
     """
 
-    __slots__ = ("code", "failures", "hours", "owed", "rate", "retry", "since", "until")
+    __slots__ = (
+        *("asked", "asked_code", "code", "due", "failures", "hours", "interval", "owed", "rate", "retry"),
+        *("since", "until"),
+    )
 
     def __init__(self) -> None:
         self.owed = 0.0
         self.rate: int | None = None
+        self.due = 0.0
+        self.interval = 0.0
         self.hours = 0.0
+        self.asked = 0.0
+        self.asked_code = 0
         self.retry = 0.0
         self.code = 0
         self.failures = 0
@@ -69,13 +92,27 @@ class Delayed:
         self.since = 0.0
 
     @property
+    def latest(self) -> float:
+        """When nothing of all this is a reason any longer."""
+        return max(self.owed, self.due, self.hours, self.asked, self.retry)
+
+    @property
     def reason(self) -> str:
         """Why it waits."""
         if not self.until:
             return ""
         if self.retry >= self.until:
             return SITE_ERROR
-        return HOURS if self.hours >= self.until else BANDWIDTH
+        if self.asked >= self.until:
+            return RETRY_AFTER
+        if self.hours >= self.until:
+            return HOURS
+        return INTERVAL if self.due >= self.until else BANDWIDTH
+
+    @property
+    def why_code(self) -> int:
+        """The error that :attr:`reason` is about; 0: none."""
+        return self.asked_code if self.reason == RETRY_AFTER else self.code
 
 
 class Delays:
@@ -139,6 +176,11 @@ class Delays:
             heappop(heap)
         return None
 
+    def is_due(self, pid: int) -> bool:
+        """An interval is known that it waits for."""
+        record = self._records.get(pid)
+        return record is not None and record.due > self._last
+
     @property
     def changed(self) -> bool:
         """Something has changed that may be worth saving."""
@@ -153,6 +195,19 @@ class Delays:
         record = self._record(pid)
         record.owed = bandwidth.charge(record.owed, now, wire_bytes, rate)
         record.rate = rate
+        self._reschedule(pid, record, now)
+
+    def began(self, pid: int, begun: float, interval: float, now: float) -> None:
+        """A fetch of it began then, or earlier."""
+        record = self._record(pid)
+        record.due = bandwidth.after_start(record.due, begun, interval)
+        record.interval = interval
+        self._reschedule(pid, record, now)
+
+    def asked(self, pid: int, code: int, seconds: float, now: float) -> None:
+        """Its web server has answered so, and asked to be left alone for so long."""
+        record = self._record(pid)
+        record.asked, record.asked_code = max(record.asked, now + seconds), code
         self._reschedule(pid, record, now)
 
     def closed(self, pid: int, opens: float, now: float) -> None:
@@ -192,13 +247,15 @@ class Delays:
             ended.append(pid)
         return ended
 
-    def limits_changed(self, pid: int, rate: int | None, now: float) -> None:
+    def limits_changed(self, pid: int, rate: int | None, now: float, interval: float = 0.0) -> None:
         """Its limits were changed: its hours are looked at again, what it owes costs what it costs now."""
         record = self._records.get(pid)
         if record is not None:
             record.hours = 0.0
             record.owed = bandwidth.changed(record.owed, now, record.rate, rate)
             record.rate = rate
+            record.due = record.due and interval and max(0.0, record.due - record.interval + interval)
+            record.interval = interval
             self._reschedule(pid, record, now)
 
     def try_again(self, pid: int, code: int, now: float) -> None:
@@ -208,9 +265,16 @@ class Delays:
         """
         for key in [pid] if pid else list(self._records):
             record = self._records.get(key)
-            if record is not None and record.failures and code in (0, record.code):
+            if record is None:
+                continue
+            failed = record.failures and code in (0, record.code)
+            asked = record.asked and code in (0, record.asked_code)
+            if failed:
                 record.retry = 0.0
                 record.forgive()
+            if asked:
+                record.asked = 0.0
+            if failed or asked:
                 self._reschedule(key, record, now)
 
     def discard(self, pid: int) -> None:
@@ -232,11 +296,13 @@ class Delays:
         for record in self._records.values():
             # 0 is no time but says that there is none.
             record.owed = record.owed and max(0.0, record.owed + step)
+            record.due = record.due and max(0.0, record.due + step)
+            record.asked = record.asked and max(0.0, record.asked + step)
             record.retry = record.retry and max(0.0, record.retry + step)
             record.since = record.since and max(0.0, record.since + step)
             record.hours = record.hours and now
             if record.until:
-                record.until = max(now, record.owed, record.hours, record.retry)
+                record.until = max(now, record.latest)
         self._heap = [(record.until, pid) for pid, record in self._records.items() if record.until]
         heapify(self._heap)
         self._dirty.update(self._records)
@@ -250,15 +316,26 @@ class Delays:
         :param set_back: the wall clock was set back by so many seconds since they were saved.
         """
         self._last = now
-        longest = {BANDWIDTH: _BANDWIDTH_CAP_SECONDS, SITE_ERROR: self._maximum, HOURS: 2 * period_seconds}
+        longest = {
+            BANDWIDTH: _BANDWIDTH_CAP_SECONDS,
+            INTERVAL: _LONG_CAP_SECONDS,
+            HOURS: 2 * period_seconds,
+            SITE_ERROR: self._maximum,
+            RETRY_AFTER: _LONG_CAP_SECONDS,
+        }
         for delay in saved:
             record = self._record(delay.pid)
             self._saved.add(delay.pid)
-            record.failures, record.code = delay.failures, delay.code
+            record.failures = delay.failures
+            record.code = 0 if delay.reason == RETRY_AFTER else delay.code
             record.since = min(max(0.0, delay.since_time - set_back), now)
             until = min(delay.until_time - set_back, now + longest.get(delay.reason, 0.0))
             if delay.reason == SITE_ERROR:
                 record.retry = until
+            elif delay.reason == RETRY_AFTER:
+                record.asked, record.asked_code = until, delay.code
+            elif delay.reason == INTERVAL:
+                record.due = until
             elif delay.reason == HOURS and not set_back:  # else they are looked at again
                 record.hours = until
             owed = min(delay.owed_time - set_back, now + _BANDWIDTH_CAP_SECONDS)
@@ -273,9 +350,9 @@ class Delays:
         rows: list[Delay] = []
         for pid in sorted(self._dirty):
             record = self._records.get(pid)
-            if record is not None and (record.until - now > _SAVED_SECONDS or record.failures):
+            if record is not None and (record.until - now > SAVED_SECONDS or record.failures):
                 owed, rate = (record.owed, record.rate or 0) if record.owed > now else (0.0, 0)
-                why = record.until, record.reason, record.code, record.failures
+                why = record.until, record.reason, record.why_code, record.failures
                 rows.append(Delay(pid, *why, owed, rate, record.since, saved_time=now))
                 self._saved.add(pid)
             elif pid in self._saved:
@@ -312,7 +389,7 @@ class Delays:
         return record
 
     def _reschedule(self, pid: int, record: Delayed, now: float) -> None:
-        until = max(record.owed, record.hours, record.retry)
+        until = record.latest
         if until <= now:
             # Not before release() has said so, if it waits: whoever waits is told once.
             if record.until:
@@ -333,7 +410,7 @@ class Delays:
 
     def _end(self, pid: int, record: Delayed) -> None:
         self._waiting -= record.until > 0
-        record.until = record.owed = record.hours = record.retry = 0.0
+        record.until = record.owed = record.due = record.hours = record.asked = record.retry = 0.0
         self._tidy(pid, record)
 
     def _tidy(self, pid: int, record: Delayed) -> None:

@@ -18,6 +18,7 @@ class Inactive:
         self.delayed: dict[int, tuple[Place, int]] = {}
         self._spent: dict[int, tuple[int, int]] = {}
         self._unpaid: dict[int, int] = {}
+        self._began: dict[int, float] = {}
         self._priorities: dict[int, int] = {}
 
     def leaves(self, work: ProviderWork, *, keep_quantum: bool) -> None:
@@ -46,6 +47,14 @@ class Inactive:
         if wire_bytes:
             self._unpaid[pid] = self._unpaid.get(pid, 0) + wire_bytes
 
+    def began(self, pid: int, begun: float) -> None:
+        """A fetch of it began then, or earlier, and its limits are not known."""
+        self._began[pid] = max(begun, self._began.get(pid, 0.0))
+
+    def take_began(self, pid: int) -> float:
+        """What :meth:`began` was told last, which is forgotten; 0: nothing."""
+        return self._began.pop(pid, 0.0) if self._began else 0.0
+
     def priority(self, pid: int) -> int:
         """The provider's, as far as it is known."""
         return self._priorities.get(pid, 0)
@@ -61,7 +70,11 @@ class Inactive:
             if len(known) > _PRIORITIES_KEPT:
                 del known[next(iter(known))]
 
+    def stepped(self, step: float) -> None:
+        """The wall clock was set by so many seconds."""
+        self._began = {pid: begun + step for pid, begun in self._began.items()}
+
     def discard(self, pid: int) -> None:
         """The provider is gone."""
-        for kept in (self.delayed, self._spent, self._unpaid, self._priorities):
+        for kept in (self.delayed, self._spent, self._unpaid, self._began, self._priorities):
             kept.pop(pid, None)

@@ -15,10 +15,13 @@ It keeps its turn until its quantum is used up and others of its priority wait, 
 waits and there is no free place.
 
 A run may grow while it is out, so that the robot never waits for the next order; but not beyond what can be decided
-in advance: its quantum, the bytes that it is expected to bring, and, where the provider's bandwidth is limited, what
-about a second pays for.  What may change between two fetches the robot looks at (hours, bandwidth, errors of the
-site); for all else the rest of a run is *recalled*: somebody of a higher priority waits, or the provider was changed
-or removed.
+in advance: its quantum, the bytes that it is expected to bring, and, where the provider's bandwidth is limited or it
+has an interval, what about a second pays for.  What may change between two fetches the robot looks at (hours,
+bandwidth, interval, errors of the site); for all else the rest of a run is *recalled*: somebody of a higher priority
+waits, or the provider was changed or removed.
+
+The interval of a provider counts from when a fetch began.  Where that is not known, because an order was lost, or
+because an earlier queue manager sent it, it counts from when that turned out.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from lcc.domain.results import holds_provider
 from lcc.domain.timeslots import TimeSlots
 from lcc.model import FETCH_NOW, QueueRow, Recorded, Waiting
 from lcc.model.providers import PRIORITIES
-from lcc.roles.qm.schedule.delays import SITE, Delays
+from lcc.roles.qm.schedule.delays import SAVED_SECONDS, SITE, Delays
 from lcc.roles.qm.schedule.hours_filter import HoursFilter
 from lcc.roles.qm.schedule.inactive import Inactive
 from lcc.roles.qm.schedule.read_ahead import ReadAhead
@@ -63,6 +66,8 @@ class Scheduler(ReadAhead):
     :param hours_margin: seconds at the end of hours that are not used.
     :param run_rows: rows of one provider that are out at the same time, at most.
     :ivar recalls: providers whose runs are to be recalled, for the dispatcher.
+    :ivar spaces_runs: every BOT-M that may get orders keeps to intervals within a run; else runs of providers with
+        one are of one row.
     """
 
     def __init__(
@@ -79,6 +84,10 @@ class Scheduler(ReadAhead):
     ) -> None:
         super().__init__(read_ahead, quantum_urls)
         self.recalls: set[int] = set()
+        self.spaces_runs = True
+        self._unsure: set[int] = set()
+        self._unsure_since = 0.0
+        self._started = 0.0
         self._run_rows = run_rows
         self._growing: dict[int, ProviderWork] = {}
         self.ready = ready
@@ -124,9 +133,16 @@ class Scheduler(ReadAhead):
             self._rewind(work, *START)
             self._update(work)
 
-    def let_go(self) -> None:
+    def begin(self, now: float) -> None:
+        """A new queue manager begins: delays that were too short to be saved may still last."""
+        self._started = now
+
+    def let_go(self, now: float = 0.0) -> None:
         """Nothing is fetched from the providers that were withheld."""
         waiting, self.withheld = self.withheld, {}
+        # When their last fetches began is not known, except where an interval is known to last.
+        self._unsure = {pid for pid in waiting if not self.delays.is_due(pid)}
+        self._unsure_since = now
         self._have_work(waiting.values())
 
     def _have_work(self, waiting: Iterable[Waiting]) -> None:
@@ -171,7 +187,7 @@ class Scheduler(ReadAhead):
             self._recall(work)
             self._rewind(work, *START)
             self._update(work)
-        self.delays.limits_changed(pid, limits.rate, now)
+        self.delays.limits_changed(pid, limits.rate, now, limits.interval)
 
     def provider_removed(self, pid: int) -> None:
         """The provider and its queue are gone."""
@@ -296,7 +312,7 @@ class Scheduler(ReadAhead):
         """Whether more may be sent behind what is out of this provider."""
         if work.gone or work.recalled or work.doubt is not None or work.info is None or not work.has_rows:
             return False
-        if work.info.limits.rate:
+        if work.info.limits.rate or work.info.limits.interval:
             return False  # what crosses the last result would find no debt where it arrives
         return 0 < work.busy <= self._run_rows // 2 and work.pid not in self.delays
 
@@ -322,6 +338,8 @@ class Scheduler(ReadAhead):
         bytes_left = self._quantum_bytes - work.served_bytes
         if work.info is not None and work.info.limits.rate:
             bytes_left = min(bytes_left, int(work.info.limits.rate * _PAID_SECONDS))
+        if work.info is not None and work.info.limits.interval:
+            most = min(most, max(1, int(_PAID_SECONDS / work.info.limits.interval))) if self.spaces_runs else 1
         bytes_left -= work.expected_bytes
         if work.busy and bytes_left <= 0:
             return False
@@ -368,13 +386,18 @@ class Scheduler(ReadAhead):
 
     # Work comes back.
 
-    def finished(self, pid: int, key: bytes, code: int, wire_bytes: int, now: float) -> None:
-        """An order that was handed out has come back; its result is yet to be recorded."""
+    def finished(
+        self, pid: int, key: bytes, code: int, wire_bytes: int, now: float, elapsed_seconds: float = 0.0
+    ) -> None:
+        """An order that was handed out has come back; its result is yet to be recorded.
+
+        :param elapsed_seconds: how long its fetch took, at least; 0: not known.
+        """
         work = self._active.get(pid)
         doubt = holds_provider(code)
         if not doubt:
             self.delays.reached(pid)
-        self.came(pid, wire_bytes, now)
+        self.came(pid, wire_bytes, now, elapsed_seconds)
         if work is None:
             return
         self._came_back(work, key)
@@ -382,25 +405,53 @@ class Scheduler(ReadAhead):
             work.doubt = key
         self._update(work)
 
-    def came(self, pid: int, wire_bytes: int, now: float) -> None:
-        """So much has travelled for this provider (also for a result that no order waits for)."""
+    def came(self, pid: int, wire_bytes: int, now: float, elapsed_seconds: float = 0.0) -> None:
+        """So much has travelled for this provider, in a fetch that has ended (also for a result that no order waits
+        for)."""
         work = self._active.get(pid)
         if work is None:
             self._inactive.owes(pid, wire_bytes)
+            self._inactive.began(pid, now - elapsed_seconds)
             return
         work.served_bytes += wire_bytes
         if work.info is None:
             work.unpaid_bytes += wire_bytes
-        elif work.info.limits.rate:
-            self.delays.charge(pid, wire_bytes, work.info.limits.rate, now)
+            self._inactive.began(pid, now - elapsed_seconds)
+            return
+        limits = work.info.limits
+        if limits.rate:
+            self.delays.charge(pid, wire_bytes, limits.rate, now)
+        if limits.interval:
+            self.delays.began(pid, now - elapsed_seconds, limits.interval, now)
+
+    def owes(self, pid: int, seconds: float, now: float) -> None:
+        """A robot has handed back what must not begin for so long."""
+        work = self._active.get(pid)
+        if work is None or work.info is None:
+            self._inactive.began(pid, now)
+        elif work.info.limits.interval:
+            interval = work.info.limits.interval
+            self.delays.began(pid, now + seconds - interval, interval, now)
+
+    def asked(self, pid: int, code: int, seconds: float, now: float) -> None:
+        """The provider's web server has answered with this error, and asked to be left alone for so long."""
+        self.delays.asked(pid, code, seconds, now)
+        work = self._active.get(pid)
+        if work is not None:
+            self._update(work)
 
     def known(self, key: bytes, generation: int) -> None:
         """A result for this row has come that no order waits for; do not hand the row out before it is recorded."""
         self._taken.setdefault(key, generation)
 
-    def lost(self, pid: int, key: bytes, psetid: int, seq: int) -> None:
-        """An order that was handed out will not come back: its row, at this place, is handed out again."""
+    def lost(self, pid: int, key: bytes, psetid: int, seq: int, began: float = 0.0) -> None:
+        """An order that was handed out will not come back: its row, at this place, is handed out again.
+
+        :param began: its fetch may have begun, until then; 0: it has not.
+        """
         self._taken.pop(key, None)
+        if began:
+            self.came(pid, 0, began)
         work = self._active.get(pid)
         if work is not None:
             self._came_back(work, key)
@@ -456,6 +507,13 @@ class Scheduler(ReadAhead):
         # What it has in memory is read again after the delay.  An order of it that is still out keeps its record.
         self._rewind(work, *START)
         self._update(work)
+
+    def stepped(self, step: float, now: float) -> None:
+        """The wall clock was set by so many seconds, and shows this now."""
+        self.delays.stepped(step, now)
+        self._inactive.stepped(step)
+        self._started += step
+        self._unsure_since += step
 
     # Inside.
 
@@ -536,6 +594,21 @@ class Scheduler(ReadAhead):
         unpaid, work.unpaid_bytes = work.unpaid_bytes, 0
         if unpaid and limits.rate:
             self.delays.charge(work.pid, unpaid, limits.rate, self.delays.now)
+        began = self._inactive.take_began(work.pid)
+        if limits.interval:
+            self._may_have_begun(work.pid, began, limits.interval)
+
+    def _may_have_begun(self, pid: int, began: float, interval: float) -> None:
+        """Its interval is known now.
+
+        :param began: when its last fetch began, as far as that is known; 0: it is not.
+        """
+        if pid in self._unsure:
+            self._unsure.discard(pid)
+            began = max(began, self._unsure_since)
+        began = max(began, self._started - max(0.0, interval - SAVED_SECONDS))
+        if began + interval > self.delays.now:
+            self.delays.began(pid, began, interval, self.delays.now)
 
     def _update(self, work: ProviderWork) -> None:
         """Put a provider where it belongs, after anything has changed.  (Whether it may go on with its next row, or

@@ -21,12 +21,14 @@ class Limits(NamedTuple):
     :ivar rate: bytes per second; None: without limit.
     :ivar hours: as text; empty: always.
     :ivar timezone: of all its hours; empty: the LCC's.
+    :ivar interval: seconds from the start of a fetch to that of the next, at least; 0: none.
     """
 
     rate: int | None = None
     hours: str = ""
     timezone: str = ""
     priority: int = 0
+    interval: float = 0.0
 
 
 class FetchInfo(NamedTuple):
@@ -45,7 +47,13 @@ class FetchInfo(NamedTuple):
 
 def fetch_info(provider: Provider) -> FetchInfo:
     """What has to be known of this provider to fetch from it."""
-    limits = Limits(provider.bandwidth_bytes, provider.hours, provider.timezone, clamp(provider.priority))
+    limits = Limits(
+        provider.bandwidth_bytes,
+        provider.hours,
+        provider.timezone,
+        clamp(provider.priority),
+        provider.interval_seconds or 0.0,
+    )
     prefixes = Roots(provider.roots).prefixes
     return FetchInfo(" ".join(provider.roots), provider.allow_private, provider.insecure, limits, prefixes)
 
