@@ -173,3 +173,19 @@ def test_rows_are_read_by_file(queue: Queue) -> None:
     assert [row.file for row in first] == [2, 3] and all(row.size_bytes == 1 and len(row.md5) == 32 for row in first)
     assert [row.file for row in result_of(queue.store.content_rows(1, 3, 5, 2))] == [4]
     assert result_of(queue.store.content_rows(2, 0, 99, 2)) == []
+
+
+def test_lost_while_a_full_set_arrives_that_has_named_it(queue: Queue, lose: Any) -> None:
+    """What is queued again must not be taken for something that the set does not name."""
+    queue.send(1, notice("a", "1"), notice("b"), notice("c"))
+    queue.fetch_all()
+    first, last = queue.pieces(queue.header(2, full=True), [notice("a", "1"), notice("b")], 1)
+    queue.absorb([first])
+    lose(1, 3)
+    queue.absorb([last])
+    left = {row.notice.curl[-1] for row in queue.rows() if not row.delete}
+    assert left == {"a", "b"}
+    queue.fetch_all()
+    sql = "SELECT curl FROM lccurl WHERE state = 1 AND fetched_fileid IS NOT NULL ORDER BY curl"
+    assert [curl[-1] for (curl,) in queue.database.query(sql)] == ["a", "b"]
+    queue.check_books()

@@ -81,4 +81,8 @@ def fetch_again(write: WriteTransaction, rules: IQueueRules, machine: int, files
         notice = told_notice(told)._replace(sent="[]")
         batch.queue_again(SetPart(header, psetid, count, (KeyedNotice(bytes(key), notice),)))
     batch.commit()
+    # A full set that is arriving has named them already: what it does not name is dropped once it is complete.
+    seen = "(SELECT seen FROM lccurl WHERE lccurl.urlkey = qdb.urlkey)"
+    new = [key for key in keys if key not in queued]
+    txn.execute_in(f"UPDATE qdb SET seen = {seen} WHERE urlkey IN ({{in}})", new)
     return len(lost)
