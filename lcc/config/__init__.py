@@ -26,6 +26,7 @@ from lcc.config.load import (
     parse_config,
     read_config,
 )
+from lcc.config.manager import ManagerConfig
 from lcc.config.monitor import WebConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.root import DEFAULT_MIMETYPES, ROLES, Config
@@ -48,6 +49,7 @@ __all__ = [
     "DatabaseConfig",
     "LogConfig",
     "MailConfig",
+    "ManagerConfig",
     "ManholeConfig",
     "MetricsConfig",
     "QmConfig",

@@ -9,6 +9,7 @@ import attrs
 
 from lcc.config.access import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
 from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
+from lcc.config.manager import ManagerConfig
 from lcc.config.monitor import WebConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.setting import setting
@@ -16,7 +17,7 @@ from lcc.config.tasks import SchedulerConfig
 from lcc.config.telemetry import LogConfig, MetricsConfig
 from lcc.config.watched import WatchedConfig
 
-ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web", "scheduler")
+ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web", "scheduler", "manager")
 """Sections of roles; each has the settings ``metrics`` and ``manhole``."""
 
 DEFAULT_MIMETYPES = (
@@ -52,6 +53,7 @@ class Config:
     web: WebConfig = attrs.field(factory=WebConfig)
     watched: WatchedConfig = attrs.field(factory=WatchedConfig)
     scheduler: SchedulerConfig = attrs.field(factory=SchedulerConfig)
+    manager: ManagerConfig = attrs.field(factory=ManagerConfig)
     mail: MailConfig = attrs.field(factory=MailConfig)
     tls: TlsConfig = attrs.field(factory=TlsConfig)
     manhole: ManholeConfig = attrs.field(factory=ManholeConfig)
