@@ -23,12 +23,14 @@ ROLES = {
     "lcc-web": "web",
     "lcc-scheduler": "scheduler",
     "lcc-rs": "rs",
+    "lcc-manager": "manager",
 }
 """Role -> its module in ``lcc.services``."""
 
 TOOLS = {
     "lcc-admin": "lcc.admin.cli:main",
     "lcc-export": "lcc.export.cli:main",
+    "lcc-job": "lcc.workers.cli:command",
     "file2url": "lcc.provider.file2url:command",
     "lcccpstate": "lcc.provider.lcccpstate:command",
     "lcccp": "lcc.provider.lcccp:command",

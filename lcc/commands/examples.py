@@ -174,6 +174,27 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-export mirror-urls": (
         ("find pages -name '*.html' | lcc-export mirror-urls pages", "translate file names to URLs"),
     ),
+    "lcc-job": (("lcc-job status 'page 3 of 12'", "in a worker (doc/workers.md)"),),
+    "lcc-job show": (
+        ("lcc-job show", "everything"),
+        ("lcc-job show data", "what the last job of the task has stored"),
+    ),
+    "lcc-job status": (("lcc-job status 'page 3 of 12'", "shown by lcc-admin job show"),),
+    "lcc-job log": (("lcc-job log --level warn 'no title'", "a row of the job's log"),),
+    "lcc-job period": (("lcc-job period 2h", "less often from now on"),),
+    "lcc-job retry": (("lcc-job retry 10m", "then: exit 1"),),
+    "lcc-job add": (
+        (
+            "lcc-job add --after 12h --key comments-12 -- comments.sh http://www.example.org/index.html",
+            "a follow-up in twelve hours",
+        ),
+    ),
+    "lcc-job notify": (("lcc-job notify http://www.example.org/index.html", "have it fetched"),),
+    "lcc-job store": (
+        ("""lcc-job store '{"id": "a7", "title": "Cleaned"}'""", "an item"),
+        ("lcc-job store --data 2024-05-01", "for the next job of the task"),
+    ),
+    "lcc-job commit": (("lcc-job commit", "nothing so far happens twice"),),
     "file2url": (
         ("file2url --find /var/www/html -name '*.html'", "all pages"),
         ("file2url --docroot /var/www/html docs/page.html", "one page"),

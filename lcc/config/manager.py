@@ -17,8 +17,8 @@ class ManagerConfig:
     folder: str = setting("manager", "folder of unrecorded endings of jobs, relative to home")
     workers: tuple[str, ...] = setting(
         ("workers",),
-        "folders of the executables that jobs may run, relative to home; they, and all in and above them, must belong "
-        "to root or to the manager's user and be writable by nobody else",
+        "folders of the executables that jobs may run, relative to home; these, and all above them, must belong to "
+        "root or the manager's user, and only their owners may write to them",
     )
     user: str = setting(
         "nobody", "user as whom workers run if the manager runs as root; otherwise they run as it does"

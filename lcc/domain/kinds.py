@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lcc.model.tasks import NAME_CHARS_MAX
 from lcc.numbers import parse_number
@@ -52,7 +52,7 @@ def parse_kinds(lines: Iterable[str], default: KindSettings) -> tuple[dict[str, 
         if len(kind) > NAME_CHARS_MAX or "=" in kind:
             faults.append(f"{line!r}: must begin with the name of a kind")
             continue
-        values: dict[str, float] = {}
+        values: dict[str, Any] = {}
         for word in words:
             name, _, text = word.partition("=")
             try:

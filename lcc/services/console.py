@@ -78,6 +78,11 @@ def bot() -> None:
     run("lcc-bot", sys.argv[1:])
 
 
+def manager() -> None:
+    """The manager of jobs."""
+    run("lcc-manager", sys.argv[1:])
+
+
 def cu() -> None:
     """The content user API."""
     run("lcc-cu", sys.argv[1:])

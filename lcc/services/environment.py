@@ -31,6 +31,8 @@ from lcc.transport.links import LockService
 from lcc.transport.pipes import Pipes
 
 if TYPE_CHECKING:
+    from lcc.config import Config
+    from lcc.roles.manager.engine import JobStarter
     from lcc.storage.database.database import Database
 
 
@@ -51,6 +53,7 @@ class Environment:
     :ivar fetchers: URL scheme -> fetcher, for this reactor and configuration.
     :ivar supervisor: has started this process and wants its status; None: nobody does.
     :ivar pipes: by which roles of this process meet; None: each has a process of its own.
+    :ivar starter: starts the jobs of a manager, in place of real processes; None: these.
     """
 
     reactor: Any
@@ -64,6 +67,7 @@ class Environment:
     fetchers: Callable[[Any, BotConfig], dict[str, IFetcher]]
     supervisor: Supervisor | None = None
     pipes: Pipes | None = None
+    starter: Callable[[Config], JobStarter] | None = None
 
     def in_thread(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
         """Call a function that blocks, in a thread of the reactor."""

@@ -78,6 +78,7 @@ WIRES: dict[str, Wire] = {
         _port("scheduler.listen", "manager"),
         _link("scheduler.connect", "uns"),
         _port("web.listen"),
+        _link("manager.connect", "scheduler"),
         *(_metrics(f"{role}.metrics") for role in ROLES),
         _metrics("metrics.listen"),
     )

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.workers.connection import Connection, JobError
 
 DONE, TEMPORARY, PERMANENT = 0, 1, 2
@@ -79,16 +80,16 @@ class Job:
         """What the job is."""
         said = self._connection.ask("show", {})
         return JobInfo(
-            int(said["id"]),
-            int(said["task"]),
+            parse_number(said["id"], INT64_MAX),
+            parse_number(said["task"], INT64_MAX),
             said["kind"],
-            int(said["attempt"]),
+            parse_number(said["attempt"], INT64_MAX),
             said.get("command", ""),
             tuple(json.loads(said.get("args") or "[]")),
             said.get("resource", ""),
             said.get("data", ""),
             json.loads(said.get("input") or "{}"),
-            int(said.get("seconds", 0)),
+            parse_number(said.get("seconds", "0"), INT64_MAX),
             said.get("manager", ""),
         )
 
@@ -176,8 +177,8 @@ class Job:
 def run(main: Callable[[Job], object]) -> None:
     """Run a worker: call a function with the job, and exit as it ends.
 
-    It returns: exit code 0.  It raises :class:`PermanentError`: 2.  :class:`TemporaryError`, or anything else: 1, with
-    the traceback in the job's output if nobody foresaw it.
+    It returns: exit code 0.  It raises :class:`PermanentError`: 2.  :class:`TemporaryError`, or anything else: 1,
+    with the traceback in the job's output if nobody foresaw it.
 
     :raises SystemExit: always.
     """

@@ -34,10 +34,11 @@ class Connection:
     """Descriptor 3 of this process, which all processes of a job may use, also at the same time.
 
     :param descriptor: a stream socket.
+    :param named_in_environment: each request says for which job it is: that of ``LCC_JOB_ID``.
     :raises JobError: it is none.
     """
 
-    def __init__(self, descriptor: int = DESCRIPTOR) -> None:
+    def __init__(self, descriptor: int = DESCRIPTOR, *, named_in_environment: bool = False) -> None:
         try:
             if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                 raise OSError
@@ -47,12 +48,15 @@ class Connection:
             raise JobError("no-manager", text) from None
         self._socket.setblocking(True)
         self._lock = threading.Lock()
+        self._job = os.environ.get("LCC_JOB_ID", "") if named_in_environment else ""
 
     def ask(self, tag: str, attributes: dict[str, str]) -> dict[str, str]:
         """Send a request; gives the attributes of its answer.
 
         :raises JobError: it is refused, or the manager is gone.
         """
+        if self._job:
+            attributes = {**attributes, "job": self._job}
         written = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
         request = f"<{tag}{written}/>\n".encode("utf-8", "replace")
         with self._lock:

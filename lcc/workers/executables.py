@@ -76,6 +76,20 @@ def _fault(path: str, owners: Sequence[int]) -> str:
     return ""
 
 
+def may_execute(path: str, user: int, group: int) -> bool:
+    """Whether this user, who has no other group, can execute a file: its mode, and those of all folders above it.
+
+    :raises OSError: it is not there.
+    """
+    real = os.path.realpath(path, strict=True)
+    for each in (real, *_above(real)):
+        status = os.stat(each)
+        bits = status.st_mode >> (6 if status.st_uid == user else 3 if status.st_gid == group else 0)
+        if not bits & 1:
+            return False
+    return True
+
+
 def all_executables(folders: Iterable[str], owners: Sequence[int]) -> tuple[list[str], dict[str, str]]:
     """The commands in the folders, sorted, at most :data:`COMMANDS_MAX`; and those that must not be run, with why."""
     found: set[str] = set()

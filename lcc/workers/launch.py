@@ -81,10 +81,10 @@ class Launch(NamedTuple):
         :raises ValueError: it was not.
         """
         values: dict[str, Any] = json.loads(data)
-        limits = Limits(*values.pop("limits"))
-        launch = cls(limits=limits, **values)
-        tuples = {name: tuple(getattr(launch, name)) for name in ("args", "folders", "owners")}
-        return launch._replace(**tuples)
+        values["limits"] = Limits(*values["limits"])
+        for name in ("args", "folders", "owners"):
+            values[name] = tuple(values[name])
+        return cls(**values)
 
 
 class Report(NamedTuple):

@@ -4,8 +4,8 @@ The manager starts it with one socket (descriptor 0), and sends a :class:`~lcc.w
 Being small, it forks in a millisecond; and it is the *template* of workers in Python of our own: what they need is
 imported here once (``--preload MODULE``), and is there in each fork.
 
-It holds a lock (descriptor 1) that its shepherds inherit, and workers do not: as long as anybody has it, a job of this
-manager may be running, and no other manager begins.  Descriptor 2 leads into the manager's log.
+It holds a lock (descriptor 1) that its shepherds inherit, and workers do not: as long as anybody has it, a job of
+this manager may be running, and no other manager begins.  Descriptor 2 leads into the manager's log.
 
 When the manager is gone it ends; the shepherds have seen that as well, and end their jobs.  Processes whose shepherd
 was killed become its children, and are killed.

@@ -12,10 +12,10 @@ What it does
     exists any longer.  A job has ended when its worker has.
 
 Failures
-    *The manager is gone*, killed or not: its socket closes, and everything is killed at once.  *The manager hangs*, or
-    hears nothing of its scheduler: the lease ends, and everything is killed.  *The launcher is gone*: nothing, the
-    shepherd does not need it.  *The shepherd is killed*: the worker is killed by the kernel (PDEATHSIG); what that has
-    forked becomes the launcher's, which kills it.
+    *The manager is gone*, killed or not: its socket closes, and everything is killed at once.  *The manager hangs*,
+    or hears nothing of its scheduler: the lease ends, and everything is killed.  *The launcher is gone*: nothing, the
+    shepherd does not need it.  *The shepherd is killed*: the worker is killed by the kernel (PDEATHSIG); what that
+    has forked becomes the launcher's, which kills it.
 
 What it cannot do
     A worker that runs as the manager's own user can kill shepherd, launcher and manager, as any process of that user

@@ -26,13 +26,22 @@ ALLOWED: dict[str, frozenset[str]] = {
     **{room: GROUND | MIDDLE | {"interfaces", room} for room in UPPER},
     # What command line tools share.
     "commands": GROUND | {"interfaces", "commands"},
+    # Workers have processes of their own, in which little is imported.
+    "workers": GROUND | {"commands", "protocols", "workers"},
+    "worker": frozenset({"workers"}),
     "provider": GROUND | MIDDLE | {"interfaces", "commands", "provider"},
-    "roles": GROUND | MIDDLE | {"interfaces", "client", "insight", "roles"},
+    "roles": GROUND | MIDDLE | {"interfaces", "client", "insight", "workers", "roles"},
     # The former name of the clients, and of the fields of their queries.
     "users": frozenset({"client", "roles", "users"}),
-    **{room: GROUND | MIDDLE | UPPER | {"interfaces", "commands", room} for room in ("services", "admin", "export")},
+    **{
+        room: GROUND | MIDDLE | UPPER | {"interfaces", "commands", "workers", room}
+        for room in ("services", "admin", "export")
+    },
     # What the project ships to test with may use anything; nothing may use it.
-    "testing": GROUND | MIDDLE | UPPER | {"interfaces", "commands", "services", "admin", "export", "testing"},
+    "testing": GROUND
+    | MIDDLE
+    | UPPER
+    | {"interfaces", "commands", "workers", "services", "admin", "export", "testing"},
 }
 """Room -> the rooms that it may import."""
 

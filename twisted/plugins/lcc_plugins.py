@@ -7,6 +7,7 @@ uns = ServiceMaker("LCC UNS", "lcc.services.uns", "LCC update notification serve
 qm = ServiceMaker("LCC QM", "lcc.services.qm", "LCC queue manager.", "lcc-qm")
 botm = ServiceMaker("LCC BOT-M", "lcc.services.botm", "LCC robot multiplexer.", "lcc-botm")
 bot = ServiceMaker("LCC BOT", "lcc.services.bot", "LCC robot.", "lcc-bot")
+manager = ServiceMaker("LCC manager", "lcc.services.manager", "LCC manager of jobs.", "lcc-manager")
 cu = ServiceMaker("LCC CU", "lcc.services.cu", "LCC content user API.", "lcc-cu")
 rs = ServiceMaker("LCC RS", "lcc.services.rs", "LCC registration server.", "lcc-rs")
 scheduler = ServiceMaker("LCC scheduler", "lcc.services.scheduler", "LCC scheduler of tasks.", "lcc-scheduler")

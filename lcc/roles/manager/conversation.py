@@ -17,10 +17,10 @@ from lcc.protocols.worker import REQUESTS, WORKER_LIMITS, Refused
 from lcc.protocols.xmlfeed import End, Event, Start, XmlFeed
 from lcc.transport.stream import StreamLimits, XmlStream
 
-FREE_REQUESTS = 1000
-"""Of a job; from then on each waits :data:`PACE_SECONDS`, so that one that floods does not have the manager for
-itself."""
-PACE_SECONDS = 0.002
+PACED_REQUESTS = 200
+"""After so many requests of a job the next one waits :data:`PACE_SECONDS`, so that one that floods does not have the
+manager for itself."""
+PACE_SECONDS = 0.02
 
 
 class Denied(Exception):
@@ -102,7 +102,7 @@ class WorkerConversation:
 
     def _go_on(self) -> None:
         # Not before this turn is over; and not while a worker does not read its answers.
-        seconds = PACE_SECONDS if self._requests > FREE_REQUESTS else 0
+        seconds = 0 if self._requests % PACED_REQUESTS else PACE_SECONDS
         self._clock.callLater(seconds, self._next)
 
     def _next(self) -> None:
@@ -113,7 +113,8 @@ class WorkerConversation:
         text = f"descriptor 3: {error}"
         self._job.fault(text)
         self._stream.send(Refused("invalid", text).to_xml() + "\n")
-        self._stream.close()
+        self._stream.flush()
+        self._stream.abort()  # a worker that reads nothing is not waited for
 
     def stream_resumed(self) -> None:
         if self._feed.waiting:

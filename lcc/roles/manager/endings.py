@@ -21,6 +21,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from lcc.model.tasks import JobState
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.protocols.flat import Flat
 from lcc.protocols.jobs import EndEnding, Ending
 from lcc.roles.manager.effects import Collected
@@ -100,8 +101,10 @@ class KeptEndings:
         found: list[tuple[int, int, float, _Kept]] = []
         for name, _ in self._disk.names(self._folder):
             try:
-                numbers = [int(word) for word in name.removesuffix(_SUFFIX).split("-")]
-                id_, attempt, commit = numbers if name.endswith(_SUFFIX) else ()
+                if not name.endswith(_SUFFIX):
+                    raise ValueError(name)
+                words = name.removesuffix(_SUFFIX).split("-")
+                id_, attempt, commit = (parse_number(word, INT64_MAX) for word in words)
             except ValueError:
                 self._disk.remove(self._folder / name)  # one that was being written
                 continue

@@ -6,9 +6,9 @@ What it owns
 
 What it does
     It connects to the scheduler, and says what it may run: kinds and how many of each, and which executables are in
-    its folders.  It starts a worker for each job that it gets (:mod:`lcc.roles.manager.starting`), keeps the first and
-    the last of its output, answers it on descriptor 3, collects its effects, and sends them with its ending.  Endings
-    are numbered and on the disk until the scheduler has recorded them.
+    its folders.  It starts a worker for each job that it gets (:mod:`lcc.roles.manager.starting`), keeps the first
+    and the last of its output, answers it on descriptor 3, collects its effects, and sends them with its ending.
+    Endings are numbered and on the disk until the scheduler has recorded them.
 
 What it promises
     A job's ending is told only when no process of the job exists any longer.  Of one job two attempts never run here
@@ -16,19 +16,19 @@ What it promises
 
 Leases
     A heartbeat goes up every few seconds.  A job may run until ``lease_seconds`` after the last one that was answered
-    *was sent*, less a margin; then its shepherd kills it, whether this process still runs or not.  The scheduler counts
-    from when it received that heartbeat, which is never earlier: when it gives the job to another manager, nothing of
-    it runs here.
+    *was sent*, less a margin; then its shepherd kills it, whether this process still runs or not.  The scheduler
+    counts from when it received that heartbeat, which is never earlier: when it gives the job to another manager,
+    nothing of it runs here.
 
 Failures
-    *A worker hangs, forks, floods, fills the disk or crashes*: see :mod:`lcc.workers.shepherd` for its processes; what
-    it says is bounded, and read slowly where there is too much of it.  *The launcher dies*: it is started again, jobs
-    run on.  *The shepherd of a job is killed*: what it leaves is found by its environment and killed; a temporary
-    error.  *The scheduler is gone*: jobs run to their end, or to that of their lease; endings are kept.  *The disk
-    fails*: endings are kept in memory only, and a job whose effects cannot be written is an error.  *This process is
-    stopped*: it waits a little for its jobs, ends the others, which are temporary errors, and leaves when all is
-    recorded.  *It is killed*: shepherds kill their jobs at once; the next run waits until the last of them has ended
-    before it connects, sends the endings that it finds, and the scheduler has the other jobs tried again.
+    *A worker hangs, forks, floods, fills the disk or crashes*: see :mod:`lcc.workers.shepherd` for its processes;
+    what it says is bounded, and read slowly where there is too much of it.  *The launcher dies*: it is started again,
+    jobs run on.  *The shepherd of a job is killed*: what it leaves is found by its environment and killed; a
+    temporary error.  *The scheduler is gone*: jobs run to their end, or to that of their lease; endings are kept.
+    *The disk fails*: endings are kept in memory only, and a job whose effects cannot be written is an error.  *This
+    process is stopped*: it waits a little for its jobs, ends the others, which are temporary errors, and leaves when
+    all is recorded.  *It is killed*: shepherds kill their jobs at once; the next run waits until the last of them has
+    ended before it connects, sends the endings that it finds, and the scheduler has the other jobs tried again.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ class Manager:
         self.paused = False
         """An operator has it take nothing new."""
         self.counts: Counter[tuple[str, str]] = Counter()
-        self.seconds: Counter[str] = Counter()
-        """CPU of the jobs of each kind that have ended."""
+        self.cpu_seconds: dict[str, float] = dict.fromkeys(kinds, 0.0)
+        """Of the jobs of each kind that have ended."""
         self.faults: dict[str, str] = {}
         """Files in the folders of workers that may not be run, and why."""
         self.commands: list[str] = []
@@ -411,7 +411,7 @@ class Manager:
         ending = new.ending
         kind = job.order.kind if job.order.kind in self.kinds else ANY
         self.counts[kind, ending.state] += 1
-        self.seconds[kind] += ending.cpu_ms / 1000  # type: ignore[assignment]  # a Counter of floats
+        self.cpu_seconds[kind] += ending.cpu_ms / 1000
         if job.silent:
             if new.effects is not None:
                 new.effects.close()

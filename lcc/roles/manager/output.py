@@ -42,8 +42,8 @@ class KeptOutput:
 
     @property
     def text(self) -> str:
-        """What is kept: bytes that are not UTF-8, and control characters, are escaped as ``\\\\x1b``; where something is
-        left out it says how much."""
+        """What is kept.  Bytes that are not UTF-8, and control characters, are escaped (``\\x1b``); where something
+        is left out it says how much."""
         first, last = bytes(self._first), b"".join(self._last)[-self._half :]
         left_out = self.total_bytes - len(first) - len(last)
         if not left_out:

@@ -46,7 +46,7 @@ class Place:
 
 
 class Workers:
-    """Starts workers.
+    """Starts workers; :meth:`open` it first.
 
     :param lock: gives the descriptor of the lock that launchers and shepherds inherit.
     :param builtin: kind -> function of workers of our own.
@@ -55,17 +55,20 @@ class Workers:
     def __init__(
         self,
         reactor: Any,
-        place: Place,
         lock: Callable[[], int],
         in_thread: Callable[..., Deferred[Any]],
         builtin: Mapping[str, str],
     ) -> None:
-        self._place = place
+        self._place: Place = None  # type: ignore[assignment]  # set in open, with which everything begins
         self._in_thread = in_thread
         self._builtin = builtin
         modules = sorted({call.partition(":")[0] for call in builtin.values()})
         self._plain = Launcher(reactor, lock, (), in_thread)
         self._template = Launcher(reactor, lock, tuple(modules), in_thread)
+
+    def open(self, place: Place) -> None:
+        """Start them there."""
+        self._place = place
 
     def start(self, order: RunJob, limits: KindSettings, job: RunningJob, lease_until: float) -> Process:
         """Start a job's worker.

@@ -51,7 +51,7 @@ def verdict(report: Report, told: Told | None, fault: str, limits: Limits, said:
     if fault and state is JobState.COMPLETED:
         state, text = JobState.PERMANENT, ""
     words = [*([text] if text else []), *([fault] if fault else []), *([said] if said else [])]
-    if report.left:
+    if report.left and not report.why:
         words.append(f"killed what it had left behind: {report.left} process{'' if report.left == 1 else 'es'}")
     return Verdict(state, exit_code, ended_by, _cut("; ".join(words)))
 
@@ -81,8 +81,8 @@ def _signal_text(number_: int) -> str:
         name = signal.Signals(number_).name
     except ValueError:
         return f"signal {number_}"
-    hints = {signal.SIGXFSZ: " (a file beyond file_bytes)", signal.SIGKILL: " (out of memory?)"}
-    return f"signal {number_}, {name}{hints.get(number_, '')}"
+    hints = {"SIGXFSZ": " (a file beyond file_bytes)", "SIGKILL": " (out of memory?)"}
+    return f"signal {number_}, {name}{hints.get(name, '')}"
 
 
 def _cut(text: str) -> str:
