@@ -17,6 +17,8 @@ from lcc.commands.errors import Failed
 from lcc.errors import ConfigError
 from lcc.transport.certificates import ROLES, hosts_of, read_certificates, roles_of
 
+_ROLES = click.Choice([*ROLES, PUBLIC])
+
 AUTHORITY_DAYS = 3650
 DAYS = 365
 WITHIN_DAYS = 30
@@ -87,13 +89,13 @@ def init_command(folder: Path, name: str, days: int) -> None:
 @certificates_group.command("add")
 @folder_option
 @click.argument("host", callback=_host)
-@click.argument("roles", nargs=-1, required=True, type=click.Choice([*ROLES, PUBLIC]))
+@click.argument("roles", nargs=-1, required=True, type=_ROLES, metavar="ROLES...")
 @click.option("--also", multiple=True, callback=_host, help="Another name or address of the host (repeatable).")
 @days_option(default=DAYS, show_default=True, help="Validity.")
 def add_command(folder: Path, host: str, roles: tuple[str, ...], also: tuple[str, ...], days: int) -> None:
     """Issue the certificates of a host, one for each of its ROLES.
 
-    HOST is its name or address as others connect to it.  "public" is for the ports of providers and content users;
+    HOST is its name or address as others connect to it.  A wrong role lists them all.  "public" is for the ports of providers and content users;
     "admin" is for lcc-admin on that host.
     """
     with _faults():
@@ -132,7 +134,7 @@ def renew_command(folder: Path, hosts: tuple[str, ...], within: int, everything:
 @certificates_group.command("revoke")
 @folder_option
 @click.argument("host", callback=_host)
-@click.argument("roles", nargs=-1, type=click.Choice([*ROLES, PUBLIC]))
+@click.argument("roles", nargs=-1, type=_ROLES, metavar="[ROLES]...")
 def revoke_command(folder: Path, host: str, roles: tuple[str, ...]) -> None:
     """Revoke the certificates of a host: all, or those of the given ROLES.
 

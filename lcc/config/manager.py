@@ -14,6 +14,12 @@ class ManagerConfig:
     name: str = setting("manager", "name of this manager, unique in the LCC")
     host: str = setting("", "name by which tasks choose this host (--on); empty: the host name of the machine")
     connect: str = setting("unix:{home}/scheduler.sock", "endpoint of the scheduler")
+    content: str = setting(
+        "unix:{home}/content.sock",
+        "content port of the (central) BOT-M, for the content that feed workers read: https://host:port, "
+        "http://host:port or unix:PATH",
+    )
+    content_bytes: int = setting(64 << 20, "longest content that a job is given", unit="bytes", minimum=1)
     folder: str = setting("manager", "folder of unrecorded endings of jobs, relative to home")
     workers: tuple[str, ...] = setting(
         ("workers",),

@@ -9,17 +9,20 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from twisted.application.service import IService, MultiService, Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from lcc.client.content import ContentClient
 from lcc.config import Config, ManagerConfig
 from lcc.domain.kinds import KindSettings, parse_kinds
 from lcc.errors import ConfigError
 from lcc.roles.manager.console import ManagerCommands
+from lcc.roles.manager.content import Contents
 from lcc.roles.manager.engine import Manager
 from lcc.roles.manager.launching import WorkersLock, sweep
 from lcc.roles.manager.metrics import ManagerMetrics
@@ -31,9 +34,10 @@ from lcc.services.telemetry import watched
 from lcc.storage.disk.durable import make_folder_durably, write_durably
 from lcc.storage.disk.file_system import Disk
 from lcc.transport.links import RetryPolicy, link_service
-from lcc.transport.wires import endpoint
+from lcc.transport.wires import certificate_files, endpoint
 from lcc.workers.builtin import BUILTIN
 from lcc.workers.executables import may_execute
+from lcc.workers.folders import clear
 
 _log = Logger()
 
@@ -51,7 +55,10 @@ class Options(RoleOptions):
 class _Jobs(Service):
     """Makes sure that nothing of an earlier run is left; then starts the engine, and its link."""
 
-    def __init__(self, engine: Manager, link: IService, config: Config, environment: Environment) -> None:
+    def __init__(
+        self, engine: Manager, link: IService, client: ContentClient, config: Config, environment: Environment
+    ) -> None:
+        self._client = client
         self._engine = engine
         self._link = link
         self._config = config
@@ -67,9 +74,10 @@ class _Jobs(Service):
         make_folder_durably(self._folder, self._environment.disk)
         self._begin()
 
-    def stopService(self) -> Deferred[None] | None:
+    def stopService(self) -> Deferred[Any]:
         super().stopService()
-        return self._link.stopService() if self._link.running else None
+        stopped = [maybeDeferred(self._link.stopService)] if self._link.running else []
+        return DeferredList([*stopped, self._client.close()], consumeErrors=True)
 
     def _begin(self, _: object = None) -> None:
         if self.running:
@@ -87,19 +95,20 @@ class _RealJobs(_Jobs):
         self,
         engine: Manager,
         link: IService,
+        client: ContentClient,
         config: Config,
         environment: Environment,
         workers: Workers,
         lock: WorkersLock,
     ) -> None:
-        super().__init__(engine, link, config, environment)
+        super().__init__(engine, link, client, config, environment)
         self._workers = workers
         self._lock = lock
         self._token = ""
         self._waiting = LoopingCall(self._look)
         self._waiting.clock = environment.reactor
 
-    def stopService(self) -> Deferred[None] | None:
+    def stopService(self) -> Deferred[Any]:
         if self._waiting.running:
             self._waiting.stop()
         self._lock.release()
@@ -115,6 +124,7 @@ class _RealJobs(_Jobs):
             self._waiting.stop()
             # Those whose shepherd was killed together with launcher and manager.
             swept = self._environment.in_thread(sweep, f"{MARK}={self._token}/")
+            swept.addCallback(lambda _: self._environment.in_thread(clear, self._workers.scratch))
             swept.addCallback(super()._begin).addErrback(_cannot_start)
         elif not self._told:
             self._told = True
@@ -204,12 +214,15 @@ def build(config: Config, environment: Environment) -> RoleService:
         raise ConfigError([f"manager.kinds: {fault}" for fault in faults])
     folder = config.under_home(settings.folder)
     lock = WorkersLock(folder / "workers.lock")
+    address = settings.content.replace("{home}", str(config.home))
+    client = ContentClient(reactor, address, certificates=certificate_files(config, "manager"))
     workers = Workers(reactor, lambda: lock.descriptor, environment.in_thread, BUILTIN)
     simulated = None if environment.starter is None else environment.starter(config)
     engine = Manager(
         settings,
         kinds,
         simulated or workers,
+        Contents(client, disk, lambda: workers.scratch, settings.content_bytes, environment.in_thread),
         folder,
         disk,
         reactor,
@@ -230,9 +243,9 @@ def build(config: Config, environment: Environment) -> RoleService:
         "manager", ManagerCommands(engine), ManagerMetrics(engine), lambda: Deferred.fromCoroutine(engine.stop())
     )
     jobs = (
-        _RealJobs(engine, link, config, environment, workers, lock)
+        _RealJobs(engine, link, client, config, environment, workers, lock)
         if simulated is None
-        else _Jobs(engine, link, config, environment)
+        else _Jobs(engine, link, client, config, environment)
     )
     for service in (HomeService(config.home, disk), environment.lock(config.home / "manager.lock"), jobs):
         service.setServiceParent(services)

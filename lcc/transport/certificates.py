@@ -27,7 +27,7 @@ from lcc.model.notifiers import NOTIFIERS
 
 _log = Logger()
 
-ROLES = ("qm", "uns", "botm", "bot", "cu", *NOTIFIERS, "admin", "metrics")
+ROLES = ("qm", "uns", "botm", "bot", "cu", *NOTIFIERS, "manager", "admin", "metrics")
 """Roles that a certificate can be for; ``admin``: ``lcc-admin``; ``metrics``: metrics ports, and who reads them."""
 ROLE_URI = "lcc:role/"
 EXPIRY_WARNING_SECONDS = 14 * 86400

@@ -69,7 +69,7 @@ WIRES: dict[str, Wire] = {
         _port("botm.listen", "bot"),
         _link("botm.connect", "qm"),
         _link("botm.parent", "botm"),
-        _port("botm.content_listen", "cu", "botm", "admin"),
+        _port("botm.content_listen", "cu", "botm", "admin", "manager"),
         _link("bot.connect", "botm"),
         _port("bot.listen", "admin"),
         _port("cu.listen"),

@@ -8,5 +8,6 @@ from __future__ import annotations
 
 BUILTIN = {
     "feed": "lcc.feeds.worker:main",
+    "text": "lcc.feeds.worker:text",
 }
 """Kind -> ``module:function``, which is called without arguments; what it returns is the exit code (None: 0)."""

@@ -2,7 +2,7 @@
 
 The manager starts it with one socket (descriptor 0), and sends a :class:`~lcc.workers.launch.Launch` for each job.
 Being small, it forks in a millisecond; and it is the *template* of workers in Python of our own: what they need is
-imported here once (``--preload MODULE``), and is there in each fork.
+imported here once (the modules that are its arguments), and is there in each fork.
 
 It holds a lock (descriptor 1) that its shepherds inherit, and workers do not: as long as anybody has it, a job of
 this manager may be running, and no other manager begins.  Descriptor 2 leads into the manager's log.
@@ -39,8 +39,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with its manager
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     linux.adopt_orphans()
-    preload = [word.removeprefix("--preload=") for word in arguments if word.startswith("--preload=")]
-    for module in preload:
+    for module in arguments:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # what is never collected is never copied

@@ -19,6 +19,7 @@ from .host import why_not
 from .worlds import BIN
 
 INTERRUPTED = Path(__file__).with_name("interrupted.py")
+AS_JOB = Path(__file__).with_name("as_job.py")
 _ASK = f"""lcc-admin register ask --site http://www.example.org/new/ --contact me@example.org --json > asked
 mkdir -p /var/www/html/new
 {sys.executable} -c 'import json; print("{{file}} {{secret}}".format(**json.load(open("asked"))))' > asked.txt
@@ -86,7 +87,9 @@ def test_they_run(tmp_path: Path) -> None:
     for path, examples in EXAMPLES.items():
         lines += [BEFORE[path]] if path in BEFORE else []
         for example, _ in examples:
-            lines.append(f"{sys.executable} {INTERRUPTED} {BIN}/{example}" if example in FOR_EVER else example)
+            before = f"{sys.executable} {AS_JOB} " if example.startswith("lcc-job ") else ""
+            before = f"{sys.executable} {INTERRUPTED} {BIN}/" if example in FOR_EVER else before
+            lines.append(before + example)
     page.write_text("<!-- world an LCC at work -->\n```sh\n" + "\n".join(lines) + "\n```\n")
     done = subprocess.run(command(page, []), cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -83,9 +83,13 @@ class Rig:
         self.folder.chmod(0o755)
         self.workers = self.folder / "workers"
         self.workers.mkdir()
-        self.text = (
-            f'home = "home"\n[manager]\nworkers = ["{self.workers}"]\nhost = "here"\nuser = "{user}"\n{settings}\n'
-        )
+        self.text = f"""home = "home"
+[manager]
+workers = ["{self.workers}"]
+host = "here"
+user = "{user}"
+{settings}
+"""
         self.environment = real_environment(reactor)
         self.links: list[PlayedScheduler] = []
         self.heard: list[Flat] = []

@@ -35,7 +35,8 @@ async def test_it_hangs(make: Make) -> None:
 async def test_it_ignores_term_in_all_its_processes(make: Make) -> None:
     rig = make('kinds = ["slow seconds=1 grace_seconds=1"]')
     await rig.start()
-    body = "trap '' TERM HUP INT\n(setsid sh -c 'trap \"\" TERM; while :; do sleep 3002; done' &)\nwhile :; do sleep 3002; done"
+    inner = "trap '' TERM; while :; do sleep 3002; done"
+    body = f"trap '' TERM HUP INT\n(setsid sh -c \"{inner}\" &)\nwhile :; do sleep 3002; done"
     done = await rig.run(rig.shell(body), kind="slow")
     assert (done.state, done.signal) == (JobState.TEMPORARY, 9)
     gone("sleep\0003002")

@@ -66,6 +66,7 @@ from lcc.protocols.jobs import (
     RunningJob as RunningMessage,
 )
 from lcc.protocols.work import Ready
+from lcc.roles.manager.content import NoContent
 from lcc.roles.manager.effects import Collected
 from lcc.roles.manager.endings import KeptEndings, NewEnding
 from lcc.roles.manager.job import Process, RunningJob
@@ -88,14 +89,29 @@ _POLL_SECONDS = 0.05
 class JobStarter(Protocol):
     """Starts workers: :class:`lcc.roles.manager.starting.Workers`."""
 
-    def start(self, order: RunJob, limits: KindSettings, job: RunningJob, lease_until: float) -> Process:
-        """Start a job's worker; OSError: that is not possible now."""
+    def start(
+        self, order: RunJob, limits: KindSettings, job: RunningJob, lease_until: float, content: Path | None
+    ) -> Process:
+        """Start a job's worker; OSError: that is not possible now.
+
+        :param content: the file that it is given; None: none.
+        """
 
     def commands(self) -> Deferred[tuple[list[str], dict[str, str]]]:
         """The executables that jobs may run; and those that they may not, with the reason."""
 
     def stop(self) -> None:
         """Start nothing any longer."""
+
+
+class ContentFetcher(Protocol):
+    """Fetches what jobs of a built-in kind are given: :class:`lcc.roles.manager.content.Contents`."""
+
+    async def fetch(self, order: RunJob) -> Path:
+        """The path of a job's content; NoContent: it cannot be had."""
+
+    def remove(self, path: Path) -> None:
+        """The job has ended."""
 
 
 class Manager:
@@ -115,6 +131,7 @@ class Manager:
         settings: ManagerConfig,
         kinds: dict[str, KindSettings],
         starter: JobStarter,
+        contents: ContentFetcher,
         folder: Path,
         disk: Disk,
         clock: IReactorTime,
@@ -136,6 +153,7 @@ class Manager:
         """Executables that jobs may run."""
         self.endings = KeptEndings(folder / "endings", disk, in_thread, self._send_endings)
         self._starter = starter
+        self._contents = contents
         self._folder = folder
         self._disk = disk
         self._clock = clock
@@ -371,8 +389,26 @@ class Manager:
         if self._stopping:
             job.ended(Report(refused="The manager is stopping", again=True))
             return
+        if job.order.input and not job.order.command:
+            Deferred.fromCoroutine(self._begin_with_content(job)).addErrback(_log_failure)
+        else:
+            self._start(job)
+
+    async def _begin_with_content(self, job: RunningJob) -> None:
         try:
-            job.process = self._starter.start(job.order, job.limits, job, self._lease_until(job.order))
+            job.content = await self._contents.fetch(job.order)
+        except NoContent as error:
+            job.ended(Report(refused=str(error), again=True))
+            return
+        if job.told is None:
+            self._start(job)
+        else:
+            job.ended(Report(refused=job.told.text, again=job.told.state is JobState.TEMPORARY))
+
+    def _start(self, job: RunningJob) -> None:
+        until = self._lease_until(job.order)
+        try:
+            job.process = self._starter.start(job.order, job.limits, job, until, job.content)
         except OSError as error:
             _log.warn("Cannot start job {id}: {error}", id=job.order.id, error=str(error))
             job.ended(Report(refused=f"Cannot start it: {error.strerror or error}", again=True))
@@ -408,6 +444,8 @@ class Manager:
     def job_ended(self, job: RunningJob, new: NewEnding) -> None:
         """All its processes have ended."""
         del self._jobs[job.key]
+        if job.content is not None:
+            self._contents.remove(job.content)
         ending = new.ending
         kind = job.order.kind if job.order.kind in self.kinds else ANY
         self.counts[kind, ending.state] += 1

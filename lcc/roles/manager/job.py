@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from twisted.internet.defer import Deferred
@@ -97,6 +98,10 @@ class RunningJob:
         self.status = ""
         self.output = KeptOutput()
         self.started_seconds = clock.seconds()
+        self.content: Path | None = None
+        """A file that it is given."""
+        self.told: Told | None = None
+        """Why it was ended."""
         self.silent = False
         """Its report is not wanted."""
         self._owner = owner
@@ -111,7 +116,6 @@ class RunningJob:
         self._every_seconds: int | None = None
         self._retry_after: int | None = None
         self._commits = 0
-        self._told: Told | None = None
         self._fault = ""
         self._status_call: IDelayedCall | None = None
         self._status_waits = False
@@ -125,7 +129,7 @@ class RunningJob:
 
     def end(self, told: Told, *, at_once: bool = False) -> None:
         """End it: TERM, or KILL; the first reason stays."""
-        self._told = self._told or told
+        self.told = self.told or told
         if self.process is not None:
             self.process.tell(KILL if at_once else TERM)
 
@@ -157,7 +161,7 @@ class RunningJob:
             self._status_call.cancel()
         limits = Limits(seconds=self.limits.seconds, disk_bytes=self.limits.disk_bytes)
         said = self.status or self.output.last_line
-        state, exit_code, signal, message = verdict(report, self._told, self._fault, limits, said)
+        state, exit_code, signal, message = verdict(report, self.told, self._fault, limits, said)
         effects: Collected | None = self._effects
         if state is not JobState.COMPLETED:
             self._effects.close()

@@ -147,7 +147,7 @@ class Launcher:
         with there:
             environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUTF8": "1"}
             arguments = [sys.executable, "-s", "-P", "-m", "lcc.workers.launcher"]
-            arguments += [f"--preload={module}" for module in self._preload]
+            arguments += [*self._preload]
             protocol = _LauncherProtocol(lambda: self._died(here))
             self._process = self._reactor.spawnProcess(
                 protocol,

@@ -12,6 +12,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from lcc.domain.kinds import KindSettings
+from lcc.model.polled import CONTENT_FILE
 from lcc.protocols.jobs import RunJob, read_args
 from lcc.roles.manager.job import Process, RunningJob
 from lcc.roles.manager.launching import Launcher
@@ -70,9 +71,17 @@ class Workers:
         """Start them there."""
         self._place = place
 
-    def start(self, order: RunJob, limits: KindSettings, job: RunningJob, lease_until: float) -> Process:
+    @property
+    def scratch(self) -> Path:
+        """Where jobs have their files."""
+        return self._place.scratch
+
+    def start(
+        self, order: RunJob, limits: KindSettings, job: RunningJob, lease_until: float, content: Path | None
+    ) -> Process:
         """Start a job's worker.
 
+        :param content: the file that it is given; None: none.
         :param lease_until: on the reactor's clock; all its processes have ended by then, unless more is granted.
         :raises OSError: that is not possible now.
         """
@@ -83,7 +92,7 @@ class Workers:
             f"{order.id}-{order.attempt}",
             order.command,
             read_args(order.args),
-            self._environment(order, mark),
+            self._environment(order, mark, content),
             place.folders,
             place.owners,
             call,
@@ -104,7 +113,7 @@ class Workers:
         self._plain.stop()
         self._template.stop()
 
-    def _environment(self, order: RunJob, mark: str) -> dict[str, str]:
+    def _environment(self, order: RunJob, mark: str, content: Path | None) -> dict[str, str]:
         name, _, value = mark.partition("=")
         job, task = str(order.id), str(order.task)
         return {
@@ -116,6 +125,7 @@ class Workers:
             "LCC_JOB_ID": job,
             "LCC_TASK_ID": task,
             name: value,
+            **({} if content is None else {CONTENT_FILE: str(content)}),
         }
 
 
