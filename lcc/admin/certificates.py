@@ -95,8 +95,8 @@ def init_command(folder: Path, name: str, days: int) -> None:
 def add_command(folder: Path, host: str, roles: tuple[str, ...], also: tuple[str, ...], days: int) -> None:
     """Issue the certificates of a host, one for each of its ROLES.
 
-    HOST is its name or address as others connect to it.  A wrong role lists them all.  "public" is for the ports of providers and content users;
-    "admin" is for lcc-admin on that host.
+    HOST is its name or address as others connect to it.  "public" is for the ports of providers and content users;
+    "admin" is for lcc-admin on that host.  A role that there is not lists all.
     """
     with _faults():
         authority = Authority(folder)

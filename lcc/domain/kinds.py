@@ -11,7 +11,6 @@ from lcc.numbers import parse_number
 ANY = "*"
 """Stands for each kind that is not named."""
 _LARGEST = 2**62
-_FLOATS = frozenset({"seconds", "grace_seconds"})
 
 
 class KindSettings(NamedTuple):
@@ -58,9 +57,7 @@ def parse_kinds(lines: Iterable[str], default: KindSettings) -> tuple[dict[str, 
             try:
                 if name not in KindSettings._fields:
                     raise ValueError
-                values[name] = (
-                    float(parse_number(text, _LARGEST)) if name in _FLOATS else parse_number(text, _LARGEST)
-                )
+                values[name] = parse_number(text, _LARGEST)
             except ValueError:
                 faults.append(f"{line!r}: {word!r} is no limit; there are {', '.join(KindSettings._fields)}")
         found[kind] = default._replace(**values)
