@@ -62,7 +62,7 @@ class ManagerConfig:
     )
     effects_max: int = setting(100_000, "maximum number of effects of a job", minimum=1, maximum=10_000_000)
     effects_bytes: int = setting(
-        32 << 20, "maximum size of the effects of a job", unit="bytes", minimum=1 << 16, maximum=1 << 30
+        8 << 20, "maximum size of the effects of a job", unit="bytes", minimum=1 << 16, maximum=1 << 30
     )
     log_rows: int = setting(1000, "maximum number of log rows of a job; later ones are left out", minimum=0)
     scan_interval: float = setting(

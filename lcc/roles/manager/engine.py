@@ -268,7 +268,7 @@ class Manager:
         self._beat = 0
         self._sent_upto = 0
         for name, limits in self.kinds.items():
-            seconds, memory = int(limits.seconds), limits.memory_bytes
+            seconds, memory = round(limits.seconds), limits.memory_bytes
             link.say(Kind(name, limits.jobs, seconds, memory, limits.open_files))
         for command in self.commands:
             link.say(Has(command))

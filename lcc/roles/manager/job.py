@@ -223,7 +223,7 @@ class RunningJob:
             order.resource,
             order.data,
             order.input,
-            int(self.limits.seconds),
+            round(self.limits.seconds),
             self._manager,
         )
 
