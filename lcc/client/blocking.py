@@ -253,6 +253,23 @@ class Cache:
         key = row if isinstance(row, str) else row["key"]
         return Content(self._get(f"/content/{key}", {}))
 
+    def items(self, since: str = "0", **fields: Field) -> Rows:
+        """New and changed items of feeds since a token.
+
+        :param fields: ``feed``: only of these; ``limit``: items at most.
+        :raises StartAgain: the items since then are not known.
+        """
+        return Rows(self, self._get("/items", {"since": since, **fields}))
+
+    def text(self, row: Mapping[str, Any] | str) -> str:
+        """The text of a page, without navigation and markup.
+
+        :param row: a row, or its key.
+        :raises Gone: it is not in the cache (any more), or has no text (yet).
+        """
+        key = row if isinstance(row, str) else row["key"]
+        return Content(self._get(f"/content/{key}", {"as": "text"})).read().decode()
+
     def package(self, kind: str, **fields: Field) -> Package:
         """Rows with their content in one file.
 
@@ -328,7 +345,7 @@ def read_row(line: bytes) -> dict[str, Any]:
         row = json.loads(line)
     except ValueError:
         row = None
-    if not isinstance(row, dict) or not ("next" in row or "key" in row):
+    if not isinstance(row, dict) or not ("next" in row or "key" in row or "item" in row):
         raise CacheError(NO_LCC)
     return row
 
@@ -340,7 +357,7 @@ def reply_error(path: str, status: int, body: bytes) -> CacheError:
         text = "; ".join([str(said["error"]), *map(str, said.get("faults", ()))])
     except (ValueError, KeyError, TypeError):
         text = body[:200].decode("utf-8", "replace").strip() or f"status {status}"
-    if status == 410 and path in ("/changes", "/package"):
+    if status == 410 and path in ("/changes", "/package", "/items"):
         return StartAgain(410, text)
     if status in (404, 410) and path.startswith("/content"):
         return Gone(status, text)

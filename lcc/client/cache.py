@@ -265,6 +265,24 @@ class CacheClient:
         key = row if isinstance(row, str) else row["key"]
         return RemoteContent(await self._get(f"/content/{key}", {}))
 
+    async def items(self, since: str = "0", **fields: Field) -> RowStream:
+        """New and changed items of feeds since a token.
+
+        :param fields: ``feed``: only of these; ``limit``: items at most.
+        :raises StartAgain: the items since then are not known.
+        """
+        return RowStream(await self._get("/items", {"since": since, **fields}))
+
+    async def text(self, row: Mapping[str, Any] | str, bytes_max: int = 10_000_000) -> str:
+        """The text of a page, without navigation and markup.
+
+        :param row: a row, or its key.
+        :raises Gone: it is not in the cache (any more), or has no text (yet).
+        """
+        key = row if isinstance(row, str) else row["key"]
+        content = RemoteContent(await self._get(f"/content/{key}", {"as": "text"}))
+        return (await content.read(bytes_max)).decode()
+
     def close(self) -> Deferred[None]:
         """Close the idle connections."""
         return self._http.close()

@@ -21,7 +21,9 @@ from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import DatabaseService
+from lcc.storage.database.migrations import MAIN
 from lcc.storage.database.probe import DatabaseProbe
+from lcc.storage.tasks.place import place_of_tasks
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.transport.wires import certificate_files, endpoint
@@ -70,6 +72,14 @@ def build(config: Config, environment: Environment) -> RoleService:
     )
     # One request at a time for each connection; the rest is room for requests whose clients are gone.
     questions = Questions(database, QUESTIONS_PER_CONNECTION * settings.connections_max)
+    place = place_of_tasks(config)
+    tables, tasks = None, questions
+    if place.series != MAIN:
+        # A file of their own.
+        tables = environment.database(
+            place.url, place.home, reactor, config.database, random=environment.chance, series=place.series
+        )
+        tasks = Questions(tables, QUESTIONS_PER_CONNECTION * settings.connections_max)
     watcher = ChangeWatcher(questions, reactor)
     certificates = certificate_files(config, "cu")
     address = settings.content.replace("{home}", str(config.home))
@@ -89,6 +99,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         HomeService(config.home, environment.disk),
         HomeService(where.temporary, environment.disk),
         DatabaseService(database),
+        *([DatabaseService(tables, "tasks")] if tables is not None else []),
         _AtStop(content.close),
         _AtStop(watcher.stop),
         WorkshopService(workshop),
@@ -96,7 +107,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         service.setServiceParent(services)
     if settings.listen:
         without = _without_token(config, settings.listen)
-        site = build_site(questions, watcher, content, workshop, settings, without, reactor, environment.now)
+        site = build_site(questions, watcher, content, workshop, settings, without, reactor, environment.now, tasks)
         PortService(reactor, endpoint(config, "cu.listen"), site, "cu.listen").setServiceParent(services)
     if settings.listen_xml:
         users = XmlUsers(questions, watcher, content, settings, _without_token(config, settings.listen_xml), reactor)

@@ -51,8 +51,9 @@ def check_content_reply(target: str, method: str, status: int, media_type: str, 
     media_type = media_type.partition(";")[0]
     assert media_type in contents or "*/*" in contents, f"{target}: {media_type} is not described"
     if media_type == "application/x-ndjson":
+        line_schema = _schema("ItemLine" if path == "/items" else "Line")
         for line in body.splitlines():
-            _schema("Line").validate(json.loads(line))
+            line_schema.validate(json.loads(line))
         assert "next" in json.loads(body.splitlines()[-1])
     elif status >= 400:
         _schema("Error").validate(json.loads(body))

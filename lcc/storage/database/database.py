@@ -255,11 +255,14 @@ class BlockingDatabase:
 
 
 class DatabaseService(Service):
-    """Starts and stops a database with the role that uses it."""
+    """Starts and stops a database with the role that uses it.
 
-    def __init__(self, database: Database) -> None:
+    :param tables: which, if the role has several.
+    """
+
+    def __init__(self, database: Database, tables: str = "") -> None:
         self.database = database
-        self.setName(f"database {database.dialect.name}")
+        self.setName(" ".join(filter(None, ["database", tables, database.dialect.name])))
 
     def startService(self) -> None:
         super().startService()

@@ -143,7 +143,7 @@ def _locked_migrate(
         # On SQLite all changes are one transaction, that of the lock.
         _apply(change, doer, lambda: None if worker is lock else dialect.commit(worker))
     holder.execute("UPDATE meta SET value = ? WHERE name = ?", [str(len(changes)), series])
-    if series == MAIN and holder.one("SELECT value FROM meta WHERE name = 'epoch'") is None:
+    if series in (MAIN, TASKS) and holder.one("SELECT value FROM meta WHERE name = 'epoch'") is None:
         holder.insert("meta", ["name", "value"], [("epoch", new_epoch)])
     holder.close()
     dialect.commit(lock)

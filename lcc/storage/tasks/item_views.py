@@ -59,6 +59,16 @@ def last_change(txn: Txn) -> int:
     return int(txn.value("SELECT value FROM schedulerfence WHERE name = 'item'", default=0))
 
 
+def items_epoch(txn: Txn) -> str:
+    """Names the database that change numbers are of."""
+    return str(txn.value("SELECT value FROM meta WHERE name = 'epoch'", default="0"))
+
+
+def tasks_of_providers(txn: Txn, pids: Collection[int]) -> frozenset[int]:
+    """The tasks that are polled in the turns of these providers."""
+    return frozenset(row[0] for row in txn.query_in("SELECT id FROM tasks WHERE pid IN ({in})", sorted(pids)))
+
+
 def items_since(txn: Txn, after: int, tasks: Collection[int] | None, limit: int = PAGE_ROWS) -> list[StoredItem]:
     """Items with greater change numbers, in order.
 

@@ -1,7 +1,8 @@
 """``/content/KEY``: the content of one URL, as it was fetched.
 
 KEY is the ``key`` of a row.  ``/content?provider=N&curl=URL`` names the URL instead, with ``mimetype`` where the page
-has several views.  The entity tag is the content's md5: it stays the same when the same content is fetched again.
+has several views.  With ``as=text`` it is the text of the page, without navigation and markup.  The entity tag is the
+content's md5: it stays the same when the same content is fetched again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from twisted.web.server import Request
 from lcc.client.content import Content, ContentClient, ContentGone, ContentUnavailable
 from lcc.domain.keys import url_key
 from lcc.domain.mimetypes import normalise_mimetype
-from lcc.domain.preconditions import PRECONDITION_FAILED, precondition
+from lcc.domain.preconditions import PRECONDITION_FAILED, entity_tags, precondition
 from lcc.domain.ranges import requested_range
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
@@ -29,6 +30,7 @@ from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.query import QueryError, parse_query
 from lcc.roles.cu.web.listings import asked_pairs
 from lcc.roles.cu.web.replies import Asked
+from lcc.storage.tasks.item_views import text_of_page
 from lcc.storage.views.selected import url, views
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import list_header, text_header
@@ -40,6 +42,8 @@ ATTEMPTS = 3
 """How often a row is read again whose file has been replaced meanwhile."""
 _KEY = re.compile(rb"[0-9a-f]{40}").fullmatch
 _OCTETS = "application/octet-stream"
+TEXT = "text"
+"""The value of ``as``: the text of a page instead of its content."""
 
 
 class Contents(Asked):
@@ -47,6 +51,7 @@ class Contents(Asked):
 
     :param client: reads content files.
     :param stall_seconds: who takes nothing for so long is dropped.
+    :param tasks: the tables of tasks, where the text of pages is.
     """
 
     takes_path = True
@@ -58,8 +63,10 @@ class Contents(Asked):
         client: ContentClient,
         clock: IReactorTime,
         stall_seconds: float,
+        tasks: Reads,
     ) -> None:
         super().__init__(database, authenticator)
+        self._tasks = tasks
         self._client = client
         self._clock = clock
         self._stall = stall_seconds
@@ -67,12 +74,15 @@ class Contents(Asked):
     async def answer(self, request: Request, access: Access) -> None:
         if not access.content:
             raise HttpError(403, "this token is for rows only")
+        kind = _asked_as(request)
         row = await self._row(request, access)
         for _ in range(ATTEMPTS):
             if row is None or not access.sees(row.pid):
                 raise HttpError(404, "there is no such URL")
             if row.state != CACHED or row.fetched_fileid is None:
                 raise HttpError(410, "it is in the cache no longer")
+            if kind == TEXT:
+                return await self._send_text(request, row)
             try:
                 return await self._send(request, row)
             except ContentGone:
@@ -91,7 +101,7 @@ class Contents(Asked):
             if rest or not _KEY(key):
                 raise HttpError(404, "a key is 40 hexadecimal digits, as in the rows")
             return await self.database.select(url, bytes.fromhex(key.decode()))
-        pairs, named = asked_pairs(request, "curl")
+        pairs, named = asked_pairs(request, "curl", "as")
         asked = parse_query(pairs).selection
         if "curl" not in named or asked.providers is None or len(asked.providers) != 1:
             raise QueryError(["name the URL: /content/KEY, or ?provider=N&curl=URL"])
@@ -112,6 +122,28 @@ class Contents(Asked):
         if len(found) > 1:
             raise QueryError([f"mimetype: one of {', '.join(row.mimetype for row in found)}"])
         return found[0] if found else None
+
+    async def _send_text(self, request: Request, row: CachedUrl) -> None:
+        """The text of a page, made of the content that is in the cache now."""
+        found = await self._tasks.select(text_of_page, row.key)
+        if found is None or found.md5 != row.md5:
+            raise HttpError(404, "there is no text of this content (yet)")
+        etag = f'"{row.md5}-text"'
+        request.setHeader("etag", etag)
+        request.setHeader("cache-control", "no-cache")
+        known = list_header(request, "if-none-match") or ""
+        if any(tag == etag for _, tag in entity_tags(known)):
+            request.setResponseCode(304)
+            request.finish()
+            return
+        body = found.text.text.encode("utf-8", "replace")
+        request.setHeader("content-type", "text/plain; charset=utf-8")
+        request.setHeader("content-security-policy", "sandbox")
+        request.setHeader("x-content-type-options", "nosniff")
+        request.setHeader("content-length", str(len(body)))
+        if request.method != b"HEAD":
+            request.write(body)
+        request.finish()
 
     async def _send(self, request: Request, row: CachedUrl) -> None:
         size = row.length or 0
@@ -171,3 +203,10 @@ class Contents(Asked):
             content.drop()
             raise ContentUnavailable("the file is of another length than its row says")
         return content
+
+
+def _asked_as(request: Request) -> str:
+    values = request.args.get(b"as", [])
+    if values not in ([], [TEXT.encode()]):
+        raise QueryError([f"as: only {TEXT!r} is known"])
+    return TEXT if values else ""

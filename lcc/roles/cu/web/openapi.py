@@ -8,9 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from lcc.insight.records import FIELDS as ROW_FIELDS
-from lcc.roles.cu.formats import FORMATS
+from lcc.roles.cu.formats import FORMATS, JsonLines
+from lcc.roles.cu.items import FIELDS as ITEM_FIELDS
 from lcc.roles.cu.packages.kinds import KINDS
 from lcc.roles.cu.query import FIELDS, MULTIPLE
+from lcc.roles.cu.web.contents import TEXT
+from lcc.roles.cu.web.items import PARAMETERS as ITEM_PARAMETERS
 
 _NULLABLE_NUMBERS = frozenset(
     ["len", "mtime", "fetched_time", "confirmed_time", "fetched_machineid", "fetched_fileid"]
@@ -120,23 +123,60 @@ def _package() -> dict[str, Any]:
     return _operation(summary, parameters, good, "400", "401", "403", "405", "410", "429", "501", "503")
 
 
+def _items() -> dict[str, Any]:
+    parameters: list[dict[str, Any]] = []
+    for name, meaning in ITEM_PARAMETERS.items():
+        schema: dict[str, Any] = {"type": "string"} if name == "since" else {"type": "integer", "minimum": 1}
+        if name == "feed":
+            schema = {"type": "array", "items": schema}
+        parameters.append({"name": name, "in": "query", "description": meaning, "schema": schema})
+    body = {JsonLines.media_type: {"schema": {"$ref": "#/components/schemas/ItemLine"}}}
+    good = {"200": {"description": "items, and an end mark with the next token", "content": body}}
+    summary = "New and changed items of feeds since a token, in the order of the changes"
+    return _operation(summary, parameters, good, "400", "401", "405", "410", "429", "503")
+
+
+def _item_property(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"description": ITEM_FIELDS[name]}
+    if name in ("feed", "change", "found_time", "changed_time", "published", "updated"):
+        return schema | {"type": "integer"}
+    if name in ("summary", "content"):
+        return schema | {"type": "object"}
+    if name in ("authors", "categories", "enclosures", "links", "places"):
+        return schema | {"type": "array", "items": {"type": "object"}}
+    return schema | {"type": "string"}
+
+
 def document(version: str) -> dict[str, Any]:
     """The document.
 
     :param version: of the LCC.
     """
     key = {"name": "key", "in": "path", "required": True, "schema": _row_property("key")}
+    as_text = {
+        "name": "as",
+        "in": "query",
+        "description": "the text of a page instead of its content; 404 where none was made",
+        "schema": {"type": "string", "enum": [TEXT]},
+    }
     selecting = tuple(name for name in FIELDS if name not in ("since", "limit"))
     naming = [
         _query_parameter("provider", FIELDS["provider"]),
         _query_parameter("curl", _OTHERS["curl"]),
         _query_parameter("mimetype", FIELDS["mimetype"]),
+        as_text,
     ]
     row = {
         "type": "object",
         "properties": {name: _row_property(name) for name in ROW_FIELDS},
         "required": list(ROW_FIELDS),
         "additionalProperties": False,
+    }
+    item = {
+        "type": "object",
+        "description": "an item of a feed; other workers and plugins store fields of their own",
+        "properties": {name: _item_property(name) for name in ITEM_FIELDS},
+        "required": ["feed", "item", "change", "found_time", "changed_time"],
     }
     end = {
         "type": "object",
@@ -164,8 +204,9 @@ def document(version: str) -> dict[str, Any]:
             "/changes": _listing(
                 "What has changed since a token, in the order of the changes", *FIELDS, "wait", "format"
             ),
-            "/content/{key}": _content("The content of a URL", [key]),
+            "/content/{key}": _content("The content of a URL", [key, as_text]),
             "/content": _content("The content of a URL by its name", naming),
+            "/items": _items(),
             "/package": _package(),
             "/openapi.json": _operation(
                 "This document", [], {"200": {"description": "it", "content": {"application/json": {}}}}, "405"
@@ -177,6 +218,8 @@ def document(version: str) -> dict[str, Any]:
                 "Row": row,
                 "End": end,
                 "Line": {"anyOf": [{"$ref": "#/components/schemas/Row"}, {"$ref": "#/components/schemas/End"}]},
+                "Item": item,
+                "ItemLine": {"anyOf": [{"$ref": "#/components/schemas/Item"}, {"$ref": "#/components/schemas/End"}]},
                 "Error": error,
             },
         },

@@ -16,6 +16,7 @@ from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.packages.production import Workshop
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.contents import Contents
+from lcc.roles.cu.web.items import Items
 from lcc.roles.cu.web.listings import Changes, Listing
 from lcc.roles.cu.web.openapi import document
 from lcc.roles.cu.web.packages import Packages
@@ -48,6 +49,7 @@ def build_site(
     without: str,
     reactor: Any,
     now: Callable[[], float] | None = None,
+    tasks: Reads | None = None,
 ) -> LimitedFactory:
     """The site with all that it has.
 
@@ -55,13 +57,15 @@ def build_site(
     :param workshop: makes packages.
     :param without: what those who have no token may see (:data:`lcc.roles.cu.access.WITHOUT_TOKEN`).
     :param now: seconds since 1970, for the dates of answers; None: as the machine has them.
+    :param tasks: the tables of tasks; None: ``database`` has them.
     """
     root = _Root()
     stall = settings.idle_timeout
     authenticator = Authenticator(database, without, settings, reactor)
     root.putChild(b"urls", Listing(database, authenticator, reactor, stall))
     root.putChild(b"changes", Changes(database, authenticator, reactor, stall, watcher, settings.wait_max))
-    root.putChild(b"content", Contents(database, authenticator, content, reactor, stall))
+    root.putChild(b"content", Contents(database, authenticator, content, reactor, stall, tasks or database))
+    root.putChild(b"items", Items(database, tasks or database, authenticator, reactor, stall))
     packages = Packages(
         database,
         authenticator,
