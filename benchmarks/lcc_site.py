@@ -96,15 +96,23 @@ class LccSite:
         :raises SystemExit: they do not come up.
         """
         for name, role in self._names:
-            with (self.folder / f"{name}.log").open("ab") as log:
-                command = [BIN / "twistd", "-n", f"lcc-{role}", "--config", self.config]
-                self.processes[name] = subprocess.Popen(command, stdout=log, stderr=log)
+            self.start_role(role, name)
         deadline = time.monotonic() + START_SECONDS
         while wait and not self._ready():
             self.check()
             if time.monotonic() > deadline:
                 raise SystemExit(f"the roles are not ready after {START_SECONDS:.0f} s")
             time.sleep(0.05)
+
+    def start_role(self, role: str, name: str = "") -> None:
+        """Start one process of a role; returns at once.
+
+        :param name: of the process; empty: as the role.
+        """
+        name = name or role
+        with (self.folder / f"{name}.log").open("ab") as log:
+            command = [BIN / "twistd", "-n", f"lcc-{role}", "--config", self.config]
+            self.processes[name] = subprocess.Popen(command, stdout=log, stderr=log)
 
     def check(self) -> None:
         """See that every role runs.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntFlag
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -54,12 +55,16 @@ def parse_source(text: str) -> Source:
 
     :raises ValueError: it is none.
     """
+    source = _BY_NAME.get(text)
+    if source is not None:
+        return source
     source = parse_sources(text)
     if source not in _BY_NAME.values():
         raise ValueError(f"more than one source: {text[:40]!r}")
     return source
 
 
+@lru_cache(maxsize=128)
 def source_text(mask: int) -> str:
     """The names of these sources, as :func:`parse_sources` reads them; empty: there is none."""
     return ",".join(name for name, source in _BY_NAME.items() if mask & source)

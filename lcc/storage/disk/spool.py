@@ -193,7 +193,7 @@ class Spool:
         header = SetHeader(
             self.name, self.epoch, 0, pid, connseq, full, errors_upto, False, 0, wantid, deletions, source, said
         )
-        return SetWriter(self, self._incoming / f"{self._arrivals}", header)
+        return SetWriter(self, str(self._arrivals), header)
 
     def secure(self, entries: Sequence[SpooledSet]) -> list[OSError | None]:
         """Put sets on stable storage, marked as acknowledged.  To be called in a thread; changes nothing in memory
@@ -422,10 +422,10 @@ class SetWriter:
     :ivar count: elements so far.
     """
 
-    def __init__(self, spool: Spool, path: Path, header: SetHeader) -> None:
+    def __init__(self, spool: Spool, name: str, header: SetHeader) -> None:
         self.count = 0
         self._spool = spool
-        self._path = path
+        self._name = name
         self._header = header
         self._file: BinaryIO | None = None
         self._body_bytes = 0
@@ -488,6 +488,11 @@ class SetWriter:
             return
         self._file.close()
         self._spool._remove(self._path)
+
+    @property
+    def _path(self) -> Path:
+        """Of the file, if it has one."""
+        return self._spool._incoming / self._name
 
     def _collected(self) -> bytes:
         """The elements that are not written yet, charged and counted."""
