@@ -46,9 +46,7 @@ class Teller:
     def __init__(self, clock: Any, home: Path, providers: int) -> None:
         policy = RetryPolicy(lambda: 0.5)
         self.link = NotifierLink("scheduler", "bench", "e1", "run", clock, policy.good_hello)
-        self.service = link_service(
-            clock, f"unix:{home}/notify-scheduler.sock", self.link.factory(), policy
-        )
+        self.service = link_service(clock, f"unix:{home}/notify-scheduler.sock", self.link.factory(), policy)
         self.service.startService()
         self._providers = providers
         self._told = self._answered = 0
@@ -84,7 +82,9 @@ class Teller:
         return self._told
 
 
-async def measure(clock: Any, work: Path, url: str, server: int | None, options: argparse.Namespace) -> dict[str, Any]:
+async def measure(
+    clock: Any, work: Path, url: str, server: int | None, options: argparse.Namespace
+) -> dict[str, Any]:
     """One run on a new LCC."""
     site = LccSite(work, url, roles=("uns",) if options.without_qm else ("uns", "qm"))
     site.add_providers({pid: ROOT.format(pid=pid) for pid in range(1, options.providers + 1)})

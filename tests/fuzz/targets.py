@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.fuzz.target import Target
 from tests.fuzz.target_parser import Parser
 from tests.fuzz.targets_fetch import FtpServers, WebServers
+from tests.fuzz.targets_notifiers import NotifierAnswers, NotifierSets
 from tests.fuzz.targets_qm import Results, Sets
 from tests.fuzz.targets_robots import (
     OrdersAtBot,
@@ -22,6 +23,8 @@ TARGETS: tuple[type[Target], ...] = (
     Providers,
     Answers,
     Link,
+    NotifierSets,
+    NotifierAnswers,
     Sets,
     Results,
     OrdersAtBotm,

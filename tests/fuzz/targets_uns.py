@@ -26,7 +26,7 @@ from tests.support.transports import Line
 HOSTILE_PID, HONEST_PID = 7, 8
 
 
-class _World(World):
+class QuietWorld(World):
     """Forgets what it did."""
 
     def start(self) -> None:
@@ -86,7 +86,7 @@ class Providers(Target):
 
     def __init__(self, home: Path) -> None:
         fast_set.LONG_SET = 1  # short sets reach the way of fast-path elements, too
-        self.world = _World(home, failed_logins=50)
+        self.world = QuietWorld(home, failed_logins=50)
         self.clock = self.world.clock
         stored = StoredError(1, 404, "not found", "http://site.example/x", '["c","x"]', 0)
         self.world.database.statuses[HOSTILE_PID] = ProviderStatus(1, 2, 3, "old-files", 1, 1, (stored,), 0)
@@ -180,7 +180,7 @@ class Link(Target):
 
     def __init__(self, home: Path) -> None:
         self._epochs = 0
-        self.world = _World(home)
+        self.world = QuietWorld(home)
         self.clock = self.world.clock
         self.world._token = self._token
         for name in "abc":
