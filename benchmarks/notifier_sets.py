@@ -4,7 +4,7 @@
 
 Real ``twistd lcc-uns`` and ``lcc-qm``, on a private MariaDB whose commits are synced, or on SQLite; no robot runs.
 This process is the notifier, with :class:`lcc.roles.notifier.NotifierLink`, on the same cores.  Each set polls one
-new page of the next provider.  The rate is that of the answers, which are durable; the CPU is that until the last page
+new page of the next provider.  The rate is that of the answers, which are durable; the CPU is that until the last one
 is in the queue, whose table is looked at in the end.  ``--without-qm``: no queue manager is there, all sets are
 secured in the spool; then one starts, and gets them.  Nobody else does this: there is no peer.
 """
