@@ -30,6 +30,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "workers": GROUND | {"commands", "protocols", "workers"},
     "worker": frozenset({"workers"}),
     "provider": GROUND | MIDDLE | {"interfaces", "commands", "provider"},
+    # A worker, and what else reads feeds.
+    "feeds": GROUND | MIDDLE | {"interfaces", "workers", "feeds"},
     "roles": GROUND | MIDDLE | {"interfaces", "client", "insight", "workers", "roles"},
     # The former name of the clients, and of the fields of their queries.
     "users": frozenset({"client", "roles", "users"}),
