@@ -110,7 +110,7 @@ class NotifierLink:
         good_hello: Callable[[], None] = lambda: None,
         waiting_max: int = 4000,
         waiting_bytes_max: int = 16 << 20,
-        ask_seconds: float = 20.0,
+        ask_seconds: float = 30.0,
     ) -> None:
         self._hello = Hello(role=role, name=name, epoch=epoch, run=run)
         self._clock = clock

@@ -9,7 +9,7 @@ import pytest
 
 from .whole import sample
 
-STRIDES = {"full set": 1201, "chain": 1201, "users over HTTP": 307, "users over XML": 307}
+STRIDES = {"full set": 1201, "chain": 1201, "notifier": 211, "users over HTTP": 307, "users over XML": 307}
 """Primes, so that all directions and kinds of cuts have their turn."""
 
 

@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 from lcc.client.cache import _Lines
 from lcc.roles.bot.engine import Robot
 from lcc.roles.botm.engine import BotMaster
+from lcc.roles.notifier import NotifierLink
 from lcc.roles.peer import Peer
 from lcc.roles.uns.forwarder import Forwarder
 from lcc.roles.uns.session import Session
@@ -20,6 +21,7 @@ from lcc.transport.http_client import HttpFailed
 from tests.support.net import Cut
 from tests.support.switches import LONG
 
+from .notifying import WIRE
 from .whole import cut_all
 
 CUTS = 24 if LONG else 10
@@ -56,6 +58,10 @@ def wait_for_more(self: Peer) -> None:
     """The end of what the peer says changes nothing."""
 
 
+def forget_what_was_sent(self: NotifierLink) -> None:
+    """What was sent is not sent again."""
+
+
 async def take_a_cut_for_the_end(self: _Lines) -> bytes | None:
     try:
         return await next_line(self)
@@ -70,6 +76,7 @@ PLANTED = [
     ("chain", "botm", Robot, "upstream_lost", go_on_fetching),
     ("chain", "botm", Peer, "peer_finished", wait_for_more),
     ("users over HTTP", "cu", _Lines, "next", take_a_cut_for_the_end),
+    ("notifier", WIRE, NotifierLink, "_begin_again", forget_what_was_sent),
 ]
 
 

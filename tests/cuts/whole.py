@@ -31,6 +31,7 @@ from tests.support.roles.chain import prepare
 
 from .chain import Chain
 from .full_set import FullSet
+from .notifying import Notifying
 from .reading import Reading
 
 CHUNK = 200
@@ -59,6 +60,7 @@ def _fresh(base: Path) -> Path:
 MAKE: dict[str, Callable[[Path, Path], Conversation]] = {
     "full set": lambda base, prepared: FullSet(_fresh(base), prepared),
     "chain": lambda _, prepared: Chain(prepared),
+    "notifier": lambda _, prepared: Notifying(prepared),
     "users over HTTP": lambda base, prepared: Reading(_fresh(base), prepared, xml=False),
     "users over XML": lambda base, prepared: Reading(_fresh(base), prepared, xml=True),
 }

@@ -281,7 +281,7 @@ def test_questions_that_are_refused_or_late(far: Far) -> None:
     for _ in range(2):
         far.ask(far.link.watch("http://a.example/"))
     far.say(Watched(1, code=1011, text="too many"))
-    far.clock.advance(21)
+    far.clock.advance(31)
     assert [failure.check(NotifierRefused) and failure.value.code for failure in far.answers] == [1011, 1012]
     far.connect()
     far.say(Watched(2, 8))  # too late
