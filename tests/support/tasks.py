@@ -84,7 +84,7 @@ class Tasks:
     def order(self, kind: str, target: int = 0, now: int = NOW, **body: Any) -> dict[str, Any]:
         """Give an order; its answer."""
         number = self.database.now(give_order, kind, target, body, now)
-        self.last = self.carry_out(now)
+        self.carry_out(now)
         return self.answer(number)
 
     def answer(self, number: int) -> dict[str, Any]:
@@ -93,7 +93,12 @@ class Tasks:
         return answer
 
     def carry_out(self, now: int = NOW) -> CarriedOut:
-        return result_of(self.store.carry_out_orders(now, 100))
+        self.last = result_of(self.store.carry_out_orders(now, 100))
+        return self.last
+
+    def last_killed(self) -> list[tuple[int, int, str]]:
+        """What the last orders have ended."""
+        return self.last.killed
 
     def make(self, now: int = NOW, limit: int = 100) -> list[DueJob]:
         return result_of(self.store.make_due_jobs(now, limit))

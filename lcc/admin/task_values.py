@@ -1,0 +1,266 @@
+"""What the commands for tasks, jobs and resources share: ids, options, how one is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from lcc.admin.context import Admin
+from lcc.admin.task_orders import tasks_database
+from lcc.commands.errors import Failed
+from lcc.domain.due import EVERY_SECONDS_MAX, check_when
+from lcc.domain.job_hosts import check_rules
+from lcc.model.shellwords import shell_command
+from lcc.model.tasks import (
+    ARGUMENTS_BYTES_MAX,
+    COMMAND,
+    NAME_CHARS_MAX,
+    POLLED_KINDS,
+    Job,
+    JobSpec,
+    JobState,
+    Task,
+    When,
+)
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.tasks.rows import write_list
+from lcc.storage.tasks.views import jobs_page, resources, tasks_page
+
+SEE_TASKS = "lcc-admin task list shows all tasks"
+SEE_JOBS = "lcc-admin job list shows jobs; those that ended are kept for a time ([scheduler] jobs_kept)"
+ID_MAX = 2**62
+_SHOWN = 100
+_WORDS_SHOWN = 60
+
+
+class _Id(click.IntRange):
+    """An id; a shell that completes one is told which there are.
+
+    :param items: the newest, each with a few words.
+    """
+
+    name = "id"
+
+    def __init__(self, items: Callable[[BlockingDatabase], list[tuple[int, str]]]) -> None:
+        super().__init__(1, ID_MAX - 1)
+        self._items = items
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The ids that begin so."""
+        admin = Admin(ctx.find_root().params.get("config_path"))
+        try:
+            with tasks_database(admin, patient=False) as database:
+                items = self._items(database)
+        except Failed:
+            return []
+        found = ((number, words) for number, words in items if str(number).startswith(incomplete))
+        return [CompletionItem(str(number), help=words) for number, words in islice(found, _SHOWN)]
+
+
+def _tasks(database: BlockingDatabase) -> list[tuple[int, str]]:
+    return [(task.id, words_of(task.spec)) for task in database.interact(tasks_page)]
+
+
+def _jobs(database: BlockingDatabase) -> list[tuple[int, str]]:
+    return [(job.id, f"{job.state.value} {words_of(job.spec)}") for job in database.interact(jobs_page, ID_MAX)]
+
+
+TASK_ID = _Id(_tasks)
+JOB_ID = _Id(_jobs)
+STATE = click.Choice([state.value for state in JobState])
+EVERY = click.IntRange(1, EVERY_SECONDS_MAX)
+
+
+class ResourceName(click.ParamType[str]):
+    """The name of a resource."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Its name.
+
+        :raises click.BadParameter: it is too long, or cannot be printed.
+        """
+        return _name(str(value))
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Those that have an interval."""
+        admin = Admin(ctx.find_root().params.get("config_path"))
+        try:
+            with tasks_database(admin, patient=False) as database:
+                found = database.interact(resources)
+        except Failed:
+            return []
+        return [CompletionItem(each.name) for each in found if each.name.startswith(incomplete)]
+
+
+RESOURCE = ResourceName()
+
+
+def _name(value: str) -> str:
+    if not value.strip() or not value.isprintable() or len(value) > NAME_CHARS_MAX:
+        raise click.BadParameter(f"{value[:40]!r} is not 1 to {NAME_CHARS_MAX} printable characters")
+    return value
+
+
+def _name_callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    return _name(value) if value else value
+
+
+def _hosts_callback(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        check_rules(values)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return values
+
+
+def spec_options(command: Any) -> Any:
+    """Options that say what is run, and where."""
+    for option in (
+        click.option(
+            "--on",
+            multiple=True,
+            callback=_hosts_callback,
+            metavar="allow:HOST|deny:HOST",
+            help="Hosts of managers that may run it (repeatable; * for any characters).  Default: all.",
+        ),
+        click.option("--resource", type=RESOURCE, help="What it uses: one job at a time has it."),
+        click.option("--kind", callback=_name_callback, help=f"Names its limits at a manager.  Default: {COMMAND}."),
+    ):
+        command = option(command)
+    return command
+
+
+def when_options(command: Any) -> Any:
+    """Options that say when."""
+    for option in (
+        click.option("--timezone", help="Time zone of --at and --cron.  Default: that of lcc.toml, else UTC."),
+        click.option("--cron", metavar="LINE", help="By a cron line of five fields, such as '0 6 * * mon'."),
+        click.option("--at", metavar="HH:MM[:SS]", help="Every day at this time."),
+        click.option("--every", type=EVERY, metavar="SECONDS", help="Periodically."),
+    ):
+        command = option(command)
+    return command
+
+
+words_argument = click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGS]...")
+
+
+def when_of(admin: Admin, every: int | None, at: str | None, cron: str | None, timezone: str | None) -> When:
+    """When it is due.
+
+    :raises Failed: never, or that makes no sense.
+    """
+    zone = admin.config.timezone if timezone is None else timezone
+    when = When(every or 0, at or "", cron or "", zone if at or cron else "")
+    try:
+        check_when(when, admin.now())
+    except ValueError as error:
+        raise Failed(str(error), "give one of --every SECONDS, --at HH:MM[:SS] and --cron LINE") from None
+    return when
+
+
+def command_of(kind: str, words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Command and arguments of what stands behind ``--``.
+
+    :raises Failed: that cannot be one.
+    """
+    how = "give the name of an executable of the managers' worker folders behind --"
+    if kind in POLLED_KINDS:
+        command, args = "", words
+        if not words:
+            raise Failed(f"a task of the kind {kind} needs a URL", f"--kind {kind} -- http://www.example.org/…")
+    else:
+        if not words:
+            raise Failed("no command was given", how)
+        command, args = words[0], words[1:]
+        if "/" in command or command.startswith(("-", ".")) or not command.isprintable():
+            raise Failed(f"{command!r} is no name of an executable", how)
+        _name(command)
+    try:
+        size = len(write_list(args).encode())
+    except UnicodeEncodeError:
+        raise Failed("an argument is not UTF-8", "encode it") from None
+    if size > ARGUMENTS_BYTES_MAX or any("\0" in each for each in args):
+        raise Failed(f"the arguments take {size} bytes", f"{ARGUMENTS_BYTES_MAX} are allowed; pass a file instead")
+    return command, args
+
+
+def words_of(spec: JobSpec) -> str:
+    """What is run, as a shell would have it."""
+    text = shell_command(*((spec.command,) if spec.command else (f"{spec.kind}:",)), *spec.args)
+    return text if len(text) <= _WORDS_SHOWN else f"{text[: _WORDS_SHOWN - 1]}…"
+
+
+def when_text(when: When) -> str:
+    """When, for people."""
+    if when.every_seconds:
+        return f"every {when.every_seconds} s"
+    zone = f" {when.timezone or 'UTC'}"
+    return f"at {when.at}{zone}" if when.at else f"cron {when.cron}{zone}"
+
+
+def spec_record(spec: JobSpec) -> dict[str, Any]:
+    """For JSON."""
+    return {
+        "kind": spec.kind,
+        "command": spec.command,
+        "args": list(spec.args),
+        "resource": spec.resource,
+        "on": list(spec.on),
+    }
+
+
+def task_record(task: Task) -> dict[str, Any]:
+    """A task for JSON; times in seconds since 1970."""
+    when = task.when
+    return {
+        "id": task.id,
+        **spec_record(task.spec),
+        "data": task.spec.data,
+        "every_seconds": when.every_seconds or None,
+        "at": when.at or None,
+        "cron": when.cron or None,
+        "timezone": when.timezone or None,
+        "state": task.state.value,
+        "auto": task.auto,
+        "least_seconds": task.least_seconds,
+        "most_seconds": task.most_seconds,
+        "created_time": task.created_time,
+        "due_time": task.due_time,
+        "started_time": task.started_time,
+        "ended_time": task.ended_time,
+        "last_state": None if task.last_state is None else task.last_state.value,
+        "failing_since_time": task.since_time,
+        "failures": task.failures,
+        "message": task.message,
+    }
+
+
+def job_record(job: Job) -> dict[str, Any]:
+    """A job for JSON."""
+    return {
+        "id": job.id,
+        "task": job.task or None,
+        "parent": job.parent or None,
+        "key": job.key or None,
+        **spec_record(job.spec),
+        "state": job.state.value,
+        "attempt": job.attempt,
+        "scheduled_time": job.scheduled_time,
+        "due_time": job.due_time,
+        "started_time": job.started_time,
+        "ended_time": job.ended_time,
+        "manager": job.manager,
+        "host": job.host,
+        "pid": job.pid or None,
+        "exit_code": job.exit_code,
+        "signal": job.signal or None,
+        "seconds": job.seconds,
+        "message": job.message,
+    }
