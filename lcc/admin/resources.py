@@ -10,6 +10,7 @@ from lcc.admin.task_orders import answer, order, tasks_database
 from lcc.admin.task_values import RESOURCE
 from lcc.admin.tasks import say_order
 from lcc.commands.errors import Failed
+from lcc.model.shellwords import shell_command
 from lcc.model.tasks import Resource
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.tasks.orders import RESOURCE_REMOVE, RESOURCE_SET
@@ -49,7 +50,7 @@ def add_command(admin: Admin, /, name: str, interval_seconds: int, as_json: bool
     """Add a resource with an interval.  Without one, a name in --resource is enough."""
     with tasks_database(admin) as database:
         if _find(database, name) is not None:
-            raise Failed(f"there is a resource {name!r} already", f"lcc-admin resource set {name} --interval SECONDS")
+            raise Failed(f"there is a resource {name!r} already", shell_command("lcc-admin", "resource", "set", name))
         _set(admin, database, name, interval_seconds, as_json)
 
 

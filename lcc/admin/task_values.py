@@ -174,7 +174,7 @@ def command_of(kind: str, words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]
     if kind in POLLED_KINDS:
         command, args = "", words
         if not words:
-            raise Failed(f"a task of the kind {kind} needs a URL", f"--kind {kind} -- http://www.example.org/…")
+            raise Failed(f"a task of the kind {kind} needs a URL", "give it behind --")
     else:
         if not words:
             raise Failed("no command was given", how)
