@@ -22,6 +22,7 @@ from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.timezones import timezone_fault
 from lcc.domain.urls import normalise_root
 from lcc.errors import ConfigError, UrlError
+from lcc.feeds.text import has_trafilatura
 from lcc.fetchers.registry import schemes_fetched
 from lcc.insight.qm_state import read_live
 from lcc.model import Provider
@@ -66,10 +67,15 @@ def check_command(admin: Admin) -> None:
             f"qm.lease leaves a robot {robot_seconds} seconds for a fetch, less than bot.deadline "
             f"({config.bot.deadline:g}): slower fetches are cut off"
         )
-    for note in (*_rooms(config), *_open_ports(config)):
+    for note in (*_rooms(config), *_open_ports(config), *_text()):
         click.echo(note)
     if not config.bot.contact:
         click.echo("bot.contact is empty: webmasters cannot contact you about the robot")
+
+
+def _text() -> Iterator[str]:
+    if not has_trafilatura():
+        yield "trafilatura is not installed here: lxml makes the text of pages (pip install 'lcc[text]')"
 
 
 def _mimetypes(config: Config) -> Iterator[str]:

@@ -44,6 +44,12 @@ class SchedulerConfig:
     jobs_kept: int = setting(
         30 * 86400, "how long jobs that ended, and their logs, are kept", unit="seconds", minimum=60
     )
+    items_kept: int = setting(
+        180 * 86400,
+        "how long items are kept that their feed no longer has, and those of removed tasks",
+        unit="seconds",
+        minimum=60,
+    )
     statistics_kept: int = setting(400, "how long the statistics of a day are kept", unit="days", minimum=1)
     metrics: str = setting("", METRICS)
     manhole: str = setting("", MANHOLE)

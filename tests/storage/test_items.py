@@ -22,6 +22,7 @@ from lcc.storage.tasks.item_views import (
     text_of_page,
 )
 from lcc.storage.tasks.items import SEEN_WITHIN_SECONDS, ItemStore
+from lcc.storage.tasks.write import TaskWrite
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.tasks import NOW, Tasks, task_database
 
@@ -48,11 +49,15 @@ class World:
         rows = self.database.blocking.interact(items_since, after, tasks, limit)
         return [(row.change, json.loads(row.record)["title"]) for row in rows]
 
+    def page(self, now: int, kept: int, place: Place) -> Place | None:
+        run = self.database.query("SELECT value FROM schedulerfence WHERE name = 'run'")[0][0]
+        return self.database.now(lambda txn: purge_items(TaskWrite(txn, run, now), kept, place))
+
     def purge(self, now: int, kept: int) -> int:
         before = self.database.query("SELECT COUNT(*) FROM feeditems")[0][0]
         place: Place | None = Place()
         while place is not None:
-            place = self.database.now(purge_items, now, kept, place)
+            place = self.page(now, kept, place)
         return int(before - self.database.query("SELECT COUNT(*) FROM feeditems")[0][0])
 
 
@@ -194,7 +199,7 @@ def test_feeds_of_removed_tasks_are_forgotten(world: World) -> None:
 
 def test_purging_goes_page_by_page(world: World) -> None:
     world.put([{"id": str(n), "title": "x"} for n in range(PAGE_ROWS + 5)])
-    assert world.database.now(purge_items, NOW + 50, 10, Place()) is not None
+    assert world.page(NOW + 50, 10, Place()) is not None
     assert world.purge(NOW + 50, 10) == 5
 
 

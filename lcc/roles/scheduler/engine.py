@@ -52,6 +52,7 @@ from lcc.roles.scheduler.counters import Counters
 from lcc.roles.scheduler.managers import Manager, ManagerConnection
 from lcc.roles.scheduler.ready import ReadyJobs, Taker
 from lcc.roles.scheduler.roster import Lost, Roster
+from lcc.storage.tasks.item_purge import Place
 from lcc.storage.tasks.store import TaskStore
 
 _log = Logger()
@@ -61,6 +62,7 @@ _BATCH = 200
 _ORDERS_AT_ONCE = 50
 _LOG_SECONDS = 60.0
 _PURGE_SECONDS = 300.0
+_ITEMS_SECONDS = 6 * 3600.0
 _FIRST = (0, 0)
 _STATES = {JobState.COMPLETED: "completed", JobState.TEMPORARY: "temporary", JobState.PERMANENT: "permanent"}
 
@@ -129,6 +131,8 @@ class Scheduler:
         self._early: list[tuple[Manager, ManagerConnection | None, dict[int, int]]] = []
         """Managers that were ready before the tables were claimed."""
         self._purge_at = 0.0
+        self._items_at = 0.0
+        self._items_place: Place | None = None
         self._quiet_until = 0.0
 
     # Beginning and end.
@@ -280,6 +284,11 @@ class Scheduler:
         if self.clock.seconds() >= self._purge_at:
             more = await self.store.purge_page(now, self.settings.jobs_kept, self.settings.statistics_kept)
             self._purge_at = self.clock.seconds() + (0.0 if more else _PURGE_SECONDS)
+        if self.clock.seconds() >= self._items_at:
+            self._items_place = await self.store.purge_items(
+                now, self.settings.items_kept, self._items_place or Place()
+            )
+            self._items_at = self.clock.seconds() + (0.0 if self._items_place else _ITEMS_SECONDS)
 
     def _time(self) -> int:
         now = int(self.now())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.items import SEEN_WITHIN_SECONDS
+from lcc.storage.tasks.write import TaskWrite
 
 PAGE_ROWS = 500
 
@@ -18,18 +18,27 @@ class Place(NamedTuple):
     identity: bytes = b""
 
 
-def purge_items(txn: Txn, now: int, kept_seconds: int, after: Place) -> Place | None:
+def purge_items(write: TaskWrite, kept_seconds: int, after: Place) -> Place | None:
     """Look at the next page of items that were not seen for a time; where to go on, None: that was the last.
 
     An item that was in its feed's document when that was read last is kept, however long ago: the feed has not
     changed since, and all its items would be new again when it does.
     """
+    txn = write.txn
     sql = (
         "SELECT seen_time, task, identity FROM feeditems WHERE seen_time <= ? AND"
         " (seen_time > ? OR (seen_time = ? AND (task > ? OR (task = ? AND identity > ?))))"
         " ORDER BY seen_time, task, identity LIMIT ?"
     )
-    values = [now - kept_seconds, after.seen_time, after.seen_time, after.task, after.task, after.identity, PAGE_ROWS]
+    values = [
+        write.now - kept_seconds,
+        after.seen_time,
+        after.seen_time,
+        after.task,
+        after.task,
+        after.identity,
+        PAGE_ROWS,
+    ]
     found = [Place(seen, task, bytes(identity)) for seen, task, identity in txn.query(sql, values)]
     reads = dict(
         txn.query_in("SELECT task, read_time FROM feeds WHERE task IN ({in})", sorted({each.task for each in found}))

@@ -26,6 +26,7 @@ from lcc.storage.tasks.due import due_jobs, make_due_jobs, next_task_due, runnin
 from lcc.storage.tasks.effects import EffectsRefused
 from lcc.storage.tasks.endings import Ended, lose_attempts, record_endings, without_effects
 from lcc.storage.tasks.housekeeping import purge_page
+from lcc.storage.tasks.item_purge import Place, purge_items
 from lcc.storage.tasks.orders import CarriedOut, carry_out_orders
 from lcc.storage.tasks.outbox import OutboxSet, forget_sets, outbox
 from lcc.storage.tasks.views import resources
@@ -134,6 +135,10 @@ class TaskStore:
     def forget_sets(self, numbers: Sequence[int], now: int) -> Deferred[None]:
         """As :func:`lcc.storage.tasks.outbox.forget_sets`."""
         return self._write(now, forget_sets, list(numbers))
+
+    def purge_items(self, now: int, kept_seconds: int, after: Place) -> Deferred[Place | None]:
+        """As :func:`lcc.storage.tasks.item_purge.purge_items`."""
+        return self._write(now, purge_items, kept_seconds, after)
 
     def purge_page(self, now: int, jobs_kept_seconds: int, statistics_kept_days: int) -> Deferred[bool]:
         """As :func:`lcc.storage.tasks.housekeeping.purge_page`."""
