@@ -285,9 +285,8 @@ class Scheduler:
             more = await self.store.purge_page(now, self.settings.jobs_kept, self.settings.statistics_kept)
             self._purge_at = self.clock.seconds() + (0.0 if more else _PURGE_SECONDS)
         if self.clock.seconds() >= self._items_at:
-            self._items_place = await self.store.purge_items(
-                now, self.settings.items_kept, self._items_place or Place()
-            )
+            place = self._items_place or Place()
+            self._items_place = await self.store.purge_items(now, self.settings.items_kept, place)
             self._items_at = self.clock.seconds() + (0.0 if self._items_place else _ITEMS_SECONDS)
 
     def _time(self) -> int:

@@ -30,15 +30,8 @@ def purge_items(write: TaskWrite, kept_seconds: int, after: Place) -> Place | No
         " (seen_time > ? OR (seen_time = ? AND (task > ? OR (task = ? AND identity > ?))))"
         " ORDER BY seen_time, task, identity LIMIT ?"
     )
-    values = [
-        write.now - kept_seconds,
-        after.seen_time,
-        after.seen_time,
-        after.task,
-        after.task,
-        after.identity,
-        PAGE_ROWS,
-    ]
+    seen, task, identity = after
+    values = [write.now - kept_seconds, seen, seen, task, task, identity, PAGE_ROWS]
     found = [Place(seen, task, bytes(identity)) for seen, task, identity in txn.query(sql, values)]
     reads = dict(
         txn.query_in("SELECT task, read_time FROM feeds WHERE task IN ({in})", sorted({each.task for each in found}))
