@@ -28,7 +28,24 @@ from lcc.protocols.xmltext import escape
 
 URL = "http://feeds.example.org/feed.xml"
 RATIO_MAX = 1.5
-WORDS = ["the", "of", "and", "to", "in", "is", "that", "for", "it", "was", "on", "are", "as", "with", "his", "they", "at", "be", "this", "from", "have", "or", "by", "one", "had", "not"]
+WORDS = (
+    "the",
+    "of",
+    "and",
+    "to",
+    "is",
+    "that",
+    "for",
+    "was",
+    "on",
+    "with",
+    "his",
+    "they",
+    "this",
+    "from",
+    "have",
+    "not",
+)
 
 
 class Said:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = """<html><head><title>A story</title></head><body><p>Text</p>
-<div class="comment odd" id="c1"><span class="author"> Ann </span><time datetime="2009-02-13T23:31:30+00:00">then</time>
+<div class="comment odd" id="c1"><span class="author"> Ann </span>
+<time datetime="2009-02-13T23:31:30+00:00">then</time>
 <p>First <b>comment</b></p><script>x()</script></div>
 <div class="comment" id="c2"><p>Größe</p></div><div class="comments">no</div></body></html>"""
 RUN = """
