@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,9 @@ _BLOCKS = frozenset(
 _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 )
+
+
+_WHITE = re.compile(r"\s+")
 
 
 class _Full(Exception):
@@ -52,7 +56,7 @@ class _Target:
         self._left = chars_max
         self._skipped = _HIDDEN if aside else _HIDDEN | _ASIDE
         self._skipping: list[str] = []
-        self._mains = 0
+        self._mains = self._pre = 0
         self._in_title = False
         self.parts: list[str] = []
         self.main: list[str] = []
@@ -71,6 +75,7 @@ class _Target:
             self._in_title = True
         elif tag in _BLOCKS:
             self._mains += tag in _MAIN
+            self._pre += tag == "pre"
             self._add("\n")
 
     def end(self, tag: Any) -> None:
@@ -84,12 +89,13 @@ class _Target:
         elif tag in _BLOCKS:
             self._add("\n")
             self._mains = max(0, self._mains - (tag in _MAIN))
+            self._pre = max(0, self._pre - (tag == "pre"))
 
     def data(self, data: Any) -> None:
         if self._in_title:
             self.title.append(data[:1000])
         elif not self._skipping:
-            self._add(data)
+            self._add(data if self._pre else _WHITE.sub(" ", data))
 
     def comment(self, text: Any) -> None:
         """Nothing is said in comments."""

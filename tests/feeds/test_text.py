@@ -26,6 +26,7 @@ PAGE = (
 def test_plain_text() -> None:
     found = plain_text("a <b>b</b>&amp;c<p>d<br>e<script>f</script><!-- g --><ul><li>h<li>i</ul>", 1000)
     assert found.text == "a b&c\nd\ne\nh\ni" and not found.cut
+    assert plain_text("a\n <b>b</b>\n\nc<pre>d\n e</pre>\nf", 100).text == "a b c\nd\ne\nf"
     assert plain_text("", 10).text == plain_text("  ", 10).text == ""
     assert plain_text("just &eacute;", 10).text == "just é"
     cut = plain_text("<p>" + "x" * 50, 20)
