@@ -62,11 +62,10 @@ def without_told(standing: Standing, connseq: int) -> tuple[int, Standing]:
 
     :returns: the mask of all that name it still; the standing, of a tombstone if nothing does.
     """
-    left, numbers = standing.source & ~_TOLD, standing.numbers[1:]
+    left, numbers = standing.source & ~_TOLD, (connseq, *standing.numbers[1:])
     if left:
-        # Older sets of the provider do nothing any more: their number is not needed.
-        return left, Standing.of(standing.connseq, left, (0, *numbers))
-    return 0, Standing.of(max(connseq, *numbers), _TOLD, (connseq, *numbers))
+        return left, Standing.of(standing.connseq, left, numbers)
+    return 0, Standing.of(max(numbers), _TOLD, numbers)
 
 
 class _Said:

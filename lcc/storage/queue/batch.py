@@ -8,7 +8,20 @@ import attrs
 
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
-from lcc.model import COUNTED, FETCH_NOW, HINTS, SITE, Action, Decision, KeyedNotice, SetHeader, Standing, UrlNotice
+from lcc.model import (
+    COUNTED,
+    FETCH_NOW,
+    HINTS,
+    SITE,
+    Action,
+    CachedState,
+    Decision,
+    KeyedNotice,
+    QueuedState,
+    SetHeader,
+    Standing,
+    UrlNotice,
+)
 from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views
 from lcc.storage.database.rows import POLLED, TOLD
 from lcc.storage.queue.registered import Registered
@@ -19,6 +32,10 @@ from lcc.storage.queue.write_transaction import WriteTransaction
 _OUTSIDE = code("outside-roots")
 _OF_UPDATES = frozenset({Action.FETCH, Action.AGAIN, Action.CONFIRM, Action.UPDATE, Action.KNOWN})
 _SITE, _HINTS = int(SITE), int(HINTS)
+
+
+def _standing(state: QueuedState | CachedState) -> Standing:
+    return Standing(state.connseq, state.source, state.words)
 
 
 @attrs.frozen
@@ -72,7 +89,7 @@ class Batch:
             seq += 1
             floor, views = stats.fullconnseq, None
             if older and (views := cache.get(all_views_key(key))) is not None:
-                floor = max(floor, views.state.connseq)
+                floor = max(floor, views.state.connseq if views.plain else _standing(views.state).told_number)
             if is_all_views(key):
                 if notice.delete or notice.retract:
                     self._of_all_views(key, header, source, notice, seen)
@@ -151,7 +168,7 @@ class Batch:
         elif source & _HINTS:
             others = sorted(rows.views.get(key[:PAGE_BYTES], ()))
         page = [
-            Standing(entry.state.connseq, entry.state.source, entry.state.words)
+            _standing(entry.state)
             for other in others
             for entry in (rows.queue.get(other), rows.cache.get(other))
             if entry is not None and other != key

@@ -271,6 +271,8 @@ def _discard_file(work: _Work, result: FetchResult) -> None:
         cached["confirmed_time"] = work.now
         if row is not None:
             cached.update(curl=row.notice.curl, mimetype=row.notice.mimetype)
+            if row.delete:
+                cached.update(connseq=row.connseq, source=row.source, words=row.words)
     elif _is_current(cached, result):
         return
     work.write.delete_file(result.machine, result.file)

@@ -48,7 +48,7 @@ class QueueEntry:
     :ivar length: told, in bytes.
     :ivar new: not stored yet.
     :ivar plain: only the provider's own sets have a say in it (or: have deleted it).
-    :ivar standing: the new one; None: it is as stored, but for the order number in the state.
+    :ivar restood: others name it than is stored, or by other words.
     :ivar again: it is to be fetched again, as it is.
     """
 
@@ -63,8 +63,8 @@ class QueueEntry:
         "pid",
         "place",
         "plain",
+        "restood",
         "seen",
-        "standing",
         "state",
         "touched",
     )
@@ -84,14 +84,14 @@ class QueueEntry:
         self.changed = False
         self.touched = False
         self.again = False
-        self.standing: Standing | None = None
+        self.restood = False
         self.plain = not state.words and (state.source == TOLD or (state.source == _SITE and not state.fetch))
 
     def stand(self, fetch: bool, standing: Standing) -> None:
         """Set the operation and the standing."""
         connseq, source, words = standing
         if source != self.state.source or words or self.state.words:
-            self.standing = standing
+            self.restood = True
             self.plain = not words and (source == TOLD or (source == _SITE and not fetch))
         self.state = _new(QueuedState, (fetch, connseq, source, words))
         self.touched = True
@@ -104,7 +104,7 @@ class CacheEntry:
     :ivar change: the change number of its deletion; None: it is not deleted.
     :ivar withdrawn: the same, where the content stays, because it is polled.
     :ivar tombstone: the deletion that makes it, if it is a new tombstone.
-    :ivar plain, standing: as of :class:`QueueEntry`.
+    :ivar plain, restood: as of :class:`QueueEntry`.
     """
 
     __slots__ = (
@@ -117,8 +117,8 @@ class CacheEntry:
         "new",
         "pid",
         "plain",
+        "restood",
         "seen",
-        "standing",
         "state",
         "tombstone",
         "touched",
@@ -138,15 +138,16 @@ class CacheEntry:
         self.withdrawn: int | None = None
         self.tombstone: UrlNotice | None = None
         self.new = False
-        self.standing: Standing | None = None
+        self.restood = False
         self.plain = not state.words and (state.source == TOLD or (state.source == _SITE and not state.cached))
 
     def stand(self, state: CachedState, standing: Standing) -> None:
         """Set the state, with this standing."""
         connseq, source, words = standing
         if source != self.state.source or words or self.state.words:
-            self.standing = standing
+            self.restood = True
             self.plain = not words and (source == TOLD or (source == _SITE and not state.cached))
+        if source != state.source or words != state.words:
             state = state._replace(source=source, words=words)
         self.state = state._replace(connseq=connseq)
         self.touched = True
@@ -401,7 +402,7 @@ class RowCache:
         txn = self.write.txn
         new: list[tuple[Any, ...]] = []
         renewed: list[tuple[Any, ...]] = []
-        groups: dict[tuple[int, Standing | None, int | None, str], list[bytes]] = defaultdict(list)
+        groups: dict[tuple[int, tuple[int, str] | None, int | None, str], list[bytes]] = defaultdict(list)
         for key, entry in sorted(self.queue.items()):
             fetch, connseq, source, words = entry.state
             if entry.notice is not None:
@@ -415,13 +416,14 @@ class RowCache:
                 changes = ""
                 if entry.changed:
                     changes = f", operation = {FETCH if fetch else NOTHING}, generation = generation + 1"
-                groups[connseq, entry.standing, entry.seen, changes].append(key)
+                named = (source, words) if entry.restood else None
+                groups[connseq, named, entry.seen, changes].append(key)
         forget_cancelled(txn, sorted(key for key in self._revived if self.queue[key].state.fetch))
         note_cancelled(txn, [key for key, entry in self.queue.items() if entry.changed and not entry.state.fetch])
         QUEUE.insert(txn, new)
         QUEUE.upsert(txn, renewed, QUEUE_UPDATED)
-        for (connseq, standing, seen, more), keys in groups.items():
-            changes, values = _changes(connseq, standing, seen)
+        for (connseq, named, seen, more), keys in groups.items():
+            changes, values = _changes(connseq, named, seen)
             txn.execute_in(f"UPDATE qdb SET {changes}{more} WHERE urlkey IN ({{in}})", keys, values)
 
     def _save_cache(self) -> None:
@@ -431,7 +433,7 @@ class RowCache:
         described: list[tuple[Any, ...]] = []
         restricted: list[tuple[Any, ...]] = []
         withdrawn: list[tuple[Any, ...]] = []
-        groups: dict[tuple[int, Standing | None, int | None, bool], list[bytes]] = defaultdict(list)
+        groups: dict[tuple[int, tuple[int, str] | None, int | None, bool], list[bytes]] = defaultdict(list)
         for key, entry in sorted(self.cache.items()):
             if not entry.touched:
                 continue
@@ -443,7 +445,8 @@ class RowCache:
                 row.update(change_number=entry.change, confirmed_time=self.write.now, **_standing_of(entry.state))
                 gone.append(tuple(row.values()))
             else:
-                groups[connseq, entry.standing, entry.seen, entry.confirmed].append(key)
+                named = (entry.state.source, entry.state.words) if entry.restood else None
+                groups[connseq, named, entry.seen, entry.confirmed].append(key)
                 if not entry.state.cached:
                     continue
                 if entry.withdrawn is not None:
@@ -461,8 +464,8 @@ class RowCache:
         CACHE.upsert(txn, withdrawn, ("change_number",))
         CACHE.upsert(txn, described, (*DESCRIPTION, "change_number"))
         CACHE.upsert(txn, restricted, DESCRIPTION)
-        for (connseq, standing, seen, confirmed), keys in groups.items():
-            changes, values = _changes(connseq, standing, seen)
+        for (connseq, named, seen, confirmed), keys in groups.items():
+            changes, values = _changes(connseq, named, seen)
             if confirmed:
                 changes += ", confirmed_time = ?"
                 values.append(self.write.now)
@@ -486,12 +489,11 @@ def _standing_of(state: CachedState) -> dict[str, Any]:
     return {"connseq": state.connseq, "source": state.source, "words": state.words}
 
 
-def _changes(connseq: int, standing: Standing | None, seen: int | None) -> tuple[str, list[Any]]:
-    changes = "connseq = ?"
-    values: list[Any] = [connseq]
-    if standing is not None:
-        changes = "connseq = ?, source = ?, words = ?"
-        values = [standing.connseq, standing.source, standing.words]
+def _changes(connseq: int, named: tuple[int, str] | None, seen: int | None) -> tuple[str, list[Any]]:
+    changes, values = "connseq = ?", list[Any]([connseq])
+    if named is not None:
+        changes += ", source = ?, words = ?"
+        values += named
     if seen is not None:
         changes += ", seen = ?"
         values.append(seen)
