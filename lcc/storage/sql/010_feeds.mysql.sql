@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS feeditems (
     record MEDIUMTEXT NOT NULL,                 -- JSON (lcc.model.feeds.FeedItem)
     PRIMARY KEY (task, identity),
     UNIQUE KEY feeditems_change (change_number),
-    KEY feeditems_link (task, link),
+    KEY feeditems_link (link, task),
     KEY feeditems_seen (seen_time, task, identity)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 

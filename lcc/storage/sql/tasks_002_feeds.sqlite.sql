@@ -28,7 +28,7 @@ CREATE TABLE feeditems (
     PRIMARY KEY (task, identity)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX feeditems_change ON feeditems (change_number);
-CREATE INDEX feeditems_link ON feeditems (task, link);
+CREATE INDEX feeditems_link ON feeditems (link, task);
 CREATE INDEX feeditems_seen ON feeditems (seen_time, task, identity);
 
 -- The text of pages, by the key of the page in lccurl.

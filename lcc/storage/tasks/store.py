@@ -13,7 +13,7 @@ StoreUnavailable, and the caller repeats the call; after a newer scheduler has c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -29,6 +29,7 @@ from lcc.storage.tasks.housekeeping import purge_page
 from lcc.storage.tasks.item_purge import Place, purge_items
 from lcc.storage.tasks.orders import CarriedOut, carry_out_orders
 from lcc.storage.tasks.outbox import OutboxSet, forget_sets, outbox
+from lcc.storage.tasks.text_jobs import WantedText, make_text_jobs
 from lcc.storage.tasks.views import resources
 from lcc.storage.tasks.write import TaskWrite, claim_run
 
@@ -135,6 +136,16 @@ class TaskStore:
     def forget_sets(self, numbers: Sequence[int], now: int) -> Deferred[None]:
         """As :func:`lcc.storage.tasks.outbox.forget_sets`."""
         return self._write(now, forget_sets, list(numbers))
+
+    def read(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        """Run ``function(txn, *args)``, which only reads."""
+        return self._database.interact(function, *args)
+
+    def make_text_jobs(
+        self, wanted: Sequence[WantedText], positions: Mapping[str, int], now: int
+    ) -> Deferred[list[DueJob]]:
+        """As :func:`lcc.storage.tasks.text_jobs.make_text_jobs`."""
+        return self._write(now, make_text_jobs, list(wanted), dict(positions))
 
     def purge_items(self, now: int, kept_seconds: int, after: Place) -> Deferred[Place | None]:
         """As :func:`lcc.storage.tasks.item_purge.purge_items`."""

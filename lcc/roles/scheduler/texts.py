@@ -1,0 +1,130 @@
+"""The text of pages that items of feeds lead to: a job of the kind ``text`` for each that is cached.
+
+Each few seconds the changes of the cache and the new items are followed by their numbers, as long as there is a feed
+with ``--full-content``; without one nothing is read.
+
+*Failures.*  The database of the queue is unreachable, or a newer scheduler has claimed the tables: nothing is made;
+the positions stay.  The process ends between two commits: what was followed is followed again, and jobs have keys.
+It was put back from a backup: the position follows it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.domain.keys import url_key
+from lcc.domain.urls import normalise
+from lcc.errors import Busy, StoreUnavailable, UrlError
+from lcc.model.tasks import DueJob
+from lcc.roles.background import Background
+from lcc.storage.database.database import Database
+from lcc.storage.tasks.item_views import last_change as last_item
+from lcc.storage.tasks.store import TaskStore
+from lcc.storage.tasks.text_jobs import (
+    CHANGES_AT_ONCE,
+    ITEM_CHANGES,
+    PAGE_CHANGES,
+    NewItem,
+    WantedText,
+    items_leading_to,
+    last_page,
+    new_items,
+    owners_of,
+    pages_at,
+    pages_changed,
+    text_feeds,
+    text_position,
+)
+
+_log = Logger()
+
+
+_EVERY_SECONDS = 5
+_SAVED = 10_000
+"""Numbers without any page of interest after which the position is saved all the same."""
+
+
+class Texts:
+    """See :mod:`lcc.roles.scheduler.texts`.
+
+    :param main: the database of the queue; only read.
+    :param now: seconds since 1970.
+    :param made: is given new jobs.
+    """
+
+    def __init__(
+        self, store: TaskStore, main: Database, now: Callable[[], float], made: Callable[[Iterable[DueJob]], Any]
+    ) -> None:
+        self._store = store
+        self._main = main
+        self._now = now
+        self._made = made
+        self._work = Background("Cannot make texts", failed=self._failed)
+        self._ticks = 0
+        self._at: dict[str, int] = {}
+        self._saved: dict[str, int] = {}
+
+    def tick(self) -> None:
+        """Each second."""
+        self._ticks += 1
+        if self._ticks % _EVERY_SECONDS == 1 and not self._work.busy:
+            self._work.begin(self._do())
+
+    def stop(self) -> None:
+        """Begin nothing any more."""
+        self._work.cancel()
+
+    async def _do(self) -> None:
+        feeds = await self._store.read(text_feeds)
+        ends = {ITEM_CHANGES: await self._store.read(last_item), PAGE_CHANGES: await self._main.select(last_page)}
+        if not feeds:
+            self._at = {}
+            return
+        for name, follow in ((ITEM_CHANGES, self._items), (PAGE_CHANGES, self._pages)):
+            if name not in self._at:
+                saved = await self._store.read(text_position, name)
+                self._at[name] = self._saved[name] = ends[name] if saved < 0 else saved
+            at = min(self._at[name], ends[name])
+            while at < ends[name]:
+                upto = min(ends[name], at + CHANGES_AT_ONCE)
+                wanted = await follow(at, upto, feeds)
+                if wanted or upto - self._saved[name] >= _SAVED or self._saved[name] > upto:
+                    self._made(await self._store.make_text_jobs(wanted, {name: upto}, int(self._now())))
+                    self._saved[name] = upto
+                at = self._at[name] = upto
+
+    async def _pages(self, after: int, upto: int, feeds: frozenset[int]) -> list[WantedText]:
+        pages = await self._main.select(pages_changed, after, upto)
+        return await self._store.read(items_leading_to, pages, feeds) if pages else []
+
+    async def _items(self, after: int, upto: int, feeds: frozenset[int]) -> list[WantedText]:
+        items = await self._store.read(new_items, after, upto, feeds)
+        urls = _normalised(items)
+        if not urls:
+            return []
+        owners = await self._main.interact(owners_of, sorted(set(urls.values())))
+        keys = {url: (url_key(pid, url, ""), url_key(pid, url, "")[:16] + b"\xff" * 4) for url, pid in owners.items()}
+        known = {link: url for link, url in urls.items() if url in keys}
+        pages = await self._main.interact(pages_at, keys, known)
+        return [WantedText(pages[item.link], item.task, item.identity) for item in items if item.link in pages]
+
+    def _failed(self, failure: Failure) -> None:
+        # The engine notices both by itself.
+        if not failure.check(StoreUnavailable, Busy, CancelledError):
+            _log.failure("Cannot make texts", failure=failure)
+
+
+def _normalised(items: Iterable[NewItem]) -> dict[str, str]:
+    """Link -> normalised URL, of those that are one."""
+    found = {}
+    for item in items:
+        try:
+            found[item.link] = normalise(item.link).partition("#")[0]
+        except UrlError:
+            continue
+    return found

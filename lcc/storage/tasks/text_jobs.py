@@ -1,0 +1,170 @@
+"""Jobs that make the text of pages which items of feeds lead to (``feed add --full-content``).
+
+Two things make one: a page that an item leads to has changed in the cache, or a new item leads to a page that is
+cached already.  Both are followed by numbers, whose positions are in ``schedulerfence``; a job's key is the page and
+the md5 of its content, so that following them again adds none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from lcc.model.feed_options import read_feed_args
+from lcc.model.items import link_hash
+from lcc.model.polled import PolledContent
+from lcc.model.tasks import DueJob, Job, JobSpec
+from lcc.storage.database.rows import CACHED
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.watched import provider_of
+from lcc.storage.tasks.due import insert_job
+from lcc.storage.tasks.feed_views import FEED
+from lcc.storage.tasks.rows import dedup_of
+from lcc.storage.tasks.write import TaskWrite
+
+TEXT = "text"
+"""The kind of these jobs."""
+PAGE_CHANGES, ITEM_CHANGES = "textpages", "textitems"
+"""What is followed: names of rows of ``schedulerfence``."""
+CHANGES_AT_ONCE = 2000
+_COLUMNS = "urlkey, curl, mimetype, charset, md5, len, fetched_machineid, fetched_fileid"
+_READABLE = f"state = {CACHED} AND (mimetype LIKE 'text/%' OR mimetype IN ('*/*', 'application/xhtml+xml'))"
+
+
+class WantedText(NamedTuple):
+    """A page whose text is wanted.
+
+    :ivar task: of a feed that has an item which leads there.
+    :ivar identity: of that item.
+    """
+
+    page: PolledContent
+    task: int
+    identity: bytes
+
+
+class NewItem(NamedTuple):
+    """An item that is new.
+
+    :ivar link: of its page; may be empty.
+    """
+
+    change: int
+    task: int
+    identity: bytes
+    link: str
+
+
+# Of the database of the queue.
+
+
+def last_page(txn: Txn) -> int:
+    """The number of the cache's last change."""
+    return int(txn.value("SELECT MAX(change_number) FROM lccurl", default=0))
+
+
+def pages_changed(txn: Txn, after: int, upto: int) -> list[PolledContent]:
+    """Cached pages with text whose last change has a number in this range."""
+    sql = f"SELECT {_COLUMNS} FROM lccurl WHERE change_number > ? AND change_number <= ? AND {_READABLE}"
+    return _pages(txn, sql, [after, upto])
+
+
+def pages_at(txn: Txn, keys: Mapping[str, Sequence[bytes]], links: Mapping[str, str]) -> dict[str, PolledContent]:
+    """What is cached of these links.
+
+    :param keys: normalised URL -> the keys of all its views, from the least to the greatest.
+    :param links: link -> normalised URL.
+    """
+    found = {}
+    for link, url in links.items():
+        low, high = keys[url]
+        sql = f"SELECT {_COLUMNS} FROM lccurl WHERE urlkey >= ? AND urlkey <= ? AND {_READABLE} LIMIT 1"
+        for page in _pages(txn, sql, [low, high]):
+            found[link] = page
+    return found
+
+
+def owners_of(txn: Txn, urls: Collection[str]) -> dict[str, int]:
+    """Normalised URL -> its provider; nobody's are left out."""
+    owners = {url: provider_of(txn, url) for url in urls}
+    return {url: pid for url, pid in owners.items() if pid is not None}
+
+
+def _pages(txn: Txn, sql: str, values: Sequence[object]) -> list[PolledContent]:
+    pages = []
+    for key, curl, mimetype, charset, md5, length, machine, file in txn.query(sql, values):
+        if machine is not None and file is not None:
+            kind = "text/html" if mimetype == "*/*" else mimetype
+            content_type = f"{kind}; charset={charset}" if charset else kind
+            pages.append(PolledContent(curl, machine, file, length or 0, md5, bytes(key).hex(), "", content_type))
+    return pages
+
+
+# Of the tables of tasks.
+
+
+def text_feeds(txn: Txn) -> frozenset[int]:
+    """The feeds whose items' pages are wanted as text."""
+    found = set()
+    sql = "SELECT id, args FROM tasks WHERE kind = ? AND args LIKE '%--full-content%'"
+    for number, args in txn.query(sql, [FEED]):
+        try:
+            if read_feed_args(json.loads(args))[1].full_content:
+                found.add(number)
+        except ValueError:
+            continue
+    return frozenset(found)
+
+
+def text_position(txn: Txn, name: str) -> int:
+    """How far a number was followed; -1: not at all yet."""
+    return int(txn.value("SELECT value FROM schedulerfence WHERE name = ?", [name], -1))
+
+
+def new_items(txn: Txn, after: int, upto: int, feeds: Collection[int]) -> list[NewItem]:
+    """New items of these feeds whose change has a number in this range."""
+    sql = (
+        "SELECT change_number, task, identity, record FROM feeditems WHERE change_number > ? AND change_number <= ?"
+        " AND found_time = changed_time AND link IS NOT NULL"
+    )
+    rows = [row for row in txn.query(sql, [after, upto]) if row[1] in feeds]
+    return [
+        NewItem(change, task, bytes(identity), str(json.loads(record).get("link", "")))
+        for change, task, identity, record in rows
+    ]
+
+
+def items_leading_to(txn: Txn, pages: Sequence[PolledContent], feeds: Collection[int]) -> list[WantedText]:
+    """The pages that items of these feeds lead to."""
+    by_link = {link_hash(page.url): page for page in pages}
+    sql = "SELECT link, task, identity FROM feeditems WHERE link IN ({in})"
+    found: dict[bytes, WantedText] = {}
+    for link, task, identity in txn.query_in(sql, sorted(by_link)):
+        if task in feeds:
+            found.setdefault(bytes(link), WantedText(by_link[bytes(link)], task, bytes(identity)))
+    return list(found.values())
+
+
+def make_text_jobs(write: TaskWrite, wanted: Sequence[WantedText], positions: Mapping[str, int]) -> list[DueJob]:
+    """Make a job for each page that has no text of its content yet, and save how far the numbers were followed."""
+    keys = {bytes.fromhex(each.page.key): each for each in wanted}
+    sql = "SELECT urlkey, md5 FROM texts WHERE urlkey IN ({in})"
+    have = {bytes(key): md5 for key, md5 in write.txn.query_in(sql, sorted(keys))}
+    missing = {_dedup(each.page): each for key, each in keys.items() if have.get(key) != each.page.md5}
+    sql = "SELECT dedup FROM jobs WHERE dedup IN ({in})"
+    there = {bytes(row[0]) for row in write.txn.query_in(sql, sorted(missing))}
+    made = []
+    for dedup, (page, task, identity) in missing.items():
+        if dedup in there:
+            continue
+        spec = JobSpec(TEXT, args=(page.url, str(task), identity.hex()))
+        job = Job(write.next("job"), spec, scheduled_time=write.now, due_time=write.now, updated_time=write.now)
+        made.append(insert_job(write, job, "", dedup, page.to_json()))
+    rows = list(positions.items())
+    write.txn.upsert("schedulerfence", ["name", "value"], rows, ["name"])
+    return made
+
+
+def _dedup(page: PolledContent) -> bytes:
+    return dedup_of(TEXT, f"{page.key}/{page.md5}")

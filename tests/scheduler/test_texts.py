@@ -1,0 +1,157 @@
+"""Jobs for the text of pages that items of feeds lead to, with real tables of both databases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lcc.domain.items import ItemRules, identify
+from lcc.model.feed_options import FeedOptions, feed_args
+from lcc.model.feeds import FeedItem, PageText
+from lcc.model.items import as_json, item_object, text_object
+from lcc.model.tasks import DueJob, JobSpec
+from lcc.roles.scheduler.texts import Texts
+from lcc.storage.tasks.items import ItemStore
+from tests.support.cache import Cache
+from tests.support.databases import Backend, DirectDatabase
+from tests.support.tasks import NOW, Tasks, sqlite_tasks
+
+SITE = "http://a.example.org/"
+_EVERY = 5
+
+
+class World:
+    """A cache, tasks, and what makes texts."""
+
+    def __init__(self, main: DirectDatabase, database: DirectDatabase) -> None:
+        self.cache = Cache(main)
+        self.tasks = Tasks(database)
+        self.database = database
+        self.made: list[DueJob] = []
+        self.texts = self.another()
+
+    def another(self) -> Texts:
+        return Texts(self.tasks.store, self.cache.database, lambda: NOW, self.made.extend)  # type: ignore[arg-type]
+
+    def feed(self, full_content: bool = True) -> int:
+        args = feed_args(f"{SITE}feed", FeedOptions(full_content=full_content))
+        return self.tasks.add(spec=JobSpec("feed", args=args))
+
+    def items(self, task: int, *links: str) -> None:
+        items = [FeedItem(id=link, link=link) for link in links]
+        objects = [
+            item_object(item.record(), identity, digest, "") for identity, digest, item in identify(items, "id")
+        ]
+        self.database.now(ItemStore(ItemRules()).store, task, 1, [as_json(each) for each in objects], NOW)
+
+    def follow(self) -> list[list[Any]]:
+        """The arguments of new jobs."""
+        del self.made[:]
+        for _ in range(_EVERY):
+            self.texts.tick()
+        jobs = [self.tasks.job(each.id) for each in self.made]
+        assert all(job.spec.kind == "text" and job.task == 0 for job in jobs)
+        return [list(job.spec.args) for job in jobs]
+
+
+@pytest.fixture
+def world(backend: Backend, tmp_path: Path) -> Iterator[World]:
+    main = DirectDatabase(backend.url, backend.home)
+    database = sqlite_tasks(backend.home) if backend.kind == "sqlite" else main
+    world = World(main, database)
+    world.cache.clear()
+    main.now(_provider)
+    yield world
+    main.blocking.close()
+    database.blocking.close()
+
+
+def _provider(txn: Any) -> None:
+    from lcc.config import WatchedConfig
+    from lcc.storage.providers.watched import find_or_make_watched
+
+    find_or_make_watched(txn, SITE, WatchedConfig())
+
+
+def pid_of(world: World) -> int:
+    return int(world.cache.database.query("SELECT MAX(pid) FROM pidb")[0][0])
+
+
+def test_a_page_that_is_cached_after_its_item(world: World) -> None:
+    feed = world.feed()
+    world.follow()
+    world.items(feed, f"{SITE}1", f"{SITE}2")
+    assert world.follow() == []
+    world.cache.put(pid_of(world), f"{SITE}1", charset="utf-8")
+    world.cache.put(pid_of(world), f"{SITE}other")
+    [(url, task, identity)] = world.follow()
+    assert (url, task, len(identity)) == (f"{SITE}1", str(feed), 32)
+    given = json.loads(world.database.query("SELECT input FROM jobs WHERE kind = 'text'")[0][0])
+    assert given["content_type"] == "text/html; charset=utf-8" and given["file"] == 1
+    assert world.follow() == []
+
+
+def test_a_page_that_was_cached_before_its_item(world: World) -> None:
+    feed = world.feed()
+    world.cache.put(pid_of(world), f"{SITE}1")
+    world.follow()
+    world.items(feed, "HTTP://A.example.org:80/1", "http://nobody.example.org/", "mailto:x")
+    [(url, task, _)] = world.follow()
+    assert (url, task) == (f"{SITE}1", str(feed))
+
+
+def test_only_pages_of_feeds_that_want_it(world: World) -> None:
+    feed = world.feed(full_content=False)
+    world.items(feed, f"{SITE}1")
+    world.cache.put(pid_of(world), f"{SITE}1")
+    assert world.follow() == []
+    # It is wanted now, for what comes.
+    wanting = world.feed()
+    assert world.follow() == []
+    world.items(wanting, f"{SITE}1")
+    assert [each[1] for each in world.follow()] == [str(wanting)]
+
+
+def test_pictures_have_no_text(world: World) -> None:
+    feed = world.feed()
+    world.follow()
+    world.items(feed, f"{SITE}1")
+    world.cache.put(pid_of(world), f"{SITE}1", "image/png")
+    assert world.follow() == []
+
+
+def test_a_text_that_is_there_is_not_made_again(world: World) -> None:
+    feed = world.feed()
+    world.follow()
+    world.items(feed, f"{SITE}1")
+    world.cache.put(pid_of(world), f"{SITE}1")
+    world.follow()
+    [(given,)] = world.database.query("SELECT input FROM jobs WHERE kind = 'text'")
+    page = json.loads(given)
+    stored = as_json(text_object(page["key"], page["md5"], PageText("T", "text")))
+    world.database.now(ItemStore(ItemRules()).store, 0, 1, [stored], NOW)
+    world.database.now(lambda txn: txn.execute("DELETE FROM jobs"))
+    # Followed once more, as after a restored backup.
+    world.database.now(lambda txn: txn.execute("UPDATE schedulerfence SET value = 0 WHERE name LIKE 'text%'"))
+    world.texts = world.another()
+    assert world.follow() == []
+    # Changed content is.
+    world.cache.put(pid_of(world), f"{SITE}1")
+    assert len(world.follow()) == 1
+
+
+def test_a_restart_goes_on_where_it_was(world: World) -> None:
+    feed = world.feed()
+    world.follow()
+    world.items(feed, f"{SITE}1")
+    world.cache.put(pid_of(world), f"{SITE}1")
+    assert len(world.follow()) == 1
+    world.cache.put(pid_of(world), f"{SITE}1")
+    world.texts = world.another()
+    assert len(world.follow()) == 1
+    world.texts = world.another()
+    assert world.follow() == []
