@@ -604,6 +604,21 @@ class ITaskRules(Interface):
         :param before: when the next job of its task is due; None: it is of none.
         :param wish_seconds: the delay that it asks for."""
 
+    def next_period(
+        history: str,
+        news: bool,
+        interval_seconds: int,
+        period_seconds: int,
+        least_seconds: int,
+        most_seconds: int,
+        ttl_seconds: int,
+    ) -> tuple[str, int]:
+        """History and period of what is polled, after a poll.
+
+        :param history: of the last polls, as this has given it; empty: none.
+        :param interval_seconds: since the poll before.
+        :param ttl_seconds: what the source itself asks for; 0: nothing."""
+
 
 class IItemRules(Interface):
     """Which items are the same, and which are news (pure: :class:`lcc.domain.items.ItemRules`)."""

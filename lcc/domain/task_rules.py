@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zope.interface import implementer
 
+from lcc.domain.autoperiod import Hints, Poll, next_period, polls_with, read_polls, write_polls
 from lcc.domain.due import JobRetries, first_due, next_due
 from lcc.interfaces import ITaskRules
 from lcc.model.tasks import When
@@ -26,3 +27,17 @@ class TaskRules:
         self, job: int, attempt: int, now: float, before: float | None, wish_seconds: int | None
     ) -> int | None:
         return self._retries.due(job, attempt, now, before, wish_seconds)
+
+    def next_period(
+        self,
+        history: str,
+        news: bool,
+        interval_seconds: int,
+        period_seconds: int,
+        least_seconds: int,
+        most_seconds: int,
+        ttl_seconds: int,
+    ) -> tuple[str, int]:
+        polls = polls_with(read_polls(history), Poll(interval_seconds, news))
+        period = next_period(period_seconds, polls, least_seconds, most_seconds, Hints(ttl_seconds))
+        return write_polls(polls), period

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.application.service import MultiService
+from twisted.internet.defer import DeferredList, maybeDeferred
 
 from lcc.config import Config
 from lcc.domain.due import JobRetries
@@ -16,11 +17,13 @@ from lcc.roles.scheduler.console import SchedulerCommands
 from lcc.roles.scheduler.engine import Scheduler
 from lcc.roles.scheduler.metrics import SchedulerMetrics
 from lcc.roles.scheduler.notices import Notices
+from lcc.roles.scheduler.polls import Polls
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
+from lcc.storage.database.migrations import MAIN
 from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.tasks.items import ItemStore
 from lcc.storage.tasks.place import place_of_tasks
@@ -40,23 +43,27 @@ class Options(RoleOptions):
 class _Engine(MultiService):
     """Starts the engine, and once it has claimed its tables, the link to the UNS; drops both at stop."""
 
-    def __init__(self, engine: Scheduler, config: Config, environment: Environment) -> None:
+    def __init__(self, engine: Scheduler, main: Database, config: Config, environment: Environment) -> None:
         super().__init__()
         self.engine = engine
         self._config = config
         self._environment = environment
+        self._main = main
         self._notices: Notices | None = None
+        self._polls: Polls | None = None
         engine.claimed = self._claimed
 
     def startService(self) -> None:
         super().startService()
+        self._main.start()
         self.engine.start()
 
     def stopService(self) -> Any:
         self.engine.stop()
-        if self._notices is not None:
-            self._notices.stop()
-        return super().stopService()
+        for part in (self._polls, self._notices):
+            if part is not None:
+                part.stop()
+        return DeferredList([self._main.stop(), maybeDeferred(super().stopService)])
 
     def _claimed(self, claim: TaskClaim) -> None:
         settings, environment = self._config.scheduler, self._environment
@@ -68,7 +75,8 @@ class _Engine(MultiService):
         )
         engine = self.engine
         self._notices = Notices(link, engine.store, engine.now, engine.counters)
-        engine.background.append(self._notices.tick)
+        self._polls = Polls(engine, engine.store, self._main, self._notices.has_room, self._notices.provider)
+        engine.background += [self._notices.tick, self._polls.tick]
         link_service(
             environment.reactor,
             endpoint(self._config, "scheduler.connect"),
@@ -92,6 +100,11 @@ def build(config: Config, environment: Environment) -> RoleService:
     database = environment.database(
         place.url, place.home, reactor, config.database, random=environment.chance, series=place.series
     )
+    main = database
+    if place.series != MAIN:
+        main = environment.database(
+            config.database.url, config.home, reactor, config.database, random=environment.chance
+        )
     store = build_store(config, database)
     engine = Scheduler(settings, store, reactor, environment.now, environment.token(), reactor.stop)
     metrics = SchedulerMetrics(engine, database.counts, DatabaseProbe(database.interact, reactor))
@@ -108,7 +121,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         HomeService(config.home, environment.disk),
         environment.lock(config.home / "scheduler.lock"),
         DatabaseService(database),
-        _Engine(engine, config, environment),
+        _Engine(engine, main, config, environment),
         port,
     ):
         service.setServiceParent(services)

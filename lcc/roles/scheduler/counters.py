@@ -14,6 +14,7 @@ class Counters:
     :ivar lost: attempts whose manager was lost, or has lost them.
     :ivar late: endings that did nothing.
     :ivar followups: jobs that jobs have added.
+    :ivar polled: polls that were put into the queue.
     :ivar orders: of commands and the monitor.
     :ivar notified: sets that the UNS has accepted; ``refused``: that it has not.
     """
@@ -26,6 +27,7 @@ class Counters:
     lost: int = 0
     late: int = 0
     followups: int = 0
+    polled: int = 0
     orders: int = 0
     notified: int = 0
     refused: int = 0

@@ -356,6 +356,12 @@ class Scheduler:
         else:
             self._loaded = (now, 1 << 62)
 
+    def add(self, made: list[DueJob]) -> None:
+        """Somebody else has made these jobs."""
+        self.counters.made += len(made)
+        self._add(made)
+        self.wake()
+
     def _add(self, made: list[DueJob]) -> None:
         """These were made just now: those that come behind what was loaded will be."""
         for job in made:

@@ -59,6 +59,10 @@ class Notices:
         """Sets without an answer that were told."""
         return self.link.waiting_count
 
+    def has_room(self) -> bool:
+        """More may be notified now."""
+        return self.link.connected and self.link.has_room
+
     def tick(self) -> None:
         """Each second."""
         if not self._work.busy:
@@ -85,7 +89,7 @@ class Notices:
         pid = each.pid
         if not pid:
             try:
-                pid = await self._provider(each.root)
+                pid = await self.provider(each.root)
             except NotifierRefused as refused:
                 if refused.code == _TRY_LATER:
                     return False
@@ -97,7 +101,11 @@ class Notices:
         self.link.tell(told).addCallback(self._outcome, each)
         return True
 
-    async def _provider(self, root: str) -> int:
+    async def provider(self, root: str) -> int:
+        """The id of the provider of a root; it is made, as a watched one, if there is none.
+
+        :raises NotifierRefused: it cannot be had.
+        """
         pid = self._providers.get(root)
         if pid is None:
             pid = await self.link.watch(root)

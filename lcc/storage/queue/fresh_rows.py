@@ -86,7 +86,9 @@ class FreshRows:
                 if slot != FETCH_NOW:
                     continue
                 numbers = entry.generation, entry.state.connseq, 0
-                row = QueueRow(key, entry.pid, psetid, slot, seq, False, *numbers, queued_notice(entry.notice))
+                notice, state = queued_notice(entry.notice), entry.state
+                place = key, entry.pid, psetid, slot, seq
+                row = QueueRow._make((*place, False, *numbers, notice, None, 0, state.source, state.words))
                 self._rows.setdefault(entry.pid, []).append(row)
             for rows in self._rows.values():
                 rows.sort(key=lambda row: (row.psetid, row.seq))

@@ -20,7 +20,8 @@ from lcc.model.tasks import (
     TaskState,
 )
 from lcc.storage.tasks.effects import apply_effects
-from lcc.storage.tasks.rows import JOBS, TASKS, is_open, job_of, task_of
+from lcc.storage.tasks.polls import after_poll
+from lcc.storage.tasks.rows import JOBS, TASKS, is_open, is_polled, job_of, task_of
 from lcc.storage.tasks.write import TaskWrite
 
 OUTPUT_LEVEL = "output"
@@ -97,6 +98,8 @@ def end_attempt(write: TaskWrite, rules: ITaskRules, job: Job, result: JobResult
     """An attempt is over: the job is tried again, or has ended."""
     row = write.txn.one(f"{TASKS.select} WHERE id = ?", [job.task]) if job.task else None
     task = None if row is None else task_of(row)
+    if task is not None and result.state is JobState.COMPLETED and is_polled(job.spec):
+        task = _after_poll(write, rules, task, job)
     following = None if task is None else _next_due(rules, task, job, write.now)
     retry = None
     if result.state in (JobState.TEMPORARY, JobState.LOST) and (task is None or task.state is TaskState.ACTIVE):
@@ -114,6 +117,17 @@ def end_attempt(write: TaskWrite, rules: ITaskRules, job: Job, result: JobResult
     write.count(kind, **{_COUNTED[result.state]: 1})
     if task is not None:
         _save_task(write, task, job, result, following)
+
+
+def _after_poll(write: TaskWrite, rules: ITaskRules, task: Task, job: Job) -> Task:
+    """The task, after a worker has read what a poll has found."""
+    sql = "SELECT polls, items FROM tasks, jobs WHERE tasks.id = ? AND jobs.id = ?"
+    history, items = write.txn.query(sql, [task.id, job.id])[0]
+    history, after = after_poll(write.txn, rules, task, history, items > 0, task.when.every_seconds)
+    write.txn.execute(
+        "UPDATE tasks SET polls = ?, every_seconds = ? WHERE id = ?", [history, after.when.every_seconds, task.id]
+    )
+    return after
 
 
 def _next_due(rules: ITaskRules, task: Task, job: Job, now: int) -> int | None:

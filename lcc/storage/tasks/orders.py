@@ -14,7 +14,6 @@ import attrs
 
 from lcc.interfaces import ITaskRules
 from lcc.model.tasks import (
-    POLLED_KINDS,
     DueJob,
     Job,
     JobResult,
@@ -29,7 +28,7 @@ from lcc.storage.database.locked_counter import locked_counter
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.endings import END_LEVEL, end_attempt
-from lcc.storage.tasks.rows import JOBS, TASKS, is_open, job_of, task_of, task_values
+from lcc.storage.tasks.rows import JOBS, TASKS, is_open, is_polled, job_of, task_of, task_values
 from lcc.storage.tasks.write import TaskWrite
 
 TASK_ADD = "task-add"
@@ -169,11 +168,6 @@ def _save(write: TaskWrite, task: Task) -> None:
     values["polled"] = int(is_polled(task.spec))
     assignments = ", ".join(f"{name} = ?" for name in values)
     write.txn.execute(f"UPDATE tasks SET {assignments} WHERE id = ?", [*values.values(), task.id])
-
-
-def is_polled(spec: JobSpec) -> bool:
-    """Whether the scheduler polls its URL through the queue."""
-    return spec.kind in POLLED_KINDS and not spec.command
 
 
 def insert_task(write: TaskWrite, rules: ITaskRules, task: Task) -> None:

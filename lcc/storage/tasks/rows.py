@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
-from lcc.model.tasks import Job, JobSpec, JobState, Task, TaskState, When
+from lcc.model.tasks import POLLED_KINDS, Job, JobSpec, JobState, Task, TaskState, When
 from lcc.storage.database.table import Table
 
 SPEC = ("kind", "command", "args", "resource", "hosts", "data")
@@ -101,3 +101,8 @@ def content_key(spec: JobSpec, after_seconds: int, at_time: int | None) -> str:
 def is_open(state: JobState, due_time: int | None) -> bool:
     """Whether a job in this state goes on."""
     return state in (JobState.PENDING, JobState.RUNNING) or due_time is not None
+
+
+def is_polled(spec: JobSpec) -> bool:
+    """Whether the scheduler polls its URL through the queue."""
+    return spec.kind in POLLED_KINDS and not spec.command

@@ -29,6 +29,16 @@ from lcc.storage.tasks.housekeeping import purge_page
 from lcc.storage.tasks.item_purge import Place, purge_items
 from lcc.storage.tasks.orders import CarriedOut, carry_out_orders
 from lcc.storage.tasks.outbox import OutboxSet, forget_sets, outbox
+from lcc.storage.tasks.polls import (
+    Asked,
+    Found,
+    Poll,
+    ask,
+    due_polls,
+    make_found_jobs,
+    polls_of_pages,
+    polls_position,
+)
 from lcc.storage.tasks.text_jobs import WantedText, make_text_jobs
 from lcc.storage.tasks.views import resources
 from lcc.storage.tasks.write import TaskWrite, claim_run
@@ -128,6 +138,28 @@ class TaskStore:
         """Whether there is an open order."""
         sql = "SELECT 1 FROM taskorders WHERE done_time IS NULL LIMIT 1"
         return self._database.select(lambda txn: txn.one(sql) is not None)
+
+    def due_polls(self, now: int, limit: int) -> Deferred[list[Poll]]:
+        """As :func:`lcc.storage.tasks.polls.due_polls`."""
+        return self._database.select(due_polls, now, limit)
+
+    def polls_of_pages(self, keys: Sequence[bytes]) -> Deferred[list[Poll]]:
+        """As :func:`lcc.storage.tasks.polls.polls_of_pages`."""
+        return self._database.interact(polls_of_pages, list(keys))
+
+    def polls_position(self) -> Deferred[int | None]:
+        """As :func:`lcc.storage.tasks.polls.polls_position`."""
+        return self._database.select(polls_position)
+
+    def make_found_jobs(
+        self, found: Sequence[Found], now: int, position: int | None = None
+    ) -> Deferred[list[DueJob]]:
+        """As :func:`lcc.storage.tasks.polls.make_found_jobs`."""
+        return self._write(now, make_found_jobs, list(found), position)
+
+    def ask(self, asked: Sequence[Asked], now: int) -> Deferred[int]:
+        """As :func:`lcc.storage.tasks.polls.ask`."""
+        return self._write(now, ask, self._rules, list(asked))
 
     def outbox(self, after: int, limit: int) -> Deferred[list[OutboxSet]]:
         """As :func:`lcc.storage.tasks.outbox.outbox`."""

@@ -1,0 +1,206 @@
+"""Polls of feeds, sitemaps and robots.txt: through the queue, and a worker only where something has changed.
+
+Each second: pages whose last change is newer than what was looked at get a job of their task (the cache's change
+numbers are followed, so that news is read within seconds); then what is due is polled, and what became of the poll
+before it is noted: unchanged, failed, or still in the queue.  A poll costs one row of the outbox, and an unchanged
+one nothing else.
+
+*Failures.*  The database of the queue is unreachable: nothing is polled, and nothing is lost.  It was put back from a
+backup: the position follows it back.  A poll that has vanished (its notice was refused) is an error of its task, and
+it is polled again when it is due again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import attrs
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.domain.keys import url_key
+from lcc.domain.urls import normalise
+from lcc.errors import Busy, StoreUnavailable, UrlError, code, entry_for
+from lcc.roles.background import Background
+from lcc.roles.notifier import NotifierRefused
+from lcc.roles.scheduler.engine import Scheduler
+from lcc.storage.database.database import Database
+from lcc.storage.tasks.outbox import root_of
+from lcc.storage.tasks.poll_results import (
+    CHANGES_AT_ONCE,
+    Fault,
+    Page,
+    Results,
+    changed_pages,
+    last_change,
+    page_key,
+    providers_of,
+    read_faults,
+    read_results,
+)
+from lcc.storage.tasks.polls import Asked, Found, Poll
+from lcc.storage.tasks.store import TaskStore
+
+_log = Logger()
+
+_BATCH = 200
+_GONE = 410
+_TRY_LATER = code("try-later")
+_POSITION_SAVED = 10_000
+"""Changes without news after which the position is saved all the same."""
+
+
+class Polls:
+    """See :mod:`lcc.roles.scheduler.polls`.
+
+    :param main: the database of the queue; only read.
+    :param room: whether the UNS takes more notices now.
+    :param watch: gives the id of the provider of a root; fails with NotifierRefused.
+    """
+
+    def __init__(
+        self,
+        engine: Scheduler,
+        store: TaskStore,
+        main: Database,
+        room: Callable[[], bool],
+        watch: Callable[[str], Awaitable[int]],
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._main = main
+        self._room = room
+        self._watch = watch
+        self._work = Background("Cannot poll", failed=self._failed)
+        self._position: int | None = None
+        self._saved = 0
+
+    def tick(self) -> None:
+        """Each second."""
+        if not self._work.busy:
+            self._work.begin(self._do())
+
+    def stop(self) -> None:
+        """Begin nothing any more."""
+        self._work.cancel()
+
+    async def _do(self) -> None:
+        await self._follow()
+        while self._room() and self._engine.paused_since is None:
+            now = int(self._engine.now())
+            due = await self._store.due_polls(now, _BATCH)
+            if due:
+                await self._poll(due, now)
+            if len(due) < _BATCH:
+                return
+
+    # Pages that have changed.
+
+    async def _follow(self) -> None:
+        last = await self._main.select(last_change)
+        if self._position is None:
+            saved = await self._store.polls_position()
+            self._position = self._saved = last if saved is None else saved
+        self._position = min(self._position, last)
+        while self._position < last:
+            upto = min(last, self._position + CHANGES_AT_ONCE)
+            pages = [page for page in await self._main.select(changed_pages, self._position, upto) if page.content]
+            found = await self._found({page_key(page.key): page for page in pages})
+            if found or upto - self._saved >= _POSITION_SAVED:
+                self._engine.add(await self._store.make_found_jobs(found, int(self._engine.now()), upto))
+                self._saved = upto
+            self._position = upto
+
+    async def _found(self, pages: dict[bytes, Page]) -> list[Found]:
+        if not pages:
+            return []
+        polls = await self._store.polls_of_pages(list(pages))
+        return [found for poll in polls if (found := _news(poll, pages[poll.key])) is not None]
+
+    # Polls that are due.
+
+    async def _poll(self, due: list[Poll], now: int) -> None:
+        pages = await self._pages(due)
+        keys = {page.key for page in pages.values() if page.key}
+        results = await self._main.interact(read_results, sorted(keys))
+        faults = await self._faults(due, pages, results)
+        found: list[Found] = []
+        asked: list[Asked] = []
+        for poll in due:
+            asks = pages.get(poll.task.id)
+            if asks is None:
+                continue  # the UNS cannot be asked now
+            news = _news(poll, results.pages.get(asks.key))
+            if news is None:
+                asked.append(asks if asks.fault else _judge(asks, results, faults))
+            elif asks.key not in results.queued or poll.seen:
+                found.append(news)
+            else:
+                asked.append(asks._replace(wait=True))
+        if found:
+            self._engine.add(await self._store.make_found_jobs(found, now))
+        self._engine.counters.polled += await self._store.ask(asked, now)
+
+    async def _pages(self, due: list[Poll]) -> dict[int, Asked]:
+        """The next poll of each task: whose its page is, and the key of that."""
+        urls: dict[int, str] = {}
+        for poll in due:
+            try:
+                urls[poll.task.id] = normalise(poll.url).partition("#")[0]
+            except UrlError:
+                urls[poll.task.id] = ""
+        owners = await self._main.interact(providers_of, sorted({url for url in urls.values() if url}))
+        pages: dict[int, Asked] = {}
+        for poll in due:
+            url = urls[poll.task.id]
+            try:
+                pid = owners[url] if url in owners else await self._watch(root_of(url))
+            except ValueError:
+                pages[poll.task.id] = Asked(poll, fault="It is no http or https URL", gone=True)
+            except NotifierRefused as refused:
+                if refused.code != _TRY_LATER:
+                    pages[poll.task.id] = Asked(poll, fault=f"{refused.code} {refused.text}")
+            else:
+                pages[poll.task.id] = Asked(poll, pid, url_key(pid, url, ""))
+        return pages
+
+    async def _faults(self, due: list[Poll], pages: dict[int, Asked], results: Results) -> dict[bytes, Fault]:
+        """Errors of the pages that were not seen since they were asked for."""
+        wanted = []
+        for poll in due:
+            asks = pages.get(poll.task.id)
+            if asks is not None and asks.key and poll.asked_time is not None and asks.key not in results.queued:
+                page = results.pages.get(asks.key)
+                if page is None or not page.cached or page.seen_time < poll.asked_time:
+                    wanted.append((asks.key, poll.asked_time))
+        return await self._main.select(read_faults, wanted) if wanted else {}
+
+    def _failed(self, failure: Failure) -> None:
+        # The engine notices both by itself.
+        if not failure.check(StoreUnavailable, Busy, CancelledError):
+            _log.failure("Cannot poll", failure=failure)
+
+
+def _news(poll: Poll, page: Page | None) -> Found | None:
+    """What a worker has to read; None: nothing."""
+    if page is None or page.content is None or page.change <= poll.seen or not poll.url:
+        return None
+    return Found(poll, page.change, attrs.evolve(page.content, url=poll.url).to_json())
+
+
+def _judge(asks: Asked, results: Results, faults: dict[bytes, Fault]) -> Asked:
+    """The next poll, with what became of the last one."""
+    asked_time = asks.poll.asked_time
+    if asks.key in results.queued:
+        return asks._replace(wait=True)
+    if asked_time is None:
+        return asks
+    fault = faults.get(asks.key)
+    if fault is not None:
+        text = f"{fault.code} {fault.text or entry_for(fault.code).text}"
+        return asks._replace(fault=text, gone=fault.code == _GONE)
+    page = results.pages.get(asks.key)
+    if page is not None and page.seen_time >= asked_time:
+        return asks._replace(unchanged=page.cached, fault="" if page.cached else "Its site has deleted it")
+    return asks._replace(fault="Its last poll was not answered")

@@ -1,0 +1,144 @@
+"""What became of polls, read from the tables of the queue manager: never written here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lcc.model.polled import PolledContent
+from lcc.model.sources import Source
+from lcc.storage.database.rows import CACHED
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.watched import provider_of
+
+_COLUMNS = (
+    *("urlkey", "state", "change_number", "md5", "len", "mimetype", "charset", "fetched_time", "confirmed_time"),
+    *("fetched_machineid", "fetched_fileid", "curl", "headers"),
+)
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM lccurl"
+_POLLED = int(Source.POLLED)
+_PAGE_BYTES = 16
+CHANGES_AT_ONCE = 5000
+
+
+class Page(NamedTuple):
+    """The newest view of a page in the cache.
+
+    :ivar change: number of its last change.
+    :ivar seen_time: when it was last fetched, or found unchanged; 0: never.
+    """
+
+    key: bytes
+    cached: bool
+    change: int
+    seen_time: int
+    content: PolledContent | None
+
+
+class Fault(NamedTuple):
+    """An error of a fetch."""
+
+    code: int
+    text: str
+    time: int
+
+
+class Results(NamedTuple):
+    """What is known of some pages, each by its key for all mime types.
+
+    :ivar queued: that wait to be fetched.
+    """
+
+    pages: dict[bytes, Page]
+    queued: set[bytes]
+
+
+def page_key(key: bytes) -> bytes:
+    """The key of all views of the page of this key."""
+    return key[:_PAGE_BYTES] + bytes(4)
+
+
+def _content_type(headers: str, mimetype: str, charset: str) -> str:
+    """As the server said; what the row has, if it said nothing."""
+    pairs = json.loads(headers) if headers else []
+    for name, value in zip(pairs[::2], pairs[1::2], strict=False):
+        if str(name).lower() == "content-type":
+            return str(value)
+    return f"{mimetype}; charset={charset}" if charset else mimetype
+
+
+def _page(row: tuple[object, ...]) -> Page:
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    key = bytes(fields["urlkey"])  # type: ignore[call-overload]
+    machine, file = fields["fetched_machineid"], fields["fetched_fileid"]
+    content = None
+    if fields["state"] == CACHED and machine is not None and file is not None:
+        content = PolledContent(
+            url=str(fields["curl"]),
+            machine=machine,  # type: ignore[arg-type]
+            file=file,  # type: ignore[arg-type]
+            size_bytes=fields["len"] or 0,  # type: ignore[arg-type]
+            md5=str(fields["md5"]),
+            key=key.hex(),
+            content_type=_content_type(str(fields["headers"]), str(fields["mimetype"]), str(fields["charset"])),
+        )
+    seen = max(fields["fetched_time"] or 0, fields["confirmed_time"] or 0)  # type: ignore[call-overload]
+    return Page(key, fields["state"] == CACHED, fields["change_number"], seen, content)  # type: ignore[arg-type]
+
+
+def read_results(txn: Txn, keys: Sequence[bytes]) -> Results:
+    """What is known of these pages.
+
+    :param keys: for all mime types.
+    """
+    ranges = [(key, key[:_PAGE_BYTES] + b"\xff" * 4) for key in keys]
+    pages: dict[bytes, Page] = {}
+    for row in txn.query_each(f"{_SELECT} WHERE urlkey >= ? AND urlkey <= ?", ranges):
+        page = _page(row)
+        known = pages.get(page_key(page.key))
+        if known is None or (page.cached, page.seen_time) > (known.cached, known.seen_time):
+            pages[page_key(page.key)] = page
+    queued = {
+        page_key(bytes(key))
+        for (key,) in txn.query_each(
+            "SELECT urlkey FROM qdb WHERE urlkey >= ? AND urlkey <= ? AND operation = 1", ranges
+        )
+    }
+    return Results(pages, queued)
+
+
+def read_faults(txn: Txn, wanted: Sequence[tuple[bytes, int]]) -> dict[bytes, Fault]:
+    """The last error of each of these pages, since then.
+
+    :param wanted: key for all mime types, seconds since 1970.
+    """
+    since = dict(wanted)
+    pids = sorted({int.from_bytes(key[:4], "big") for key in since})
+    sql = "SELECT urlkey, code, message, time FROM urlerrs WHERE pid IN ({in}) AND time >= ?"
+    faults: dict[bytes, Fault] = {}
+    for key, number, text, time in txn.query_in(sql, pids, (), [min(since.values())]):
+        page = page_key(bytes(key))
+        if time >= since.get(page, time + 1) and (page not in faults or time >= faults[page].time):
+            faults[page] = Fault(number, text, time)
+    return faults
+
+
+def last_change(txn: Txn) -> int:
+    """The number of the cache's last change."""
+    return int(txn.value("SELECT MAX(change_number) FROM lccurl", [], 0))
+
+
+def changed_pages(txn: Txn, after: int, upto: int) -> list[Page]:
+    """Polled pages whose last change has a number in this range, in order."""
+    sql = (
+        f"{_SELECT} WHERE change_number > ? AND change_number <= ? AND (source & {_POLLED}) <> 0"
+        " ORDER BY change_number"
+    )
+    return [_page(row) for row in txn.query(sql, [after, upto])]
+
+
+def providers_of(txn: Txn, urls: Sequence[str]) -> dict[str, int]:
+    """Whose these URLs are (normalised); those of nobody are left out."""
+    found = {url: provider_of(txn, url) for url in urls}
+    return {url: pid for url, pid in found.items() if pid is not None}

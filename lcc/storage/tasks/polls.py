@@ -1,0 +1,237 @@
+"""Polls: URLs that the scheduler has the queue fetch, and what became of them.
+
+A task of a polled kind has no job while its content does not change: a due poll is a notice in the outbox, and what
+became of it is read from the queue's own tables (:mod:`lcc.storage.tasks.poll_results`), when the next one is due or
+when its page has changed.  Only then a job is made, whose input says where the content is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import attrs
+
+from lcc.interfaces import ITaskRules
+from lcc.model.tasks import DueJob, Job, JobState, Task, TaskState
+from lcc.storage.database.transactions import Txn
+from lcc.storage.tasks.due import insert_job
+from lcc.storage.tasks.outbox import add_set, root_of
+from lcc.storage.tasks.rows import TASKS, task_of, task_values
+from lcc.storage.tasks.write import TaskWrite
+
+_OWN = ("pid", "urlkey", "polls", "asked_time", "seen")
+_SELECT = f"SELECT {', '.join((*TASKS.columns, *_OWN))} FROM tasks"
+_KEY_BYTES = 20
+
+
+class Poll(NamedTuple):
+    """A task of a polled kind.
+
+    :ivar pid: in whose turns it is polled; 0: not known yet.
+    :ivar key: of its page, for all mime types; empty: not known yet.
+    :ivar history: of its last polls, as the rules write it.
+    :ivar asked_time: when its open poll was put into the queue; None: none is.
+    :ivar seen: change number of the content that its workers got last.
+    """
+
+    task: Task
+    pid: int
+    key: bytes
+    history: str
+    asked_time: int | None
+    seen: int
+
+    @property
+    def url(self) -> str:
+        """That is polled."""
+        return self.task.spec.args[0] if self.task.spec.args else ""
+
+
+class Found(NamedTuple):
+    """What a poll has found: the page has this content.
+
+    :ivar input: for the worker.
+    """
+
+    poll: Poll
+    change: int
+    input: str
+
+
+class Asked(NamedTuple):
+    """A poll that is put into the queue, and what became of the one before it.
+
+    :ivar pid: whose the page is; 0: not known.
+    :ivar key: of the page; empty: the URL is none.
+    :ivar unchanged: the last poll has found nothing new.
+    :ivar fault: why it has failed; empty: it has not.
+    :ivar gone: the page says that it is gone for ever (410): it is polled no longer.
+    :ivar wait: it still waits in the queue: no other one is put there.
+    """
+
+    poll: Poll
+    pid: int = 0
+    key: bytes = b""
+    unchanged: bool = False
+    fault: str = ""
+    gone: bool = False
+    wait: bool = False
+
+
+def _poll(row: tuple[Any, ...]) -> Poll:
+    pid, key, history, asked, seen = row[len(TASKS.columns) :]
+    return Poll(task_of(row[: len(TASKS.columns)]), pid, bytes(key or b""), history, asked, seen)
+
+
+def due_polls(txn: Txn, now: int, limit: int) -> list[Poll]:
+    """Those that are due, the longest first."""
+    sql = f"{_SELECT} WHERE polled = 1 AND due_time <= ? ORDER BY due_time, id LIMIT ?"
+    return [_poll(row) for row in txn.query(sql, [now, limit])]
+
+
+def polls_of_pages(txn: Txn, keys: Sequence[bytes]) -> list[Poll]:
+    """Those of these pages that have no open job and are not suspended."""
+    sql = f"{_SELECT} WHERE urlkey IN ({{in}}) AND due_time IS NOT NULL"
+    return [_poll(row) for row in txn.query_in(sql, keys)]
+
+
+def polls_position(txn: Txn) -> int | None:
+    """Up to which change the pages were looked at; None: none were."""
+    found = txn.value("SELECT value FROM meta WHERE name = 'polls_change'")
+    return None if found is None else int(found)
+
+
+def save_position(write: TaskWrite, change: int) -> None:
+    """Pages were looked at up to this change."""
+    write.txn.upsert("meta", ["name", "value"], [("polls_change", str(change))], ["name"], ["value"])
+
+
+def make_found_jobs(write: TaskWrite, found: Sequence[Found], position: int | None = None) -> list[DueJob]:
+    """A job for each page that has changed; its task has no other one.
+
+    :param position: as :func:`save_position`.
+    """
+    made = []
+    numbers = [each.poll.task.id for each in found]
+    ready = {
+        row[0]
+        for row in write.txn.query_in(
+            "SELECT id FROM tasks WHERE id IN ({in}) AND state = 'active' AND due_time IS NOT NULL", numbers
+        )
+    }
+    for each in found:
+        task = each.poll.task
+        if task.id not in ready:
+            continue
+        ready.discard(task.id)
+        spec = attrs.evolve(task.spec, data="")
+        job = Job(
+            write.next("job"),
+            spec,
+            task.id,
+            scheduled_time=write.now,
+            due_time=write.now,
+            updated_time=write.now,
+        )
+        made.append(insert_job(write, job, f"task/{task.id}", None, each.input))
+        write.txn.execute(
+            "UPDATE tasks SET due_time = NULL, asked_time = NULL, seen = ? WHERE id = ?", [each.change, task.id]
+        )
+    if position is not None:
+        save_position(write, position)
+    return made
+
+
+def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
+    """Put polls into the outbox, and note what became of those before them; returns how many were put there."""
+    count = 0
+    current = {
+        row[0]: row[1]
+        for row in write.txn.query_in(
+            "SELECT id, due_time FROM tasks WHERE id IN ({in})", [each.poll.task.id for each in asked]
+        )
+    }
+    for each in asked:
+        poll, task = each.poll, each.poll.task
+        if current.get(task.id) != task.due_time:
+            continue  # it was changed, or removed, or this is done already
+        if each.wait:
+            later = write.now + max(60, min(task.when.every_seconds or 600, 600))
+            write.txn.execute("UPDATE tasks SET due_time = ? WHERE id = ?", [later, task.id])
+            continue
+        history = poll.history
+        if each.unchanged:
+            write.count(task.spec.kind, unchanged=1)
+            history, task = after_poll(write.txn, rules, task, history, False, write.now - (poll.asked_time or 0))
+        task = _told(task, each, write.now)
+        values = dict(zip(TASKS.columns, task_values(task), strict=True))
+        root = _root(poll.url)
+        going_on = values["state"] == TaskState.ACTIVE.value
+        values["due_time"] = _next(rules, task, write.now) if going_on else None
+        values["started_time"] = write.now if going_on else task.started_time
+        names = ("due_time", "started_time", "ended_time", "last_state", "since_time", "failures", "message", "state")
+        own = {
+            "every_seconds": task.when.every_seconds,
+            "pid": each.pid or poll.pid,
+            "urlkey": (each.key or poll.key) or None,
+            "polls": history,
+            "asked_time": write.now if going_on else None,
+        }
+        assignments = ", ".join(f"{name} = ?" for name in (*names, *own))
+        write.txn.execute(
+            f"UPDATE tasks SET {assignments} WHERE id = ?",
+            [*(values[name] for name in names), *own.values(), task.id],
+        )
+        if going_on:
+            add_set(write, each.pid, root, "polled", 0, [{"c": poll.url}])
+            count += 1
+    return count
+
+
+def _root(url: str) -> str:
+    try:
+        return root_of(url)
+    except ValueError:
+        return ""
+
+
+def _next(rules: ITaskRules, task: Task, now: int) -> int | None:
+    due = task.due_time if task.due_time is not None else now
+    try:
+        return rules.next_due(task.when, task.id, now, due, task.started_time is None)
+    except ValueError:
+        return None
+
+
+def _told(task: Task, asked: Asked, now: int) -> Task:
+    """The task, as its last poll leaves it."""
+    if asked.unchanged:
+        task = attrs.evolve(
+            task, ended_time=now, last_state=JobState.COMPLETED, since_time=None, failures=0, message=""
+        )
+    elif asked.fault:
+        task = attrs.evolve(
+            task,
+            ended_time=now,
+            last_state=JobState.PERMANENT if asked.gone else JobState.TEMPORARY,
+            since_time=now if task.since_time is None else task.since_time,
+            failures=task.failures + 1,
+            message=asked.fault,
+            state=TaskState.SUSPENDED if asked.gone else task.state,
+        )
+    return task
+
+
+def after_poll(
+    txn: Txn, rules: ITaskRules, task: Task, history: str, news: bool, interval_seconds: int
+) -> tuple[str, Task]:
+    """History and task after a poll that has found this: the period follows from it, if it may."""
+    if not task.auto or interval_seconds <= 0:
+        return history, task
+    record = txn.value("SELECT record FROM feeds WHERE task = ?", [task.id])
+    ttl = json.loads(record).get("ttl_seconds") or 0 if record else 0
+    bounds = task.least_seconds, task.most_seconds
+    history, every = rules.next_period(history, news, interval_seconds, task.when.every_seconds, *bounds, ttl)
+    return history, attrs.evolve(task, when=attrs.evolve(task.when, every_seconds=every))

@@ -1,0 +1,286 @@
+"""Polls: what is asked of the queue, and what becomes of it, on the tables of a real queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, fail, succeed
+
+from lcc.errors import code
+from lcc.model import FetchResult, Source, UrlNotice
+from lcc.model.polled import PolledContent
+from lcc.model.tasks import Effects, JobState, TaskState
+from lcc.protocols.jobs import RunJob
+from lcc.roles.notifier import NotifierRefused
+from lcc.roles.scheduler.polls import Polls
+from lcc.storage.tasks import orders
+from lcc.storage.tasks.views import statistics
+from tests.scheduler.bench import Bench, FakeManager
+from tests.support.databases import DirectDatabase, result_of
+from tests.support.queue import Queue
+
+FEED = "http://site/feed.xml"
+
+
+HEADERS = '["Content-Type","application/rss+xml; charset=utf-8"]'
+
+
+def notice(url: str, mimetype: str = "*/*") -> UrlNotice:
+    return UrlNotice(url, "", "", mimetype, "", "", None, None, "", False, False, False, "[]")
+
+
+class Polling(Bench):
+    """With the queue of an LCC, whose UNS is played by the test."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.queue = Queue(DirectDatabase("sqlite:lcc.db", folder))
+        self.room = True
+        self.refused: NotifierRefused | None = None
+        self.polls = Polls(self.engine, self.tasks.store, self.queue.database, lambda: self.room, self._watch)  # type: ignore[arg-type]
+        self.engine.background.append(self._poll)
+        self.sets = 0
+        self.told = 0
+
+    def _poll(self) -> None:
+        # One store writes: that of the engine.
+        self.polls._store = self.engine.store
+        self.polls.tick()
+
+    def _watch(self, root: str) -> Deferred[int]:
+        return succeed(self.queue.pid) if self.refused is None else fail(self.refused)
+
+    def feed(self, url: str = FEED, every: int = 600, kind: str = "feed") -> int:
+        """A task that polls this."""
+        number = self.add(every=every, kind=kind, command="", args=(url,))
+        self.pass_time(2)
+        return number
+
+    def outbox(self) -> list[str]:
+        """URLs that the UNS was notified of since it was asked last; it tells the queue of them."""
+        sets = result_of(self.engine.store.outbox(self.told, 100))
+        self.told = max([self.told, *(each.number for each in sets)])
+        urls = [url["c"] for each in sets for url in each.urls]
+        for url in urls:
+            self.sets += 1
+            self.queue.send(0, notice(url), source=Source.POLLED, now=int(self.now()))
+        return urls
+
+    def until_asked(self, step: int = 10) -> None:
+        """Time goes by until something is polled."""
+        for _ in range(1000):
+            self.pass_time(step, step)
+            if self.outbox():
+                return
+        raise AssertionError("nothing was polled")
+
+    def fetch(self, **more: Any) -> None:
+        """The robot fetches what is queued."""
+        for row in self.queue.rows():
+            known = {"headers": HEADERS, "etag": '"1"', "revalidate": True, **more}
+            result = self.queue.fetched(row, str(self.queue.file), mimetype="application/rss+xml", **known)
+            self.queue.record(result, now=int(self.now()))
+
+    def confirm(self) -> None:
+        """The robot finds it unchanged."""
+        for row in self.queue.rows():
+            assert row.stored is not None
+            values = {"code": 0, "status": 304, "unchanged": row.stored.token, "url": FEED}
+            self.queue.record(FetchResult(row.pid, row.key, row.generation, **values), now=int(self.now()))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Polling]:
+    bench = Polling(tmp_path)
+    bench.start()
+    yield bench
+    bench.engine.stop()
+    bench.database.blocking.close()
+    bench.queue.database.blocking.close()
+
+
+def worker(bench: Polling) -> FakeManager:
+    return bench.manager(feed=5, sitemap=5)
+
+
+def given(manager: FakeManager) -> tuple[RunJob, PolledContent]:
+    [job] = manager.given()
+    return job, PolledContent.from_json(job.input)
+
+
+def test_a_worker_starts_only_where_something_has_changed(bench: Polling) -> None:
+    manager = worker(bench)
+    task = bench.feed()
+    assert bench.outbox() == [FEED] and manager.given() == []
+    bench.fetch()
+    bench.pass_time(2)
+    job, content = given(manager)
+    assert (job.task, job.kind, job.command) == (task, "feed", "")
+    assert (content.url, content.machine, content.file) == (FEED, 1, bench.queue.file)
+    assert content.content_type == "application/rss+xml; charset=utf-8"
+    bench.pass_time(700)
+    assert bench.outbox() == []  # one job at a time
+    manager.end(job, effects=Effects(items=("one",)))
+    found = bench.tasks.task(task)
+    assert found.last_state is JobState.COMPLETED and found.due_time is not None
+    # Unchanged, again and again: no job, no row but of the statistics.
+    jobs = bench.database.query("SELECT COUNT(*) FROM jobs")
+    for _ in range(3):
+        bench.until_asked()
+        bench.confirm()
+    bench.until_asked()
+    assert manager.given() == [] and bench.database.query("SELECT COUNT(*) FROM jobs") == jobs
+    [day] = bench.database.blocking.select(statistics, 0)
+    assert (day.completed, day.unchanged, day.items) == (1, 3, 1)
+    assert bench.tasks.task(task).failures == 0
+    # New content: within a second or two.
+    bench.fetch()
+    bench.pass_time(2)
+    given(manager)
+
+
+def test_a_page_that_the_site_told_is_polled_as_well(bench: Polling) -> None:
+    bench.queue.send(1, notice(FEED, "application/rss+xml"))
+    bench.fetch()
+    manager = worker(bench)
+    bench.feed()
+    # It is there: it is read at once.
+    _, content = given(manager)
+    assert content.file == bench.queue.file
+
+
+def test_news_while_its_worker_runs(bench: Polling) -> None:
+    manager = worker(bench)
+    bench.feed()
+    bench.outbox()
+    bench.fetch()
+    bench.pass_time(2)
+    job, _ = given(manager)
+    bench.queue.send(0, notice(FEED), source=Source.POLLED)
+    bench.fetch()
+    bench.pass_time(5)
+    assert manager.given() == []
+    manager.end(job)
+    bench.pass_time(1300, 10)
+    _, content = given(manager)
+    assert content.file == bench.queue.file
+
+
+def test_errors(bench: Polling) -> None:
+    task = bench.feed()
+    bench.outbox()
+    [row] = bench.queue.rows()
+    bench.queue.record(bench.queue.failed(row, 404, "no such page"), now=int(bench.now()))
+    bench.pass_time(1300, 10)
+    found = bench.tasks.task(task)
+    assert found.failures == 1 and found.message.startswith("404 ") and found.since_time is not None
+    assert found.state is TaskState.ACTIVE and bench.outbox() == [FEED]
+    bench.fetch()
+    manager = worker(bench)
+    bench.pass_time(2)
+    job, _ = given(manager)
+    manager.end(job)
+    assert bench.tasks.task(task).failures == 0
+    bench.until_asked()
+    [row] = bench.queue.rows()
+    bench.queue.record(bench.queue.failed(row, 410), now=int(bench.now()))
+    bench.pass_time(700, 10)
+    found = bench.tasks.task(task)
+    assert found.state is TaskState.SUSPENDED and found.message.startswith("410 ")
+    assert bench.outbox() == [] and found.due_time is None
+
+
+def test_what_waits_in_the_queue_is_not_put_there_twice(bench: Polling) -> None:
+    bench.feed()
+    assert bench.outbox() == [FEED]
+    bench.pass_time(4000, 10)
+    assert bench.outbox() == []
+    bench.fetch()
+    manager = worker(bench)
+    bench.pass_time(2)
+    given(manager)
+
+
+def test_a_poll_that_vanished(bench: Polling) -> None:
+    task = bench.feed()
+    sets = result_of(bench.engine.store.outbox(0, 10))
+    assert [(each.root, each.source, each.pid) for each in sets] == [("http://site/", "polled", bench.queue.pid)]
+    bench.told = 1
+    bench.pass_time(1300, 10)
+    assert bench.tasks.task(task).message == "Its last poll was not answered"
+    assert bench.outbox() == [FEED]
+
+
+def test_the_uns_is_away_or_refuses(bench: Polling) -> None:
+    bench.room = False
+    task = bench.feed()
+    assert bench.outbox() == []
+    bench.room = True
+    bench.refused = NotifierRefused(code("try-later"), "later")
+    bench.queue.database.now(lambda txn: txn.execute("DELETE FROM proots"))
+    bench.pass_time(2)
+    assert bench.outbox() == [] and bench.tasks.task(task).failures == 0
+    bench.refused = NotifierRefused(code("bad-url"), "no")
+    bench.pass_time(2)
+    assert bench.tasks.task(task).failures == 1
+    bench.refused = None
+
+
+@pytest.mark.parametrize("url", ["", "ftp://site/x", "http://", "no url"])
+def test_what_is_no_url_is_suspended(bench: Polling, url: str) -> None:
+    bench.queue.database.now(lambda txn: txn.execute("DELETE FROM proots"))
+    task = bench.feed(url)
+    found = bench.tasks.task(task)
+    assert found.state is TaskState.SUSPENDED and found.message == "It is no http or https URL"
+
+
+def test_a_period_that_follows_from_the_polls(bench: Polling) -> None:
+    manager = worker(bench)
+    task = bench.feed(every=3600)
+    bench.database.now(
+        lambda txn: txn.execute("UPDATE tasks SET auto = 1, least_seconds = 900, most_seconds = 86400")
+    )
+    bench.outbox()
+    bench.fetch()
+    bench.pass_time(2)
+    job, _ = given(manager)
+    manager.end(job, effects=Effects(items=("one",)))
+    assert bench.tasks.task(task).when.every_seconds == 1800
+    for _ in range(12):
+        bench.until_asked(100)
+        bench.confirm()
+    assert bench.tasks.task(task).when.every_seconds > 7200
+    history = bench.database.query("SELECT polls FROM tasks")[0][0]
+    assert 1 < len(history.split()) <= 10
+
+
+def test_rerun_reads_it_again(bench: Polling) -> None:
+    manager = worker(bench)
+    bench.feed()
+    bench.outbox()
+    bench.fetch()
+    bench.pass_time(2)
+    job, _ = given(manager)
+    manager.end(job, JobState.PERMANENT, message="no feed")
+    bench.order(orders.JOB_RERUN, job.id)
+    bench.pass_time(3)
+    again, _ = given(manager)
+    assert again.id != job.id
+
+
+def test_other_pages_make_no_jobs(bench: Polling) -> None:
+    bench.feed()
+    bench.outbox()
+    bench.fetch()
+    manager = worker(bench)
+    bench.pass_time(2)
+    given(manager)
+    for number in range(20):
+        url = f"http://site/{number}"
+        bench.queue.send(number + 2, notice(url, "text/html"))
+    bench.fetch()
+    bench.pass_time(3)
+    assert manager.given() == []
