@@ -18,6 +18,7 @@ from lcc.roles.scheduler.engine import Scheduler
 from lcc.roles.scheduler.metrics import SchedulerMetrics
 from lcc.roles.scheduler.notices import Notices
 from lcc.roles.scheduler.polls import Polls
+from lcc.roles.scheduler.texts import Texts
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
@@ -51,6 +52,7 @@ class _Engine(MultiService):
         self._main = main
         self._notices: Notices | None = None
         self._polls: Polls | None = None
+        self._texts: Texts | None = None
         engine.claimed = self._claimed
 
     def startService(self) -> None:
@@ -60,7 +62,7 @@ class _Engine(MultiService):
 
     def stopService(self) -> Any:
         self.engine.stop()
-        for part in (self._polls, self._notices):
+        for part in (self._texts, self._polls, self._notices):
             if part is not None:
                 part.stop()
         return DeferredList([self._main.stop(), maybeDeferred(super().stopService)])
@@ -76,7 +78,8 @@ class _Engine(MultiService):
         engine = self.engine
         self._notices = Notices(link, engine.store, engine.now, engine.counters)
         self._polls = Polls(engine, engine.store, self._main, self._notices.has_room, self._notices.provider)
-        engine.background += [self._notices.tick, self._polls.tick]
+        self._texts = Texts(engine.store, self._main, engine.now, engine.add)
+        engine.background += [self._notices.tick, self._polls.tick, self._texts.tick]
         link_service(
             environment.reactor,
             endpoint(self._config, "scheduler.connect"),

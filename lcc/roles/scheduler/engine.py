@@ -32,7 +32,7 @@ that.  So a task has at most one job, and effects take place once, whatever is l
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -356,11 +356,13 @@ class Scheduler:
         else:
             self._loaded = (now, 1 << 62)
 
-    def add(self, made: list[DueJob]) -> None:
-        """Somebody else has made these jobs."""
-        self.counters.made += len(made)
-        self._add(made)
-        self.wake()
+    def add(self, made: Iterable[DueJob]) -> None:
+        """Others have made these jobs."""
+        jobs = list(made)
+        self.counters.made += len(jobs)
+        self._add(jobs)
+        if jobs:
+            self.wake()
 
     def _add(self, made: list[DueJob]) -> None:
         """These were made just now: those that come behind what was loaded will be."""
