@@ -28,6 +28,15 @@ CLOCKS = frozenset({"now", "_now", "seconds", "time", "timestamp", "_wall_clock"
 
 NUMBERS = {
     # Numbers, not text.
+    "domain/words.py: int(HINTS)",
+    "domain/words.py: int(SITE)",
+    "domain/words.py: int(Source.LISTED)",
+    "domain/words.py: int(Source.POLLED)",
+    "domain/words.py: int(Source.PUSHED)",
+    "domain/words.py: int(Source.TOLD)",
+    "roles/uns/notifiers/connection.py: int(MAY_SAY[hello.role])",
+    "roles/uns/notifiers/connection.py: int(UNORDERED)",
+    "roles/uns/notifiers/connection.py: int(source)",
     "domain/timeslots.py: float(last)",
     "domain/urls.py: int(address.ipv4_mapped)",
     "domain/wording.py: int(seconds)",
