@@ -193,6 +193,11 @@ class NotifierLink:
         """
         return self._ask(lambda number: Draw(number, pid, held))
 
+    def disconnect(self) -> None:
+        """Drop the connection; what has no answer goes to the next one."""
+        if self._peer is not None:
+            self._peer.stream.abort()
+
     def close(self) -> None:
         """Drop the connection; nothing fires any more."""
         self._closed = True

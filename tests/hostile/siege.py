@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from lcc.protocols.cp_uns_client import init, set_begin, url_element
 from lcc.protocols.hello import Hello
+from lcc.protocols.notifiers import SetBegin, SetEnd, Watch
 from tests.support.certificates import Authority
 from tests.support.ports import free_port
 from tests.support.processes.system import OriginServer, System
@@ -41,6 +42,13 @@ GROWTH_BYTES_MAX = 150_000_000
 """That a process may have more at its worst than before the siege."""
 BIG_ELEMENTS = 4000
 """In each set of the provider that has a password and means no good: 6 KB each."""
+
+
+NOTICES = (
+    Hello("spider", "hostile", epoch="e").open_tag()
+    + "".join(Watch(number, "http://hostile.example/").to_xml() for number in range(50))
+    + "".join(SetBegin(number, 99, "link").to_xml() + SetEnd(0).to_xml() for number in range(1, 500))
+)
 
 
 class Lines:
@@ -126,7 +134,7 @@ class Siege:
         self.lcc = folder / "lcc"
         self.lcc.mkdir()
         self.system = System(self.lcc, self.origin, None)
-        names = ("qm", "botm-at-qm", "botm", "content", "http", "xml", "rs")
+        names = ("qm", "notifiers", "botm-at-qm", "botm", "content", "http", "xml", "rs")
         self.ports = {"uns": self.system.port, **{name: free_port() for name in names}}
         self._write_config()
         self._trust = ssl.create_default_context(cafile=str(folder / "authority.pem"))
@@ -141,6 +149,7 @@ class Siege:
         self.system.config.write_text(
             f'home = "home"\nmimetypes = ["text/*"]\n'
             f'[uns]\nlisten = "{at["uns"]}"\nconnect = "{to["qm"]}"\n'
+            f'listen_notifiers = "{at["notifiers"]}"\n'
             f'[qm]\nlisten = "{at["qm"]}"\nlisten_botm = "{at["botm-at-qm"]}"\n'
             f'[botm]\nlisten = "{at["botm"]}"\nconnect = "{to["botm-at-qm"]}"\n'
             f'content_listen = "{at["content"]}"\ncontent_url = "{content}"\n'
@@ -231,6 +240,7 @@ class Siege:
         openings = {
             "uns": init(1, "wrong") * 2,
             "qm": Hello("uns", "hostile", epoch="e").open_tag(),
+            "notifiers": NOTICES,
             "botm-at-qm": Hello("botm", "hostile", machine=99, run="h", capacity=1).open_tag(),
             "botm": Hello("bot", "hostile", capacity=1, run="h").open_tag(),
             "content": "GET /1/1 HTTP/1.1\r\nHost: a\r\n\r\n",

@@ -51,7 +51,7 @@ def parse_fault(text: str) -> Fault:
 _SOME_SLOW = SiteFaults(hang=0.3, slow=0.6)
 FIRST_SECONDS = 8.0
 """Of the life of a folder."""
-ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "bot2a", "cu", "user")
+ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "bot2a", "cu", "user", "notifier")
 
 
 def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
@@ -95,8 +95,18 @@ def schedule(system: System, promises: Promises, faults: list[Fault]) -> None:
         )
 
 
-def heal(system: System) -> None:
-    """All is well again, at once."""
+LOSING = frozenset(["spool-damage", "disk-faulty", "restore"])
+"""Kinds that may lose an accepted set: its provider is asked for a full set, and of a notifier the log says it."""
+
+
+def heal(system: System, faults: list[Fault]) -> None:
+    """All is well again, at once.
+
+    :param faults: what there was.
+    """
+    if any(fault.kind in LOSING for fault in faults):
+        for watched in system.watched:
+            watched.tell_all()
     network = system.network
     for machine in system.machines.values():
         machine.clock_ahead = 0.0
@@ -109,7 +119,7 @@ def heal(system: System) -> None:
     network.heal()
     system.database.faults = DatabaseFaults()
     system.database.away_until = system.database.slow_until = system.database.full_until = 0.0
-    for site in system.sites:
+    for site in system.all_sites:
         site.faults = SiteFaults()
     system.start_all()
 
@@ -245,7 +255,7 @@ def _disk_faulty(system: System, _: Promises, fault: Fault) -> None:
 
 
 def _web_troubles(system: System, _: Promises, fault: Fault) -> None:
-    site = next(site for site in system.sites if site.address == fault.target)
+    site = next(site for site in system.all_sites if site.address == fault.target)
     chance = fault.chance
     site.faults = SiteFaults(*[chance.choice((0.0, 0.1, 0.4)) for _ in range(4)])
 
@@ -297,6 +307,12 @@ def _put_back(system: System, promises: Promises) -> None:
         process.die()
     if system.database.restore():
         promises.put_back()
+        notifier = system.processes.get("notifier")
+        if notifier is not None:
+            notifier.die()
+        for site in system.watched:
+            site.begin_epoch()
+            system.start_later("notifier", 0.5)
     system.start_later("qm", 0.5)
 
 
@@ -348,7 +364,7 @@ def _a_store(system: System, chance: Random, _: list[str]) -> str:
 
 
 def _a_site(system: System, chance: Random, _: list[str]) -> str:
-    return chance.choice(system.sites).address
+    return chance.choice(system.all_sites).address
 
 
 def _the_database(_: System, __: Random, ___: list[str]) -> str:

@@ -451,6 +451,27 @@ BUGS = [
         "run.may_have_begun(self._clock.seconds())",
         "pass",
     ),
+    Bug(
+        "notice-answered-early",
+        "P1: a notifier's set is answered before it is on stable storage",
+        "lcc/roles/uns/notifiers/connection.py",
+        "hub.deliver(notifier, number, entry)\n                return",
+        "hub.deliver(notifier, number, entry)\n                notifier.outcomes[number] = Verdict(0)",
+    ),
+    Bug(
+        "notice-not-sent-again",
+        "P2: what a notifier has sent, and has no answer, is not sent on the next connection",
+        "lcc/roles/notifier.py",
+        "self._unsent = deque(self._told.values())",
+        "self._unsent = deque(self._unsent)",
+    ),
+    Bug(
+        "notice-number-kept",
+        "P5: a notifier keeps an order number on another connection, while a set with it comes through another UNS",
+        "lcc/roles/uns/notifiers/connection.py",
+        "held = message.held if message.held == drawn.get(pid) else 0",
+        "held = message.held",
+    ),
 ]
 
 

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from hashlib import md5
 from typing import Any
 
-from lcc.model import FetchOrder
+from lcc.model import FetchOrder, Source
 from lcc.storage.database.migrations import MAIN
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.set_file import HEADER_BYTES
+from lcc.storage.queue.said_sets import NumberRanges
 from lcc.storage.views.content_check import order_again
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.timeline import EPOCH
 
+from .notifier import POLLED, WatchedSite
 from .sites import Place, Site, identity
 from .system import BOTMS, QM, UNSES, System
 
@@ -39,12 +41,15 @@ class Promises:
         self.violations: list[str] = []
         self.commits = 0
         self.power_cut: set[str] = set()
+        self.sets_may_be_lost = False
+        """Something of this run loses sets that were accepted: they are told again."""
         self._accepted: set[tuple[int, int]] = set()
         self._last_change = 0
         self._changed: dict[bytes, tuple[Any, ...]] = {}
         self._removed: set[tuple[int, int]] = set()
         system.fetch_begins = self._fetch_begins
         system.set_accepted = self._set_accepted
+        system.notice_accepted = self._notice_accepted
         system.database.committed = self._committed
         self._timeline.after_each = self._after_each
         self._until_look = _LOOK_EVERY_EVENTS
@@ -103,13 +108,13 @@ class Promises:
             for end in connection.ends:
                 if end.waiting_bytes > BUFFERED_BYTES_MAX:
                     self.broken("P10", f"{end.waiting_bytes} bytes wait in {end.process.name}")
-        for site in self._system.sites:
+        for site in self._system.all_sites:
             if site.overlaps and self._timeline.now > self._overlaps_until:
                 self.broken("P6", site.overlaps[0])
             site.overlaps.clear()
 
     def _fetch_begins(self, order: FetchOrder) -> None:
-        site = next(site for site in self._system.sites if site.pid == order.pid)
+        site = next(site for site in self._system.all_sites if site.pid == order.pid)
         for hours in (site.hours, site.hours_of(order.url.removeprefix(site.root).partition("?")[0])):
             if hours and not any(is_open(hours, now) for now in self._queue_manager_clocks()):
                 self.broken("P11", f"{order.url} is fetched outside of {hours}")
@@ -135,6 +140,22 @@ class Promises:
                 continue
             if disk.after_a_power_cut(path) != disk.paths_at(path) or not header["answered"]:
                 self.broken("P1", f"a set of {site.pid} is accepted, {path} is not on the disk")
+
+    def _notice_accepted(self, site: WatchedSite, number: int) -> None:
+        """The same for a notifier's set."""
+        epoch = f"e{site.epoch}"
+        rows = self.rows("SELECT epoch, numbers FROM notifierpos")
+        applied = {bytes(name).decode(): NumberRanges(bytes(text).decode()) for name, text in rows}
+        if number in applied.get(epoch, NumberRanges()):
+            return
+        for disk, path, header in self._spooled():
+            if header.get("said", [])[1:3] == [epoch, number]:
+                if disk.after_a_power_cut(path) == disk.paths_at(path) and header["answered"]:
+                    return
+                self.broken("P1", f"the notifier's set {number} is accepted, {path} is not on the disk")
+        # It may be a file that cannot be read any more.
+        if not self.sets_may_be_lost:
+            self.broken("P1", f"the notifier's set {number} is accepted, and is nowhere")
 
     def _spooled(self) -> Iterator[tuple[SimulatedDisk, str, dict[str, Any]]]:
         """The sets in the spools that are not in the tables, with their headers."""
@@ -204,8 +225,8 @@ class Promises:
         """The statistics of each provider are what can be counted."""
         sql = (
             "SELECT s.pid, s.files_used, s.space_used, s.nurlproc,"
-            " (SELECT COUNT(*) FROM lccurl l WHERE l.pid = s.pid AND l.state = 1),"
-            " (SELECT COALESCE(SUM(len), 0) FROM lccurl l WHERE l.pid = s.pid AND l.state = 1),"
+            " (SELECT COUNT(*) FROM lccurl l WHERE l.pid = s.pid AND l.state = 1 AND l.source & 31),"
+            " (SELECT COALESCE(SUM(len), 0) FROM lccurl l WHERE l.pid = s.pid AND l.state = 1 AND l.source & 31),"
             " (SELECT COUNT(*) FROM qdb q WHERE q.pid = s.pid AND q.operation = 1) FROM pstats s"
         )
         for pid, files, space, waiting, files_there, space_there, rows in self.rows(sql):
@@ -249,14 +270,21 @@ class Promises:
             left.append(f"{queued} rows in the queue")
         held = self.rows("SELECT pid, deletions FROM heldsweeps")
         left += [f"{count} deletions of {pid} are held" for pid, count in held]
+        for watched in system.watched:
+            if watched.untold or watched.untold_poll or watched.outbox:
+                untold, waiting = len(watched.untold) + watched.untold_poll, len(watched.outbox)
+                left.append(f"the notifier has {untold} to tell, {waiting} sets wait for their answers")
+        providers = {site.pid for site in system.sites}
         for pid, count, wanted in self.rows("SELECT pid, errseq - errcleared, wantfullset FROM pstats"):
-            if count or wanted:
+            if pid in providers and (count or wanted):
                 left.append(f"{count} errors of {pid} are not shown; wanted: {wanted!r}")
         for table in ("orders", "damaged", "fsmdb"):
             if count := self.rows(f"SELECT COUNT(*) FROM {table}")[0][0]:
                 left.append(f"{count} rows in {table}")
         left += [f"{path} waits" for _, path, _ in self._spooled()]
-        if {key: _shown(row) for key, row in system.copy.rows.items()} != self._cached():
+        polled = {bytes(key).hex() for (key,) in self.rows("SELECT urlkey FROM lccurl WHERE source & 31 = 0")}
+        copied = {key: _shown(row) for key, row in system.copy.rows.items() if key not in polled}
+        if copied != {key: row for key, row in self._cached().items() if key not in polled}:
             left.append("the content user's copy is not the cache")
         return left
 
@@ -268,14 +296,23 @@ class Promises:
         )
         return {bytes(key).hex(): tuple(shown) for key, *shown in found}
 
+    def _check_polled(self, site: Site) -> None:
+        """What was polled last is in the cache."""
+        if isinstance(site, WatchedSite):
+            url, page = site.url(POLLED), site.leftovers[POLLED]
+            found = self.rows(f"SELECT md5, source FROM lccurl WHERE curl = '{url}' AND state = 1")
+            if found != [(page.md5, int(Source.POLLED))]:
+                self.broken("P5", f"{url}, which was polled, is {found} instead of {page.md5}")
+
     def check_the_end(self) -> None:
         """Everything has healed and drained: the cache has what the sites have."""
         system = self._system
-        for site in system.sites:
+        for site in system.all_sites:
+            self._check_polled(site)
             sql = (
                 "SELECT curl, md5, len, fetched_machineid, fetched_fileid, mimetype, confirmed_time,"
                 " furl, burl, subtype, hours FROM lccurl"
-                f" WHERE pid = {site.pid} AND state = 1 AND change_number > 0"
+                f" WHERE pid = {site.pid} AND state = 1 AND change_number > 0 AND source & 31"
             )
             cached = {(row[0].removeprefix(site.root), row[5]): row for row in self.rows(sql)}
             expected = {identity(path): page.md5 for path, page in site.pages.items()}

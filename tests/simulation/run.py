@@ -10,7 +10,7 @@ from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 from lcc.roles.uns import fast_set as uns_plain
 from lcc.testing.simulated.timeline import EPOCH, Timeline
 
-from .faults import Fault, heal, plan, schedule
+from .faults import LOSING, Fault, heal, plan, schedule
 from .promises import Promises
 from .system import System
 
@@ -77,13 +77,14 @@ def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
 def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | None, failures: Failures) -> Result:
     promises = Promises(system)
     planned = plan(system, timeline.random("faults"), TROUBLE_SECONDS) if faults is None else faults
+    promises.sets_may_be_lost = any(fault.kind in LOSING for fault in planned)
     system.start_all()
     schedule(system, promises, planned)
     timeline.run_until(EPOCH + TROUBLE_SECONDS)
-    heal(system)
+    heal(system, planned)
     if any(fault.kind == "clock-step" for fault in planned):
         promises.clock_was_set()
-    for site in system.sites:
+    for site in system.all_sites:
         site.changing = False
     end = timeline.now + DRAIN_SECONDS
     while not promises.is_drained() and timeline.now < end and not promises.violations:
@@ -99,6 +100,7 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
         "sets accepted": sum(site.accepted for site in system.sites),
         "sets rejected": sum(site.rejected for site in system.sites),
         "sets unanswered": sum(site.unanswered for site in system.sites),
+        "notifier's sets accepted": sum(site.accepted for site in system.watched),
         "requests": sum(site.requests for site in system.sites),
         "commits": promises.commits,
         **{f"fault {fault.kind}": 0 for fault in planned},

@@ -11,7 +11,7 @@ from typing import Any
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
-from lcc.config import BotConfig, Config, parse_config
+from lcc.config import BotConfig, Config, WatchedConfig, parse_config
 from lcc.fetchers.http import HttpFetcher
 from lcc.interfaces import IContentSink, IFetcher
 from lcc.model import Fetched, FetchOrder, Provider
@@ -20,16 +20,22 @@ from lcc.roles.uns import session as uns_session
 from lcc.services import bot, botm, cu, qm, uns
 from lcc.services.environment import Environment
 from lcc.storage.providers.providers import add_provider
+from lcc.storage.providers.watched import find_or_make_watched
 from lcc.testing.simulated.database import DatabaseServer, SimulatedDatabase
 from lcc.testing.simulated.network import Network
 from lcc.testing.simulated.process import Machine, Process
 from lcc.testing.simulated.timeline import Timeline
 
 from .follower import Copy, Follower
+from .notifier import Notifier, WatchedSite
 from .publisher import Publisher
 from .sites import Place, Site
 
 DATABASE, QM, CENTRAL, CU, USER = "10.0.0.2", "10.0.0.1", "10.0.0.5", "10.0.0.8", "10.0.0.9"
+WATCHED = "10.2.0.1"
+"""The notifier, and the web server of the site that it watches."""
+NOTIFIER_SHARE = 0.4
+"""Of the worlds, those with a notifier."""
 UNSES = ("10.0.0.3", "10.0.0.4")
 BOTMS = ("10.0.0.6", "10.0.0.7")
 
@@ -49,7 +55,7 @@ retries = 4
 [uns]
 name = "{name}"
 listen = "tcp:9000"
-listen_notifiers = ""
+listen_notifiers = "{listen_notifiers}"
 connect = "tcp:10.0.0.1:9001"
 answer_timeout = 2.0
 idle_timeout = 20
@@ -145,9 +151,12 @@ class System:
         self.roles: dict[str, Callable[[], Process]] = {}
         self.machine_of: dict[str, str] = {}
         self.sites: list[Site] = []
+        self.watched: list[WatchedSite] = []
+        """Sites that a notifier lists, and no provider tells of."""
         self.copy = Copy()
         self.fetch_begins: Callable[[FetchOrder], None] = lambda order: None
         self.set_accepted: Callable[[Site, Place], None] = lambda site, place: None
+        self.notice_accepted: Callable[[WatchedSite, int], None] = lambda site, number: None
         self.orders: dict[tuple[int, int], list[int]] = {}
         """(provider, its connection) -> the order numbers of the sets that began there."""
         self._begin_of_a_set = uns_session.Session._begin
@@ -169,9 +178,12 @@ class System:
         self.is_far = self.with_central and place.random() < FAR_SHARE
         if self.is_far:
             self.network.set_far(CENTRAL, QM, FAR_SECONDS)
+        self._with_notifier = timeline.random("notifier").random() < NOTIFIER_SHARE
         self._add_roles()
         for number in range(1, 1 + sites):
             self._add_site(number)
+        if self._with_notifier:
+            self._add_watched(1 + sites)
 
     # What there is.
 
@@ -192,6 +204,7 @@ class System:
 
     def _role(self, name: str, address: str, module: ModuleType, **settings: Any) -> None:
         values = {"serves": "bots", "machine": 1, "parent": "", "content_url": "", "botm": "10.0.0.6"}
+        values["listen_notifiers"] = "tcp:9005" if self._with_notifier else ""
         share = self.mass_deletion_share
         text = COMMON.format(name=name, mass_deletion_share=share, **self._batches, **(values | settings))
         config = parse_config(text, Path("/"))
@@ -251,6 +264,28 @@ class System:
         self.sites.append(site)
         build = partial(self._publisher, site)
         self._process(f"site{number}", site.address, build)
+
+    def _add_watched(self, number: int) -> None:
+        site = WatchedSite(self.timeline, number, WATCHED)
+        self.network.names[site.name] = (site.address,)
+        site.pid = self.database.now(find_or_make_watched, site.root, WatchedConfig())
+        allowed = "UPDATE pidb SET allow_private = 1 WHERE pid = ?"  # as an operator would say for such an address
+        self.database.now(lambda txn: txn.execute(allowed, [site.pid]))
+        site.interval_seconds = WatchedConfig().interval
+        self.watched.append(site)
+        self._process("notifier", site.address, partial(self._notifier, site))
+
+    def _notifier(self, site: WatchedSite, process: Process) -> Service:
+        return Notifier(site, process, list(UNSES), lambda *args: self.notice_accepted(*args), self._errors_since)
+
+    def _errors_since(self, pid: int, number: int) -> list[tuple[int, str]]:
+        sql = "SELECT number, url FROM urlerrs WHERE pid = ? AND number > ? ORDER BY number"
+        return list(self.database.connection().execute(sql, [pid, number]))
+
+    @property
+    def all_sites(self) -> list[Site]:
+        """Those of providers, and those that are watched."""
+        return [*self.sites, *self.watched]
 
     def _publisher(self, site: Site, process: Process) -> Service:
         return Publisher(site, process, list(UNSES), lambda *args: self.set_accepted(*args))

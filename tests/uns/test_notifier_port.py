@@ -172,9 +172,13 @@ def test_a_number_that_is_held_is_kept_while_nobody_else_draws(world: World) -> 
     notifier.say(Draw(1, 7))
     notifier.say(Draw(2, 7, 1))
     assert notifier.heard() == [Drawn(1, 1), Drawn(2, 1)]
-    world.database.drawn[7] = 2
-    notifier.say(Draw(3, 7, 1))
-    assert notifier.heard() == [Drawn(3, 3)]
+    again = connect_notifier(world, "push")
+    again.heard()
+    again.say(Draw(1, 7, 1), Draw(2, 7, 2))
+    assert again.heard() == [Drawn(1, 2), Drawn(2, 2)]
+    world.database.drawn[7] = 3
+    again.say(Draw(3, 7, 2))
+    assert again.heard() == [Drawn(3, 4)]
 
 
 def test_numbers_of_providers_that_are_not_there(world: World) -> None:

@@ -56,6 +56,7 @@ _log = Logger()
 
 _CHECK_SECONDS = 2.0
 _QUESTIONS_MAX = 500
+_DRAWN_MAX = 10_000
 _TEXT_CHARS = 1000
 _URL_CHARS = 4096
 _UNORDERED = int(UNORDERED)
@@ -103,6 +104,8 @@ class NotifierConnection(Peer):
         self._check_call: IDelayedCall | None = None
         self._flush_call: IDelayedCall | None = None
         self._questions = 0
+        self._drawn: dict[int, int] = {}
+        """By provider, the last number that was drawn on this connection."""
         self._room: Deferred[None] | None = None
         self._stopping = self._gone = False
         place.take()
@@ -462,7 +465,18 @@ class NotifierConnection(Peer):
         elif isinstance(message, Watch):
             self._answer(message, self._hub.watch(message.root))
         elif isinstance(message, Draw):
-            self._answer(message, self._hub.draw(message.pid, message.held))
+            self._answer(message, self._draw(message))
+
+    async def _draw(self, message: Draw) -> int:
+        pid, drawn = message.pid, self._drawn
+        # What was told on another connection may be on its way through another UNS: with the same number, it would
+        # count as newer than what is told here.
+        held = message.held if message.held == drawn.get(pid) else 0
+        order = await self._hub.draw(pid, held)
+        if len(drawn) >= _DRAWN_MAX and pid not in drawn:
+            del drawn[next(iter(drawn))]
+        drawn[pid] = order
+        return order
 
     def _answer(self, question: Watch | Draw, finding: Coroutine[Deferred[Any], Any, int]) -> None:
         self._questions += 1

@@ -1,0 +1,212 @@
+"""A notifier: a scheduler as far as a UNS sees one.  It lists the pages of a site that nobody has registered, and
+polls a document of it.
+
+What it has to tell stands in an outbox, which survives the process as the tables of a real one do; numbers and epoch
+stand there, too.  Each connection goes to any of the UNSes: so a set may come through two of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import clientFromString
+from twisted.internet.protocol import Factory
+from twisted.internet.task import deferLater
+
+from lcc.model import Source
+from lcc.model.notifiers import NoticeOutcome, SourcedSet
+from lcc.roles.notifier import NotifierLink, NotifierRefused
+from lcc.testing.simulated.process import Process
+from lcc.testing.simulated.timeline import Timeline
+
+from .sites import OriginProtocol, Page, Site, told_of
+
+POLLED = "polled.html"
+"""The document that is only polled: nobody lists it."""
+HELD_SHARE = 0.5
+"""Of the askings, those that would keep the number of the last one."""
+
+
+@attrs.define
+class Entry:
+    """A set in the outbox.
+
+    :ivar states: path -> what it says of it.
+    """
+
+    told: SourcedSet
+    states: dict[str, Any]
+    began: float
+
+
+class WatchedSite(Site):
+    """A site that nobody has registered, and what its notifier remembers of it.
+
+    :ivar outbox: sets without an answer, by number.
+    :ivar errors_seen: the last error of its pages that the notifier has read.
+    :ivar told_again: all of it is told again, because somebody has lost sets.
+    """
+
+    def __init__(self, timeline: Timeline, number: int, address: str) -> None:
+        super().__init__(timeline, number, address)
+        self.outbox: dict[int, Entry] = {}
+        self.number = 0
+        self.epoch = 1
+        self.errors_seen = 0
+        self.untold_poll = True
+        self.polls = 0
+        self.broken.clear()
+        self.untold.pop("broken.html", None)
+        self.wants_full = False
+        self.stays_open = False
+        self.change_polled()
+
+    def change_polled(self) -> None:
+        """The document that is polled has a new content."""
+        self.polls += 1
+        self.leftovers[POLLED] = Page(self.polls, f"poll {self.polls}".encode())
+        self.untold_poll = True
+
+    def tell_all(self) -> None:
+        """What was told may be lost."""
+        for path in [*self.pages, *self.removed]:
+            self.untold[path] = True
+        self.untold_poll = True
+
+    def begin_epoch(self) -> None:
+        """The database was put back: numbers may have been given out that it does not know."""
+        self.epoch += 1
+        self.outbox.clear()
+        self.tell_all()
+
+
+class Notifier(Service):
+    """The process of the notifier, and the web server of its site.
+
+    :param unses: addresses of the UNSes.
+    :param accepted: called when a set was accepted, with its number.
+    :param errors: gives the errors of a provider's URLs after a number: number, URL.
+    """
+
+    def __init__(self, site: WatchedSite, process: Process, unses: list[str], accepted: Any, errors: Any) -> None:
+        self._site = site
+        self._process = process
+        self._unses = unses
+        self._accepted = accepted
+        self._errors = errors
+        self._reactor = process.reactor
+        self._held = 0
+        self.link = NotifierLink("scheduler", "sim", f"e{site.epoch}", "run", self._reactor, ask_seconds=60.0)
+
+    def startService(self) -> None:
+        super().startService()
+        factory = Factory.forProtocol(lambda: OriginProtocol(self._site, self._reactor))
+        factory.noisy = False
+        self._reactor.listenTCP(80, factory)
+        for entry in self._site.outbox.values():
+            self._send(entry)
+        Deferred.fromCoroutine(self._stay_connected())
+        Deferred.fromCoroutine(self._notify())
+
+    def stopService(self) -> None:
+        self.link.close()
+        super().stopService()
+
+    async def _stay_connected(self) -> None:
+        chance = self._site.chance
+        while self.running:
+            endpoint = clientFromString(self._reactor, f"tcp:{chance.choice(self._unses)}:9005:timeout=5")
+            try:
+                await endpoint.connect(self.link.factory())
+            except Exception:  # however it cannot be reached
+                self._site.unanswered += 1
+            else:
+                await deferLater(self._reactor, 1.0)
+                until = chance.expovariate(1 / 20.0)  # then another UNS has its turn
+                while self.link.connected and until > 0:
+                    until -= 1.0
+                    await deferLater(self._reactor, 1.0)
+                if self.link.connected:
+                    self.link.disconnect()
+            await deferLater(self._reactor, chance.uniform(0.1, 2.0))
+
+    async def _notify(self) -> None:
+        site, chance = self._site, self._site.chance
+        while self.running:
+            await deferLater(self._reactor, chance.expovariate(1 / 3.0))
+            if site.changing and chance.random() < 0.6:
+                site.live_a_little()
+            if site.changing and chance.random() < 0.2:
+                site.change_polled()
+            self._read_errors()
+            try:
+                pid = await self.link.watch(site.root)
+                if pid != site.pid:
+                    site.miscounted.append(f"{site.root} is watched by {pid}, and by {site.pid}")
+                if site.untold_poll and self.link.has_room:
+                    self._poll()
+                if site.untold and self.link.has_room:
+                    await self._list()
+            except NotifierRefused:
+                site.rejected += 1
+
+    def _read_errors(self) -> None:
+        """As a scheduler looks in the tables what became of its notices."""
+        site = self._site
+        for number, url in self._errors(site.pid, site.errors_seen):
+            site.errors_seen = max(site.errors_seen, number)
+            path = url.removeprefix(site.root).partition("?")[0]
+            if path == POLLED:
+                site.untold_poll = True
+            elif path in site.pages:
+                site.untold[path] = True
+
+    def _poll(self) -> None:
+        urls = ({"c": self._site.url(POLLED), "m": "text/html"},)
+        self._tell(urls, {POLLED: self._site.polls}, Source.POLLED, 0)
+
+    async def _list(self) -> None:
+        site, chance = self._site, self._site.chance
+        held = self._held if chance.random() < HELD_SHARE and not site.outbox else 0
+        order = self._held = await self.link.draw(site.pid, held)
+        # Only now it is looked what the site has: the number was drawn before the asking began.
+        paths = list(site.untold)
+        chance.shuffle(paths)
+        if len(paths) > 1 and chance.random() < 0.3:
+            paths = paths[: chance.randint(1, len(paths))]
+        urls = []
+        for path in paths:
+            url = site.element(path)
+            urls.append(url | {name: site.url(url[name]) for name in ("c", "f") if url.get(name)})
+        self._tell(tuple(urls), {path: told_of(site, path) for path in paths}, Source.LISTED, order)
+
+    def _tell(self, urls: Any, states: dict[str, Any], source: Source, order: int) -> None:
+        site = self._site
+        site.number += 1
+        entry = Entry(SourcedSet(site.number, site.pid, source, urls, order), states, site.timeline.now)
+        site.outbox[site.number] = entry
+        self._send(entry)
+
+    def _send(self, entry: Entry) -> None:
+        self.link.tell(entry.told).addCallback(self._answered, entry)
+
+    def _answered(self, outcome: NoticeOutcome, entry: Entry) -> None:
+        site = self._site
+        del site.outbox[outcome.number]
+        if outcome.code:
+            site.rejected += 1
+            return
+        if outcome.refused:
+            site.miscounted.append(f"elements of set {outcome.number} are refused: {outcome.refused[:2]}")
+        site.accepted += 1
+        self._accepted(site, outcome.number)
+        for path, state in entry.states.items():
+            if path == POLLED:
+                site.untold_poll = site.untold_poll and state != site.polls
+                continue
+            site.told_last[path] = max(site.told_last.get(path, 0.0), entry.began)
+            if state == told_of(site, path):
+                site.untold.pop(path, None)
