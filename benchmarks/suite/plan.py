@@ -123,6 +123,12 @@ STEPS = (
         quick="--sqlite --sessions 2000 --sets 6000",
     ),
     Step(
+        "a notifier's sets",
+        "notifier_sets",
+        ("sets of one page of a notifier, MariaDB", "CPU of UNS and QM, sets of one page of a notifier, MariaDB"),
+        quick="--sets 10000",
+    ),
+    Step(
         "latency",
         "latency",
         ("notification to cached, p50", "notification to cached, p99"),

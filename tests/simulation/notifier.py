@@ -174,6 +174,8 @@ class Notifier(Service):
         order = self._held = await self.link.draw(site.pid, held)
         # Only now it is looked what the site has: the number was drawn before the asking began.
         paths = list(site.untold)
+        if not paths:
+            return  # meanwhile answers have come
         chance.shuffle(paths)
         if len(paths) > 1 and chance.random() < 0.3:
             paths = paths[: chance.randint(1, len(paths))]
