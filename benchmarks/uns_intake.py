@@ -83,8 +83,9 @@ def take_in(path: Path, folder: Path) -> dict[str, Any]:
     from lcc.storage.providers.passwords import hash_password
 
     class Database:
-        def provider(self, pid: int) -> Deferred[Provider | None]:
-            return succeed(Provider(pid, (ROOT,), hash_password(PASSWORD, generated=True)))
+        def login(self, pid: int) -> Deferred[tuple[Provider, ProviderStatus] | None]:
+            provider = Provider(pid, (ROOT,), hash_password(PASSWORD, generated=True))
+            return succeed((provider, ProviderStatus(0, 0, None, "", 0, 0, (), 0)))
 
         def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
             return succeed(ProviderStatus(0, 0, None, "", 0, 0, (), 0))
