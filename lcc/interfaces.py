@@ -545,7 +545,7 @@ class IFeedPlugin(Interface):
 
     One object serves many runs: what belongs to one is kept in it (``run.own``, :class:`lcc.feeds.run.FeedRun`).  A
     stage that raises ends the job; nothing of it takes effect then.  Most plugins extend one of ours:
-    :class:`lcc.feeds.default.DefaultPlugin` has all stages.
+    ``lcc.feeds.default.DefaultPlugin`` has all stages.
     """
 
     name: str = Attribute("Names it among all plugins; ``lcc-admin feed add --plugin`` names it.")

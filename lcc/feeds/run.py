@@ -27,13 +27,13 @@ STAGES = ("open", "fetch", "fetchclean", "parse", "filter", "clean", "process", 
 
 
 class IEffects(Protocol):
-    """What a job leaves behind; nothing of it before the job's end (:class:`lcc.workers.api.Job`)."""
+    """What a job leaves behind; nothing of it before the job's end (``lcc.worker.Job``)."""
 
     def log(self, text: str) -> None:
         """Write a row into the job's log."""
 
     def store(self, item: Mapping[str, Any]) -> None:
-        """Store an object of :mod:`lcc.model.items`."""
+        """Store an object of ``lcc.model.items``."""
 
     def notify(self, url: str, source: str) -> None:
         """Put a URL into the queue."""
@@ -68,7 +68,7 @@ class FeedRun:
     :ivar key: of the page, 40 hexadecimal digits; empty: it is none of the cache.
     :ivar md5: of its content.
     :ivar permalinks: which of those of new items are put into the queue: of no host, of the feed's own
-        (:data:`lcc.model.feed_options.SAME_HOST`), or of any.
+        (``lcc.model.feed_options.SAME_HOST``), or of any.
     :ivar options: the plugin's own.
     :ivar own: for a plugin that keeps something from stage to stage.
     :ivar now: seconds since 1970.
@@ -131,7 +131,7 @@ class FeedRun:
         self._after.append(lambda: self._effects.notify(url, "feed"))
 
     def store_object(self, stored: Mapping[str, Any]) -> None:
-        """Store an object of :mod:`lcc.model.items` once the job has succeeded."""
+        """Store an object of ``lcc.model.items`` once the job has succeeded."""
         self._after.append(lambda: self._effects.store(stored))
 
     def store_text(self, text: PageText) -> None:
