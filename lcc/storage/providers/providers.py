@@ -46,9 +46,16 @@ _COLUMNS_OF_P = ", ".join(f"p.{name}" for name in _COLUMNS)
 _WITH_ROOTS = (
     f"SELECT {_COLUMNS_OF_P}, 0 AS former, r.position, r.root FROM pidb p LEFT JOIN proots r ON r.pid = p.pid"
 )
-_WITH_FORMER = f"SELECT {_COLUMNS_OF_P}, 1, f.position, f.root FROM pidb p JOIN formerroots f ON f.pid = p.pid"
 _SELECT_WITH_ROOTS = f"{_WITH_ROOTS} WHERE p.pid IN ({{in}})"
-_SELECT_WITH_ALL_ROOTS = f"{_WITH_ROOTS} WHERE p.pid IN ({{in}}) UNION ALL {_WITH_FORMER} WHERE p.pid IN ({{in}})"
+_FORMER_ROOTS = "1, f.position, f.root FROM formerroots f WHERE f.pid IN ({in})"
+
+
+def _and_former(select: str, columns: int) -> str:
+    """This SELECT of so many columns and a root for each row, and the former roots, of which only the id is told."""
+    return f"{select} UNION ALL SELECT f.pid, {'NULL, ' * (columns - 1)}{_FORMER_ROOTS}"
+
+
+_SELECT_WITH_ALL_ROOTS = _and_former(_SELECT_WITH_ROOTS, len(_COLUMNS))
 
 
 class ProviderExists(Exception):
@@ -115,17 +122,21 @@ def _providers(rows: Iterable[tuple[Any, ...]]) -> dict[int, Provider]:
     return {provider.pid: provider for provider, _ in _with_more(rows)}
 
 
-def _with_more(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Provider, tuple[Any, ...]]]:
+def _with_more(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Provider, list[Any]]]:
     """The same, with whatever columns stand behind those of a provider."""
-    roots: defaultdict[tuple[Any, ...], list[tuple[int, int, str]]] = defaultdict(list)
+    values: dict[int, list[Any]] = {}
+    roots: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
     for *row, former, position, root in rows:
-        roots[tuple(row)] += [] if root is None else [(former, position, root)]
+        if not former:
+            values[row[0]] = row
+        if root is not None:
+            roots[row[0]].append((former, position, root))
     count = len(_COLUMNS)
-    for values, own in roots.items():
-        in_order = sorted(own)
+    for pid, row in values.items():
+        in_order = sorted(roots[pid])
         now = tuple(root for former, _, root in in_order if not former)
         former_roots = tuple(root for former, _, root in in_order if former)
-        yield _provider(values[:count], now, former_roots), values[count:]
+        yield _provider(row[:count], now, former_roots), row[count:]
 
 
 def list_providers(txn: Txn) -> list[Provider]:
@@ -233,11 +244,10 @@ def provider_status(txn: Txn, pid: int, errors_max: int) -> ProviderStatus:
     return _status(rows[0][:_STATUS_COLUMNS] if rows else _NO_STATUS, errors)
 
 
-_LOGGING_IN = (
+_LOGGING_IN = _and_former(
     f"SELECT {_COLUMNS_OF_P}, {_STATUS}, 0 AS former, r.position, r.root{_FROM} LEFT JOIN proots r ON r.pid = p.pid"
-    " WHERE p.pid IN ({in})"
-    f" UNION ALL SELECT {_COLUMNS_OF_P}, {_STATUS}, 1, f.position, f.root{_FROM} JOIN formerroots f ON f.pid = p.pid"
-    " WHERE p.pid IN ({in})"
+    " WHERE p.pid IN ({in})",
+    len(_COLUMNS) + _STATUS_COLUMNS,
 )
 
 
@@ -280,7 +290,7 @@ def _status(columns: Sequence[Any], errors: Sequence[tuple[Any, ...]]) -> Provid
     )
 
 
-def _provider(row: tuple[Any, ...], roots: tuple[str, ...], former_roots: tuple[str, ...] = ()) -> Provider:
+def _provider(row: Sequence[Any], roots: tuple[str, ...], former_roots: tuple[str, ...] = ()) -> Provider:
     pid, password, bandwidth, hours, timezone, priority, files, space, full_sets, *flags = row
     private, insecure, removed, contact, interval, watched = flags
     return Provider(
