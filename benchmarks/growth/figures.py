@@ -85,13 +85,13 @@ class Costs:
     :ivar page_reads: database pages of 16 KiB that are read from disk for a changed page; ``page_writes``: written.
     """
 
-    session_uns_us: float = 2400.0
-    session_qm_us: float = 1200.0
-    session_database_us: float = 1300.0
+    session_uns_us: float = 730.0
+    session_qm_us: float = 220.0
+    session_database_us: float = 260.0
     session_tls_us: float = 800.0
-    set_uns_us: float = 420.0
-    set_qm_us: float = 500.0
-    set_database_us: float = 290.0
+    set_uns_us: float = 250.0
+    set_qm_us: float = 150.0
+    set_database_us: float = 100.0
     session_syncs: float = 2.0
     set_syncs: float = 1.0
     uns_us: float = 15.0
