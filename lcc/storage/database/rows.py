@@ -163,14 +163,6 @@ def queue_row(row: tuple[Any, ...]) -> QueueRow:
     return _new(QueueRow, (*place, notice, None, unreached, source, words))
 
 
-_of_notice = _maker(_NOTICE_COLUMNS, _NOT_STORED)
-
-
-def queued_notice(notice: UrlNotice) -> UrlNotice:
-    """The notice as it comes back from the queue."""
-    return _new(UrlNotice, _of_notice((*notice_values(notice), *_NOT_STORED_VALUES)))
-
-
 TOLD_COLUMNS = ", ".join((*TOLD_WITH_CONTENT, *TOLD_OF_CONTENT))
 """Columns of ``lccurl`` that :func:`told_notice` reads, for a SELECT."""
 _of_cache = _maker((*TOLD_WITH_CONTENT, *_OF_CONTENT), ("ifabsent", *_NOT_STORED, "sent"))

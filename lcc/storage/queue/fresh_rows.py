@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from lcc.model import FETCH_NOW, Ahead, Cursor, QueueRow
-from lcc.storage.database.rows import queued_notice
+from lcc.storage.database.rows import queue_row
 from lcc.storage.database.transactions import Question
 from lcc.storage.queue.row_cache import CacheEntry, QueueEntry
 
@@ -78,18 +78,14 @@ class FreshRows:
     def _by_provider(self) -> dict[int, list[QueueRow]]:
         if self._rows is None:
             self._rows = {}
-            for key, entry in self._queue.items():
-                psetid, slot, seq = entry.place
+            for entry in self._queue.values():
+                psetid, slot, _seq = entry.place
                 if not entry.new or psetid not in self._psetids or entry.notice is None:
                     self._with_others.add(entry.pid)  # it may have come from a time slot
                     continue
                 if slot != FETCH_NOW:
                     continue
-                numbers = entry.generation, entry.state.connseq, 0
-                notice, state = queued_notice(entry.notice), entry.state
-                place = key, entry.pid, psetid, slot, seq
-                row = QueueRow._make((*place, False, *numbers, notice, None, 0, state.source, state.words))
-                self._rows.setdefault(entry.pid, []).append(row)
+                self._rows.setdefault(entry.pid, []).append(queue_row(entry.row(entry.notice)))
             for rows in self._rows.values():
                 rows.sort(key=lambda row: (row.psetid, row.seq))
         return self._rows

@@ -96,6 +96,14 @@ class QueueEntry:
         self.state = _new(QueuedState, (fetch, connseq, source, words))
         self.touched = True
 
+    def row(self, notice: UrlNotice) -> tuple[Any, ...]:
+        """The row of :data:`QUEUE` with this notice, of which no fetch has failed."""
+        fetch, connseq, source, words = self.state
+        return (
+            *(self.key, self.pid, *self.place, FETCH if fetch else NOTHING, self.generation, connseq),
+            *(0, 0, self.seen or 0, source, words, *notice_values(notice)),
+        )
+
 
 class CacheEntry:
     """A cache row being changed.
@@ -406,12 +414,7 @@ class RowCache:
         for key, entry in sorted(self.queue.items()):
             fetch, connseq, source, words = entry.state
             if entry.notice is not None:
-                row = (
-                    *(key, entry.pid, *entry.place, FETCH if fetch else NOTHING, entry.generation, connseq),
-                    # No fetch of this notice has failed.
-                    *(0, 0, entry.seen or 0, source, words, *notice_values(entry.notice)),
-                )
-                (new if entry.new else renewed).append(row)
+                (new if entry.new else renewed).append(entry.row(entry.notice))
             elif entry.changed or entry.touched:
                 changes = ""
                 if entry.changed:
