@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lcc.model import CachedUrl
+from lcc.model import CachedUrl, source_text
 from lcc.storage.disk.content_paths import content_path
 
 SHOWN = (
     *("pid", "curl", "furl", "burl", "mimetype", "subtype", "md5", "len", "mtime"),
-    *("fetched_time", "fetched_machineid", "fetched_fileid", "path", "change", "state"),
+    *("fetched_time", "fetched_machineid", "fetched_fileid", "path", "change", "state", "source"),
 )
 """The fields of :func:`as_record`, in this order."""
 FIELDS = {
@@ -31,6 +31,7 @@ FIELDS = {
     "fetched_fileid": "which file of that machine",
     "change": "the number of its last change",
     "state": "deleted rows are only among changes",
+    "source": "who names it, with commas between them: told, pushed, listed, feed, link, polled",
 }
 """The fields of :func:`user_record`, in this order, and what each means."""
 CACHED = "cached"
@@ -73,4 +74,5 @@ def user_record(url: CachedUrl) -> dict[str, Any]:
         "fetched_fileid": url.fetched_fileid if cached else None,
         "change": url.change,
         "state": url.state,
+        "source": source_text(url.source) if cached else None,
     }

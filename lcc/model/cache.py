@@ -17,6 +17,7 @@ class CachedUrl:
 
     :ivar change: the number of its last change; 0: none yet.
     :ivar state: ``cached`` or ``deleted`` (a tombstone).
+    :ivar source: mask of all that name it (a tombstone: whose word that is); maybe with a bit of the table's own.
     :ivar md5, length, mtime: of the fetched content (``mtime``: the server's Last-Modified, else the time told).
     """
 
@@ -40,6 +41,7 @@ class CachedUrl:
     etag: str = ""
     headers: str = ""
     confirmed_time: int | None = None
+    source: int = 1
 
 
 class ContentRow(NamedTuple):

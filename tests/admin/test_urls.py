@@ -47,6 +47,7 @@ def test_a_row(lcc: Lcc) -> None:
             "path": str(lcc.folder / "home" / "content" / content_path(5)),
             "change": 1,
             "state": "cached",
+            "source": "told",
         }
     ]
 

@@ -18,6 +18,7 @@ SAMPLES = {
     "mimetype": "text/*",
     "prefix": "http://a/",
     "subtype": "a:b",
+    "source": "listed",
     "limit": "1",
     **{f"{what}_{when}": "2026-01-01" for what in ("fetched", "modified") for when in ("from", "before")},
     "wait": "0",

@@ -23,6 +23,7 @@ def test_every_field() -> None:
             *(("mimetype", "image/PNG"), ("prefix", "HTTP://Example.org:80/docs/"), ("subtype", "lang: nl")),
             *(("fetched_from", "2026-01-01"), ("fetched_before", "1800000000")),
             *(("modified_from", "2026-01-01T12:00:00+01:00"), ("limit", "10")),
+            *(("source", "told"), ("source", "listed")),
         ]
     )
     assert query == Query(
@@ -33,6 +34,7 @@ def test_every_field() -> None:
             "lang: nl",
             Times(1767225600, 1800000000),
             Times(1767265200),
+            sources=5,
         ),
         "e.5.0.0",
         10,
@@ -51,6 +53,8 @@ def test_every_field() -> None:
         ("prefix", "http://user@example.org/", "prefix: "),
         ("prefix", "http://example.org/" + "a" * 5000, "prefix: longer than 4096"),
         ("subtype", "a" * 2000, "subtype: longer"),
+        ("source", "spider", "source: unknown source 'spider' (there are told, pushed"),
+        ("source", "told,link", "source: more than one"),
         ("fetched_from", "yesterday", "fetched_from: 'yesterday' is neither ISO 8601"),
         ("modified_before", "2026-13-01", "modified_before: "),
         ("limit", "-1", "limit: '-1' is no whole number"),
@@ -87,10 +91,10 @@ def test_selections_have_the_same_digest_only_if_they_are_the_same(one: Selectio
 
 def test_each_part_of_a_selection_is_in_its_digest() -> None:
     parts = attrs.asdict(
-        Selection(frozenset({1}), ("text/*",), "http://a/", "x: y", Times(1, None), Times(None, 1)), recurse=False
+        Selection(frozenset({1}), ("text/*",), "http://a/", "x: y", Times(1, None), Times(None, 1), 4), recurse=False
     )
     assert set(parts) == {field.name for field in attrs.fields(Selection)}
-    base = Selection(frozenset({2}), ("image/*",), "http://b/", "z: y", Times(2, None), Times(None, 2))
+    base = Selection(frozenset({2}), ("image/*",), "http://b/", "z: y", Times(2, None), Times(None, 2), 1)
     for name, value in parts.items():
         assert attrs.evolve(base, **{name: value}).digest != base.digest, name
 

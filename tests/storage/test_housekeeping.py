@@ -8,7 +8,7 @@ import pytest
 
 from lcc.config import QmConfig
 from lcc.errors import code
-from lcc.model import CachedUrl
+from lcc.model import SITE, CachedUrl, Source
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import begin, read_page
 from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token
@@ -17,7 +17,7 @@ from lcc.storage.database.stored_notices import read_notice
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.queue import housekeeping
 from lcc.storage.views import selected
-from tests.support.databases import result_of
+from tests.support.databases import DirectDatabase, result_of
 from tests.support.queue import Queue, notice
 
 DAY = 86400
@@ -262,3 +262,41 @@ def test_what_has_expired_keeps_its_hours(queue: Queue) -> None:
     queue.keep_house(NOW + 300 * DAY)
     ((stored,),) = queue.database.query("SELECT notice FROM urlerrs")
     assert read_notice(stored, "").hours == "0-3"
+
+
+def test_what_not_only_its_provider_told_of_is_asked_for_again(queue: Queue) -> None:
+    for source, name in ((Source.PUSHED, "pushed"), (Source.LISTED, "listed"), (Source.FEED, "feed")):
+        queue.send(1 if source & SITE else 0, notice(name, "1"), source=source, now=NOW)
+    queue.send(1, notice("told", "1"), notice("both", "1"), now=NOW)
+    queue.send(2, notice("both", "1"), source=Source.LISTED, now=NOW)
+    queue.send(0, notice("polled"), source=Source.POLLED, now=NOW)
+    queue.fetch_all(now=NOW)
+    before = {key: state for key, state in queue.cached().items() if "told" not in key}
+    queue.keep_house(NOW + 3 * MONTH - 1)
+    assert queue.rows() == []
+    queue.keep_house(NOW + 4 * MONTH)
+    rows = {row.notice.curl[12:]: row for row in queue.rows()}
+    assert set(rows) == {"pushed", "listed", "feed", "both"}
+    assert rows["both"].source == Source.TOLD | Source.LISTED and rows["feed"].source == Source.FEED
+    queue.check_books()
+    queue.keep_house(NOW + 5 * MONTH)
+    assert len(queue.rows()) == 4, "what is queued is queued"
+    # What its provider alone told of expires.
+    queue.keep_house(NOW + 7 * MONTH)
+    assert queue.cached()["http://site/told text/html"] == "deleted"
+    assert {key: state for key, state in queue.cached().items() if "told" not in key} == before
+    queue.fetch_all(now=NOW + 7 * MONTH)
+    queue.keep_house(NOW + 9 * MONTH)
+    assert queue.rows() == []
+    queue.check_books()
+
+
+@pytest.mark.parametrize("settings", [QmConfig(reverify=0), QmConfig(queue_rows_max=1)])
+def test_nothing_is_asked_for_again_where_the_setting_or_the_room_is_0(
+    database: DirectDatabase, settings: QmConfig
+) -> None:
+    queue = Queue(database, settings)
+    queue.send(1, notice("a", "1"), source=Source.LISTED, now=NOW)
+    queue.fetch_all(now=NOW)
+    queue.keep_house(NOW + 9 * MONTH)
+    assert queue.rows() == [] and len(queue.cached()) == 1

@@ -14,6 +14,7 @@ from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.times import parse_time
 from lcc.domain.urls import URL_CHARS, names_scheme, normalise
 from lcc.errors import UrlError
+from lcc.model import parse_source
 from lcc.numbers import parse_number
 from lcc.storage.views.selected import Selection, Times
 
@@ -56,6 +57,7 @@ FIELDS: dict[str, str] = {
     "mimetype": "type/subtype or type/* (several: any of them)",
     "prefix": "what the conceptual URL begins with",
     "subtype": "the subtype as the provider told it",
+    "source": "who names it: told, pushed, listed, feed, link, polled (several: any); else all but polled",
     "fetched_from": "content fetched then or later: ISO 8601, or seconds since 1970",
     "fetched_before": "content fetched before then",
     "modified_from": "content modified then or later, by Last-Modified, else as told",
@@ -63,7 +65,7 @@ FIELDS: dict[str, str] = {
     "limit": "at most so many rows",
 }
 """Name -> meaning."""
-MULTIPLE = frozenset({"provider", "mimetype"})
+MULTIPLE = frozenset({"provider", "mimetype", "source"})
 """These may be given several times."""
 
 
@@ -103,6 +105,7 @@ class _Reader:
             self._one("subtype", _subtype, ""),
             self._times("fetched"),
             self._times("modified"),
+            self._sources(),
         )
         limit = self._one("limit", lambda text: _number(text, NUMBER_MAX), None)
         query = Query(selection, self._one("since", str, None), limit)
@@ -134,6 +137,15 @@ class _Reader:
             self.faults.append(f"mimetype: {error}")
             return ()
         return () if "*/*" in patterns else tuple(sorted(set(patterns)))
+
+    def _sources(self) -> int:
+        sources = 0
+        for text in self._values.get("source", ()):
+            try:
+                sources |= parse_source(text)
+            except ValueError as error:
+                self.faults.append(f"source: {error}")
+        return int(sources)
 
     def _times(self, what: str) -> Times:
         return Times(self._one(f"{what}_from", parse_time, None), self._one(f"{what}_before", parse_time, None))

@@ -12,7 +12,15 @@ from lcc.roles.cu.query import FIELDS, MULTIPLE, Query, QueryError, parse_query
 
 F = TypeVar("F", bound=Callable[..., Any])
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-_METAVARS = {"since": "TOKEN", "provider": "N", "mimetype": "TYPE", "prefix": "URL", "subtype": "TEXT", "limit": "N"}
+_METAVARS = {
+    "since": "TOKEN",
+    "provider": "N",
+    "mimetype": "TYPE",
+    "prefix": "URL",
+    "subtype": "TEXT",
+    "limit": "N",
+    "source": "NAME",
+}
 
 
 def query_options(*names: str, complete: Mapping[str, Complete] | None = None) -> Callable[[F], F]:

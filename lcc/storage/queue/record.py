@@ -477,7 +477,7 @@ def _fetched(
 
 
 def _stand(row: QueueRow, cached: dict[str, Any]) -> bool:
-    """All that name the queue row name its content.  True: to content users it appears by that."""
+    """All that name the queue row name its content.  True: to content users that is a change."""
     if row.source == TOLD == cached["source"] and not (row.words or cached["words"]):
         cached["connseq"] = max(row.connseq, cached["connseq"])
         return False
@@ -487,9 +487,8 @@ def _stand(row: QueueRow, cached: dict[str, Any]) -> bool:
         # Of a page that content users have, they are to see that it was deleted.
         had = former.source & COUNTED and cached["change_number"]
         source |= WITHDRAWN if had else former.source & WITHDRAWN
-    appears = bool(source & COUNTED) and cached["state"] == CACHED and not former.source & COUNTED
     cached.update(connseq=connseq, source=source, words=words)
-    return appears
+    return source != former.source
 
 
 def _save(work: _Work) -> None:

@@ -458,7 +458,7 @@ class RowCache:
                     withdrawn.append(tuple(row.values()))
                     continue
                 # A change that was reverted within the batch is none.
-                if entry.state.shown != entry.before.shown:
+                if entry.state.shown != entry.before.shown or entry.state.source != entry.before.source:
                     described.append(self._described(entry, self.write.next("change")))
                 elif entry.state.description != entry.before.description:
                     restricted.append(self._described(entry, 0))

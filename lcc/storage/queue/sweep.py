@@ -307,25 +307,23 @@ def leave_to_others(write: WriteTransaction, left: Mapping[bytes, Standing], pid
         if key not in cached:
             stats.pend(-1, length)
     groups: dict[Standing, list[bytes]] = {}
+    rows: list[tuple[Any, ...]] = []
     for key, standing in sorted(left.items()):
         groups.setdefault(standing, []).append(key)
+        if key in cached:
+            connseq, source, words = standing
+            withdrawn = 0 if source & COUNTED else WITHDRAWN
+            row = empty_cache_row(key, pid)
+            row.update(change_number=write.next("change"), connseq=connseq, source=source | withdrawn, words=words)
+            rows.append(tuple(row.values()))
+            if withdrawn:
+                stats.files_used -= 1
+                stats.space_used -= cached[key] or 0
     for standing, keys in groups.items():
-        again = ", generation = generation + 1" if not standing.source & COUNTED else ""
+        again = "" if standing.source & COUNTED else ", generation = generation + 1"
         sql = f"UPDATE qdb SET connseq = ?, source = ?, words = ?{again}"
         txn.execute_in(f"{sql} WHERE operation = {FETCH} AND urlkey IN ({{in}})", keys, standing)
-        sql = f"UPDATE lccurl SET connseq = ?, source = ?, words = ? WHERE state = {CACHED} AND urlkey IN ({{in}})"
-        if not again:
-            txn.execute_in(sql, [key for key in keys if key in cached], standing)
-    withdrawn: list[tuple[Any, ...]] = []
-    for key in polled:
-        if key in cached:
-            connseq, source, words = left[key]
-            row = empty_cache_row(key, pid)
-            row.update(change_number=write.next("change"), connseq=connseq, source=source | WITHDRAWN, words=words)
-            withdrawn.append(tuple(row.values()))
-            stats.files_used -= 1
-            stats.space_used -= cached[key] or 0
-    CACHE.upsert(txn, withdrawn, ("change_number", "connseq", "source", "words"))
+    CACHE.upsert(txn, rows, ("change_number", "connseq", "source", "words"))
     write.pending.touched |= set(polled)
 
 

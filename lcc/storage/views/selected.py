@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import attrs
 
-from lcc.model import CachedUrl
+from lcc.model import COUNTED, CachedUrl
 from lcc.storage.database.key_ranges import provider_range, views_range
-from lcc.storage.database.rows import CACHED, SELECT_USER, cached_url
+from lcc.storage.database.rows import CACHED, POLLED, SELECT_USER, cached_url
 from lcc.storage.database.transactions import Txn
 
 EXAMINED_ROWS = 250
@@ -53,6 +53,7 @@ class Selection:
     :ivar mimetypes: only these, ``type/subtype`` or ``type/*``; empty: all.
     :ivar prefix: only what has a curl that begins so; empty: all.
     :ivar subtype: only this one; empty: all.
+    :ivar sources: only what one of these names (:mod:`lcc.model.sources`); 0: all but what is only polled.
     :ivar fetched: when the content was fetched.
     :ivar modified: when it was modified last, as far as it is known.
     """
@@ -63,6 +64,7 @@ class Selection:
     subtype: str = ""
     fetched: Times = Times()
     modified: Times = Times()
+    sources: int = 0
 
     def within(self, providers: frozenset[int] | None) -> Selection:
         """The part of it that belongs to these providers; None: to all."""
@@ -76,14 +78,17 @@ class Selection:
         if self == Selection():
             return EVERYTHING
         pids = None if self.providers is None else sorted(self.providers)
-        names = (pids, sorted(self.mimetypes), self.prefix, self.subtype)
+        names: tuple[object, ...] = (pids, sorted(self.mimetypes), self.prefix, self.subtype)
+        if self.sources:  # else the digest is that of earlier versions
+            names += (self.sources,)
         text = repr((*names, attrs.astuple(self.fetched), attrs.astuple(self.modified)))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def holds(self, row: CachedUrl) -> bool:
         """Whether a row whose names are selected is selected by what may change, too."""
         return (
-            (not self.subtype or row.subtype == self.subtype)
+            row.source & (self.sources or COUNTED) != 0
+            and (not self.subtype or row.subtype == self.subtype)
             and self.fetched.contain(row.fetched_time)
             and self.modified.contain(row.mtime)
         )
@@ -147,7 +152,9 @@ def page_by_key(txn: Txn, selection: Selection, after: bytes = b"", limit: int |
         )
         room = wanted - len(found)
         upto = high if border is None else border
-        sql = f"{SELECT_USER} WHERE urlkey > ? AND urlkey <= ? AND state = {CACHED}{where} ORDER BY urlkey LIMIT ?"
+        sources = f"source & {selection.sources or COUNTED} <> 0"
+        sql = f"{SELECT_USER} WHERE urlkey > ? AND urlkey <= ? AND state = {CACHED} AND {sources}{where}"
+        sql += " ORDER BY urlkey LIMIT ?"
         rows = [cached_url(row) for row in txn.query(sql, [low, upto, *parameters, room])]
         found += [row for row in rows if selection.holds(row)]
         if len(rows) == room:
@@ -177,6 +184,8 @@ def page_by_change(txn: Txn, selection: Selection, after: int, upto: int, limit:
     )
     end = upto if border is None else int(border)
     where, parameters = _named(selection)
+    if not selection.sources & POLLED:
+        where += f" AND source <> {POLLED}"  # what has ever been more than that is deleted
     if selection.providers is not None:
         where += f" AND pid IN ({','.join('?' * len(selection.providers)) or 'NULL'})"
         parameters += sorted(selection.providers)
