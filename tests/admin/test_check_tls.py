@@ -76,3 +76,14 @@ def test_wires_without_tls(folder: Path) -> None:
     )
     (folder / "lcc.toml").write_text(text + "[tls]\ninsecure = true\n")
     check(folder, 0)
+
+
+def test_the_port_of_notifiers(folder: Path) -> None:
+    def said(listen: str, code: int) -> str:
+        (folder / "lcc.toml").write_text(TOML.replace("[uns]\n", f'[uns]\nlisten_notifiers = "{listen}"\n'))
+        return check(folder, code)
+
+    assert "uns.listen_notifiers = 'unix:" in said("unix:{home}/notify.sock", 1)
+    assert "a wire between roles that leaves the machine must be tls:" in said("tcp:9200", 1)
+    assert "the socket path is longer than" in said(f"unix:{{home}}/{80 * "x"}/{{role}}", 1)
+    said("unix:{home}/{role}.sock", 0)

@@ -10,8 +10,9 @@ from twisted.logger import capturedLogs, formatEvent
 from lcc.config import Config, parse_config
 from lcc.config.root import ROLES
 from lcc.errors import ConfigError
+from lcc.model.notifiers import NOTIFIERS
 from lcc.transport.tls_endpoints import files_of
-from lcc.transport.wires import WIRES, certificate_files, endpoint, leaves_machine, shown
+from lcc.transport.wires import WIRES, certificate_files, endpoint, endpoints, leaves_machine, shown
 
 
 def parsed(text: str, folder: Path = Path("/lcc")) -> Config:
@@ -116,3 +117,19 @@ def test_a_central_botm_serves_botms() -> None:
     for serves, peer in (("bots", "bot"), ("botms", "botm")):
         config = parsed(f'[botm]\nserves = "{serves}"\nlisten = "tls:9200"\n')
         assert f":roles={peer}:" in endpoint(config, "botm.listen")
+
+
+def test_a_port_of_notifiers_for_each_role_or_one_for_all() -> None:
+    roles = frozenset(NOTIFIERS)
+    assert endpoints(parsed('home = "/h"\n'), "uns.listen_notifiers") == [
+        (f"unix:/h/notify-{role}.sock", frozenset([role])) for role in ("push", "scheduler", "spider")
+    ]
+    assert endpoints(parsed('[uns]\nlisten_notifiers = ""\n'), "uns.listen_notifiers") == []
+    near = "tcp:9200:interface=127.0.0.1"
+    assert endpoints(parsed(f'[uns]\nlisten_notifiers = "{near}"\n'), "uns.listen_notifiers") == [(near, roles)]
+    ((text, peers),) = endpoints(parsed('[uns]\nlisten_notifiers = "tls:9200"\n'), "uns.listen_notifiers")
+    assert text.startswith("lcctls:9200:roles=push+scheduler+spider:") and peers == roles
+    with pytest.raises(ConfigError, match="must be tls"):
+        endpoints(parsed('[uns]\nlisten_notifiers = "tcp:9200"\n'), "uns.listen_notifiers")
+    with pytest.raises(ConfigError, match="{role} must stand in the path"):
+        endpoints(parsed('[uns]\nlisten_notifiers = "unix:{home}/n.sock"\n'), "uns.listen_notifiers")
