@@ -85,5 +85,5 @@ def test_the_port_of_notifiers(folder: Path) -> None:
 
     assert "uns.listen_notifiers = 'unix:" in said("unix:{home}/notify.sock", 1)
     assert "a wire between roles that leaves the machine must be tls:" in said("tcp:9200", 1)
-    assert "the socket path is longer than" in said(f"unix:{{home}}/{80 * "x"}/{{role}}", 1)
+    assert "the socket path is longer than" in said(f"unix:{{home}}/{80 * 'x'}/{{role}}", 1)
     said("unix:{home}/{role}.sock", 0)

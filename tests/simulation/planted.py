@@ -148,9 +148,9 @@ BUGS = [
         "unchanged-not-seen",
         "hole 7: a full set deletes what it names, if that is unchanged",
         "lcc/storage/queue/batch.py",
-        "            if seen is not None:\n                rows.mark(key, seen)\n\n    def _fetch",
+        "            if seen is not None:\n                rows.mark(key, seen)\n\n    def _do",
         "            if seen is not None and action is not Action.CONFIRM:\n"
-        "                rows.mark(key, seen)\n\n    def _fetch",
+        "                rows.mark(key, seen)\n\n    def _do",
     ),
     Bug(
         "mass-deletion-not-held",
@@ -170,8 +170,8 @@ BUGS = [
         "release-takes-what-is-newer",
         "P5: what is held and then released takes what was told since",
         "lcc/storage/queue/sweep.py",
-        "if row[3] != sweep.psetid and row[4] <= sweep.connseq]",
-        "if row[3] != sweep.psetid]",
+        "if standing.told_number <= sweep.connseq:",
+        "if standing.told_number <= standing.connseq:",
     ),
     Bug(
         "deletion-not-a-change",
@@ -184,8 +184,8 @@ BUGS = [
         "sweep-not-a-change",
         "hole 8: what a full set deletes keeps its old number",
         "lcc/storage/queue/sweep.py",
-        'row.update(change_number=write.next("change"), connseq=connseq, confirmed_time=write.now)',
-        "row.update(change_number=1, connseq=connseq, confirmed_time=write.now)",
+        'row.update(change_number=write.next("change"), connseq=connseq, source=source, words=words)',
+        "row.update(change_number=1, connseq=connseq, source=source, words=words)",
     ),
     Bug(
         "change-without-a-number",
@@ -275,7 +275,7 @@ BUGS = [
         "row-lost-at-lease-end",
         "P2: a row whose order was lost is not given out again",
         "lcc/roles/qm/orders/dispatcher.py",
-        "        self._scheduler.lost(order.pid, order.key, *order.place)\n\n    def _forget",
+        "        self._scheduler.lost(order.pid, order.key, *order.place, self._wall_clock())\n\n    def _forget",
         "\n    def _forget",
     ),
     Bug(
@@ -292,8 +292,8 @@ BUGS = [
         "deletion-misses-views",
         "P5: a deletion of all views leaves what is queued",
         "lcc/storage/queue/batch.py",
-        "            if action is Action.DELETE:\n                rows.delete(view, ",
-        "            if action is Action.DELETE and queued is None:\n                rows.delete(view, ",
+        "            elif action is not Action.OLDER:\n                self._do(",
+        "            elif action is not Action.OLDER and rows.queue.get(view) is None:\n                self._do(",
     ),
     Bug(
         "leases-forgotten",
@@ -356,9 +356,8 @@ BUGS = [
         "handed-back-is-lost",
         "P2: a row that is handed back is not given out again",
         "lcc/roles/qm/orders/dispatcher.py",
-        "            self._scheduler.lost(order.pid, order.key, *order.place)\n            if done.wire_bytes > 0:",
-        "            self._scheduler.finished(order.pid, order.key, 0, 0, self._wall_clock())\n"
-        "            if done.wire_bytes > 0:",
+        "    self._scheduler.lost(order.pid, order.key, *order.place)\n        self._recorder",
+        "    self._scheduler.finished(order.pid, order.key, 0, 0, self._wall_clock())\n        self._recorder",
     ),
     Bug(
         "content-folder-not-synced",
@@ -413,8 +412,8 @@ BUGS = [
         "books-wrong",
         "P8: the size of content that is replaced is not taken off the books",
         "lcc/storage/queue/record.py",
-        '            stats.space_used -= cached["len"] or 0\n        else:\n            stats.files_used += 1',
-        "            pass\n        else:\n            stats.files_used += 1",
+        'stats.space_used += result.size_bytes - (0 if appears else cached["len"] or 0)',
+        "stats.space_used += result.size_bytes",
     ),
     Bug(
         "damage-untold",

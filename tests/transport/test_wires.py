@@ -131,5 +131,5 @@ def test_a_port_of_notifiers_for_each_role_or_one_for_all() -> None:
     assert text.startswith("lcctls:9200:roles=push+scheduler+spider:") and peers == roles
     with pytest.raises(ConfigError, match="must be tls"):
         endpoints(parsed('[uns]\nlisten_notifiers = "tcp:9200"\n'), "uns.listen_notifiers")
-    with pytest.raises(ConfigError, match="{role} must stand in the path"):
+    with pytest.raises(ConfigError, match=r"\{role\} must stand in the path"):
         endpoints(parsed('[uns]\nlisten_notifiers = "unix:{home}/n.sock"\n'), "uns.listen_notifiers")
