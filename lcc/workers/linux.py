@@ -5,11 +5,20 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import time
 from collections.abc import Iterator
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def boot_seconds() -> float:
+    """Seconds since the machine was booted: the clock that manager and shepherds share, since it is never set."""
+    return time.clock_gettime(_CLOCK)
+
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -58,8 +58,6 @@ _UMASK = 0o077
 FIRST_DESCRIPTOR = 10
 """Launcher and shepherd keep theirs above those that a worker gets."""
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
 
 def tend(job: Launch, output: int, descriptor: int, control: socket.socket) -> None:
     """Carry out one job, from its start to its last process.  Returns when that is reported.
@@ -100,7 +98,7 @@ class _Shepherd:
         self._status: int | None = None
         self._usage: resource.struct_rusage | None = None
         seconds = job.limits.seconds
-        self._time_is_over = _now() + seconds if seconds else None
+        self._time_is_over = linux.boot_seconds() + seconds if seconds else None
 
     # The worker.
 
@@ -172,10 +170,13 @@ class _Shepherd:
         self.say(Report(status=self._status, why=self._why, left=len(left), cpu_seconds=cpu, memory_bytes=resident))
 
     def _wait_ms(self) -> float:
-        times = [_now() + _LOOK_SECONDS, self._time_is_over if self._kill_time is None else self._kill_time]
+        times = [
+            linux.boot_seconds() + _LOOK_SECONDS,
+            self._time_is_over if self._kill_time is None else self._kill_time,
+        ]
         if self._lease_until:
             times.append(self._lease_until)
-        return max(0.0, min(each for each in times if each is not None) - _now()) * 1000 + 1
+        return max(0.0, min(each for each in times if each is not None) - linux.boot_seconds()) * 1000 + 1
 
     def _listen(self) -> bool:
         """What the manager says; False: it is gone."""
@@ -199,7 +200,7 @@ class _Shepherd:
         return True
 
     def _look(self) -> None:
-        now = _now()
+        now = linux.boot_seconds()
         if self._kill_time is not None and now >= self._kill_time:
             self._kill()
         if self._lease_until and now >= self._lease_until:
@@ -220,11 +221,11 @@ class _Shepherd:
             for pid in linux.descendants(os.getpid()):
                 linux.send_signal(pid, signal.SIGTERM)
                 linux.send_signal(pid, signal.SIGCONT)  # one that is stopped could not end itself
-            self._kill_time = _now() + self._job.limits.grace_seconds
+            self._kill_time = linux.boot_seconds() + self._job.limits.grace_seconds
 
     def _kill(self) -> None:
         linux.kill_descendants(os.getpid())
-        self._kill_time = _now() + _KILL_SECONDS  # unless all is over by then
+        self._kill_time = linux.boot_seconds() + _KILL_SECONDS  # unless all is over by then
 
     def _reap(self) -> bool:
         """Take leave of children that have ended, adopted ones, too; whether there are others."""
@@ -249,10 +250,6 @@ class _Shepherd:
         if not self._manager_is_gone:
             with suppress(OSError):
                 self._control.sendall(report.to_line())
-
-
-def _now() -> float:
-    return time.clock_gettime(_CLOCK)
 
 
 def _used_bytes(folder: str, enough: int) -> int:

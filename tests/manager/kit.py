@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +35,7 @@ from lcc.services.manager import build
 from tests.support.waiting import until
 
 CHARS_MAX = 1 << 26
+BIN = Path(sys.executable).parent
 
 
 class PlayedScheduler(Peer):
@@ -96,6 +99,7 @@ user = "{user}"
         self.results: list[JobResult] = []
         self.records = self.hears = True
         self.service: Any = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._port: Any = None
         self._last = 0
 
@@ -119,7 +123,28 @@ user = "{user}"
         self.service.startService()
         await until(lambda: self.links)
 
+    async def start_process(self) -> subprocess.Popen[bytes]:
+        """Start it as a process of its own."""
+        if self._port is None:
+            await self.listen()
+        (self.folder / "lcc.toml").write_text(self.text)
+        with (self.folder / "manager.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [BIN / "twistd", "-n", "--pidfile=", "lcc-manager", "--config", self.folder / "lcc.toml"],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+            )
+        await until(lambda: self.links)
+        return self.process
+
+    def log(self) -> str:
+        return (self.folder / "manager.log").read_text()
+
     async def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            await until(lambda: self.process is None or self.process.poll() is not None)
         if self.service is not None:
             service, self.service = self.service, None
             await service.stopService()

@@ -1,8 +1,8 @@
 """Endings and commits of jobs that the scheduler has not recorded yet: numbered, and kept on the disk.
 
-Each is a file of the folder ``endings``: a line of JSON with the fields of :class:`~lcc.protocols.jobs.Ending`, then
-its effects as XML.  They outlive the process: the next run of the manager sends them first.  Numbers are those of a
-run, and not in the files.
+Each is a file of the folder ``endings``: a line of JSON with the fields of :class:`~lcc.protocols.jobs.Ending`, a line
+of its effects as XML, and the checksum of both.  They outlive the process: the next run of the manager sends them
+first.  Numbers are those of a run, and not in the files.
 
 The disk may fail: then an ending is kept in memory only, and is lost if the manager is killed before it is recorded;
 its job counts as lost, and is tried again.
@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -58,6 +59,14 @@ class NewEnding:
             yield from self.effects.pieces()
         count = len(self.messages) + (0 if self.effects is None else self.effects.count)
         yield EndEnding(count).to_xml().encode()
+
+    def checked_pieces(self) -> Iterator[bytes]:
+        """The same, and its checksum."""
+        checksum = 0
+        for piece in self.pieces():
+            checksum = crc32(piece, checksum)
+            yield piece
+        yield b"\n%08x" % checksum
 
 
 @attrs.define
@@ -147,7 +156,10 @@ class KeptEndings:
             content = kept.content
             if content is None:
                 content = await self._in_thread(self._disk.read, self._folder / kept.name)
-            line, _, rest = content.partition(b"\n")
+            whole, _, checksum = content.rpartition(b"\n")
+            if checksum != b"%08x" % crc32(whole):
+                raise ValueError("it is damaged")
+            line, _, rest = whole.partition(b"\n")
             return attrs.evolve(Ending(**json.loads(line)), number=number).to_xml() + rest.decode()
         except (OSError, ValueError, TypeError) as error:
             _log.error("Cannot read {name}: {error}; its effects are lost", name=kept.name, error=str(error))
@@ -196,7 +208,7 @@ class KeptEndings:
                 fault=fault,
             )
             try:
-                kept.content = b"".join(new.pieces())
+                kept.content = b"".join(new.checked_pieces())
             except OSError as error:
                 _log.error("The effects of job {id} are lost: {error}", id=kept.id, error=str(error))
                 return
@@ -220,7 +232,7 @@ class KeptEndings:
             temporary = path.with_name(path.name + ".new")
             try:
                 with self._disk.create(temporary) as file:
-                    for piece in new.pieces():
+                    for piece in new.checked_pieces():
                         self._disk.write(file, piece)
                 self._disk.sync_file(temporary)
                 self._disk.rename(temporary, path)

@@ -74,14 +74,14 @@ from lcc.roles.manager.verdict import Told
 from lcc.roles.peer import PeerFactory
 from lcc.roles.upstream import Upstream
 from lcc.storage.disk.file_system import Disk
-from lcc.workers.launch import LEASE, Report
+from lcc.workers.launch import Report
 
 _log = Logger()
 
 LEASE_MARGIN_SECONDS = 2.0
 LEASE_MARGIN_SHARE = 0.1
 """A lease ends here so much earlier, whichever is less: that is the time to kill in."""
-RECORD_SECONDS = 5.0
+RECORD_SECONDS = 3.0
 """A manager that stops waits so long until its endings are recorded; then the next run sends them."""
 _POLL_SECONDS = 0.05
 
@@ -336,7 +336,7 @@ class Manager:
         self._heard_seconds = max(self._heard_seconds, sent)
         for job in self._jobs.values():
             if job.process is not None:
-                job.process.tell(f"{LEASE} {self._lease_until(job.order)!r}")
+                job.process.renew(self._lease_until(job.order))
 
     def _lease_until(self, order: RunJob) -> float:
         seconds = order.lease_seconds

@@ -53,7 +53,10 @@ class Process(Protocol):
     """The process of a job, as the launcher has it."""
 
     def tell(self, word: str) -> None:
-        """Tell its shepherd :data:`~lcc.workers.launch.TERM`, KILL, or LEASE with its end."""
+        """Tell its shepherd :data:`~lcc.workers.launch.TERM` or :data:`~lcc.workers.launch.KILL`."""
+
+    def renew(self, until: float) -> None:
+        """Its lease ends later: then, on the reactor's clock."""
 
 
 class JobOwner(Protocol):

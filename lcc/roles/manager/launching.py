@@ -18,14 +18,15 @@ from typing import Any, Protocol
 
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory, ProcessProtocol, connectionDone
 from twisted.logger import Logger
 from twisted.protocols.basic import LineOnlyReceiver
 from twisted.python.failure import Failure
 
 from lcc.transport.stream import XmlStream
-from lcc.workers.launch import REQUEST_BYTES_MAX, Launch, Report
-from lcc.workers.linux import marked, send_signal
+from lcc.workers.launch import LEASE, REQUEST_BYTES_MAX, Launch, Report
+from lcc.workers.linux import boot_seconds, marked, send_signal
 
 _log = Logger()
 
@@ -205,6 +206,10 @@ class LaunchedProcess:
         self._control = _Control(self)
         control.setblocking(False)
         reactor.adoptStreamConnection(control.fileno(), socket.AF_UNIX, _Once(self._control))
+
+    def renew(self, until: float) -> None:
+        """Its lease ends later: then, on the reactor's clock."""
+        self.tell(f"{LEASE} {on_boot_clock(self._reactor, until)!r}")
 
     def tell(self, words: str) -> None:
         """Tell the shepherd."""
@@ -427,6 +432,11 @@ class _Once(Factory):
 
     def buildProtocol(self, addr: object) -> Any:
         return self._protocol
+
+
+def on_boot_clock(clock: IReactorTime, moment: float) -> float:
+    """A moment of the reactor's clock on that of shepherds."""
+    return boot_seconds() + moment - clock.seconds()
 
 
 def sweep(mark: str, rounds_max: int = 1000) -> None:

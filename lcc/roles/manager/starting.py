@@ -10,12 +10,13 @@ from typing import Any
 
 import attrs
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 
 from lcc.domain.kinds import KindSettings
 from lcc.model.polled import CONTENT_FILE
 from lcc.protocols.jobs import RunJob, read_args
 from lcc.roles.manager.job import Process, RunningJob
-from lcc.roles.manager.launching import Launcher
+from lcc.roles.manager.launching import Launcher, on_boot_clock
 from lcc.workers.executables import all_executables
 from lcc.workers.launch import Launch, Limits
 
@@ -61,6 +62,7 @@ class Workers:
         builtin: Mapping[str, str],
     ) -> None:
         self._place: Place = None  # type: ignore[assignment]  # set in open, with which everything begins
+        self._clock: IReactorTime = reactor
         self._in_thread = in_thread
         self._builtin = builtin
         modules = sorted({call.partition(":")[0] for call in builtin.values()})
@@ -99,7 +101,7 @@ class Workers:
             place.user,
             place.group,
             str(place.scratch),
-            lease_until,
+            on_boot_clock(self._clock, lease_until),
             Limits(*limits[1:]),
         )
         return (self._template if call else self._plain).start(launch, mark, job)

@@ -1,0 +1,3 @@
+#!/bin/sh
+# comments.sh URL: has a page fetched again, if it has changed.
+lcc-job notify --op recheck "$1"
