@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -157,7 +158,8 @@ user = "{user}"
         shutil.rmtree(self.folder)
 
     def worker(self, name: str, text: str) -> str:
-        """Make an executable."""
+        """Make an executable; ``sleep 3001`` in it becomes that of :func:`sleeping`."""
+        text = re.sub(r"sleep (3\d\d\d)\b(?!\.)", lambda found: sleeping(int(found[1])).replace("\0", " "), text)
         path = self.workers / name
         path.write_text(text)
         path.chmod(0o755)
@@ -206,6 +208,11 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def sleeping(seconds: int) -> str:
+    """The command line of a sleep that nobody else runs, also not the same test elsewhere on this machine."""
+    return f"sleep\0{seconds}.{os.getpid()}"
 
 
 def with_mark(text: str) -> list[int]:

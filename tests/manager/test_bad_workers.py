@@ -14,7 +14,7 @@ from lcc.model.tasks import OUTPUT_BYTES_MAX, JobState
 from lcc.protocols.jobs import Started
 from tests.support.waiting import until, wait_for
 
-from .kit import Make, Rig, alive, with_mark
+from .kit import Make, Rig, alive, sleeping, with_mark
 
 
 def gone(mark: str) -> None:
@@ -28,7 +28,7 @@ async def test_it_hangs(make: Make) -> None:
     done = await rig.run(rig.shell("echo begun; sleep 3001"), kind="slow")
     assert (done.state, done.signal, done.exit_code) == (JobState.TEMPORARY, 15, None)
     assert done.message == "Timed out after 1 seconds; begun"
-    gone("sleep\0003001")
+    gone(sleeping(3001))
 
 
 @pytest_twisted.ensureDeferred
@@ -39,7 +39,7 @@ async def test_it_ignores_term_in_all_its_processes(make: Make) -> None:
     body = f"trap '' TERM HUP INT\n(setsid sh -c \"{inner}\" &)\nwhile :; do sleep 3002; done"
     done = await rig.run(rig.shell(body), kind="slow")
     assert (done.state, done.signal) == (JobState.TEMPORARY, 9)
-    gone("sleep\0003002")
+    gone(sleeping(3002))
 
 
 @pytest_twisted.ensureDeferred
@@ -59,7 +59,7 @@ async def test_it_is_a_fork_bomb(make: Make) -> None:
     assert "Cannot fork" in done.output  # and that is the end of this shell
     found = re.search("had left behind: ([0-9]+) processes", done.message)
     assert found and 40 <= int(found[1]) <= 51
-    assert not with_mark("sleep\0003003")
+    assert not with_mark(sleeping(3003))
 
 
 @pytest_twisted.ensureDeferred
@@ -165,7 +165,7 @@ async def test_it_fills_the_disk(make: Make) -> None:
     done = await rig.run(many, kind="small")
     assert done.state is JobState.PERMANENT and "1,000,000 bytes of disk" in done.message
     assert not Path(done.output.strip()).exists()
-    gone("sleep\0003004")
+    gone(sleeping(3004))
 
 
 @pytest_twisted.ensureDeferred
@@ -223,7 +223,7 @@ async def test_it_leaves_a_grandchild_that_holds_its_output_open(rig: Rig) -> No
     done = await rig.run(rig.shell("(setsid sleep 3005 &) ; (setsid nohup sleep 3005 &); echo done"))
     assert done.state is JobState.COMPLETED
     assert done.message == "done; killed what it had left behind: 2 processes"
-    assert not with_mark("sleep\0003005")
+    assert not with_mark(sleeping(3005))
 
 
 @pytest_twisted.ensureDeferred
@@ -239,7 +239,7 @@ async def test_it_kills_its_shepherd(rig: Rig, logged: list[Any]) -> None:
     await rig.start()
     done = await rig.run(rig.shell("(setsid sleep 3006 &); sleep 0.2; kill -9 $PPID; sleep 3006"))
     assert done.state is JobState.TEMPORARY and "watched over" in done.message
-    gone("sleep\0003006")
+    gone(sleeping(3006))
     assert any("was killed" in str(event.get("log_format")) for event in logged)
     assert (await rig.run(rig.shell("echo next"))).output == "next\n"
 

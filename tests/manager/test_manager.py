@@ -17,15 +17,18 @@ from lcc.protocols.jobs import Heartbeat, JobStatus, RunningJob, Started
 from lcc.protocols.work import Ready
 from tests.support.waiting import until
 
-from .kit import Make, Rig, alive, with_mark
+from .kit import Make, Rig, alive, sleeping, with_mark
 
-LONG = "trap 'exit 0' TERM; lcc-job status up; (setsid sleep 3100 &); while :; do sleep 3100; done"
+SLEEPS = sleeping(3100)
+"""What nobody else runs."""
+_SLEEP = SLEEPS.replace("\0", " ")
+LONG = f"trap 'exit 0' TERM; lcc-job status up; (setsid {_SLEEP} &); while :; do {_SLEEP}; done"
 
 
 async def running(rig: Rig, **more: Any) -> Any:
     order = rig.give(rig.shell(LONG), **more)
     await until(lambda: any(status.text == "up" for status in rig.of(JobStatus)))
-    await until(lambda: len(with_mark("sleep\0003100")) == 2)
+    await until(lambda: len(with_mark(SLEEPS)) == 2)
     return order
 
 
@@ -37,7 +40,7 @@ async def test_a_job_is_killed_by_order(make: Make) -> None:
     rig.kill(order, "by anne")
     done = await rig.ended(order)
     assert (done.state, done.message) == (JobState.PERMANENT, "Killed: by anne; up")
-    assert not with_mark("sleep\0003100")
+    assert not with_mark(SLEEPS)
     rig.kill(order)  # one that is not there any longer
     assert (await rig.run(rig.shell("echo next", "next.sh"))).message == "next"
 
@@ -48,7 +51,7 @@ async def test_a_silent_kill_is_not_reported(rig: Rig) -> None:
     order = await running(rig)
     rig.kill(order, silent=True)
     await until(lambda: not rig.engine.jobs)
-    assert not with_mark("sleep\0003100")
+    assert not with_mark(SLEEPS)
     assert (await rig.run(rig.shell("echo next", "next.sh"))).message == "next"
     assert [result.id for result in rig.results] == [2]
 
@@ -88,7 +91,7 @@ async def test_a_lease_ends(make: Make) -> None:
     done = await rig.ended(order)
     assert (done.state, done.signal) == (JobState.TEMPORARY, 9)
     assert "lost its connection" in done.message
-    assert not with_mark("sleep\0003100")
+    assert not with_mark(SLEEPS)
 
 
 @pytest_twisted.ensureDeferred
@@ -98,7 +101,7 @@ async def test_a_lease_ends_even_if_the_manager_hangs(make: Make) -> None:
     await running(rig, lease_seconds=6)
     process.send_signal(signal.SIGSTOP)
     try:
-        await until(lambda: not with_mark("sleep\0003100"))
+        await until(lambda: not with_mark(SLEEPS))
     finally:
         process.send_signal(signal.SIGCONT)
 
@@ -148,7 +151,7 @@ async def test_stopping_waits_for_short_jobs_and_ends_the_others(make: Make) -> 
     ended = {result.id: result for result in rig.results}
     assert (ended[short.id].state, len(ended[short.id].effects.notices)) == (JobState.COMPLETED, 1)
     assert ended[long.id].state is JobState.TEMPORARY and "manager was stopped" in ended[long.id].message
-    assert not with_mark("sleep\0003100")
+    assert not with_mark(SLEEPS)
     assert not list((rig.home / "manager" / "endings").iterdir())
 
 
@@ -202,7 +205,7 @@ async def test_a_manager_that_is_killed_takes_its_workers_along(rig: Rig) -> Non
     order = await running(rig)
     [started] = rig.of(Started)
     process.kill()
-    await until(lambda: not alive(started.process) and not with_mark("sleep\0003100"))
+    await until(lambda: not alive(started.process) and not with_mark(SLEEPS))
     process.wait()
     await until(lambda: not rig.links)
     rig.heard.clear()
@@ -226,10 +229,10 @@ async def test_all_of_them_are_killed_at_once(rig: Rig) -> None:
     for pid in (process.pid, *launcher, shepherd, started.process):
         os.kill(pid, signal.SIGKILL)
     process.wait()
-    assert with_mark("sleep\0003100")
+    assert with_mark(SLEEPS)
     await until(lambda: not rig.links)
     await rig.start_process()
-    assert not with_mark("sleep\0003100")
+    assert not with_mark(SLEEPS)
 
 
 @pytest_twisted.ensureDeferred

@@ -24,13 +24,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from lcc.workers.linux import marked
+from lcc.workers.linux import marked, parents
 from tests.support.waiting import wait_for
 
 BIN = Path(sys.executable).parent
@@ -120,7 +121,11 @@ class Jobs:
     def admin(self, *arguments: str) -> str:
         """Run lcc-admin; gives its output."""
         done = subprocess.run(
-            [BIN / "lcc-admin", *arguments], cwd=self.folder / "scheduler", capture_output=True, text=True, check=False
+            [BIN / "lcc-admin", *arguments],
+            cwd=self.folder / "scheduler",
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -171,13 +176,13 @@ class Jobs:
     def _of_kind(self, kind: str) -> list[int]:
         launchers, shepherds, workers = [], [], []
         roles = {process.pid for process in self.processes.values()}
-        parents = _parents()
-        for pid, parent in parents.items():
+        above = parents()
+        for pid, parent in above.items():
             if parent in roles:
                 launchers.append(pid)
-            elif parents.get(parent) in roles:
+            elif above.get(parent) in roles:
                 shepherds.append(pid)
-            elif parents.get(parents.get(parent, 0)) in roles:
+            elif above.get(above.get(parent, 0)) in roles:
                 workers.append(pid)
         return {"launcher": launchers, "shepherd": shepherds, "worker": workers}[kind]
 
@@ -194,7 +199,9 @@ class Jobs:
         for name in list(self.down):
             del self.down[name]
             self.start(name)
-        before = dict(self.rows("SELECT task, COUNT(*) FROM jobs WHERE state = 'completed' AND task > 0 GROUP BY task"))
+        before = dict(
+            self.rows("SELECT task, COUNT(*) FROM jobs WHERE state = 'completed' AND task > 0 GROUP BY task")
+        )
 
         def all_go_on() -> bool:
             now = self.rows("SELECT task, COUNT(*) FROM jobs WHERE state = 'completed' AND task > 0 GROUP BY task")
@@ -225,9 +232,9 @@ class Jobs:
             )
         )
         completed = {job for (job,) in self.rows("SELECT id FROM jobs WHERE task > 0 AND state = 'completed'")}
-        parents = [job for (job,) in self.rows("SELECT parent FROM jobs WHERE command = 'follow.sh'")]
-        assert len(parents) == len(set(parents)), "a follow-up was added twice"
-        assert completed <= set(parents), f"effects were lost: {sorted(completed - set(parents))[:5]}"
+        adders = [job for (job,) in self.rows("SELECT parent FROM jobs WHERE command = 'follow.sh'")]
+        assert len(adders) == len(set(adders)), "a follow-up was added twice"
+        assert completed <= set(adders), f"effects were lost: {sorted(completed - set(adders))[:5]}"
         ended = {int(line[2]) for line in journal if line[0] == "end"}
         assert completed <= ended, "a job is completed that has never come to its end"
         for task, data in self.rows("SELECT id, data FROM tasks"):
@@ -246,22 +253,18 @@ class Jobs:
             process.wait(60)
             log = (self.folder / name / "log").read_text()
             assert "Traceback" not in log and "Unhandled" not in log, f"{name}: {log[-3000:]}"
-        wait_for("nothing of it runs", lambda: not any(any(marked(b"LCC_JOB_MARK=" + token)) for token in self._tokens()))
+        wait_for("nothing of it runs", lambda: not any(self._left()))
 
-    def _tokens(self) -> list[bytes]:
-        return [(self.folder / name / "home" / "manager" / "token").read_bytes().strip() for name in MANAGERS]
+    def _left(self) -> Iterator[int]:
+        for name in MANAGERS:
+            token = (self.folder / name / "home" / "manager" / "token").read_bytes().strip()
+            yield from marked(b"LCC_JOB_MARK=" + token)
 
     def kill_all(self) -> None:
         """After a failure: leave nothing behind."""
         for process in self.processes.values():
             process.kill()
             process.wait()
-
-
-def _parents() -> dict[int, int]:
-    from lcc.workers.linux import parents
-
-    return parents()
 
 
 def run(kills: int, seed: int, pace_seconds: float, tell: Any) -> Outcome:

@@ -1,8 +1,8 @@
 """Endings and commits of jobs that the scheduler has not recorded yet: numbered, and kept on the disk.
 
 Each is a file of the folder ``endings``: a line of JSON with the fields of :class:`~lcc.protocols.jobs.Ending`, a
-line of its effects as XML, and the checksum of both.  They outlive the process: the next run of the manager sends them
-first.  Numbers are those of a run, and not in the files.
+line of its effects as XML, and the checksum of both.  They outlive the process: the next run of the manager sends
+them first.  Numbers are those of a run, and not in the files.
 
 The disk may fail: then an ending is kept in memory only, and is lost if the manager is killed before it is recorded;
 its job counts as lost, and is tried again.
