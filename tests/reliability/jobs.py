@@ -150,7 +150,7 @@ class Jobs:
             del self.down[name]
             self.start(name)
         kind = self.random.choices(
-            ("scheduler", "manager", "launcher", "shepherd", "worker", "all"), (3, 5, 1, 2, 3, 1)
+            ("scheduler", "manager", "launcher", "shepherd", "worker", "all"), (2, 3, 3, 5, 6, 1)
         )[0]
         if kind in ("scheduler", "manager"):
             name = "scheduler" if kind == "scheduler" else self.random.choice(MANAGERS)
