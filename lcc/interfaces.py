@@ -597,6 +597,12 @@ class ITaskRules(Interface):
         :param started_time, due_time: of its last job.
         :param first: that was its first one."""
 
+    def robots_allow(rules: str, allow: str, url: str) -> bool:
+        """Whether a robots.txt allows a URL (:func:`lcc.domain.robots_rules.is_allowed`)."""
+
+    def robots_in_place(status: int) -> str:
+        """What an error allows in place of robots.txt (:func:`lcc.domain.robots_rules.allow_for`)."""
+
     def retry_due(job: int, attempt: int, now: float, before: float | None, wish_seconds: int | None) -> int | None:
         """When a job is tried again that has failed in passing, or was lost; None: never.
 

@@ -6,6 +6,7 @@ from zope.interface import implementer
 
 from lcc.domain.autoperiod import Hints, Poll, next_period, polls_with, read_polls, write_polls
 from lcc.domain.due import JobRetries, first_due, next_due
+from lcc.domain.robots_rules import allow_for, is_allowed
 from lcc.interfaces import ITaskRules
 from lcc.model.tasks import When
 
@@ -22,6 +23,12 @@ class TaskRules:
 
     def next_due(self, when: When, task: int, started_time: float, due_time: float, first: bool) -> int:
         return next_due(when, task, started_time, due_time, first)
+
+    def robots_allow(self, rules: str, allow: str, url: str) -> bool:
+        return is_allowed(rules, allow, url)
+
+    def robots_in_place(self, status: int) -> str:
+        return allow_for(status)
 
     def retry_due(
         self, job: int, attempt: int, now: float, before: float | None, wish_seconds: int | None

@@ -7,6 +7,7 @@ what nearly each run needs.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import time
@@ -20,11 +21,14 @@ from lcc.feeds.faults import FeedFault
 from lcc.feeds.registry import plugin_named
 from lcc.feeds.run import FeedRun, run_stages
 from lcc.feeds.text import has_trafilatura
+from lcc.feeds.words import tidy
 from lcc.model.feed_options import FeedOptions, read_feed_args
 from lcc.model.polled import CONTENT_FILE, PolledContent
 from lcc.workers.api import Job, JobInfo, PermanentError, TemporaryError, run
 
 PERMALINK = "permalink"
+ROBOTS_BYTES_MAX = 500 * 1024
+"""RFC 9309, section 2.5."""
 
 if has_trafilatura():
     import trafilatura  # noqa: F401
@@ -38,6 +42,21 @@ def main() -> None:
 def text() -> None:
     """A job of the kind ``text``: its arguments are the page's URL, the feed (its task) and the item."""
     run(_text)
+
+
+def robots() -> None:
+    """A job of the kind ``robots``: the text of a robots.txt, for the scheduler."""
+    run(_robots)
+
+
+def _robots(job: Job) -> None:
+    path = os.environ.get(CONTENT_FILE)
+    if not path:
+        raise PermanentError("no content was fetched for this job")
+    with Path(path).open("rb") as file:
+        data = file.read(ROBOTS_BYTES_MAX)
+    text = tidy(data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"), ROBOTS_BYTES_MAX)
+    job.store({"robots": text})
 
 
 def _feed(job: Job) -> None:

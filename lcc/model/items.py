@@ -4,6 +4,7 @@ Every worker may store items, not only that of feeds.  An object is one of::
 
     {"feed": {...}, "policy": "id"}                                 what the feed of this task says of itself
     {"item": {...}, "identity": hex, "digest": hex, "permalink": url}    an item, as the feed worker writes it
+    {"robots": "..."}                                               the text of a robots.txt
     {"text": "...", "key": hex, "md5": hex, "title": "...", ...}      the text of a page
     {...}                                                           an item of any other worker: its fields
 
@@ -101,12 +102,14 @@ class Harvest:
 
     :ivar feed: what its feed says of itself, as JSON; empty: nothing.
     :ivar policy: by what the items of the feed are known, one of :data:`lcc.model.feeds.POLICIES`; empty: undecided.
+    :ivar robots: the text of a robots.txt; None: none.
     """
 
     feed: str = ""
     policy: str = ""
     items: tuple[ItemRow, ...] = ()
     texts: tuple[TextRow, ...] = ()
+    robots: str | None = None
 
 
 def as_json(record: Any) -> str:
@@ -150,6 +153,7 @@ def read_harvest(objects: Iterable[str]) -> Harvest:
     :raises ValueError: an object makes no sense; says which, and why.
     """
     feed, policy = "", ""
+    robots: str | None = None
     items: dict[bytes, ItemRow] = {}
     texts: dict[bytes, TextRow] = {}
     for number, text in enumerate(objects, 1):
@@ -162,6 +166,8 @@ def read_harvest(objects: Iterable[str]) -> Harvest:
             elif isinstance(read.get("item"), dict):
                 row = _item(read)
                 items[row.identity] = row
+            elif read.keys() == {"robots"}:
+                robots = _string(read, "robots")
             elif "key" in read and "md5" in read:
                 page = _text(read)
                 texts[page.key] = page
@@ -170,7 +176,7 @@ def read_harvest(objects: Iterable[str]) -> Harvest:
                 items[row.identity] = row
         except (ValueError, RecursionError, UnicodeEncodeError) as error:
             raise ValueError(f"stored object {number}: {error!s:.200}") from None
-    return Harvest(feed, policy, tuple(items.values()), tuple(texts.values()))
+    return Harvest(feed, policy, tuple(items.values()), tuple(texts.values()), robots)
 
 
 def _policy(value: object) -> str:

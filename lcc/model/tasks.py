@@ -279,12 +279,14 @@ class ItemsStored(NamedTuple):
     :ivar changed: that were there, and differ.
     :ivar notices: of URLs that the LCC is notified of because of them.
     :ivar every_seconds: period of the task from now on; None: unchanged.
+    :ivar robots: the text of a robots.txt; None: there was none among them.
     """
 
     new: int = 0
     changed: int = 0
     notices: tuple[JobNotice, ...] = ()
     every_seconds: int | None = None
+    robots: str | None = None
 
 
 class DueJob(NamedTuple):

@@ -43,6 +43,8 @@ class Feeds:
             text = "<p>Here is a sentence of the article, long enough.</p>" * 5
             page = f"<html><title>{path}</title><body><nav>Menu</nav><article>{text}</article>"
             body, kind = page.encode(), "text/html; charset=utf-8"
+        elif path == "/robots.txt":
+            body, kind = b"User-agent: *\nDisallow: /page/2\n", "text/plain"
         else:
             return 404, "text/plain", b"no"
         return (304, kind, b"") if known == f'"{len(body)}"' else (200, kind, body)
@@ -107,8 +109,9 @@ def test_a_feed_from_its_address_to_items_and_text(tmp_path: Path) -> None:
             )
             wait_for("first items", lambda: titles(system) == ["Item 1", "Item 2"])
             # The pages of its items, in the background; their text is that of the article.
-            wait_for("texts", lambda: len(texts(system, f"{site}/page/")) == 2)
+            wait_for("texts", lambda: len(texts(system, f"{site}/page/")) == 1)
             assert all("sentence" in text and "Menu" not in text for text in texts(system, f"{site}/page/"))
+            assert not [path for path, _ in feeds.asked if path == "/page/2"]  # robots.txt forbids it
             # What changes is read, once; an unchanged poll makes no job.
             feeds.numbers.append(3)
             wait_for("a new item", lambda: titles(system) == ["Item 1", "Item 2", "Item 3"])

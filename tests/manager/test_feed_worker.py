@@ -73,6 +73,15 @@ async def test_the_text_of_a_page(rig: Rig, host: ContentHost) -> None:
 
 
 @pytest_twisted.ensureDeferred
+async def test_a_robots_txt(rig: Rig, host: ContentHost) -> None:
+    await rig.start()
+    text = b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /\xff\x00x\n"
+    done = await worked(rig, host, text, kind="robots", content_type="text/plain")
+    assert done.state is JobState.COMPLETED, done
+    assert read_harvest(done.effects.items).robots == "User-agent: *\r\nDisallow: /\ufffdx\n"
+
+
+@pytest_twisted.ensureDeferred
 async def test_what_is_no_feed_is_an_error_in_words(rig: Rig, host: ContentHost) -> None:
     await rig.start()
     done = await worked(rig, host, b"<!doctype html><p>Maintenance")

@@ -146,6 +146,7 @@ THREE = tuple(FollowUp(SPEC, f"comments-{hours}", hours * 3600) for hours in (12
 
 
 def test_effects_come_with_the_ending(tasks: Tasks) -> None:
+    tasks.no_robots_txt("http://site/", "http://other/")
     task = tasks.add(every=3600)
     started = tasks.run()
     effects = Effects(
@@ -357,6 +358,7 @@ def test_a_newer_scheduler_fences_off_the_older_one(tasks: Tasks) -> None:
 
 
 def test_every_write_may_be_done_twice(tasks: Tasks) -> None:
+    tasks.no_robots_txt("http://site/", "http://other/")
     task = tasks.add(every=3600)
     tasks.database.lose = 1
     [due] = tasks.make() or tasks.due(NOW)

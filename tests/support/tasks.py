@@ -138,5 +138,11 @@ class Tasks:
         [started] = self.start(job, now=now)
         return started
 
+    def no_robots_txt(self, *origins: str) -> None:
+        """These sites have none: hints of them need not wait."""
+        columns = ("origin", "rules", "allow", "fetched_time", "checked_time", "status", "task")
+        rows = [(origin, "", "all", 0, NOW, 404, 0) for origin in origins]
+        self.database.now(lambda txn: txn.insert("robots", columns, rows))
+
     def counters(self) -> dict[str, int]:
         return dict(self.database.query("SELECT name, value FROM schedulerfence"))

@@ -40,6 +40,7 @@ from lcc.storage.tasks.poll_results import (
     read_results,
 )
 from lcc.storage.tasks.polls import Asked, Found, Poll
+from lcc.storage.tasks.robots import ROBOTS
 from lcc.storage.tasks.store import TaskStore
 
 _log = Logger()
@@ -199,7 +200,8 @@ def _judge(asks: Asked, results: Results, faults: dict[bytes, Fault]) -> Asked:
     fault = faults.get(asks.key)
     if fault is not None:
         text = f"{fault.code} {fault.text or entry_for(fault.code).text}"
-        return asks._replace(fault=text, gone=fault.code == _GONE)
+        gone = fault.code == _GONE and asks.poll.task.spec.kind != ROBOTS
+        return asks._replace(fault=text, gone=gone, code=fault.code)
     page = results.pages.get(asks.key)
     if page is not None and page.seen_time >= asked_time:
         return asks._replace(unchanged=page.cached, fault="" if page.cached else "Its site has deleted it")

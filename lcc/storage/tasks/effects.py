@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lcc.interfaces import IItemStore
+from lcc.interfaces import IItemStore, ITaskRules
 from lcc.model.sources import HINTS, Source, parse_source
 from lcc.model.tasks import (
     KEY_CHARS_MAX,
@@ -17,7 +17,7 @@ from lcc.model.tasks import (
     JobSpec,
 )
 from lcc.storage.tasks.due import insert_job
-from lcc.storage.tasks.outbox import add_notices
+from lcc.storage.tasks.robots import EVERY_SECONDS, ROBOTS, RULES, notify, robots_known
 from lcc.storage.tasks.rows import content_key, dedup_of
 from lcc.storage.tasks.write import TaskWrite
 
@@ -39,7 +39,14 @@ class EffectsRefused(ValueError):
 
 
 def apply_effects(
-    write: TaskWrite, job: Job, scope: str, order: int, effects: Effects, items: IItemStore, jobs_max: int
+    write: TaskWrite,
+    rules: ITaskRules,
+    job: Job,
+    scope: str,
+    order: int,
+    effects: Effects,
+    items: IItemStore,
+    jobs_max: int,
 ) -> list[DueJob]:
     """Carry the effects of a job out.
 
@@ -50,13 +57,20 @@ def apply_effects(
     :raises EffectsRefused: one of them cannot be; the transaction must not be committed.
     """
     try:
-        return _apply(write, job, scope, order, effects, items, jobs_max)
+        return _apply(write, rules, job, scope, order, effects, items, jobs_max)
     except ValueError as error:
         raise EffectsRefused(job.id, f"Effects refused: {error}") from None
 
 
 def _apply(
-    write: TaskWrite, job: Job, scope: str, order: int, effects: Effects, items: IItemStore, jobs_max: int
+    write: TaskWrite,
+    rules: ITaskRules,
+    job: Job,
+    scope: str,
+    order: int,
+    effects: Effects,
+    items: IItemStore,
+    jobs_max: int,
 ) -> list[DueJob]:
     if effects.data is not None:
         table, key = ("tasks", job.task) if job.task else ("jobs", job.id)
@@ -68,11 +82,14 @@ def _apply(
         write.txn.execute("UPDATE jobs SET items = items + ? WHERE id = ?", [stored.new, job.id])
         notices += stored.notices
         every = stored.every_seconds if every is None else every
+        if stored.robots is not None and job.spec.kind == ROBOTS:
+            robots_known(write, rules, job.task, stored.robots, RULES, 200)
+            every = EVERY_SECONDS
     if every is not None:
         _set_period(write, job.task, every)
     for notice in notices:
         _check_notice(notice, order)
-    add_notices(write, notices, order, job.id)
+    notify(write, rules, notices, order, job.id)
     return _add_followups(write, job, scope, effects.followups, jobs_max)
 
 

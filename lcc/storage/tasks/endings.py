@@ -63,7 +63,9 @@ def record_endings(
             ended.recorded.append(Recorded(result.id, result.attempt, True, not result.commit))
             continue
         if result.state in (JobState.RUNNING, JobState.COMPLETED):
-            ended.made.extend(apply_effects(write, row.job, row.scope, row.order, result.effects, items, jobs_max))
+            effects = result.effects
+            made = apply_effects(write, rules, row.job, row.scope, row.order, effects, items, jobs_max)
+            ended.made.extend(made)
         _log(write, result)
         if result.commit:
             write.txn.execute(

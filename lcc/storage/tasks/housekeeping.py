@@ -6,6 +6,8 @@ from lcc.storage.tasks.write import DAY_SECONDS, TaskWrite
 
 PAGE_ROWS = 500
 _ORDERS_KEPT_SECONDS = 3600
+HELD_SECONDS = 7 * 86400
+"""A hint that has waited for so long for a robots.txt is dropped."""
 
 
 def purge_page(write: TaskWrite, jobs_kept_seconds: int, statistics_kept_days: int) -> bool:
@@ -18,5 +20,6 @@ def purge_page(write: TaskWrite, jobs_kept_seconds: int, statistics_kept_days: i
     sql = "SELECT id FROM taskorders WHERE done_time <= ? ORDER BY done_time, id LIMIT ?"
     orders = [number for (number,) in txn.query(sql, [write.now - _ORDERS_KEPT_SECONDS, PAGE_ROWS])]
     txn.execute_in("DELETE FROM taskorders WHERE id IN ({in})", orders)
+    txn.execute("DELETE FROM heldnotices WHERE time <= ?", [write.now - HELD_SECONDS])
     txn.execute("DELETE FROM jobsdone WHERE day < ?", [write.now // DAY_SECONDS - statistics_kept_days])
     return len(jobs) == PAGE_ROWS or len(orders) == PAGE_ROWS

@@ -59,7 +59,8 @@ class ItemStore:
             _write_feed(txn, task, harvest.policy, harvest.feed, bool(new or changed), now)
         _write_texts(txn, harvest.texts, now)
         urls = dict.fromkeys(each.row.permalink for each in new if each.row.permalink)
-        return ItemsStored(len(new), len(changed), tuple(JobNotice(url, "feed") for url in urls))
+        notices = tuple(JobNotice(url, "feed") for url in urls)
+        return ItemsStored(len(new), len(changed), notices, None, harvest.robots)
 
     def _judged(self, txn: Txn, task: int, rows: Sequence[ItemRow]) -> tuple[list[Judged], dict[bytes, _Times]]:
         times: dict[bytes, _Times] = {}

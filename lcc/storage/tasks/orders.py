@@ -24,10 +24,10 @@ from lcc.model.tasks import (
     TaskState,
     When,
 )
-from lcc.storage.database.locked_counter import locked_counter
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.endings import END_LEVEL, end_attempt
+from lcc.storage.tasks.new_tasks import TASK_IDS, draw, insert_task
 from lcc.storage.tasks.rows import JOBS, TASKS, is_open, is_polled, job_of, task_of, task_values
 from lcc.storage.tasks.write import TaskWrite
 
@@ -42,7 +42,7 @@ JOB_KILL = "job-kill"
 RESOURCE_SET = "resource-set"
 RESOURCE_REMOVE = "resource-remove"
 
-_TASK_IDS, _ORDER_IDS = "task_id", "taskorder_id"
+_ORDER_IDS = "taskorder_id"
 _COLUMNS = ("id", "kind", "target", "body", "time", "done_time", "answer")
 
 
@@ -77,15 +77,9 @@ class CarriedOut:
 # For whoever gives them.
 
 
-def _draw(txn: Txn, name: str) -> int:
-    number = locked_counter(txn, name) + 1
-    txn.execute("UPDATE meta SET value = ? WHERE name = ?", [str(number), name])
-    return number
-
-
 def give_order(txn: Txn, kind: str, target: int, body: Mapping[str, Any], now: int) -> int:
     """Add an order; returns its number."""
-    number = _draw(txn, _ORDER_IDS)
+    number = draw(txn, _ORDER_IDS)
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     txn.insert("taskorders", _COLUMNS, [(number, kind, target, text, now, None, "")])
     return number
@@ -99,7 +93,7 @@ def order_answer(txn: Txn, number: int) -> dict[str, Any] | None:
 
 def order_task(txn: Txn, task: Task, now: int) -> tuple[int, int]:
     """Order a new task (its id is drawn); returns its id, and the order's number."""
-    number = _draw(txn, _TASK_IDS)
+    number = draw(txn, TASK_IDS)
     return number, give_order(txn, TASK_ADD, number, task_body(task), now)
 
 
@@ -168,21 +162,6 @@ def _save(write: TaskWrite, task: Task) -> None:
     values["polled"] = int(is_polled(task.spec))
     assignments = ", ".join(f"{name} = ?" for name in values)
     write.txn.execute(f"UPDATE tasks SET {assignments} WHERE id = ?", [*values.values(), task.id])
-
-
-def insert_task(write: TaskWrite, rules: ITaskRules, task: Task) -> None:
-    """A new task, due as its rules say.
-
-    :raises ValueError: it never is.
-    """
-    due = rules.first_due(task.when, write.now) if task.state is TaskState.ACTIVE else None
-    new = attrs.evolve(task, created_time=write.now, due_time=due)
-    write.txn.insert("tasks", (*TASKS.columns, "polled"), [(*task_values(new), int(is_polled(task.spec)))])
-
-
-def draw_task_id(txn: Txn) -> int:
-    """The id of a new task."""
-    return _draw(txn, _TASK_IDS)
 
 
 def _open_job(write: TaskWrite, task: int) -> Job | None:
@@ -264,6 +243,7 @@ def _task_remove(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carri
             _end(write, job, why)
             done.changed.add(job.id)
     write.txn.execute("DELETE FROM tasks WHERE id = ?", [task.id])
+    write.txn.execute("DELETE FROM robots WHERE task = ?", [task.id])  # asked for again with the next hint
     return {"task": task.id}
 
 

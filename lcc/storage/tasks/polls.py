@@ -18,6 +18,7 @@ from lcc.model.tasks import DueJob, Job, JobState, Task, TaskState
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.outbox import add_set, root_of
+from lcc.storage.tasks.robots import ROBOTS, robots_known, settled
 from lcc.storage.tasks.rows import TASKS, task_of, task_values
 from lcc.storage.tasks.write import TaskWrite
 
@@ -68,6 +69,7 @@ class Asked(NamedTuple):
     :ivar unchanged: the last poll has found nothing new.
     :ivar fault: why it has failed; empty: it has not.
     :ivar gone: the page says that it is gone for ever (410): it is polled no longer.
+    :ivar code: of the fault, if it is one of a fetch.
     :ivar wait: it still waits in the queue: no other one is put there.
     """
 
@@ -78,6 +80,7 @@ class Asked(NamedTuple):
     fault: str = ""
     gone: bool = False
     wait: bool = False
+    code: int = 0
 
 
 def _poll(row: tuple[Any, ...]) -> Poll:
@@ -166,6 +169,9 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
             write.count(task.spec.kind, unchanged=1)
             history, task = after_poll(write.txn, rules, task, history, False, write.now - (poll.asked_time or 0))
         task = _told(task, each, write.now)
+        if task.spec.kind == ROBOTS and each.code:
+            robots_known(write, rules, task.id, "", rules.robots_in_place(each.code), each.code)
+            task = settled(task)
         values = dict(zip(TASKS.columns, task_values(task), strict=True))
         root = _root(poll.url)
         going_on = values["state"] == TaskState.ACTIVE.value

@@ -1,0 +1,39 @@
+"""What robots.txt allows (RFC 9309), of hints: what a site told, pushed or listed itself is not asked for.
+
+A site without a robots.txt (4xx) allows everything; one whose robots.txt cannot be had now (5xx, 429, no answer)
+allows nothing for now.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from protego import Protego
+
+RULES, ALL, NONE = "rules", "all", "none"
+"""Values of the column ``allow`` of the table ``robots``."""
+AGENT = "LCC"
+"""The name by which robots.txt may speak to this robot."""
+_TOO_MANY = 429
+
+
+def allow_for(status: int) -> str:
+    """What an error allows that came in place of robots.txt.
+
+    :param status: of HTTP, or another code of an error of a fetch.
+    """
+    return ALL if 400 <= status < 500 and status != _TOO_MANY else NONE
+
+
+def is_allowed(rules: str, allow: str, url: str) -> bool:
+    """Whether a URL may be fetched.
+
+    :param rules: the text of robots.txt.
+    :param allow: :data:`RULES`, :data:`ALL` or :data:`NONE`.
+    """
+    return _parsed(rules).can_fetch(url, AGENT) if allow == RULES else allow == ALL
+
+
+@lru_cache(maxsize=100)
+def _parsed(rules: str) -> Protego:
+    return Protego.parse(rules)

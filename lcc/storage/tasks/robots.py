@@ -1,0 +1,117 @@
+"""robots.txt of sites that hints lead to: known before anything of theirs is fetched (``robots``, ``heldnotices``).
+
+The first hint of a site makes a task of the kind ``robots``, and waits, as those after it do.  Once the rules are
+known, what they allow goes into the outbox, the rest is left out, and so is what comes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from lcc.interfaces import ITaskRules
+from lcc.model.tasks import JobNotice, JobSpec, LogRow, Task, When
+from lcc.storage.tasks.new_tasks import draw_task_id, insert_task
+from lcc.storage.tasks.outbox import add_notices, root_of
+from lcc.storage.tasks.write import TaskWrite
+
+ROBOTS = "robots"
+RULES, NONE = "rules", "none"
+FIRST_SECONDS, EVERY_SECONDS = 30, 86400
+"""The period of the task until its robots.txt is known, and from then on."""
+HELD_MAX = 10_000
+"""Hints of one site that wait; further ones are left out."""
+_HINTS = frozenset({"feed", "link"})
+_BOUND = frozenset({"update", "recheck"})
+_ROBOTS = ("origin", "rules", "allow", "fetched_time", "checked_time", "status", "task")
+_HELD = ("number", "origin", "url", "source", "op", "mimetype", "job", "time")
+
+
+def notify(write: TaskWrite, rules: ITaskRules, notices: Iterable[JobNotice], order: int, job: int) -> None:
+    """Put notices into the outbox, hints only as far as robots.txt of their sites allows."""
+    free: list[JobNotice] = []
+    hints: dict[str, list[JobNotice]] = {}
+    for notice in notices:
+        if notice.source in _HINTS and notice.op in _BOUND:
+            hints.setdefault(root_of(notice.url), []).append(notice)
+        else:
+            free.append(notice)
+    for origin, each in hints.items():
+        free += _admitted(write, rules, origin, each, job)
+    add_notices(write, free, order, job)
+
+
+def _admitted(
+    write: TaskWrite, rules: ITaskRules, origin: str, notices: list[JobNotice], job: int
+) -> list[JobNotice]:
+    row = write.txn.one("SELECT rules, allow, checked_time FROM robots WHERE origin = ?", [origin])
+    if row is None:
+        _ask_for(write, rules, origin)
+    if row is None or not row[2]:
+        _hold(write, origin, notices, job)
+        return []
+    return _allowed(write, rules, row[0], row[1], notices, job)
+
+
+def _allowed(
+    write: TaskWrite, rules: ITaskRules, text: str, allow: str, notices: list[JobNotice], job: int
+) -> list[JobNotice]:
+    found = [notice for notice in notices if rules.robots_allow(text, allow, notice.url)]
+    if job and len(found) < len(notices):
+        left = f"robots.txt forbids {len(notices) - len(found)} of {len(notices)} URLs of {root_of(notices[0].url)}"
+        write.log(job, 0, LogRow(write.now, "info", left))
+    return found
+
+
+def _ask_for(write: TaskWrite, rules: ITaskRules, origin: str) -> None:
+    number = draw_task_id(write.txn)
+    task = Task(number, JobSpec(ROBOTS, args=(f"{origin}robots.txt",)), When(every_seconds=FIRST_SECONDS))
+    insert_task(write, rules, task)
+    write.txn.insert("robots", _ROBOTS, [(origin, "", NONE, 0, 0, 0, number)])
+
+
+def _hold(write: TaskWrite, origin: str, notices: list[JobNotice], job: int) -> None:
+    waiting = write.txn.value("SELECT COUNT(*) FROM heldnotices WHERE origin = ?", [origin], 0)
+    rows = [
+        (write.next("notice"), origin, each.url, each.source, each.op, each.mimetype, job, write.now)
+        for each in notices[: max(0, HELD_MAX - waiting)]
+    ]
+    write.txn.insert("heldnotices", _HELD, rows)
+
+
+def robots_known(write: TaskWrite, rules: ITaskRules, task: int, text: str, allow: str, status: int) -> None:
+    """What robots.txt says, or what came in its place; hints that have waited for it go on.
+
+    :param task: that polls it.
+    :param allow: ``rules``, ``all`` or ``none``; an error does not take away rules that were read before.
+    """
+    row = write.txn.one("SELECT origin, rules, allow, fetched_time FROM robots WHERE task = ?", [task])
+    if row is None:
+        return
+    origin, old, old_allow, fetched = row
+    if allow == NONE and old_allow == RULES:
+        text, allow = old, old_allow
+    elif allow == RULES:
+        fetched = write.now
+    values = [text, allow, fetched, write.now, status, origin]
+    sql = "UPDATE robots SET rules = ?, allow = ?, fetched_time = ?, checked_time = ?, status = ? WHERE origin = ?"
+    write.txn.execute(sql, values)
+    _release(write, rules, origin, text, allow)
+
+
+def _release(write: TaskWrite, rules: ITaskRules, origin: str, text: str, allow: str) -> None:
+    if allow == NONE:
+        return  # for now: they wait on, for some days
+    sql = "SELECT url, source, op, mimetype, job FROM heldnotices WHERE origin = ? ORDER BY number"
+    by_job: dict[int, list[JobNotice]] = {}
+    for url, source, op, mimetype, job in write.txn.query(sql, [origin]):
+        by_job.setdefault(job, []).append(JobNotice(url, source, op, mimetype))
+    write.txn.execute("DELETE FROM heldnotices WHERE origin = ?", [origin])
+    for job, notices in by_job.items():
+        add_notices(write, _allowed(write, rules, text, allow, notices, 0), 0, job)
+
+
+def settled(task: Task) -> Task:
+    """A task whose robots.txt is known: polled once a day from now on."""
+    return attrs.evolve(task, when=attrs.evolve(task.when, every_seconds=EVERY_SECONDS))

@@ -1,0 +1,131 @@
+"""Hints wait until the robots.txt of their site is known, on each backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lcc.domain.items import ItemRules
+from lcc.domain.task_rules import TaskRules
+from lcc.model.items import as_json
+from lcc.model.tasks import Effects, JobNotice
+from lcc.storage.tasks.items import ItemStore
+from lcc.storage.tasks.robots import EVERY_SECONDS, robots_known
+from lcc.storage.tasks.views import tasks_page
+from lcc.storage.tasks.write import TaskWrite
+from tests.support.databases import result_of
+from tests.support.tasks import NOW, Tasks, task_database
+
+TEXT = "User-agent: *\nDisallow: /no\n"
+
+
+@pytest.fixture
+def tasks(backend: Any) -> Iterator[Tasks]:
+    database = task_database(backend)
+    tasks = Tasks(database)
+    tasks.items = ItemStore(ItemRules())  # type: ignore[assignment]  # the real one
+    tasks.store = tasks.another_store()
+    result_of(tasks.store.claim())
+    yield tasks
+    database.blocking.close()
+
+
+def notify(tasks: Tasks, *notices: JobNotice) -> None:
+    """A job that notifies of these."""
+    tasks.add(every=10**6)
+    [due] = [each for each in tasks.make() if each.kind == "command"]
+    [job] = tasks.start(due)
+    tasks.end(job, effects=Effects(notices=notices))
+
+
+def told(tasks: Tasks) -> list[tuple[str, str, list[str]]]:
+    sets = result_of(tasks.store.outbox(0, 100))
+    return [(each.root, each.source, [url["c"] for url in each.urls]) for each in sets]
+
+
+def hint(path: str, host: str = "a", source: str = "feed") -> JobNotice:
+    return JobNotice(f"http://{host}/{path}", source)
+
+
+def known(tasks: Tasks, text: str, allow: str, status: int, now: int = NOW) -> None:
+    """What became of the robots.txt of the first site."""
+    [(task,)] = tasks.database.query("SELECT MIN(task) FROM robots")
+    run = tasks.counters()["run"]
+
+    def work(txn: Any) -> None:
+        write = TaskWrite(txn, run, now)
+        robots_known(write, TaskRules(), task, text, allow, status)
+        write.save()
+
+    tasks.database.now(work)
+
+
+def test_the_first_hint_of_a_site_has_its_robots_txt_polled(tasks: Tasks) -> None:
+    notify(tasks, hint("1"), hint("no"), hint("x", "b", "link"), JobNotice("http://c/", "link", "retract"))
+    # What takes a hint back needs no leave.
+    assert told(tasks) == [("http://c/", "link", ["http://c/"])]
+    robots = tasks.database.blocking.select(tasks_page, 0, "robots")
+    assert sorted(each.spec.args for each in robots) == [("http://a/robots.txt",), ("http://b/robots.txt",)]
+    assert all(each.due_time == NOW for each in robots)
+    known(tasks, TEXT, "rules", 200)
+    assert told(tasks)[1:] == [("http://a/", "feed", ["http://a/1"])]
+    # From now on at once, and once only.
+    notify(tasks, hint("2"), hint("no/3"))
+    assert told(tasks)[2:] == [("http://a/", "feed", ["http://a/2"])]
+    assert len(tasks.database.blocking.select(tasks_page, 0, "robots")) == 2
+    assert tasks.database.query("SELECT COUNT(*) FROM heldnotices WHERE origin = 'http://a/'") == [(0,)]
+
+
+def test_a_site_without_robots_txt_allows_everything(tasks: Tasks) -> None:
+    notify(tasks, hint("no"))
+    known(tasks, "", TaskRules().robots_in_place(404), 404)
+    assert told(tasks) == [("http://a/", "feed", ["http://a/no"])]
+
+
+def test_a_site_whose_robots_txt_cannot_be_had_allows_nothing_for_now(tasks: Tasks) -> None:
+    notify(tasks, hint("1"))
+    known(tasks, "", TaskRules().robots_in_place(503), 503)
+    assert told(tasks) == []
+    known(tasks, TEXT, "rules", 200)
+    assert told(tasks) == [("http://a/", "feed", ["http://a/1"])]
+    # Rules that were read once hold while it is away.
+    known(tasks, "", "none", 503, NOW + 5)
+    notify(tasks, hint("2"), hint("no"))
+    assert told(tasks)[1:] == [("http://a/", "feed", ["http://a/2"])]
+
+
+def test_a_hint_does_not_wait_for_ever(tasks: Tasks) -> None:
+    notify(tasks, hint("1"))
+    result_of(tasks.store.purge_page(NOW + 8 * 86400, 10**9, 400))
+    known(tasks, TEXT, "rules", 200)
+    assert told(tasks) == []
+
+
+def test_the_worker_of_robots_txt(tasks: Tasks) -> None:
+    notify(tasks, hint("1"), hint("no"))
+    [task] = tasks.database.blocking.select(tasks_page, 0, "robots")
+    job = _job_of(tasks, task.id)
+    tasks.end(job, effects=Effects(items=(as_json({"robots": TEXT}),)))
+    assert told(tasks) == [("http://a/", "feed", ["http://a/1"])]
+    assert tasks.task(task.id).when.every_seconds == EVERY_SECONDS
+
+
+def _job_of(tasks: Tasks, task: int) -> Any:
+    """A running job of a polled task, as a poll that has found something makes it."""
+    from lcc.model.tasks import Job, JobSpec
+    from lcc.storage.tasks.due import insert_job
+
+    run = tasks.counters()["run"]
+    made: list[Any] = []
+
+    def work(txn: Any) -> None:
+        write = TaskWrite(txn, run, NOW)
+        job = Job(write.next("job"), JobSpec("robots"), task, scheduled_time=NOW, due_time=NOW, updated_time=NOW)
+        made[:] = [insert_job(write, job, f"task/{task}")]
+        write.save()
+
+    tasks.database.now(work)
+    [job] = tasks.start(*made)
+    return job
