@@ -144,11 +144,13 @@ class Jobs:
     # Faults.
 
     def fault(self) -> None:
-        """Kill somebody."""
+        """Kill somebody, while a worker runs; else only start those that are down."""
         now = time.monotonic()
         for name in [name for name, when in self.down.items() if when <= now]:
             del self.down[name]
             self.start(name)
+        if not self._of_kind("worker"):
+            return
         kind = self.random.choices(
             ("scheduler", "manager", "launcher", "shepherd", "worker", "all"), (2, 3, 3, 5, 6, 1)
         )[0]
@@ -171,7 +173,7 @@ class Jobs:
             process.kill()
             process.wait()
             self.kills[kind] += 1
-            self.down[name] = time.monotonic() + self.random.choice((0.0, 0.5, 2.0))
+            self.down[name] = time.monotonic() + self.random.choice((0.0, 0.3, 1.0))
 
     def _of_kind(self, kind: str) -> list[int]:
         launchers, shepherds, workers = [], [], []
