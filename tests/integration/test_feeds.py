@@ -98,6 +98,11 @@ def texts(system: System, url: str) -> list[str]:
     return found
 
 
+def curls(system: System) -> set[str]:
+    with Cache(f"unix:{system.folder}/home/cu.sock") as cache:
+        return {row["curl"] for row in cache.urls()}
+
+
 def test_a_feed_from_its_address_to_items_and_text(tmp_path: Path) -> None:
     feeds = Feeds()
     system = System(tmp_path, None, None, extra=SETTINGS)
@@ -122,5 +127,7 @@ def test_a_feed_from_its_address_to_items_and_text(tmp_path: Path) -> None:
             jobs = [json.loads(line) for line in system.admin("job", "list", "--json").splitlines()]
             read = [job for job in jobs if job["kind"] == "feed"]
             assert len(read) == 2 and {job["state"] for job in read} == {"completed"}, jobs
+            # The feed itself is no page of the cache to content users.
+            wait_for("pages", lambda: curls(system) == {f"{site}/page/{n}" for n in (1, 3)})
     finally:
         system.stop_all()
