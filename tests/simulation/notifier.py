@@ -26,6 +26,9 @@ from .sites import OriginProtocol, Page, Site, told_of
 
 POLLED = "polled.html"
 """The document that is only polled: nobody lists it."""
+NOTICE_SECONDS = 1.2
+CONNECTED_SECONDS = 6.0
+"""To a UNS, on the average."""
 HELD_SHARE = 0.5
 """Of the askings, those that would keep the number of the last one."""
 
@@ -124,11 +127,10 @@ class Notifier(Service):
             except Exception:  # however it cannot be reached
                 self._site.unanswered += 1
             else:
-                await deferLater(self._reactor, 1.0)
-                until = chance.expovariate(1 / 20.0)  # then another UNS has its turn
-                while self.link.connected and until > 0:
-                    until -= 1.0
-                    await deferLater(self._reactor, 1.0)
+                until = 0.5 + chance.expovariate(1 / CONNECTED_SECONDS)  # then another UNS has its turn
+                while until > 0:
+                    await deferLater(self._reactor, min(until, 1.0))
+                    until = until - 1.0 if self.link.connected else 0.0
                 if self.link.connected:
                     self.link.disconnect()
             await deferLater(self._reactor, chance.uniform(0.1, 2.0))
@@ -136,7 +138,7 @@ class Notifier(Service):
     async def _notify(self) -> None:
         site, chance = self._site, self._site.chance
         while self.running:
-            await deferLater(self._reactor, chance.expovariate(1 / 3.0))
+            await deferLater(self._reactor, chance.expovariate(1 / NOTICE_SECONDS))
             if site.changing and chance.random() < 0.6:
                 site.live_a_little()
             if site.changing and chance.random() < 0.2:

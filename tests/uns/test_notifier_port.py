@@ -617,3 +617,34 @@ def test_a_damaged_set_of_a_notifier_asks_no_provider_for_a_full_set(
     assert not qm.sets and not world.spool.damage.pids
     assert len(list((world.folder / "damaged").iterdir())) == 4
     assert len(logged_errors.flush("Damaged set")) == 4 and len(logged_errors.flush("is lost")) == 1
+
+
+def test_polls_and_hints_leave_a_session_its_number(world: World) -> None:
+    """A set of a session costs a read, no commit, as long as nobody else draws: they draw nothing."""
+    qm = world.connect_qm()
+    cp, notifier = world.login(), connect_notifier(world)
+    for number, source in enumerate(["polled", "feed", "polled"], 1):
+        cp.send(partial(str(number)))
+        world.pump()
+        notifier.say(a_set(number, "a", source=source))
+    told = [taken.begin.connseq for taken in qm.sets if taken.begin.source == "told"]
+    assert len(told) == 3 and set(told) == {world.database.drawn[7]} == {1}
+
+
+def test_a_providers_set_is_secured_before_those_of_notifiers(world: World) -> None:
+    notifier, cp = connect_notifier(world), world.login()
+    notifier.heard()
+    world.held_threads = []
+    notifier.say(*(a_set(number, "a") for number in range(1, 301)))
+    cp.send(partial("one"))
+    world.pump()
+    while "set_accepted" not in cp.text:
+        held, world.held_threads = world.held_threads, []
+        assert held
+        held[0]()
+        world.held_threads += held[1:]
+        world.pump()
+    answered = [each.upto for each in notifier.answers() if isinstance(each, Accepted)]
+    assert not answered or answered[-1] < 100
+    world.release_threads()
+    assert notifier.answers()[-1] == Accepted(300)

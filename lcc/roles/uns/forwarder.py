@@ -92,6 +92,8 @@ class Forwarder:
         self._outstanding: deque[Delivery] = deque()
         self._elements: Counter[int] = Counter()
         self._insecure: list[Delivery] = []
+        self._insecure_notices: list[Delivery] = []
+        """The same of notifiers' sets: many may come at once, and providers' sets do not wait behind them."""
         self._securing = 0
         self._peer: Upstream | None = None
         self._file: BinaryIO | None = None
@@ -348,7 +350,8 @@ class Forwarder:
         if delivery.securing or delivery.entry.header.answered:
             return
         delivery.securing = True
-        self._insecure.append(delivery)
+        notice = delivery.entry.header.said is not None
+        (self._insecure_notices if notice else self._insecure).append(delivery)
         if self._securing < _SECURING_AT_ONCE:
             self._securing += 1
             Deferred.fromCoroutine(self._secure_together()).addErrback(
@@ -358,9 +361,9 @@ class Forwarder:
     async def _secure_together(self) -> None:
         """Those that wait while all threads are busy with others share the next one, and its sync of the folder."""
         try:
-            while self._insecure:
-                some = self._insecure[:_SECURED_TOGETHER_MAX]
-                self._insecure = self._insecure[_SECURED_TOGETHER_MAX:]
+            while waiting := self._insecure or self._insecure_notices:
+                some = waiting[:_SECURED_TOGETHER_MAX]
+                del waiting[:_SECURED_TOGETHER_MAX]
                 await self._secure(some)
         finally:
             self._securing -= 1
