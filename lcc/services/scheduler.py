@@ -19,6 +19,7 @@ from lcc.roles.scheduler.metrics import SchedulerMetrics
 from lcc.roles.scheduler.notices import Notices
 from lcc.roles.scheduler.polls import Polls
 from lcc.roles.scheduler.texts import Texts
+from lcc.roles.scheduler.watched_sites import WatchedSites
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
@@ -53,6 +54,7 @@ class _Engine(MultiService):
         self._notices: Notices | None = None
         self._polls: Polls | None = None
         self._texts: Texts | None = None
+        self._sites: WatchedSites | None = None
         engine.claimed = self._claimed
 
     def startService(self) -> None:
@@ -62,7 +64,7 @@ class _Engine(MultiService):
 
     def stopService(self) -> Any:
         self.engine.stop()
-        for part in (self._texts, self._polls, self._notices):
+        for part in (self._sites, self._texts, self._polls, self._notices):
             if part is not None:
                 part.stop()
         return DeferredList([self._main.stop(), maybeDeferred(super().stopService)])
@@ -79,7 +81,8 @@ class _Engine(MultiService):
         self._notices = Notices(link, engine.store, engine.now, engine.counters)
         self._polls = Polls(engine, engine.store, self._main, self._notices.has_room, self._notices.provider)
         self._texts = Texts(engine.store, self._main, engine.now, engine.add)
-        engine.background += [self._notices.tick, self._polls.tick, self._texts.tick]
+        self._sites = WatchedSites(engine.store, self._main, engine.now)
+        engine.background += [self._notices.tick, self._polls.tick, self._texts.tick, self._sites.tick]
         link_service(
             environment.reactor,
             endpoint(self._config, "scheduler.connect"),

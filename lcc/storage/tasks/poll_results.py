@@ -138,6 +138,15 @@ def changed_pages(txn: Txn, after: int, upto: int) -> list[Page]:
     return [_page(row) for row in txn.query(sql, [after, upto])]
 
 
+def watched_roots(txn: Txn, after: int, limit: int) -> list[tuple[int, str]]:
+    """Roots of watched providers with greater ids, in order of these; such a provider has one root."""
+    sql = (
+        "SELECT r.pid, r.root FROM proots r JOIN pidb p ON p.pid = r.pid"
+        " WHERE r.pid > ? AND p.watched = 1 AND p.removed = 0 ORDER BY r.pid LIMIT ?"
+    )
+    return [(pid, root) for pid, root in txn.query(sql, [after, limit])]
+
+
 def providers_of(txn: Txn, urls: Sequence[str]) -> dict[str, int]:
     """Whose these URLs are (normalised); those of nobody are left out."""
     found = {url: provider_of(txn, url) for url in urls}

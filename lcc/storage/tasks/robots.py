@@ -6,12 +6,13 @@ known, what they allow goes into the outbox, the rest is left out, and so is wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import attrs
 
 from lcc.interfaces import ITaskRules
 from lcc.model.tasks import JobNotice, JobSpec, LogRow, Task, When
+from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.new_tasks import draw_task_id, insert_task
 from lcc.storage.tasks.outbox import add_notices, root_of
 from lcc.storage.tasks.write import TaskWrite
@@ -22,6 +23,7 @@ FIRST_SECONDS, EVERY_SECONDS = 30, 86400
 """The period of the task until its robots.txt is known, and from then on."""
 HELD_MAX = 10_000
 """Hints of one site that wait; further ones are left out."""
+_ORIGIN_CHARS_MAX = 255
 _HINTS = frozenset({"feed", "link"})
 _BOUND = frozenset({"update", "recheck"})
 _ROBOTS = ("origin", "rules", "allow", "fetched_time", "checked_time", "status", "task")
@@ -62,6 +64,27 @@ def _allowed(
         left = f"robots.txt forbids {len(notices) - len(found)} of {len(notices)} URLs of {root_of(notices[0].url)}"
         write.log(job, 0, LogRow(write.now, "info", left))
     return found
+
+
+def poll_robots(write: TaskWrite, rules: ITaskRules, origins: Sequence[str]) -> None:
+    """From now on robots.txt of these sites are polled.
+
+    :param origins: as :func:`lcc.storage.tasks.outbox.root_of` gives them.
+    """
+    there = {row[0] for row in write.txn.query_in("SELECT origin FROM robots WHERE origin IN ({in})", origins)}
+    for origin in origins:
+        if origin not in there and len(origin) <= _ORIGIN_CHARS_MAX:
+            _ask_for(write, rules, origin)
+
+
+def robots_rules(txn: Txn, origin: str) -> tuple[str, str] | None:
+    """What is known of a site, for :meth:`lcc.interfaces.ITaskRules.robots_allow`: the rules, and what holds; None:
+    nothing yet.
+
+    :param origin: as :func:`lcc.storage.tasks.outbox.root_of` gives it.
+    """
+    row = txn.one("SELECT rules, allow FROM robots WHERE origin = ? AND checked_time > 0", [origin])
+    return None if row is None else (row[0], row[1])
 
 
 def _ask_for(write: TaskWrite, rules: ITaskRules, origin: str) -> None:

@@ -39,6 +39,7 @@ from lcc.storage.tasks.polls import (
     polls_of_pages,
     polls_position,
 )
+from lcc.storage.tasks.robots import poll_robots
 from lcc.storage.tasks.text_jobs import WantedText, make_text_jobs
 from lcc.storage.tasks.views import resources
 from lcc.storage.tasks.write import TaskWrite, claim_run
@@ -182,6 +183,10 @@ class TaskStore:
     def purge_items(self, now: int, kept_seconds: int, after: Place) -> Deferred[Place | None]:
         """As :func:`lcc.storage.tasks.item_purge.purge_items`."""
         return self._write(now, purge_items, kept_seconds, after)
+
+    def poll_robots(self, origins: Sequence[str], now: int) -> Deferred[None]:
+        """As :func:`lcc.storage.tasks.robots.poll_robots`."""
+        return self._write(now, poll_robots, self._rules, list(origins))
 
     def purge_page(self, now: int, jobs_kept_seconds: int, statistics_kept_days: int) -> Deferred[bool]:
         """As :func:`lcc.storage.tasks.housekeeping.purge_page`."""

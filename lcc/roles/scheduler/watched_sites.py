@@ -1,0 +1,69 @@
+"""robots.txt of each watched site is polled daily, whether anybody else has named a page of it or not: the tasks for
+that are made here (:mod:`lcc.storage.tasks.robots`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.errors import Busy, StoreUnavailable
+from lcc.roles.background import Background
+from lcc.storage.database.database import Database
+from lcc.storage.tasks.outbox import root_of
+from lcc.storage.tasks.poll_results import watched_roots
+from lcc.storage.tasks.store import TaskStore
+
+_log = Logger()
+
+_EVERY_TICKS = 10
+_PAGE = 200
+
+
+class WatchedSites:
+    """See :mod:`lcc.roles.scheduler.watched_sites`.
+
+    :param main: the database of the queue; only read.
+    :param now: seconds since 1970.
+    """
+
+    def __init__(self, store: TaskStore, main: Database, now: Callable[[], float]) -> None:
+        self._store = store
+        self._main = main
+        self._now = now
+        self._work = Background("Cannot look for watched sites", failed=self._failed)
+        self._ticks = 0
+        self._after = 0
+
+    def tick(self) -> None:
+        """Each second."""
+        self._ticks += 1
+        if self._ticks % _EVERY_TICKS == 1 and not self._work.busy:
+            self._work.begin(self._look())
+
+    def stop(self) -> None:
+        """Begin nothing any more."""
+        self._work.cancel()
+
+    async def _look(self) -> None:
+        while True:
+            # Ids of providers grow: who is new comes behind those that were looked at.
+            page = await self._main.select(watched_roots, self._after, _PAGE)
+            if not page:
+                return
+            await self._store.poll_robots(sorted({_origin(root) for _, root in page} - {""}), int(self._now()))
+            self._after = page[-1][0]
+
+    def _failed(self, failure: Failure) -> None:
+        # The engine notices both by itself.
+        if not failure.check(StoreUnavailable, Busy, CancelledError):
+            _log.failure("Cannot look for watched sites", failure=failure)
+
+
+def _origin(root: str) -> str:
+    try:
+        return root_of(root)
+    except ValueError:
+        return ""
