@@ -338,16 +338,15 @@ def test_a_full_sqlite_file_fails_at_once_with_what_to_do_and_loses_nothing(
     logged_errors.flush("Cannot write to the database")
 
 
-def _threads() -> set[str]:
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("database-")}
-
-
 @pytest_twisted.ensureDeferred
 async def test_after_stopping_nothing_is_taken_and_no_thread_is_left(threaded: Database) -> None:
+    pools = [threaded._writer, threaded._readers]
     working = threaded.write(_count_on)
-    assert _threads() == {"database-writer-0"}
     await threaded.stop()
-    assert await working == 1 and not _threads()
+    assert await working == 1
+    for pool in pools:
+        assert pool is not None and not pool.connections
+        assert not [thread for thread in pool.threadpool.threads if thread.is_alive()]
     with pytest.raises(StoreUnavailable):
         await threaded.write(_count)
     threaded.start()

@@ -1,4 +1,4 @@
-"""The database in threads: one that writes, a few that read; the schema is migrated at first use.
+"""The database behind adbapi: one writer thread, a few reader threads; the schema is migrated at first use.
 
 Interactions are plain functions ``function(txn, *args)`` (:class:`lcc.storage.database.transactions.Txn`), run as a
 whole in a thread, and again after transient errors; so each must be idempotent.  Writes run one at a time, in the
@@ -10,14 +10,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
 from twisted.application.service import Service
+from twisted.enterprise import adbapi
 from twisted.internet.defer import Deferred, DeferredList, fail
+from twisted.internet.threads import deferToThreadPool
 
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
@@ -25,7 +26,6 @@ from lcc.storage.database.dialects import Dialect, SqliteDialect, dialect_for
 from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.migrations import MAIN, migrate
 from lcc.storage.database.retry import ConnectionHolder, RetryPolicy, run_retrying
-from lcc.storage.database.threads import Threads
 from lcc.storage.database.transactions import Access
 from lcc.storage.disk.durable import make_folder_durably
 
@@ -96,8 +96,8 @@ class Database:
         self._closing = threading.Event()
         self._policy = RetryPolicy(settings.retries, random, self._closing.wait, self.counts.failed)
         self._schema = _Schema(self.dialect, random, series)
-        self._writer: Threads | None = None
-        self._readers: Threads | None = None
+        self._writer: adbapi.ConnectionPool | None = None
+        self._readers: adbapi.ConnectionPool | None = None
         self._running: set[Deferred[Any]] = set()
 
     def __repr__(self) -> str:
@@ -108,18 +108,18 @@ class Database:
         if self._writer is None:
             _make_folder(self.dialect)
             self._closing.clear()
-            self._writer = self._make_threads("writer", 1, self.dialect.writer_arguments)
-            self._readers = self._make_threads("reader", READERS_MAX, self.dialect.reader_arguments)
+            self._writer = self._pool(1, self.dialect.writer_arguments)
+            self._readers = self._pool(READERS_MAX, self.dialect.reader_arguments)
 
     def stop(self) -> Deferred[None]:
         """Accept no more interactions, wait for running ones (without retries), and end all threads."""
         self._closing.set()
-        both = [threads for threads in (self._writer, self._readers) if threads is not None]
+        pools = [pool for pool in (self._writer, self._readers) if pool is not None]
         self._writer = self._readers = None
 
         def close(_: Any) -> None:
-            for threads in both:
-                threads.close()
+            for pool in pools:
+                pool.close()
 
         return DeferredList(list(self._running)).addCallback(close)
 
@@ -145,12 +145,22 @@ class Database:
         return self._run(self._writer, Access.WRITE, function, args)
 
     def _run(
-        self, threads: Threads | None, access: Access, function: Callable[..., T], args: tuple[Any, ...]
+        self, pool: adbapi.ConnectionPool | None, access: Access, function: Callable[..., T], args: tuple[Any, ...]
     ) -> Deferred[T]:
-        if threads is None:
+        if pool is None:
             return fail(StoreUnavailable(f"{self.dialect!r} is closed"))
-        prepare = self._schema.prepare
-        result = threads.run(run_retrying, threads, self.dialect, self._policy, access, prepare, function, *args)
+        result: Deferred[T] = deferToThreadPool(
+            self._reactor,
+            pool.threadpool,
+            run_retrying,
+            pool,
+            self.dialect,
+            self._policy,
+            access,
+            self._schema.prepare,
+            function,
+            *args,
+        )
         done: Deferred[None] = Deferred()
         self._running.add(done)
         begun = self._reactor.seconds()
@@ -163,19 +173,15 @@ class Database:
 
         return result.addBoth(ended)
 
-    def _make_threads(self, name: str, count: int, arguments: dict[str, Any]) -> Threads:
-        return Threads(self._reactor, f"database-{name}", count, partial(_connect, self.dialect, arguments))
-
-
-def _connect(dialect: Dialect, arguments: dict[str, Any]) -> Any:
-    """A new connection, set up."""
-    connection = import_module(dialect.driver).connect(**arguments)
-    try:
-        dialect.opened(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    def _pool(self, threads: int, arguments: dict[str, Any]) -> adbapi.ConnectionPool:
+        return adbapi.ConnectionPool(
+            self.dialect.driver,
+            cp_reactor=self._reactor,
+            cp_min=1,
+            cp_max=threads,
+            cp_openfun=self.dialect.opened,
+            **arguments,
+        )
 
 
 class _OneConnection(ConnectionHolder):
@@ -185,7 +191,13 @@ class _OneConnection(ConnectionHolder):
 
     def connect(self) -> Any:
         if self._connection is None:
-            self._connection = _connect(self._dialect, self._dialect.writer_arguments)
+            connection = import_module(self._dialect.driver).connect(**self._dialect.writer_arguments)
+            try:
+                self._dialect.opened(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
         return self._connection
 
     def disconnect(self, connection: Any) -> None:

@@ -14,6 +14,9 @@ from pymysql.constants import CR, ER
 
 from lcc.storage.database.mysql_connection import RowsConnection
 
+# What PyMySQL says of itself: adbapi logs a warning about drivers that say nothing.
+apilevel, threadsafety, paramstyle = pymysql.apilevel, pymysql.threadsafety, pymysql.paramstyle
+
 NOT_READY = ER.UNKNOWN_COM_ERROR
 """Galera's error of a node that is cut off from the others, or not synced yet."""
 

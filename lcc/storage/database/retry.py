@@ -1,6 +1,6 @@
 """Retries whole interactions: after a deadlock, a lost connection, an outage of the database.
 
-It runs in the thread that owns the connection.
+adbapi does not notice a lost MySQL connection, so this is our own.  It runs in the thread that owns the connection.
 
 An unreachable database is logged at once, then once a minute, not at each attempt.  So is one whose disk is full;
 there an interaction fails at once, because its caller may have something better to do than to wait.
