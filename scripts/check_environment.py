@@ -91,7 +91,6 @@ ALLOWED = {
         "a salt for ids; how long a real question takes",
     ),
     "lcc/storage/database/retry.py": ("time.monotonic", "how often the log tells of the real database"),
-    "lcc/storage/database/threads.py": ("threading.Thread", "of the real database only"),
     "lcc/storage/database/migrations.py": ("*.iterdir *.read_text", "reads what comes with the program"),
     "lcc/storage/providers/passwords.py": ("secrets.*", "salts: what is stored differs, what is decided does not"),
     "lcc/storage/disk/content_sync.py": (
