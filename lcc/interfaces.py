@@ -256,6 +256,9 @@ class IQueueRules(Interface):
     def may_be_unchanged(notice: UrlNotice, cached: CachedState) -> bool:
         """Whether the cached content may still be current, as far as the notice says."""
 
+    def takes_type(mimetype: str) -> bool:
+        """Whether content of this type is taken where nobody has told its type."""
+
     def same_content(md5: str, size_bytes: int, stored_md5: str, stored_length: int | None) -> bool:
         """Whether fetched content equals the cached content."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from lcc.errors import UrlError
+from lcc.model import ANY_TYPE
 
 # The names of RFC 6838, section 4.2.
 _NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
@@ -14,8 +15,7 @@ _TYPE = re.compile(rf"{_NAME}/{_NAME}").fullmatch
 _PATTERN = re.compile(rf"(?:\*|{_NAME})/\*|{_NAME}/{_NAME}").fullmatch
 
 
-ANY = "*/*"
-"""The type of a notice that says none: the response's decides."""
+ANY = ANY_TYPE
 
 
 @lru_cache(maxsize=1024)

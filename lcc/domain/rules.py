@@ -9,6 +9,7 @@ from zope.interface import implementer
 
 from lcc.config import QmConfig
 from lcc.domain import absorb, deletions, outcome, quota, retries, revalidation, words
+from lcc.domain.mimetypes import ANY, MimePatterns
 from lcc.domain.timeslots import TimeSlots
 from lcc.domain.urls import Roots
 from lcc.interfaces import IQueueRules
@@ -24,6 +25,7 @@ class QueueRules:
     :ivar hold_attempts_max: the same for errors of the provider's site.
     :ivar timeslots: the LCC's period.
     :ivar retry_initial, retry_maximum: the first and the longest delay before a URL is tried again, in seconds.
+    :ivar mimetypes: of content whose type nobody has told.
     :ivar mass_deletion_share, mass_deletion_floor: :func:`lcc.domain.deletions.is_mass_deletion`.
     """
 
@@ -34,9 +36,12 @@ class QueueRules:
     retry_maximum: float = 3600.0
     mass_deletion_share: float = 0.5
     mass_deletion_floor: int = 100
+    mimetypes: MimePatterns = MimePatterns([ANY])
 
     @classmethod
-    def configured(cls, settings: QmConfig, timeslots: TimeSlots) -> QueueRules:
+    def configured(
+        cls, settings: QmConfig, timeslots: TimeSlots, mimetypes: MimePatterns | None = None
+    ) -> QueueRules:
         """The rules with the settings of a configuration."""
         return cls(
             settings.attempts_max,
@@ -46,6 +51,7 @@ class QueueRules:
             settings.retry_maximum,
             settings.mass_deletion_share,
             settings.mass_deletion_floor,
+            mimetypes or MimePatterns([ANY]),
         )
 
     def action(
@@ -97,6 +103,9 @@ class QueueRules:
 
     def may_be_unchanged(self, notice: UrlNotice, cached: CachedState) -> bool:
         return revalidation.may_be_unchanged(notice, cached)
+
+    def takes_type(self, mimetype: str) -> bool:
+        return self.mimetypes.accepts(mimetype)
 
     def same_content(self, md5: str, size_bytes: int, stored_md5: str, stored_length: int | None) -> bool:
         return outcome.is_same_content(md5, size_bytes, stored_md5, stored_length)

@@ -27,6 +27,7 @@ from lcc.fetchers.connector import ConnectionKey, Connector, Site
 from lcc.fetchers.dial import Dialer
 from lcc.fetchers.http_head import (
     ResponseHead,
+    check_type,
     content_type,
     entity_tag,
     http_time,
@@ -54,6 +55,7 @@ _TARGET = re.compile(r"(/[!-\"$-~]*)(?:#.*)?", re.DOTALL)
 """Where one begins in a URL of a site that is known."""
 _CONTENT = frozenset([200, 203])
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
+_PERMANENT = frozenset([301, 308])
 _NOT_MODIFIED = 304
 _RETRY_LATER = frozenset([429, 503])
 _NOT_ASKED_FOR = frozenset([206, _NOT_MODIFIED])
@@ -231,6 +233,7 @@ class _Fetch:
         "_head",
         "_key",
         "_location",
+        "_moved",
         "_order",
         "_outcome",
         "_pending",
@@ -257,6 +260,8 @@ class _Fetch:
         self._settings = fetcher._settings
         self._deadline: float = self._clock.seconds() + self._settings.deadline
         self._redirects = 0
+        self._first_key: ConnectionKey
+        self._moved = ""
         self._wire_bytes = 0
         self._connection: HttpConnection | None = None
         self._pending: Deferred[HttpConnection] | None = None
@@ -282,7 +287,9 @@ class _Fetch:
         conditions = condition_lines(order.etag, order.modified) if self._conditional else b""
         request = (target.encode("ascii"), site.request_lines, conditions, accept_lines(order.mimetype))
         self._request = b"GET %b%b%b%b\r\n" % request
-        self._key = ConnectionKey(order.pid, site.secure, site.host, site.port, order.private, order.insecure)
+        trusted = not (order.polled and self._redirects) or site.host == self._first_key.host
+        private, insecure = order.private and trusted, order.insecure and trusted
+        self._key = ConnectionKey(order.pid, site.secure, site.host, site.port, private, insecure)
         if not self._redirects:
             self._first_key = self._key
         connection = fetcher.take(self._key)
@@ -359,6 +366,8 @@ class _Fetch:
             lines = [f"{name.decode('latin-1')}: {value.decode('latin-1')}" for name, value in head.raw]
             steps.tell("response", str(status), lines)
         if status in _CONTENT:
+            if self._order.accepts:
+                check_type(fields.get(b"content-type", b""), self._order.accepts)
             return self._sink if b"content-encoding" not in fields else self._decoded(head)
         if status == _NOT_MODIFIED and self._conditional:
             return None
@@ -405,6 +414,7 @@ class _Fetch:
 
     def _redirect(self, location: str) -> None:
         self._location = None
+        moved = self._head.status in _PERMANENT and self._moved == (self._url if self._redirects else "")
         self._redirects += 1
         try:
             if self._redirects > self._settings.redirects_max:
@@ -420,6 +430,8 @@ class _Fetch:
             _log.failure("Cannot judge a redirect")
             self._fail(FetchError("robot-error", "cannot judge the redirect"))
         else:
+            if moved:
+                self._moved = url
             self._fetcher._steps.tell("redirect", url)
             self.go(url)
 
@@ -431,7 +443,10 @@ class _Fetch:
                 self._fail(error)
                 return
         if self._head.status == _NOT_MODIFIED:
-            self._give(Fetched(_NOT_MODIFIED, self._url, wire_bytes=self._wire_bytes, unchanged=True))
+            headers = kept_headers(self._head, self._settings.headers_kept_bytes) if self._order.polled else ""
+            self._give(
+                Fetched(_NOT_MODIFIED, self._url, headers=headers, wire_bytes=self._wire_bytes, unchanged=True)
+            )
             return
         fields = self._head.fields
         mimetype, charset = content_type(fields.get(b"content-type", b""))
@@ -448,6 +463,7 @@ class _Fetch:
             kept_headers(self._head, self._settings.headers_kept_bytes),
             self._wire_bytes,
             not self._redirects and may_revalidate(fields, etag, modified),
+            moved=self._moved,
         )
         self._give(fetched)
 

@@ -23,6 +23,8 @@ SETTLED_SECONDS = 2
 """What was last modified so long before it was sent can have been modified since only visibly."""
 RETRY_SECONDS_MAX = 30 * 86400
 """Nobody who asks to be left alone for longer means it."""
+UNKNOWN_TYPE = "application/octet-stream"
+"""Of content whose type a server does not tell (RFC 9110, section 8.3)."""
 DETAIL_CHARS_MAX = 200
 """Of what a server sent, as much is repeated in error texts."""
 
@@ -61,6 +63,17 @@ def content_type(value: bytes) -> tuple[str, str]:
     """``(mime type, charset)`` of a Content-Type, lower case; empty where it names none that is valid."""
     # A long one is not remembered: many of them would be a lot of memory.
     return _content_type(value) if len(value) <= TYPE_CHARS_MAX else ("", "")
+
+
+def check_type(value: bytes, accepted: str) -> None:
+    """
+    :param value: a Content-Type.
+    :param accepted: patterns of mime types, separated by spaces: ``type/subtype``, ``type/*``.
+    :raises FetchError: "mimetype-not-accepted".
+    """
+    mimetype = content_type(value)[0] or UNKNOWN_TYPE
+    if mimetype not in accepted.split() and f"{mimetype.partition('/')[0]}/*" not in accepted.split():
+        raise FetchError("mimetype-not-accepted", mimetype[:DETAIL_CHARS_MAX])
 
 
 def content_length(value: bytes) -> int:

@@ -41,6 +41,7 @@ from lcc.model.queue import (
     content_token,
 )
 from lcc.model.sets import (
+    ANY_TYPE,
     DESCRIPTION,
     KEY_BYTES,
     KeyedNotice,
@@ -65,6 +66,7 @@ from lcc.model.sources import (
 from lcc.model.times import FETCH_NOW, RETRY_SLOT_SECONDS, retry_slot, retry_time
 
 __all__ = [
+    "ANY_TYPE",
     "COUNTED",
     "DESCRIPTION",
     "FETCH_NOW",

@@ -19,6 +19,7 @@ class CachedUrl:
     :ivar state: ``cached`` or ``deleted`` (a tombstone).
     :ivar source: mask of all that name it (a tombstone: whose word that is); maybe with a bit of the table's own.
     :ivar md5, length, mtime: of the fetched content (``mtime``: the server's Last-Modified, else the time told).
+    :ivar fetched_url: where the content was fetched from, after redirects; None: from the fetch URL itself.
     """
 
     key: bytes
@@ -42,6 +43,7 @@ class CachedUrl:
     headers: str = ""
     confirmed_time: int | None = None
     source: int = 1
+    fetched_url: str | None = None
 
 
 class ContentRow(NamedTuple):

@@ -34,6 +34,10 @@ class FetchOrder(NamedTuple):
         need not be fetched (:attr:`Fetched.unchanged`).
     :ivar etag, modified: of the content that is stored, as an earlier fetch reported them.
     :ivar stored_bytes: its length; None: not known.
+    :ivar polled: the LCC wants to read it for itself.  Redirects may lead anywhere; on another host than the order's
+        ``private`` and ``insecure`` do not hold.  The header of an answer "not modified" is told as well.
+    :ivar accepts: patterns of mime types, separated by spaces: content of another one need not be fetched
+        ("mimetype-not-accepted").  Empty: all.
     """
 
     pid: int
@@ -45,12 +49,15 @@ class FetchOrder(NamedTuple):
     etag: str = ""
     modified: int | None = None
     stored_bytes: int | None = None
+    polled: bool = False
+    accepts: str = ""
 
 
 class Fetched(NamedTuple):
     """What a fetcher says of content that it has written to the sink; the fields as in :class:`FetchResult`.
 
     :ivar unchanged: the stored content is still the right one; nothing was written.
+    :ivar moved: where permanent redirects lead from the order's URL; empty: there are none.
     """
 
     status: int
@@ -63,6 +70,7 @@ class Fetched(NamedTuple):
     wire_bytes: int = 0
     revalidate: bool = False
     unchanged: bool = False
+    moved: str = ""
 
 
 class FetchResult(NamedTuple):
@@ -80,6 +88,7 @@ class FetchResult(NamedTuple):
         conditional one.
     :ivar unchanged: nothing was fetched, because the content that is stored is still the right one: its
         ``Stored.token``, as the order had it; empty: the order was not conditional, or content was fetched.
+    :ivar moved: where permanent redirects lead from the order's URL; empty: there are none.
     """
 
     pid: int
@@ -102,6 +111,7 @@ class FetchResult(NamedTuple):
     file: int | None = None
     revalidate: bool = False
     unchanged: str = ""
+    moved: str = ""
 
 
 class MachineState(NamedTuple):

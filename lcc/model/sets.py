@@ -16,6 +16,9 @@ KEY_BYTES = 20
 """A URL's key: provider id (4 bytes, big-endian), 12 bytes of a hash of the normalised conceptual URL, 4 bytes of a
 hash of the normalised mime type; the last four are zero where a deletion names no mime type ("all views")."""
 
+ANY_TYPE = "*/*"
+"""The mime type of a notice that says none: the response's decides."""
+
 
 class UrlNotice(NamedTuple):
     """One valid ``<url>`` element, checked and resolved by the UNS.
@@ -23,7 +26,8 @@ class UrlNotice(NamedTuple):
     :ivar curl: the conceptual URL, normalised.
     :ivar furl: the fetch URL, normalised; empty: the same as ``curl``.
     :ivar burl: the browse URL, resolved; empty: the same as ``curl``; ``-``: not browsable.
-    :ivar mimetype: normalised, lower case, without parameters; empty only in a deletion of all views.
+    :ivar mimetype: normalised, lower case, without parameters; :data:`ANY_TYPE`: not told; empty only in a deletion
+        of all views.
     :ivar md5: 32 lower-case hexadecimal digits, or empty.
     :ivar length: bytes told, or None.
     :ivar mtime: seconds since 1970 told, or None.

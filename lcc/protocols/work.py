@@ -79,6 +79,8 @@ class Fetch(FrequentFlat):
     :ivar owed_ms: BOT-M to BOT only: the fetch must not begin for so long from when it was sent, because what was
         fetched of its provider before is not paid for yet, or its last fetch began too short a time before.
     :ivar interval_ms: from the start of a fetch of its provider to the start of the next, at least; 0: no limit.
+    :ivar polled: the LCC wants to read this for itself: redirects may lead anywhere.
+    :ivar accepts: patterns of mime types, separated by spaces, one of which the content's must match; empty: none.
     :ivar stored: names the content that the cache has; if it is still what ``etag``, ``modified`` and
         ``stored_bytes`` describe, it need not be fetched.  Empty: it is fetched in any case.
     """
@@ -105,6 +107,8 @@ class Fetch(FrequentFlat):
     rate: int = 0
     owed_ms: int = attrs.field(default=0, metadata={"wire": "owed"})
     interval_ms: int = attrs.field(default=0, metadata={"wire": "interval"})
+    polled: bool = False
+    accepts: str = ""
 
     def order(self) -> FetchOrder:
         """What a fetcher is asked for."""
@@ -118,6 +122,8 @@ class Fetch(FrequentFlat):
             self.etag,
             self.modified,
             self.stored_bytes,
+            self.polled,
+            self.accepts,
         )
 
 
@@ -278,6 +284,7 @@ class Done(FrequentFlat):
 
     :ivar number: BOT-M upwards: counts the results of this BOT-M's run; 0 from a BOT.
     :ivar owed_ms: of an order that was handed back: no fetch of its provider may begin for so long.
+    :ivar moved: where permanent redirects lead from the order's URL; empty: there are none.
     :ivar retry_seconds: the web server asks to be left alone for so long (Retry-After); 0: it does not.
     """
 
@@ -306,6 +313,7 @@ class Done(FrequentFlat):
     unchanged: str = ""
     owed_ms: int = attrs.field(default=0, metadata={"wire": "owed"})
     retry_seconds: int = attrs.field(default=0, metadata={"wire": "retry"})
+    moved: str = ""
 
     def result(self, key: bytes, machine: int) -> FetchResult:
         """What the store records.

@@ -6,6 +6,7 @@ from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config
+from lcc.domain.mimetypes import ANY, MimePatterns
 from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
 from lcc.model.survey import Survey
@@ -54,8 +55,10 @@ def build(config: Config, environment: Environment) -> RoleService:
     reactor, chance = environment.reactor, environment.chance
     database = environment.database(config.database.url, config.home, reactor, config.database, random=chance)
     timeslots = TimeSlots(config.slots, config.slot_seconds, config.timezone)
-    store = QueueStore(database, QueueRules.configured(settings, timeslots), settings)
-    engine = QmEngine(store, settings, reactor, environment.now, chance.random, reactor.stop, timeslots)
+    taken = MimePatterns(config.mimetypes)
+    store = QueueStore(database, QueueRules.configured(settings, timeslots, taken), settings)
+    mimetypes = "" if ANY in taken.patterns else " ".join(taken.patterns)
+    engine = QmEngine(store, settings, reactor, environment.now, chance.random, reactor.stop, timeslots, mimetypes)
     watch = config.metrics
 
     def look() -> Deferred[Survey]:

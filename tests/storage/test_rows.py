@@ -80,7 +80,7 @@ def test_a_queue_row_has_the_notice(notice: UrlNotice) -> None:
 @given(notice=NOTICES)
 def test_a_cache_row_has_what_was_told(notice: UrlNotice) -> None:
     told = (*told_values(notice), notice.md5, notice.length, notice.mtime)
-    assert told_notice(told) == notice._replace(ifabsent=False, sent="")
+    assert told_notice(told, bytes(20)) == notice._replace(ifabsent=False, sent="")
 
 
 def test_what_an_update_touches() -> None:

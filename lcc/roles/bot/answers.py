@@ -37,6 +37,7 @@ def stored(fetch: Fetch, fetched: Fetched, size_bytes: int, md5: str, elapsed_ms
         wire_bytes=fetched.wire_bytes,
         elapsed_ms=elapsed_ms,
         revalidate=fetched.revalidate,
+        moved=fetched.moved[:URL_CHARS],
     )
     text = done.to_xml()
     if len(text) <= MESSAGE_CHARS:
@@ -59,6 +60,7 @@ def unchanged(fetch: Fetch, fetched: Fetched, elapsed_ms: int) -> str:
         wire_bytes=fetched.wire_bytes,
         elapsed_ms=elapsed_ms,
         unchanged=fetch.stored,
+        headers=fetched.headers if fetch.polled else "",
     ).to_xml()
 
 
@@ -111,6 +113,7 @@ def _whole(text: str) -> str:
 def _without_headers(fetched: Fetched) -> Fetched:
     return fetched._replace(
         url=fetched.url[:VALUE_CHARS],
+        moved=_whole(fetched.moved),
         mimetype=_whole(fetched.mimetype),
         charset=_whole(fetched.charset),
         etag=_whole(fetched.etag),

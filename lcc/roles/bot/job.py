@@ -93,7 +93,7 @@ class Job:
         return max(0.0, self._clock.seconds() - self._begun)
 
     def start(
-        self, fetcher: IFetcher | None, sinks: Callable[[str], IAttemptFile], rule: Callable[[str], Follow]
+        self, fetcher: IFetcher | None, sinks: Callable[[str], IAttemptFile], rule: Callable[[str, bool], Follow]
     ) -> Deferred[str]:
         """Fetch.
 
@@ -110,7 +110,7 @@ class Job:
             if fetcher is None:
                 raise FetchError("scheme-unsupported", fetch.url.partition(":")[0][:40])
             sink = self._sink = sinks(fetch.attempt)
-            fetching: object = fetcher.fetch(fetch.order(), sink, rule(fetch.roots))
+            fetching: object = fetcher.fetch(fetch.order(), sink, rule(fetch.roots, fetch.polled))
             if not isinstance(fetching, Deferred):
                 raise TypeError(f"the fetcher for {fetcher.schemes[0]} gives no Deferred but {fetching!r:.100}")
             self._fetching = fetching

@@ -1,4 +1,4 @@
-"""Where a redirect may lead: nowhere but into the provider's own roots."""
+"""Where a redirect may lead: nowhere but into the provider's own roots; what is polled, anywhere."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ class Redirects:
         self._kept = kept
         self._rules: OrderedDict[str, Follow] = OrderedDict()
 
-    def rule(self, roots: str) -> Follow:
+    def rule(self, roots: str, polled: bool = False) -> Follow:
         """The rule for these roots.
+
+        :param polled: they do not matter.
 
         :param roots: normalised URL prefixes, separated by spaces.
         :return: ``follow(url, location)``, which gives the normalised URL that a redirect leads to, and raises
             FetchError where it must not be followed.
         """
+        if polled:
+            return followed_redirect
         rule = self._rules.get(roots)
         if rule is None:
             if len(self._rules) >= self._kept:

@@ -84,6 +84,7 @@ class QmEngine:
     :param random: gives numbers in [0, 1).
     :param stop_process: called once when this queue manager must not go on.
     :param timeslots: the LCC's period of hours.
+    :param mimetypes: patterns of what it takes where nobody has told a type, separated by spaces; empty: all.
     :ivar run: number of this run; 0 until the database is claimed.
     :ivar ticked: when the last tick was, on the clock.
     :ivar refused: sets that were refused in this run (:mod:`lcc.roles.qm.intake.absorber`).
@@ -98,6 +99,7 @@ class QmEngine:
         random: Callable[[], float],
         stop_process: Callable[[], None],
         timeslots: TimeSlots | None = None,
+        mimetypes: str = "",
     ) -> None:
         self.store = store
         self.settings = settings
@@ -142,6 +144,7 @@ class QmEngine:
             site_rate,
             run_rows,
             settings.retry_after_max,
+            mimetypes,
         )
         self.leases = Leases(self, store, scheduler, settings.lease, self._has_work)
         self.deleter = Deleter(self, store, settings.delete_window, settings.delete_grace)

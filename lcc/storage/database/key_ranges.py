@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 PAGE_BYTES = 16
 """The prefix of a key that all views of a page share."""
 
 _ALL_VIEWS = b"\0\0\0\0"
+UNTYPED = blake2b(b"*/*", digest_size=4).digest()
+"""The end of the key of a row without a mime type of its own."""
 
 
 def all_views_key(key: bytes) -> bytes:
@@ -16,6 +20,16 @@ def all_views_key(key: bytes) -> bytes:
 def is_all_views(key: bytes) -> bool:
     """Whether the key stands for all views of its page."""
     return key[PAGE_BYTES:] == _ALL_VIEWS
+
+
+def untyped_key(key: bytes) -> bytes:
+    """The key of the row of this key's page that has no mime type of its own."""
+    return key[:PAGE_BYTES] + UNTYPED
+
+
+def is_untyped(key: bytes) -> bool:
+    """Whether the row has no mime type of its own: it has that of the last response."""
+    return key[PAGE_BYTES:] == UNTYPED
 
 
 def views_range(key: bytes) -> tuple[bytes, bytes]:

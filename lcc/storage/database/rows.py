@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from lcc.model import CachedUrl, Delay, QueueRow, Source, UrlNotice
+from lcc.model import ANY_TYPE, CachedUrl, Delay, QueueRow, Source, UrlNotice
+from lcc.storage.database.key_ranges import is_untyped
 from lcc.storage.database.table import Table
 
 FETCH, NOTHING = 1, 0
@@ -109,6 +110,8 @@ _EMPTY: dict[str, Any] = {
     "fetched_time": None,
     "fetched_machineid": None,
     "fetched_fileid": None,
+    "fetched_url": None,
+    "moved_url": None,
     "confirmed_time": None,
 }
 """Column -> value in a tombstone of something that was never cached."""
@@ -168,9 +171,10 @@ TOLD_COLUMNS = ", ".join((*TOLD_WITH_CONTENT, *TOLD_OF_CONTENT))
 _of_cache = _maker((*TOLD_WITH_CONTENT, *_OF_CONTENT), ("ifabsent", *_NOT_STORED, "sent"))
 
 
-def told_notice(row: Sequence[Any]) -> UrlNotice:
-    """What the provider told of a URL, as far as the cache keeps it (:data:`TOLD_COLUMNS`)."""
-    return _new(UrlNotice, _of_cache((*row, False, *_NOT_STORED_VALUES, "")))
+def told_notice(row: Sequence[Any], key: bytes) -> UrlNotice:
+    """What was told of the URL of this key, as far as the cache keeps it (:data:`TOLD_COLUMNS`)."""
+    notice: UrlNotice = _new(UrlNotice, _of_cache((*row, False, *_NOT_STORED_VALUES, "")))
+    return notice._replace(mimetype=ANY_TYPE) if is_untyped(key) else notice
 
 
 def cached_url(row: Sequence[Any]) -> CachedUrl:

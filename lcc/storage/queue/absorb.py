@@ -15,8 +15,8 @@ import attrs
 from lcc.config import QmConfig
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
-from lcc.model import HINTS, SetAnswer, SetHeader, SetPiece
-from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views
+from lcc.model import HINTS, SetAnswer, SetHeader, SetPiece, Source
+from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views, is_untyped
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.batch import Batch, SetPart
 from lcc.storage.queue.fresh_rows import FreshRows, first_set_questions, idle_providers
@@ -160,6 +160,8 @@ def _load_more(rows: RowCache, write: WriteTransaction, parts: Sequence[SetPart]
             pages.update([key[:PAGE_BYTES] for key, _notice in part.notices])
             continue
         pages.update([key[:PAGE_BYTES] for key, _notice in part.notices if is_all_views(key)])
+        if part.header.source != Source.TOLD:
+            pages.update([key[:PAGE_BYTES] for key, _notice in part.notices if is_untyped(key)])
         if connseq < seen:
             all_views.update([all_views_key(key) for key, _ in part.notices])
         newest[pid] = max(seen, connseq)

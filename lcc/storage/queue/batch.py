@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -22,11 +22,11 @@ from lcc.model import (
     Standing,
     UrlNotice,
 )
-from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views
+from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views, is_untyped
 from lcc.storage.database.rows import POLLED, TOLD
 from lcc.storage.queue.registered import Registered
 from lcc.storage.queue.row_cache import RowCache
-from lcc.storage.queue.set_rows import AddedRows, add_to_sets, move_rows
+from lcc.storage.queue.set_rows import RETRY_SEQ, AddedRows, add_to_sets, move_rows
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _OUTSIDE = code("outside-roots")
@@ -84,8 +84,13 @@ class Batch:
         seen = psetid if header.full else None
         limited = self._registered[pid].has_quota
         prefixes = self._prefixes[pid]
-        seq = part.index
-        for key, notice in part.notices:
+        seq, notices = part.index, part.notices
+        if not told:
+            notices = list(self._of_typed_views(part, source))
+            if len(notices) != len(part.notices):
+                # More than there are places for.
+                seq = RETRY_SEQ + min(self._write.next("behind") for _ in notices) - 1
+        for key, notice in notices:
             seq += 1
             floor, views = stats.fullconnseq, None
             if older and (views := cache.get(all_views_key(key))) is not None:
@@ -134,6 +139,29 @@ class Batch:
                 self._do(action, key, notice, header, standing, (psetid, seq))
             if seen is not None:
                 rows.mark(key, seen)
+
+    def _of_typed_views(self, part: SetPart, source: int) -> Iterator[KeyedNotice]:
+        """The notices; one without a mime type is about the typed views of its page, where there are any.  (A hint
+        is not: it changes nothing of what is there.)"""
+        for keyed in part.notices:
+            key, notice = keyed
+            views = [] if source & _HINTS or not is_untyped(key) else self._typed_views(key)
+            if not views:
+                if is_untyped(key):
+                    self._write.stats(part.header.pid).untyped = 1
+                yield keyed
+            for view in views:
+                yield KeyedNotice(view, notice._replace(mimetype=self.rows.mimetype_of(view)))
+
+    def _typed_views(self, key: bytes) -> list[bytes]:
+        """The views of this page that have a mime type, and are cached or to be fetched."""
+        queue, cache = self.rows.queue, self.rows.cache
+        return [
+            view
+            for view in sorted(self.rows.views.get(key[:PAGE_BYTES], ()))
+            if not (is_all_views(view) or is_untyped(view))
+            and ((view in queue and queue[view].state.fetch) or (view in cache and cache[view].state.cached))
+        ]
 
     def _do(
         self,

@@ -124,7 +124,7 @@ def _expire(write: WriteTransaction, pid: int, keys: list[bytes]) -> bool:
     gone = [key for key in keys if key not in queued]
     sql = f"SELECT urlkey, connseq, source, {TOLD_COLUMNS} FROM lccurl WHERE urlkey IN ({{in}})"
     for key, connseq, source, *told in txn.query_in(sql, gone):
-        write.error(pid, key, connseq, _EXPIRED, "", told_notice(told), source=source)
+        write.error(pid, key, connseq, _EXPIRED, "", told_notice(told, key), source=source)
     remove_content(write, removed_rows(txn, gone), pid)
     return bool(gone)
 

@@ -78,7 +78,7 @@ def fetch_again(write: WriteTransaction, rules: IQueueRules, machine: int, files
         psetid, count = sets.get(pid) or (write.next("psetid"), 0)
         sets[pid] = (psetid, count + 1)
         header = SetHeader("", "", 0, pid, connseq, full=False, errors_upto=0, answered=True, time=write.now)
-        notice = told_notice(told)._replace(sent="[]")
+        notice = told_notice(told, key)._replace(sent="[]")
         batch.queue_again(SetPart(header, psetid, count, (KeyedNotice(bytes(key), notice),)))
     batch.commit()
     # A full set that is arriving has named them already: what it does not name is dropped once it is complete.

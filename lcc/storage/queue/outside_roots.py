@@ -88,7 +88,7 @@ def delete_cached_page(
     )
     gone: list[bytes] = []
     for key, state, connseq, source, *told in rows:
-        notice = told_notice(told)
+        notice = told_notice(told, key)
         if state == CACHED and source & COUNTED and not notice.lies_within(prefixes):
             write.error(pid, key, connseq, _OUTSIDE, "", notice, source=source)
             gone.append(key)

@@ -33,11 +33,12 @@ from lcc.model import (
     retry_time,
 )
 from lcc.storage.database.cancelled import forget_cancelled
-from lcc.storage.database.key_ranges import provider_of
+from lcc.storage.database.key_ranges import is_untyped, provider_of, untyped_key
 from lcc.storage.database.rows import (
     CACHE,
     CACHED,
     DELETED,
+    POLLED,
     QUEUE,
     TOLD,
     TOLD_WITH_CONTENT,
@@ -48,6 +49,7 @@ from lcc.storage.database.rows import (
     told_values,
 )
 from lcc.storage.database.transactions import Question, Txn
+from lcc.storage.queue.headers import renewed_headers
 from lcc.storage.queue.registered import registered_providers
 from lcc.storage.queue.set_rows import QueuedSets, move_rows, sets_question
 from lcc.storage.queue.time_slots import write_delays
@@ -55,7 +57,8 @@ from lcc.storage.queue.write_transaction import WriteTransaction
 
 _CHARSET_CHARS = 255
 _BAD_TEXT_CHARS = 255
-_MISMATCH = CODES["mimetype-mismatch"]
+_MISMATCH, _NOT_ACCEPTED = CODES["mimetype-mismatch"], CODES["mimetype-not-accepted"]
+_UNKNOWN_TYPE = "application/octet-stream"
 _SEEN = QUEUE.columns.index("seen")
 _SELECT_QUOTAS = (
     "SELECT pid, filesmax, spacemax FROM pidb WHERE pid IN ({in}) AND (filesmax IS NOT NULL OR spacemax IS NOT NULL)"
@@ -142,6 +145,9 @@ def record_results(
     seen = {row[0]: row[_SEEN] for row in found}
     cache = {row[0]: dict(zip(CACHE.columns, row, strict=True)) for row in cached}
     quotas = {pid: Quota(files, space) for pid, files, space in limited}
+    if any(write.stats(pid).untyped for pid in pids):
+        untyped = sorted({untyped_key(result.key) for result in results if not result.code} - cache.keys())
+        _load(txn, untyped, queue, seen, cache)
     sets = QueuedSets(txn, {(row.psetid, row.slot) for row in queue.values()}, known_sets)
     work = _Work(txn, write, rules, now, quotas, queue, seen, cache, sets)
     again: dict[bytes, QueueRow] = {}
@@ -194,6 +200,21 @@ def record_results(
     return Recorded(left, held, requeued, write.pending.deletes, first, write.change)
 
 
+def _load(
+    txn: Txn,
+    keys: Sequence[bytes],
+    queue: dict[bytes, QueueRow],
+    seen: dict[bytes, int],
+    cache: dict[bytes, dict[str, Any]],
+) -> None:
+    """Add the rows of these keys."""
+    for row in txn.query_in(f"{QUEUE.select} WHERE urlkey IN ({{in}})", keys):
+        queue[row[0]] = queue_row(row)
+        seen[row[0]] = row[_SEEN]
+    for row in txn.query_in(f"{CACHE.select} WHERE urlkey IN ({{in}})", keys):
+        cache[row[0]] = dict(zip(CACHE.columns, row, strict=True))
+
+
 def _tell(requeued: dict[int, tuple[int, int]], waiting: list[int], row: QueueRow) -> None:
     """Note a row at the end of its set, which can be fetched, or waits in a slot."""
     if row.slot != FETCH_NOW:
@@ -214,6 +235,8 @@ def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
     if row is None:
         outcome = work.rules.outcome(result.code, result.generation, None, 0, 0)
     else:
+        if is_untyped(row.key):
+            result, row = _judge_type(work, result, row)
         outcome = work.rules.outcome(
             result.code, result.generation, not row.delete, row.generation, row.attempts, row.unreached
         )
@@ -225,6 +248,8 @@ def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
         outcome = (_confirm if result.unchanged else _store)(work, result, row, outcome)
         if outcome is Outcome.STORE:
             _take_away(work, row)
+            if work.write.stats(row.pid).untyped and not is_untyped(row.key):
+                _replace_untyped(work, row)
     else:
         _discard_file(work, result)
         bad = _Bad(result.code, result.detail[:_BAD_TEXT_CHARS])
@@ -251,6 +276,24 @@ def _standing_of(cached: dict[str, Any]) -> Standing:
 def _counts(cached: dict[str, Any] | None) -> bool:
     """Whether it is content of a page that is counted: it is not only polled."""
     return cached is not None and cached["state"] == CACHED and cached["source"] & COUNTED != 0
+
+
+def _judge_type(work: _Work, result: FetchResult, row: QueueRow) -> tuple[FetchResult, QueueRow]:
+    """Nobody has told the type of this content: it is refused if it is none that is taken here.  What is polled as
+    well is only polled then."""
+    mimetype = result.mimetype or _UNKNOWN_TYPE
+    if result.code or result.unchanged or not row.source & COUNTED or work.rules.takes_type(mimetype):
+        return result, row
+    if not row.source & POLLED or result.generation != row.generation:
+        return result._replace(code=_NOT_ACCEPTED, detail=mimetype[:_BAD_TEXT_CHARS]), row
+    cached = work.cache.get(row.key)
+    if cached is not None and _counts(cached):
+        stats = work.write.stats(row.pid)
+        stats.files_used -= 1
+        stats.space_used -= cached["len"] or 0
+        cached.update(source=POLLED | WITHDRAWN, words="")
+    row = work.queue[row.key] = row._replace(source=POLLED, words="")
+    return result, row
 
 
 def _is_current(cached: dict[str, Any], result: FetchResult) -> bool:
@@ -401,6 +444,7 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
     if same:
         work.write.delete_file(result.machine, result.file)
         changed = _named_otherwise(cached, notice) or cached["charset"] != charset
+        changed = changed or (is_untyped(row.key) and cached["mimetype"] != (result.mimetype or _UNKNOWN_TYPE))
     else:
         if was_cached:
             work.write.delete_file(cached["fetched_machineid"], cached["fetched_fileid"])
@@ -421,12 +465,41 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
         modified=result.modified,
         revalidate=int(result.revalidate),
         headers=result.headers,
+        moved_url=result.moved or None,
     )
     if not told and result.url != (notice.furl or notice.curl):
         # It came from the former fetch URL: its validators mean nothing to the new one.
         cached["revalidate"] = 0
     _fetched(work, result, row, cached, told, changed)
     return outcome
+
+
+def _replace_untyped(work: _Work, row: QueueRow) -> None:
+    """A view with a mime type is stored: it takes the place of the row of its page that has none.  Who named that one
+    names this one."""
+    key, typed = untyped_key(row.key), work.cache.get(row.key)
+    if typed is None or typed["state"] != CACHED:
+        return  # refused after all
+    queued, cached = work.queue.get(key), work.cache.get(key)
+    others = (
+        [Standing(queued.connseq, queued.source, queued.words)] if queued is not None and not queued.delete else []
+    )
+    if cached is not None and cached["state"] == CACHED:
+        others.append(_standing_of(cached))
+    standing = _standing_of(typed)
+    if not others or not standing.source & COUNTED:
+        return
+    for other in others:
+        source = (standing.source | other.source) & (COUNTED | POLLED)
+        standing = Standing.of(standing.connseq, source, standing.joined(other).numbers)
+    typed.update(zip(_STANDING, standing, strict=True))
+    work.changed[row.key] = None
+    if queued is not None:
+        work.pend(key, -1)
+        _take_away(work, queued)
+    if cached is not None and cached["state"] == CACHED:
+        gone = Standing(cached["connseq"], cached["source"], cached["words"])
+        _delete_content(work, row._replace(key=key, connseq=gone.connseq, source=gone.source, words=gone.words))
 
 
 def _confirm(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) -> Outcome:
@@ -443,6 +516,8 @@ def _confirm(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) 
         # The content meant is gone, or was found damaged: fetch it after all.
         _to_the_end(work, row, row.slot, _Bad(0, ""))
         return Outcome.RETRY
+    if result.headers:
+        cached["headers"] = renewed_headers(cached["headers"], result.headers)
     _fetched(work, result, row, cached, told=True, changed=_named_otherwise(cached, row.notice))
     return outcome
 
@@ -462,7 +537,10 @@ def _fetched(
     """
     notice = row.notice
     changed = _stand(row, cached) or changed
+    known_type = cached["mimetype"]
     cached.update(zip(TOLD_WITH_CONTENT, told_values(notice), strict=True))
+    if is_untyped(row.key):
+        cached["mimetype"] = known_type if result.unchanged else result.mimetype or _UNKNOWN_TYPE
     cached.update(
         generation=result.generation,
         seen=max(work.seen[row.key], cached["seen"]),
@@ -471,6 +549,11 @@ def _fetched(
         told_mtime=notice.mtime if told else None,
         confirmed_time=work.now,
     )
+    url = notice.furl or notice.curl
+    if result.url != url or cached["fetched_url"] is not None:
+        fetched_url = None if result.url in ("", url.partition("#")[0]) else result.url
+        changed = changed or fetched_url != cached["fetched_url"]
+        cached["fetched_url"] = fetched_url
     if changed:
         cached["change_number"] = work.write.next("change")
     work.changed[row.key] = None

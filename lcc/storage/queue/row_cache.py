@@ -238,6 +238,17 @@ class RowCache:
             known = CachedState._make((state == CACHED, *values))
             self.cache[key] = CacheEntry(key, pid, known, *row[-2:])
 
+    def mimetype_of(self, key: bytes) -> str:
+        """The mime type of a row that there is."""
+        entry = self.queue.get(key)
+        if entry is not None and entry.notice is not None:
+            return entry.notice.mimetype
+        for table in ("lccurl", "qdb"):
+            found = self.write.txn.value(f"SELECT mimetype FROM {table} WHERE urlkey = ?", [key])
+            if found:
+                return str(found)
+        return ""
+
     # Changing.
 
     def mark(self, key: bytes, seen: int | None) -> None:

@@ -24,7 +24,7 @@ from lcc.storage.queue.notifications import PendingNotifications
 _STATS = (
     *("files_used", "space_used", "nurlproc", "errseq", "errcleared", "maxconnseq"),
     *("fullconnseq", "fullsets_used", "fullsets_since", "wantfullset", "wantid"),
-    *("last_set_time", "last_full_time", "files_pending", "space_pending", "errothers"),
+    *("last_set_time", "last_full_time", "files_pending", "space_pending", "errothers", "untyped"),
 )
 _SELECT_STATS = f"SELECT pid, {', '.join(_STATS)} FROM pstats WHERE pid IN ({{in}})"
 _NURLPROC = _STATS.index("nurlproc")
@@ -62,6 +62,7 @@ class Stats:
     files_pending: int = 0
     space_pending: int = 0
     errothers: int = 0
+    untyped: int = 0
 
     def pend(self, count: int, length: int | None) -> None:
         """Add pending URLs without content, each with this length told; a negative count removes them."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import attrs
 
 from lcc.model import COUNTED, CachedUrl
-from lcc.storage.database.key_ranges import provider_range, views_range
+from lcc.storage.database.key_ranges import PAGE_BYTES, UNTYPED, is_untyped, provider_range, views_range
 from lcc.storage.database.rows import CACHED, POLLED, SELECT_USER, cached_url
 from lcc.storage.database.transactions import Txn
 
@@ -48,6 +48,7 @@ class Selection:
     """Which rows of the cache.
 
     The names of a URL never change (provider, curl, mime type).  The rest may: then a row can leave the selection.
+    So may the mime type where nobody has told it: it is that of the last response.
 
     :ivar providers: only of these; None: of all.
     :ivar mimetypes: only these, ``type/subtype`` or ``type/*``; empty: all.
@@ -88,10 +89,14 @@ class Selection:
         """Whether a row whose names are selected is selected by what may change, too."""
         return (
             row.source & (self.sources or COUNTED) != 0
+            and (not (self.mimetypes and is_untyped(row.key)) or self._has_type(row.mimetype))
             and (not self.subtype or row.subtype == self.subtype)
             and self.fetched.contain(row.fetched_time)
             and self.modified.contain(row.mtime)
         )
+
+    def _has_type(self, mimetype: str) -> bool:
+        return mimetype in self.mimetypes or f"{mimetype.partition('/')[0]}/*" in self.mimetypes
 
 
 @attrs.frozen
@@ -183,7 +188,7 @@ def page_by_change(txn: Txn, selection: Selection, after: int, upto: int, limit:
         [after, upto, EXAMINED_ROWS - 1],
     )
     end = upto if border is None else int(border)
-    where, parameters = _named(selection)
+    where, parameters = _named(selection, untyped=True)
     if not selection.sources & POLLED:
         where += f" AND source <> {POLLED}"  # what has ever been more than that is deleted
     if selection.providers is not None:
@@ -209,8 +214,11 @@ def _ranges(providers: frozenset[int] | None, after: bytes) -> Iterator[tuple[by
             yield max(low, after), high
 
 
-def _named(selection: Selection) -> tuple[str, list[object]]:
-    """The condition on what a URL is called, providers apart."""
+def _named(selection: Selection, untyped: bool = False) -> tuple[str, list[object]]:
+    """The condition on what a URL is called, providers apart.
+
+    :param untyped: rows whose mime type nobody has told are among them, whatever their type is now.
+    """
     where, parameters = "", []
     if selection.prefix:
         where += " AND SUBSTR(curl, 1, ?) = ?"
@@ -224,6 +232,9 @@ def _named(selection: Selection) -> tuple[str, list[object]]:
     if families:
         terms.append(f"SUBSTR(mimetype, 1, INSTR(mimetype, '/')) IN ({','.join('?' * len(families))})")
     if terms:
-        where += f" AND ({' OR '.join(terms)})"
         parameters += types + families
+        if untyped:
+            terms.append(f"SUBSTR(urlkey, {PAGE_BYTES + 1}) = ?")
+            parameters.append(UNTYPED)
+        where += f" AND ({' OR '.join(terms)})"
     return where, parameters

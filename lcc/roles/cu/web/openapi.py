@@ -18,7 +18,7 @@ from lcc.roles.cu.web.items import PARAMETERS as ITEM_PARAMETERS
 _NULLABLE_NUMBERS = frozenset(
     ["len", "mtime", "fetched_time", "confirmed_time", "fetched_machineid", "fetched_fileid"]
 )
-_NULLABLE_TEXTS = frozenset(["burl", "md5", "charset", "source"])
+_NULLABLE_TEXTS = frozenset(["fetched_url", "burl", "md5", "charset", "source"])
 _OTHERS = {
     "format": "instead of Accept",
     "kind": "of the package",

@@ -30,7 +30,7 @@ from twisted.logger import Logger
 from lcc.domain.keys import pid_of
 from lcc.domain.results import ResultCounts
 from lcc.errors import StreamError, code
-from lcc.model import FetchResult
+from lcc.model import ANY_TYPE, FetchResult, Source
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import Done, Fetch, Running
 from lcc.roles.qm.orders.machines import Machine, Order
@@ -49,6 +49,7 @@ _HANDED_BACK = code("handed-back")
 _CAME_BACK = frozenset([_HOURS_OVER, _NO_ROOM, _HANDED_BACK])
 _NOTHING_STORED: tuple[str, str, int | None, int | None] = ("", "", None, None)
 _EXPIRED_KEPT = 10_000
+_TOLD, _POLLED = int(Source.TOLD), int(Source.POLLED)
 AFFINITY_MAX = 20_000
 """Providers of which the last machine is remembered when they have nothing to fetch for a while."""
 
@@ -88,6 +89,7 @@ class Dispatcher:
         site_rate: int = 0,
         run_rows: int = 1,
         retry_after_max: float = 0.0,
+        accepts: str = "",
     ) -> None:
         self.machines: dict[int, Machine] = {}
         self.paused_since: int | None = None
@@ -109,6 +111,7 @@ class Dispatcher:
         self._site_rate = site_rate
         self._run_rows = run_rows
         self._retry_after_max = retry_after_max
+        self._accepts = accepts
         self._lease_text = max(1, int(lease_seconds))
         self._orders: dict[str, Order] = {}
         self._foreign: dict[str, Order] = {}
@@ -327,7 +330,7 @@ class Dispatcher:
         machine.given += len(work.rows_out)
         self.orders_sent += len(work.rows_out)
         for row, start_by in work.rows_out:
-            key, pid, psetid, _slot, seq, _delete, generation, _connseq, _attempts, notice, stored, *_more = row
+            key, pid, psetid, _, seq, _, generation, _, _, notice, stored, _, source, _ = row
             self._number += 1
             order_id = f"{self._run}{self._number}"
             order = self._orders[order_id] = Order(order_id, pid, key, generation, (psetid, seq), deadline, machine)
@@ -335,6 +338,11 @@ class Dispatcher:
             url = notice.furl or notice.curl
             if "#" in url:
                 url = url.partition("#")[0]
+            mimetype, polled, accepts = notice.mimetype, False, ""
+            if source != _TOLD:
+                polled = bool(source & _POLLED)
+                if mimetype == ANY_TYPE:
+                    mimetype, accepts = "", "" if polled else self._accepts
             token, etag, modified, stored_bytes = stored or _NOTHING_STORED
             connection.say(
                 Fetch(
@@ -345,7 +353,7 @@ class Dispatcher:
                     url,
                     info.roots,
                     self._lease_text,
-                    notice.mimetype,
+                    mimetype,
                     info.private,
                     info.insecure,
                     "",
@@ -359,6 +367,8 @@ class Dispatcher:
                     rate,
                     0,
                     interval_ms,
+                    polled,
+                    accepts,
                 )
             )
         work.rows_out = []

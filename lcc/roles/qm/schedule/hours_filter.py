@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from lcc.domain.timeslots import TimeSlots
-from lcc.model import QueueRow
+from lcc.model import QueueRow, Source
 from lcc.roles.qm.schedule.delays import Delays
 from lcc.roles.qm.schedule.work import Limits, ProviderWork
 
 _NO_LIMITS = Limits()
+_POLLED = int(Source.POLLED)
 _LEAST_SECONDS = 1.0
 """An order with less time to begin than this is not worth sending."""
 
@@ -83,7 +84,7 @@ class HoursFilter:
         if row.delete:
             self.removed.append((row.key, row.generation))
             return False
-        if work.info is not None and not row.notice.lies_within(work.info.prefixes):
+        if work.info is not None and not row.notice.lies_within(work.info.prefixes) and row.source != _POLLED:
             self.outside.append(row)
             return False
         work.start_by = work.hours_end

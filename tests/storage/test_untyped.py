@@ -1,0 +1,262 @@
+"""Pages whose mime type nobody has told, documents that are polled, and where content was fetched from in the end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+import pytest
+
+from lcc.domain.keys import url_key
+from lcc.domain.mimetypes import MimePatterns
+from lcc.errors import CODES
+from lcc.model import ANY_TYPE, Absorbed, CachedUrl, FetchResult, QueueRow, Source, UrlNotice, source_text
+from lcc.storage.database.key_ranges import UNTYPED, is_untyped, untyped_key
+from lcc.storage.queue.headers import renewed_headers
+from lcc.storage.views.selected import Selection, page_by_change, page_by_key
+from tests.support.databases import DirectDatabase, result_of
+from tests.support.queue import Queue
+
+PUSHED, LISTED, FEED, POLLED = Source.PUSHED, Source.LISTED, Source.FEED, Source.POLLED
+PAGE = UrlNotice("http://site/page", mimetype=ANY_TYPE, sent="[]")
+HTML = PAGE._replace(mimetype="text/html")
+
+
+@pytest.fixture
+def queue(database: DirectDatabase) -> Queue:
+    queue = Queue(database)
+    queue.rules = attrs.evolve(queue.rules, mimetypes=MimePatterns(["text/*"]))
+    queue.store = queue.another_store()
+    queue.claim()
+    return queue
+
+
+def send(queue: Queue, source: Source, connseq: int, *notices: UrlNotice) -> Absorbed:
+    return queue.send(0 if source & (FEED | POLLED) else connseq, *notices, source=source)
+
+
+def fetched(queue: Queue, row: QueueRow, mimetype: str = "text/html", **more: Any) -> FetchResult:
+    return queue.fetched(row, **{"mimetype": mimetype} | more)
+
+
+def rows(queue: Queue) -> list[tuple[str, str, str, int]]:
+    """What is cached: mime type, sources, whether it has a file, by the order of keys."""
+    found = queue.database.query(
+        "SELECT mimetype, source, fetched_url, fetched_fileid FROM lccurl WHERE state = 1 ORDER BY mimetype"
+    )
+    return [(mimetype, source_text(source), url or "", file) for mimetype, source, url, file in found]
+
+
+def one(queue: Queue) -> QueueRow:
+    (row,) = queue.rows()
+    return row
+
+
+def test_its_key() -> None:
+    key = url_key(7, "http://site/page", ANY_TYPE)
+    assert is_untyped(key) and key[16:] == UNTYPED
+    assert untyped_key(url_key(7, "http://site/page", "text/html")) == key
+    assert not is_untyped(url_key(7, "http://site/page", "text/html"))
+
+
+def test_the_row_has_the_type_of_the_response(queue: Queue) -> None:
+    send(queue, FEED, 0, PAGE)
+    row = one(queue)
+    assert row.notice.mimetype == ANY_TYPE
+    queue.record(fetched(queue, row, "text/html"))
+    assert rows(queue) == [("text/html", "feed", "", 1)]
+    send(queue, PUSHED, 5, PAGE)
+    queue.record(fetched(queue, one(queue), "text/plain", content="new"))
+    assert rows(queue) == [("text/plain", "pushed,feed", "", 2)]
+    send(queue, PUSHED, 6, PAGE)
+    row = one(queue)
+    queue.record(fetched(queue, row, ""))
+    assert queue.rows() == [] and rows(queue) == [("text/plain", "pushed,feed", "", 2)]  # octet-stream is not taken
+    queue.check_books()
+
+
+def test_a_type_that_is_not_taken_is_an_error(queue: Queue) -> None:
+    send(queue, PUSHED, 1, PAGE)
+    queue.record(fetched(queue, one(queue), "video/mp4"))
+    assert queue.rows() == [] and rows(queue) == []
+    ((code, message),) = queue.database.query("SELECT code, message FROM urlerrs")
+    assert code == CODES["mimetype-not-accepted"] and message.endswith(": video/mp4")
+    assert queue.files_to_delete() == [1]
+    queue.check_books()
+
+
+def test_its_type_changes_without_its_content(queue: Queue) -> None:
+    send(queue, PUSHED, 1, PAGE)
+    queue.record(fetched(queue, one(queue), "text/plain"))
+    html, texts, plain = (Selection(mimetypes=(each,)) for each in ("text/html", "text/*", "text/plain"))
+
+    def followed(selection: Selection, after: int) -> list[tuple[str, str]]:
+        page = queue.database.now(page_by_change, selection, after, 1000)
+        return [(row.mimetype, row.state) for row in page.rows]
+
+    def listed(selection: Selection) -> list[CachedUrl]:
+        return queue.database.now(page_by_key, selection).rows
+
+    (before,) = listed(plain)
+    assert listed(html) == [] and len(listed(texts)) == 1
+    send(queue, PUSHED, 2, PAGE)
+    queue.record(fetched(queue, one(queue), "text/html"))
+    assert [row.mimetype for row in listed(html)] == ["text/html"] and listed(plain) == []
+    assert followed(html, before.change) == followed(texts, before.change) == [("text/html", "cached")]
+    assert followed(plain, before.change) == [("text/html", "deleted")]
+    queue.check_books()
+
+
+def test_typed_views_are_fetched_instead(queue: Queue) -> None:
+    plain = PAGE._replace(mimetype="text/plain", md5="1" * 32, length=1, mtime=1)
+    queue.send(1, HTML, plain)
+    queue.fetch_all()
+    before = [row[3] for row in rows(queue)]
+    send(queue, PUSHED, 5, PAGE)
+    queued = queue.rows()
+    assert sorted(row.notice.mimetype for row in queued) == ["text/html", "text/plain"]
+    assert len({(row.psetid, row.seq) for row in queued}) == 2
+    queue.record(*[fetched(queue, row, row.notice.mimetype, content="new") for row in queued])
+    assert [row[:2] for row in rows(queue)] == [("text/html", "told,pushed"), ("text/plain", "told,pushed")]
+    assert all(row[3] not in before for row in rows(queue))
+    send(queue, FEED, 0, PAGE)
+    assert queue.rows() == []  # the site's own word is behind them
+    queue.check_books()
+
+
+def test_a_typed_view_that_waits_is_what_is_pushed(queue: Queue) -> None:
+    queue.send(1, HTML)
+    send(queue, PUSHED, 2, PAGE)
+    assert one(queue).notice.mimetype == "text/html"
+    queue.fetch_all()
+    assert [row[:2] for row in rows(queue)] == [("text/html", "told,pushed")]
+    queue.check_books()
+
+
+def test_a_typed_view_takes_the_place_when_it_is_stored(queue: Queue) -> None:
+    send(queue, FEED, 0, PAGE)
+    queue.record(fetched(queue, one(queue)))
+    queue.send(1, HTML)
+    row = one(queue)
+    assert rows(queue) == [("text/html", "feed", "", 1)]
+    queue.record(queue.failed(row, 403))
+    assert rows(queue) == [("text/html", "feed", "", 1)]  # a typed fetch that fails does not lose the page
+    queue.check_books()
+    queue.send(2, HTML)
+    queue.record(fetched(queue, one(queue)))
+    assert rows(queue) == [("text/html", "told,feed", "", 2)]
+    deleted = queue.database.query("SELECT urlkey FROM lccurl WHERE state = 0 AND change_number > 0")
+    assert [is_untyped(bytes(key)) for (key,) in deleted] == [True]
+    assert queue.files_to_delete() == [1]
+    queue.check_books()
+    send(queue, FEED, 0, PAGE)
+    assert queue.rows() == []
+
+
+def test_a_fetch_of_the_untyped_row_that_is_out_meanwhile(queue: Queue) -> None:
+    send(queue, LISTED, 1, PAGE)
+    running = one(queue)
+    queue.send(2, HTML)
+    typed = next(row for row in queue.rows() if row.key != running.key)
+    queue.record(fetched(queue, typed))
+    assert queue.rows() == [] and [row[:2] for row in rows(queue)] == [("text/html", "told,listed")]
+    queue.record(fetched(queue, running))
+    assert [row[:2] for row in rows(queue)] == [("text/html", "told,listed")]
+    assert queue.files_to_delete() == [2]
+    queue.check_books()
+
+
+def test_it_comes_back_before_the_typed_view(queue: Queue) -> None:
+    send(queue, LISTED, 1, PAGE)
+    running = one(queue)
+    queue.send(2, HTML)
+    typed = next(row for row in queue.rows() if row.key != running.key)
+    queue.record(fetched(queue, running), fetched(queue, typed, content="other"))
+    assert [row[:2] for row in rows(queue)] == [("text/html", "told,listed")]
+    queue.check_books()
+
+
+def test_lost_content_is_fetched_again_as_what_it_is(queue: Queue) -> None:
+    send(queue, FEED, 0, PAGE)
+    queue.record(fetched(queue, one(queue)))
+    result_of(queue.store.fetch_again(1, [1], 50))
+    assert one(queue).notice.mimetype == ANY_TYPE
+    queue.record(fetched(queue, one(queue), "text/plain"))
+    assert rows(queue) == [("text/plain", "feed", "", 2)]
+
+
+def test_polled_documents_are_taken_whatever_their_type(queue: Queue) -> None:
+    send(queue, POLLED, 0, PAGE)
+    queue.record(fetched(queue, one(queue), "application/rss+xml"))
+    assert rows(queue) == [("application/rss+xml", "polled", "", 1)]
+    queue.check_books()
+    send(queue, FEED, 0, PAGE)  # somebody links to the feed
+    queue.record(fetched(queue, one(queue), "application/rss+xml", content="new"))
+    assert rows(queue) == [("application/rss+xml", "polled", "", 2)]
+    assert queue.rows() == []
+    queue.check_books()
+
+
+def test_a_page_that_becomes_a_document_of_another_type(queue: Queue) -> None:
+    send(queue, FEED, 0, PAGE)
+    queue.record(fetched(queue, one(queue)))
+    send(queue, POLLED, 0, PAGE)
+    queue.record(fetched(queue, one(queue), "application/rss+xml", content="new"))
+    assert rows(queue) == [("application/rss+xml", "polled", "", 2)]
+    queue.check_books()
+
+
+def test_where_it_was_fetched_from(queue: Queue) -> None:
+    queue.send(1, HTML)
+    queue.record(queue.fetched(one(queue), url="http://site/other", moved="http://site/moved"))
+    sql = "SELECT fetched_url, moved_url, change_number FROM lccurl"
+    ((url, moved, change),) = queue.database.query(sql)
+    assert (url, moved) == ("http://site/other", "http://site/moved")
+    queue.send(2, HTML)
+    queue.record(queue.fetched(one(queue), url="http://site/third"))
+    ((url, moved, later),) = queue.database.query(sql)
+    assert (url, moved) == ("http://site/third", None) and later > change  # content users are told
+    queue.send(3, HTML)
+    queue.record(queue.fetched(one(queue)))
+    assert queue.database.query(sql)[0][:2] == (None, None)
+    queue.send(4, PAGE._replace(mimetype="text/html", furl="http://site/page#top"))
+    queue.record(queue.fetched(one(queue), url="http://site/page"))
+    assert queue.database.query(sql)[0][0] is None
+
+
+def test_the_header_of_an_answer_not_modified(queue: Queue) -> None:
+    send(queue, POLLED, 0, PAGE)
+    headers = json.dumps(["Cache-Control", "max-age=60", "Content-Type", "application/rss+xml"])
+    queue.record(fetched(queue, one(queue), "application/rss+xml", etag='"e"', revalidate=True, headers=headers))
+    send(queue, POLLED, 0, PAGE)
+    row = one(queue)
+    assert row.stored is not None
+    told = json.dumps(["cache-control", "max-age=3600", "Content-Type", "text/x"])
+    queue.record(
+        FetchResult(
+            row.pid, row.key, row.generation, 0, 304, url=row.notice.curl, headers=told, unchanged=row.stored.token
+        )
+    )
+    ((kept, mimetype),) = queue.database.query("SELECT headers, mimetype FROM lccurl")
+    assert json.loads(kept) == ["Content-Type", "application/rss+xml", "cache-control", "max-age=3600"]
+    assert mimetype == "application/rss+xml" and queue.rows() == []
+
+
+@pytest.mark.parametrize(
+    ("stored", "renewed", "result"),
+    [
+        ("", '["A","1"]', ["A", "1"]),
+        ('["A","1","B","2"]', '["a","3"]', ["B", "2", "a", "3"]),
+        ('["Content-Length","5"]', '["Content-Length","0","ETag","x"]', ["Content-Length", "5", "ETag", "x"]),
+        ('["A","1"]', "no JSON", None),
+        ('["A","1"]', '["A"]', None),
+        ('["A","1"]', "{}", None),
+    ],
+)
+def test_renewed_headers(stored: str, renewed: str, result: list[str] | None) -> None:
+    assert (
+        renewed_headers(stored, renewed) == stored
+        if result is None
+        else json.loads(renewed_headers(stored, renewed)) == result
+    )
