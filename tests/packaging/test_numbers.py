@@ -29,6 +29,9 @@ CLOCKS = frozenset({"now", "_now", "seconds", "time", "timestamp", "_wall_clock"
 NUMBERS = {
     # Numbers, not text.
     "roles/cu/query.py: int(sources)",
+    "roles/qm/orders/dispatcher.py: int(Source.POLLED)",
+    "roles/qm/orders/dispatcher.py: int(Source.TOLD)",
+    "roles/qm/schedule/hours_filter.py: int(Source.POLLED)",
     "domain/words.py: int(HINTS)",
     "domain/words.py: int(SITE)",
     "domain/words.py: int(Source.LISTED)",
