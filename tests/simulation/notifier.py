@@ -49,7 +49,7 @@ class WatchedSite(Site):
     """A site that nobody has registered, and what its notifier remembers of it.
 
     :ivar outbox: sets without an answer, by number.
-    :ivar errors_seen: the last error of its pages that the notifier has read.
+    :ivar errors_seen: the numbers of the errors of its pages that the notifier has read.
     :ivar told_again: all of it is told again, because somebody has lost sets.
     """
 
@@ -58,7 +58,7 @@ class WatchedSite(Site):
         self.outbox: dict[int, Entry] = {}
         self.number = 0
         self.epoch = 1
-        self.errors_seen = 0
+        self.errors_seen: set[int] = set()
         self.untold_poll = True
         self.polls = 0
         self.broken.clear()
@@ -83,6 +83,7 @@ class WatchedSite(Site):
         """The database was put back: numbers may have been given out that it does not know."""
         self.epoch += 1
         self.outbox.clear()
+        self.errors_seen.clear()
         self.tell_all()
 
 
@@ -91,7 +92,7 @@ class Notifier(Service):
 
     :param unses: addresses of the UNSes.
     :param accepted: called when a set was accepted, with its number.
-    :param errors: gives the errors of a provider's URLs after a number: number, URL.
+    :param errors: gives the errors of a provider's URLs: number, URL.
     """
 
     def __init__(self, site: WatchedSite, process: Process, unses: list[str], accepted: Any, errors: Any) -> None:
@@ -158,8 +159,10 @@ class Notifier(Service):
     def _read_errors(self) -> None:
         """As a scheduler looks in the tables what became of its notices."""
         site = self._site
-        for number, url in self._errors(site.pid, site.errors_seen):
-            site.errors_seen = max(site.errors_seen, number)
+        for number, url in self._errors(site.pid):
+            if number in site.errors_seen:
+                continue
+            site.errors_seen.add(number)
             path = url.removeprefix(site.root).partition("?")[0]
             if path == POLLED:
                 site.untold_poll = True

@@ -181,7 +181,7 @@ class Promises:
         self.commits += 1
         changed = self.rows(
             "SELECT change_number, curl, state, fetched_machineid, fetched_fileid, len, md5, urlkey,"
-            " furl, burl, subtype, charset, pid, connseq FROM lccurl"
+            " furl, burl, subtype, charset, source, pid, connseq FROM lccurl"
             f" WHERE change_number > {self._last_change} ORDER BY change_number"
         )
         for machine in {row[3] for row in changed if row[3] is not None}:

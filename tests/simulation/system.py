@@ -276,11 +276,11 @@ class System:
         self._process("notifier", site.address, partial(self._notifier, site))
 
     def _notifier(self, site: WatchedSite, process: Process) -> Service:
-        return Notifier(site, process, list(UNSES), lambda *args: self.notice_accepted(*args), self._errors_since)
+        return Notifier(site, process, list(UNSES), lambda *args: self.notice_accepted(*args), self._errors_of)
 
-    def _errors_since(self, pid: int, number: int) -> list[tuple[int, str]]:
-        sql = "SELECT number, url FROM urlerrs WHERE pid = ? AND number > ? ORDER BY number"
-        return list(self.database.connection().execute(sql, [pid, number]))
+    def _errors_of(self, pid: int) -> list[tuple[int, str]]:
+        sql = "SELECT number, url FROM urlerrs WHERE pid = ?"
+        return list(self.database.connection().execute(sql, [pid]))
 
     @property
     def all_sites(self) -> list[Site]:

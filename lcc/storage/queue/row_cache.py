@@ -152,13 +152,14 @@ class CacheEntry:
     def stand(self, state: CachedState, standing: Standing) -> None:
         """Set the state, with this standing."""
         connseq, source, words = standing
-        if source != self.state.source or words or self.state.words:
-            self.restood = True
-            self.plain = not words and (source == TOLD or (source == _SITE and not state.cached))
-        if source != state.source or words != state.words:
-            state = state._replace(source=source, words=words)
-        self.state = state._replace(connseq=connseq)
         self.touched = True
+        if not (state is self.state and self.plain and source == state.source and not words):
+            if source != self.state.source or words or self.state.words:
+                self.restood = True
+                self.plain = not words and (source == TOLD or (source == _SITE and not state.cached))
+            if source != state.source or words != state.words:
+                state = state._replace(source=source, words=words)
+        self.state = state._replace(connseq=connseq)
 
 
 def row_questions(keys: Iterable[bytes], extra_cache: Iterable[bytes] = ()) -> list[Question]:
@@ -264,13 +265,13 @@ class RowCache:
         queued, cached = self.queue.get(key), self.cache.get(key)
         if queued is not None:
             queued.stand(queued.state.fetch, standing)
-        if cached is not None and self._stands_with(queued, cached):
+        if cached is not None and (queued is None or self._stands_with(queued, cached)):
             cached.stand(cached.state, standing)
 
-    def _stands_with(self, queued: QueueEntry | None, cached: CacheEntry) -> bool:
+    def _stands_with(self, queued: QueueEntry, cached: CacheEntry) -> bool:
         """Whether a cached row has the standing of its URL.  Not so a tombstone, or what is only polled, while the
         queue has more to say."""
-        return queued is None or not queued.state.fetch or cached.state.counted or not queued.state.source & COUNTED
+        return not queued.state.fetch or cached.state.counted or not queued.state.source & COUNTED
 
     def confirm(self, key: bytes, standing: Standing) -> None:
         """The cached content is current."""
