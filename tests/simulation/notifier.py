@@ -1,5 +1,5 @@
 """A notifier: a scheduler as far as a UNS sees one.  It lists the pages of a site that nobody has registered, and
-polls a document of it.
+polls a document of it; a feed hints at some of them.
 
 What it has to tell stands in an outbox, which survives the process as the tables of a real one do; numbers and epoch
 stand there, too.  Each connection goes to any of the UNSes: so a set may come through two of them.
@@ -22,13 +22,15 @@ from lcc.roles.notifier import NotifierLink, NotifierRefused
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
 
-from .sites import OriginProtocol, Page, Site, told_of
+from .sites import OriginProtocol, Page, Site, identity, told_of
 
 POLLED = "polled.html"
 """The document that is only polled: nobody lists it."""
 NOTICE_SECONDS = 1.2
 CONNECTED_SECONDS = 6.0
 """To a UNS, on the average."""
+HINT_SHARE = 0.3
+"""Of the turns, those in which a feed is read."""
 HELD_SHARE = 0.5
 """Of the askings, those that would keep the number of the last one."""
 
@@ -153,6 +155,8 @@ class Notifier(Service):
                     self._poll()
                 if site.untold and self.link.has_room:
                     await self._list()
+                if site.changing and self.link.has_room and chance.random() < HINT_SHARE:
+                    self._hint()
             except NotifierRefused:
                 site.rejected += 1
 
@@ -172,6 +176,16 @@ class Notifier(Service):
     def _poll(self) -> None:
         urls = ({"c": self._site.url(POLLED), "m": "text/html"},)
         self._tell(urls, {POLLED: self._site.polls}, Source.POLLED, 0)
+
+    def _hint(self) -> None:
+        """Somebody's feed names pages, some of which may be gone.  It changes nothing of what the site has."""
+        site = self._site
+        paths = sorted({*site.pages, *site.removed})
+        urls = []
+        for path in site.chance.sample(paths, min(len(paths), 2)):
+            name, mimetype = identity(path)
+            urls.append({"c": site.url(name), "m": mimetype})
+        self._tell(tuple(urls), {}, Source.FEED, 0)
 
     async def _list(self) -> None:
         site, chance = self._site, self._site.chance

@@ -471,6 +471,34 @@ BUGS = [
         "held = message.held if message.held == drawn.get(pid) else 0",
         "held = message.held",
     ),
+    Bug(
+        "hint-revives",
+        "P5: somebody's feed brings back what the site has deleted",
+        "lcc/domain/words.py",
+        "(not counted and self.is_the_sites)",
+        "(not counted and False)",
+    ),
+    Bug(
+        "hint-outlives-the-deletion",
+        "P5: a page that a feed had named before its site did stays when the site deletes it",
+        "lcc/domain/words.py",
+        "self.mask &= ~_HINTS",
+        "pass",
+    ),
+    Bug(
+        "poll-is-a-page",
+        "P5: a document that is only polled is recorded as a page of its provider",
+        "lcc/storage/queue/record.py",
+        "cached.update(connseq=connseq, source=source, words=words)\n    return",
+        "cached.update(connseq=connseq, source=TOLD, words=words)\n    return",
+    ),
+    Bug(
+        "poll-is-counted",
+        "P8: a document that is only polled is on its provider's books",
+        "lcc/storage/queue/record.py",
+        "    if counted:\n        stats.files_used += appears",
+        "    if True:\n        stats.files_used += appears",
+    ),
 ]
 
 

@@ -282,9 +282,7 @@ class Promises:
             if count := self.rows(f"SELECT COUNT(*) FROM {table}")[0][0]:
                 left.append(f"{count} rows in {table}")
         left += [f"{path} waits" for _, path, _ in self._spooled()]
-        polled = {bytes(key).hex() for (key,) in self.rows("SELECT urlkey FROM lccurl WHERE source & 31 = 0")}
-        copied = {key: _shown(row) for key, row in system.copy.rows.items() if key not in polled}
-        if copied != {key: row for key, row in self._cached().items() if key not in polled}:
+        if {key: _shown(row) for key, row in system.copy.rows.items()} != self._cached():
             left.append("the content user's copy is not the cache")
         return left
 
@@ -292,7 +290,8 @@ class Promises:
         """What content users have to see of each row, by key."""
         found = self.rows(
             "SELECT urlkey, md5, CASE furl WHEN '' THEN curl ELSE furl END,"
-            " CASE burl WHEN '' THEN curl ELSE burl END, subtype FROM lccurl WHERE state = 1 AND change_number > 0"
+            " CASE burl WHEN '' THEN curl ELSE burl END, subtype FROM lccurl"
+            " WHERE state = 1 AND change_number > 0 AND source & 31"
         )
         return {bytes(key).hex(): tuple(shown) for key, *shown in found}
 
