@@ -11,7 +11,6 @@ import pytest_twisted
 from OpenSSL.crypto import X509
 
 from lcc.config import TlsConfig
-from lcc.model.notifiers import NOTIFIERS
 from lcc.transport.certificates import ROLES, load
 from lcc.transport.tls import Refused, _Verifier
 from lcc.transport.wires import CENTRAL, WIRES, Wire, endpoint
@@ -23,7 +22,7 @@ PORTS = [
 ]
 LINKS = [wire for wire in WIRES.values() if not wire.listens]
 ANY = "+".join(ROLES)
-LINKS_ONLY = ("cu", "admin", *NOTIFIERS)
+LINKS_ONLY = ("cu", "admin", "manager", "push", "spider")
 """They listen to no other role: their certificates are not made for that either."""
 OTHER_END = "is not made for this end of a connection"
 
