@@ -148,9 +148,8 @@ BUGS = [
         "unchanged-not-seen",
         "hole 7: a full set deletes what it names, if that is unchanged",
         "lcc/storage/queue/batch.py",
-        "            if seen is not None:\n                rows.mark(key, seen)\n\n    def _do",
-        "            if seen is not None and action is not Action.CONFIRM:\n"
-        "                rows.mark(key, seen)\n\n    def _do",
+        "            if seen is not None:\n                rows.mark(key, seen)\n",
+        "            if seen is not None and action is not Action.CONFIRM:\n                rows.mark(key, seen)\n",
     ),
     Bug(
         "mass-deletion-not-held",
