@@ -89,6 +89,7 @@ class _Work:
     """The rows of a batch, as the results before have left them.
 
     :ivar cache: lccurl rows by key, each a dictionary of its columns.
+    :ivar untyped: some of the providers have, or had, rows without a mime type of their own.
     :ivar changed: keys of those to be written.
     """
 
@@ -101,6 +102,7 @@ class _Work:
     seen: dict[bytes, int]
     cache: dict[bytes, dict[str, Any]]
     sets: QueuedSets
+    untyped: bool = False
     changed: dict[bytes, None] = attrs.field(factory=dict)
     moved: dict[bytes, tuple[QueueRow, _Bad]] = attrs.field(factory=dict)
     taken: set[bytes] = attrs.field(factory=set)
@@ -145,11 +147,17 @@ def record_results(
     seen = {row[0]: row[_SEEN] for row in found}
     cache = {row[0]: dict(zip(CACHE.columns, row, strict=True)) for row in cached}
     quotas = {pid: Quota(files, space) for pid, files, space in limited}
-    if any(write.stats(pid).untyped for pid in pids):
-        untyped = sorted({untyped_key(result.key) for result in results if not result.code} - cache.keys())
-        _load(txn, untyped, queue, seen, cache)
+    untyped = any([write.stats(pid).untyped for pid in pids])
+    if untyped:
+        _load(
+            txn,
+            sorted({untyped_key(result.key) for result in results if not result.code} - cache.keys()),
+            queue,
+            seen,
+            cache,
+        )
     sets = QueuedSets(txn, {(row.psetid, row.slot) for row in queue.values()}, known_sets)
-    work = _Work(txn, write, rules, now, quotas, queue, seen, cache, sets)
+    work = _Work(txn, write, rules, now, quotas, queue, seen, cache, sets, untyped)
     again: dict[bytes, QueueRow] = {}
     held: dict[int, int] = {}
     requeued: dict[int, tuple[int, int]] = {}
@@ -235,7 +243,7 @@ def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
     if row is None:
         outcome = work.rules.outcome(result.code, result.generation, None, 0, 0)
     else:
-        if is_untyped(row.key):
+        if row.source != TOLD and is_untyped(row.key):
             result, row = _judge_type(work, result, row)
         outcome = work.rules.outcome(
             result.code, result.generation, not row.delete, row.generation, row.attempts, row.unreached
@@ -248,7 +256,7 @@ def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
         outcome = (_confirm if result.unchanged else _store)(work, result, row, outcome)
         if outcome is Outcome.STORE:
             _take_away(work, row)
-            if work.write.stats(row.pid).untyped and not is_untyped(row.key):
+            if work.untyped and not is_untyped(row.key):
                 _replace_untyped(work, row)
     else:
         _discard_file(work, result)
@@ -444,7 +452,8 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
     if same:
         work.write.delete_file(result.machine, result.file)
         changed = _named_otherwise(cached, notice) or cached["charset"] != charset
-        changed = changed or (is_untyped(row.key) and cached["mimetype"] != (result.mimetype or _UNKNOWN_TYPE))
+        if row.source != TOLD and is_untyped(row.key):
+            changed = changed or cached["mimetype"] != (result.mimetype or _UNKNOWN_TYPE)
     else:
         if was_cached:
             work.write.delete_file(cached["fetched_machineid"], cached["fetched_fileid"])
@@ -465,8 +474,9 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
         modified=result.modified,
         revalidate=int(result.revalidate),
         headers=result.headers,
-        moved_url=result.moved or None,
     )
+    if result.moved or cached["moved_url"] is not None:
+        cached["moved_url"] = result.moved or None
     if not told and result.url != (notice.furl or notice.curl):
         # It came from the former fetch URL: its validators mean nothing to the new one.
         cached["revalidate"] = 0
@@ -539,7 +549,7 @@ def _fetched(
     changed = _stand(row, cached) or changed
     known_type = cached["mimetype"]
     cached.update(zip(TOLD_WITH_CONTENT, told_values(notice), strict=True))
-    if is_untyped(row.key):
+    if row.source != TOLD and is_untyped(row.key):
         cached["mimetype"] = known_type if result.unchanged else result.mimetype or _UNKNOWN_TYPE
     cached.update(
         generation=result.generation,
@@ -551,8 +561,10 @@ def _fetched(
     )
     url = notice.furl or notice.curl
     if result.url != url or cached["fetched_url"] is not None:
-        fetched_url = None if result.url in ("", url.partition("#")[0]) else result.url
-        changed = changed or fetched_url != cached["fetched_url"]
+        # Of content from the former fetch URL it is not known; it is fetched once more.
+        known = told and result.url not in ("", url.partition("#")[0])
+        fetched_url = result.url if known else None
+        changed = changed or (told and fetched_url != cached["fetched_url"])
         cached["fetched_url"] = fetched_url
     if changed:
         cached["change_number"] = work.write.next("change")
