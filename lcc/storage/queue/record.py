@@ -147,7 +147,7 @@ def record_results(
     seen = {row[0]: row[_SEEN] for row in found}
     cache = {row[0]: dict(zip(CACHE.columns, row, strict=True)) for row in cached}
     quotas = {pid: Quota(files, space) for pid, files, space in limited}
-    untyped = any([write.stats(pid).untyped for pid in pids])
+    untyped = any(write.stats(pid).untyped for pid in pids)
     if untyped:
         _load(
             txn,
