@@ -17,7 +17,7 @@ from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 
 PATHS = "abcd"
-VIEWS = ("text/html", "*/*")
+VIEWS = ("text/html", "text/xml")
 TOLD, PUSHED, LISTED, FEED, LINK, POLLED = Source
 COUNTED = SITE | HINTS
 OWN = [TOLD, PUSHED, LISTED]
