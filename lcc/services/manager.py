@@ -42,7 +42,9 @@ from lcc.workers.folders import clear
 _log = Logger()
 
 _LOCK_SECONDS = 0.1
-_SCRATCH_MODE = 0o711
+_SCRATCH_MODE = 0o700
+_SCRATCH_MODE_OF_ROOT = 0o711
+"""Workers, which are somebody else then, name files below it."""
 
 
 class Options(RoleOptions):
@@ -169,10 +171,11 @@ def _place(config: Config, folder: Path, token: str, disk: Disk) -> Place:
             # Home is for root alone: a worker could not name its own files.
             scratch = Path(tempfile.gettempdir()) / f"lcc-manager-{token}"
         _look_for_python(settings.user, user, group)
-    disk.make_folder(scratch, _SCRATCH_MODE)
+    mode = _SCRATCH_MODE if user is None else _SCRATCH_MODE_OF_ROOT
+    disk.make_folder(scratch, mode)
     if not scratch.is_dir() or scratch.is_symlink() or scratch.stat().st_uid != os.geteuid():
         raise ConfigError([f"{scratch}: is not a folder of the manager's user"])
-    scratch.chmod(_SCRATCH_MODE)
+    scratch.chmod(mode)
     for each in settings.workers:
         disk.make_folder(config.under_home(each), 0o755)
     return Place(

@@ -40,7 +40,9 @@ OURS = frozenset(
     }
 )
 EXPORTS = frozenset(export.commands)
-GROUPS = {"lcc-admin": {"provider", "user", "certificates", "register", "web-user"}}
+GROUPS = {
+    "lcc-admin": {"provider", "user", "certificates", "register", "web-user", "task", "job", "resource", "feed"}
+}
 """Tools whose first argument is a command, and which of these are groups of commands."""
 
 
