@@ -19,6 +19,7 @@ from lcc.feeds.feed import FeedPlugin
 from lcc.feeds.run import FeedRun
 from lcc.model import FetchOrder
 from lcc.model.feeds import ParsedFeed
+from lcc.model.shellwords import shell_word
 
 PAGE_BYTES_MAX = 10_000_000
 _COLUMNS = (Column("kind", 10), Column("url"), Column("title"))
@@ -45,14 +46,14 @@ def discover_command(admin: Admin, url: str, allow_private: bool, as_json: bool)
     account = fetched_once(admin.config.bot, FetchOrder(0, url, private=allow_private), site_of(url), kept)
     if account.error is not None:
         error = account.error
-        raise Failed(f"{url}: {error.code} {error.entry.name}: {error.text}", f"lcc-admin fetch {url}")
+        raise Failed(f"{url}: {error.code} {error.entry.name}: {error.text}", f"lcc-admin fetch {shell_word(url)}")
     found = _feeds(account, kept.getvalue()[:PAGE_BYTES_MAX])
     listing = Listing(_COLUMNS, as_json)
     for each in found:
         listing.row(each._asdict())
     listing.end("the page names no feed")
     if found and not as_json:
-        click.echo(clean(f"Next: lcc-admin feed add {found[0].url}"), err=True)
+        click.echo(clean(f"Next: lcc-admin feed add {shell_word(found[0].url)}"), err=True)
 
 
 def _feeds(account: Account, data: bytes) -> list[FoundFeed]:

@@ -33,6 +33,7 @@ from lcc.commands.progress import counting
 from lcc.commands.watch import clean
 from lcc.domain.wording import duration
 from lcc.model.feed_options import DEFAULT_PLUGIN, FeedOptions, feed_args, read_feed_args
+from lcc.model.shellwords import shell_word
 from lcc.model.tasks import JobSpec, Task
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.tasks.feed_views import FEED, feed_urls
@@ -100,7 +101,7 @@ def add_command(
     with tasks_database(admin) as database:
         there = database.interact(feed_urls).get(url)
         if there is not None:
-            raise Failed(f"{url} is feed {there} already", f"lcc-admin feed show {there}")
+            raise Failed(f"{url} is feed {there} already", f"lcc-admin feed show {shell_word(there)}")
         number, ordered = database.write(order_task, task, admin.now())
         done = answer(database, ordered) is not None
     if as_json:
