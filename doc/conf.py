@@ -26,7 +26,7 @@ nitpicky = True
 # Types of other projects; and those of our own that are no interface to anybody.
 nitpick_ignore_regex = [
     ("py:.*", r"(collections|pathlib|ssl|twisted|zope)\..*"),
-    ("py:.*", r"lcc\.(config|fetchers\.download|storage|transport)\..*"),
+    ("py:.*", r"lcc\.(config|fetchers\.download|storage|transport|workers\.connection)\..*"),
     ("py:.*", r".*\._\w+"),
 ]
 
