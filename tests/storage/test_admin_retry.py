@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from lcc.config import QmConfig
-from lcc.model import UrlNotice
+from lcc.model import Source, UrlNotice
 from lcc.storage.database.order_rows import RETRY, WANT_FULL_SET, add_order
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
 from lcc.storage.queue import admin_orders
@@ -240,3 +240,26 @@ def test_the_notice_survives_as_it_was(queue: Queue) -> None:
     queue.record(*[queue.failed(row, 403) for row in queue.rows()])
     retry(queue)
     assert [row.notice for row in queue.rows()] == [told._replace(hours="")]
+
+
+def test_a_hint_does_not_come_back_where_the_site_has_deleted_its_page(queue: Queue) -> None:
+    """Another view of it, or all of them."""
+    for name in ("one", "all", "left"):
+        queue.send(0, notice(name, mimetype="*/*"), source=Source.FEED)
+    queue.record(*[queue.failed(row, 404) for row in queue.rows()], now=20)
+    queue.send(2, *[notice(name, "1") for name in ("one", "all")], now=30)
+    queue.fetch_all(now=30)
+    queue.send(3, notice("one", delete=True), notice("all", mimetype="", delete=True), now=31)
+    retry(queue)
+    assert [row.notice.curl[12:] for row in queue.rows()] == ["left"]
+    queue.check_books()
+
+
+def test_a_listed_page_without_a_type_is_retried_as_the_views_that_are_known_by_now(queue: Queue) -> None:
+    queue.send(1, notice("page", mimetype="*/*"), source=Source.LISTED)
+    queue.record(*[queue.failed(row, 404) for row in queue.rows()], now=20)
+    queue.send(2, notice("page", "1"), now=30)
+    queue.fetch_all(now=30)
+    retry(queue)
+    assert [row.notice.mimetype for row in queue.rows()] in ([], ["text/html"])
+    queue.check_books()

@@ -17,7 +17,7 @@ from lcc.model import COUNTED, Standing
 from lcc.storage.database.rows import CACHED, FETCH, TOLD, TOLD_COLUMNS, told_notice
 from lcc.storage.queue.consistency import Check, check_counters, check_rows_of_sets, check_sets
 from lcc.storage.queue.held_deletions import drop_held, held_sweeps
-from lcc.storage.queue.recheck import recheck
+from lcc.storage.queue.recheck import recheck, stop_polling
 from lcc.storage.queue.sweep import remove_content, removed_rows
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -66,7 +66,7 @@ def _period(job: _Job, settings: QmConfig) -> int:
 
 def look_at_ages(write: WriteTransaction, rules: IQueueRules, progress: bytes) -> bytes | None:
     """Ask for content that was not confirmed for long: its provider, who may delete it thereby, or, where others told
-    of it, its web server.  Later delete it; delete old tombstones."""
+    of it, its web server.  Later delete it, and what nobody polls any longer; delete old tombstones."""
     txn, now, settings = write.txn, write.now, write.settings
     sql = (
         "SELECT urlkey, pid, state, source, change_number, connseq, confirmed_time, words, seen"
@@ -82,6 +82,7 @@ def look_at_ages(write: WriteTransaction, rules: IQueueRules, progress: bytes) -
     lacking: set[int] = set()
     forgotten: list[bytes] = []
     unsure: list[bytes] = []
+    unpolled: list[bytes] = []
     for key, pid, state, source, change, connseq, confirmed, words, seen in rows:
         age = now - (confirmed or now)
         # Held deletions expire like anything else; another full set would not help.
@@ -95,7 +96,10 @@ def look_at_ages(write: WriteTransaction, rules: IQueueRules, progress: bytes) -
                 forgotten.append(key)
                 write.forgotten(change)
         elif source & COUNTED != TOLD:
-            if source & COUNTED and settings.reverify and age >= settings.reverify:
+            if not source & COUNTED:
+                if settings.age_expired and age >= settings.age_expired:
+                    unpolled.append(bytes(key))
+            elif settings.reverify and age >= settings.reverify:
                 unsure.append(bytes(key))
         elif settings.age_expired and age >= settings.age_expired:
             expired[pid].append(bytes(key))
@@ -112,6 +116,8 @@ def look_at_ages(write: WriteTransaction, rules: IQueueRules, progress: bytes) -
         _want(write, pid, "old-files")
     if unsure:
         recheck(write, rules, unsure)
+    if unpolled:
+        stop_polling(write, rules, unpolled)
     return bytes(rows[-1][0]) if len(rows) == PAGE_ROWS else None
 
 
