@@ -79,6 +79,7 @@ def _permalink(run: FeedRun, link: str) -> str:
 def _host(url: str) -> str:
     try:
         parts = urlsplit(url)
-        return parts.hostname or "" if parts.scheme in ("http", "https") else ""
+        is_page = parts.scheme in ("http", "https") and "@" not in parts.netloc  # no site has another's password
+        return parts.hostname or "" if is_page else ""
     except ValueError:
         return ""

@@ -32,7 +32,6 @@ import importlib
 import os
 import resource
 import select
-import shutil
 import signal
 import socket
 import stat
@@ -45,6 +44,7 @@ from typing import NoReturn
 
 from lcc.workers import launch, linux
 from lcc.workers.executables import Unsafe, find_executable
+from lcc.workers.folders import remove
 from lcc.workers.launch import Launch, Limits, Report
 
 DESCRIPTOR = 3
@@ -135,7 +135,7 @@ class _Shepherd:
         if not job.scratch:
             return
         folder = os.path.join(job.scratch, f"job-{job.job}")
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
         os.mkdir(folder, 0o700)
         self._folder = folder
         if job.user is not None:
@@ -242,7 +242,7 @@ class _Shepherd:
     def clean(self) -> None:
         """Remove the job's folder."""
         if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove(self._folder)
             self._folder = ""
 
     def say(self, report: Report) -> None:
@@ -263,11 +263,16 @@ def _used_bytes(folder: str, enough: int) -> int:
                     count += 1
                     if count > _FILES_MAX:
                         return enough + 1
-                    status = entry.stat(follow_symlinks=False)
+                    try:
+                        status = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue  # removed meanwhile; the others count
                     used += status.st_blocks * 512
                     if stat.S_ISDIR(status.st_mode):
                         ahead.append(entry.path)
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return enough + 1  # what is below could not be counted
             continue  # removed meanwhile
     return used
 

@@ -95,13 +95,13 @@ def test_the_policy_is_kept() -> None:
 @pytest.mark.parametrize(
     ("permalinks", "wanted"),
     [
-        ("", [None, None, None, None]),
-        (SAME_HOST, ["http://feeds.example.org/1", None, None, None]),
-        (ANYWHERE, ["http://feeds.example.org/1", "http://other.example.org/2", None, None]),
+        ("", [None, None, None, None, None]),
+        (SAME_HOST, ["http://feeds.example.org/1", None, None, None, None]),
+        (ANYWHERE, ["http://feeds.example.org/1", "http://other.example.org/2", None, None, None]),
     ],
 )
 def test_permalinks_are_named_where_they_are_wanted(permalinks: str, wanted: list[str | None]) -> None:
-    links = ["/1", "http://other.example.org/2", "javascript:x()", "http://["]
+    links = ["/1", "http://other.example.org/2", "javascript:x()", "http://[", "http://me@feeds.example.org/3"]
     kept = worked(rss(*[f"<title>{link}</title><link>{link}</link>" for link in links]), permalinks=permalinks)
     assert [each.get("permalink") for each in kept.stored[1:]] == wanted
 

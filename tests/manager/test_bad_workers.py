@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest_twisted
 
 from lcc.model.tasks import OUTPUT_BYTES_MAX, JobState
 from lcc.protocols.jobs import Started
+from lcc.workers.folders import clear
 from tests.support.waiting import until, wait_for
 
 from .kit import Make, Rig, alive, sleeping, with_mark
@@ -40,6 +43,32 @@ async def test_it_ignores_term_in_all_its_processes(make: Make) -> None:
     done = await rig.run(rig.shell(body), kind="slow")
     assert (done.state, done.signal) == (JobState.TEMPORARY, 9)
     gone(sleeping(3002))
+
+
+MANY = "for _ in range(1500): os.mkdir('d'); os.chdir('d')"
+
+
+@pytest_twisted.ensureDeferred
+async def test_it_makes_folders_deeper_than_recursion(make: Make, tmp_path: Path) -> None:
+    """They are gone with the job: else the manager could not clean up, nor begin again."""
+    rig = make('kinds = ["command disk_bytes=0"]')
+    await rig.start()
+    done = await rig.run(rig.python(f"import os\n{MANY}\nos.symlink('/', 'root')\nprint('done')"))
+    assert (done.state, done.output) == (JobState.COMPLETED, "done\n")
+    left = tmp_path / "left"
+    (left / "job").mkdir(parents=True)
+    subprocess.run([sys.executable, "-c", f"import os\nos.chdir({str(left / 'job')!r})\n{MANY}"], check=True)
+    clear(left)
+    assert list(left.iterdir()) == []
+
+
+@pytest_twisted.ensureDeferred
+async def test_it_hides_files_below_a_path_that_is_too_long(make: Make) -> None:
+    rig = make('kinds = ["slow disk_bytes=100000"]')
+    await rig.start()
+    body = "import os, time\nfor _ in range(25): os.mkdir('deep' * 50); os.chdir('deep' * 50)\ntime.sleep(3005)"
+    done = await rig.run(rig.python(body), kind="slow")
+    assert done.state is JobState.PERMANENT and done.message.startswith("Used more than 100,000 bytes of disk")
 
 
 @pytest_twisted.ensureDeferred

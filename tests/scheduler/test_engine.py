@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lcc.errors import StoreUnavailable
-from lcc.model.tasks import Effects, FollowUp, JobResult, JobSpec, JobState
+from lcc.model.tasks import DATA_BYTES_MAX, Effects, FollowUp, JobResult, JobSpec, JobState
 from lcc.protocols import jobs
 from lcc.protocols.endings import write_ending
 from lcc.storage.tasks import orders
@@ -231,6 +231,17 @@ def test_a_commit_takes_effect_before_the_end(bench: Bench) -> None:
     assert bench.state(job.id) is JobState.PERMANENT
     assert [each.silent for each in manager.peer.of(jobs.Kill)] == [True]
     assert bench.engine.roster.running_count == 0
+
+
+def test_a_commit_that_cannot_be_read_ends_its_job_everywhere(bench: Bench) -> None:
+    """Not at the scheduler only: the task's next job would run beside it."""
+    bench.add(every=10**6)
+    manager = bench.manager()
+    bench.pass_time(2)
+    [job] = manager.given()
+    manager.end(job, JobState.RUNNING, commit=1, effects=Effects(data="x" * (DATA_BYTES_MAX + 1)))
+    assert bench.state(job.id) is JobState.PERMANENT
+    assert [(each.id, each.silent) for each in manager.peer.of(jobs.Kill)] == [(job.id, True)]
 
 
 def test_orders_of_people(bench: Bench) -> None:

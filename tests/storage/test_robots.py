@@ -78,6 +78,15 @@ def test_the_first_hint_of_a_site_has_its_robots_txt_polled(tasks: Tasks) -> Non
     assert tasks.database.query("SELECT COUNT(*) FROM heldnotices WHERE origin = 'http://a/'") == [(0,)]
 
 
+def test_a_host_whose_name_is_too_long_is_left_out(tasks: Tasks) -> None:
+    """It has no room in the tables, and must not keep the ending of its job from being recorded."""
+    notify(tasks, hint("x", "a" * 300), hint("1"))
+    assert tasks.database.query("SELECT origin FROM robots") == [("http://a/",)]
+    assert tasks.database.query("SELECT origin FROM heldnotices") == [("http://a/",)]
+    [(text,)] = tasks.database.query("SELECT text FROM joblogs WHERE level = 'info'")
+    assert text.startswith("1 URLs of a host whose name is too long are left out: http://aaa")
+
+
 def test_a_site_without_robots_txt_allows_everything(tasks: Tasks) -> None:
     notify(tasks, hint("no"))
     known(tasks, "", TaskRules().robots_in_place(404), 404)

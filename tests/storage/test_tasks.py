@@ -349,6 +349,19 @@ def test_there_are_at_most_so_many_open_jobs(tasks: Tasks) -> None:
     assert len(small.make()) == 1
 
 
+def test_a_lower_limit_of_open_jobs_is_no_fault(tasks: Tasks) -> None:
+    for _ in range(4):
+        tasks.add()
+    assert len(tasks.make(limit=2)) == 2
+    assert Tasks(tasks.database, jobs_max=1).make() == []
+
+
+def test_an_order_that_is_not_understood_is_answered(tasks: Tasks) -> None:
+    assert "knows no order" in tasks.order("task-paint")["error"]
+    for kind, body in ((orders.RESOURCE_SET, {}), (orders.JOB_ADD, {"spec": {"args": (), "on": (), "new": 1}})):
+        assert "does not understand" in tasks.order(kind, after_seconds=0, **body)["error"]
+
+
 def test_a_newer_scheduler_fences_off_the_older_one(tasks: Tasks) -> None:
     tasks.add()
     newer = tasks.another_store()

@@ -211,7 +211,7 @@ class KeptEndings:
                 kept.content = b"".join(new.checked_pieces())
             except OSError as error:
                 _log.error("The effects of job {id} are lost: {error}", id=kept.id, error=str(error))
-                return
+                kept.content = b""  # read() makes a temporary error of it
             finally:
                 if new.effects is not None:
                     new.effects.close()

@@ -411,8 +411,9 @@ class Scheduler:
         attempt, _, resource = manager.jobs.get(result.id, (0, "", ""))
         if attempt != result.attempt:
             return
-        if result.state is JobState.RUNNING and manager.connection is not None:
-            # What it has committed is refused, so that it has ended.
+        if result.state in (JobState.RUNNING, JobState.PERMANENT) and manager.connection is not None:
+            # What it has committed may have been refused, here or when it was read, so that it has ended; a manager
+            # where it has ended by itself takes no notice.
             manager.connection.kill(result.id, attempt, "its effects are refused", silent=True)
         del manager.jobs[result.id]
         self.ready.release(resource, result.id)

@@ -8,6 +8,7 @@ from lcc.interfaces import IItemStore, ITaskRules
 from lcc.model.sources import HINTS, Source, parse_source
 from lcc.model.tasks import (
     KEY_CHARS_MAX,
+    NAME_CHARS_MAX,
     POLLED_KINDS,
     DueJob,
     Effects,
@@ -114,6 +115,8 @@ def _check_notice(notice: JobNotice, order: int) -> None:
         raise ValueError("only the worker of a site's own feed or sitemap may notify with the source 'listed'")
     if notice.op not in _OPERATIONS:
         raise ValueError(f"op={notice.op[:40]!r} is none of {', '.join(_OPERATIONS)}")
+    if len(notice.mimetype) > NAME_CHARS_MAX:
+        raise ValueError(f"a mime type of {len(notice.mimetype)} characters: {notice.mimetype[:80]!r}")
     if not notice.url or len(notice.url) > _URL_CHARS_MAX:
         raise ValueError(f"a URL of {len(notice.url)} characters: {notice.url[:80]!r}")
 

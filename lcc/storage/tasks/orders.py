@@ -133,12 +133,16 @@ def carry_out_orders(write: TaskWrite, rules: ITaskRules, limit: int) -> Carried
     done = CarriedOut()
     for number, kind, target, body in write.txn.query(sql, [limit]):
         order = Order(number, kind, target, json.loads(body))
+        handler = _HANDLERS.get(kind)
         try:
-            answer = _HANDLERS[kind](write, rules, order, done)
-        except KeyError:
-            answer = {"error": f"this scheduler knows no order {kind!r}"}
+            if handler is None:
+                raise ValueError(f"this scheduler knows no order {kind!r}")
+            answer = handler(write, rules, order, done)
         except ValueError as error:
             answer = {"error": str(error)}
+        except (KeyError, TypeError) as error:
+            # A newer command's; it must not stand in the way of all others.
+            answer = {"error": f"this scheduler does not understand the order {kind!r}: {error}"}
         text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
         write.txn.execute("UPDATE taskorders SET done_time = ?, answer = ? WHERE id = ?", [write.now, text, number])
         done.count += 1

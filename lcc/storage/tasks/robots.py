@@ -47,6 +47,10 @@ def notify(write: TaskWrite, rules: ITaskRules, notices: Iterable[JobNotice], or
 def _admitted(
     write: TaskWrite, rules: ITaskRules, origin: str, notices: list[JobNotice], job: int
 ) -> list[JobNotice]:
+    if len(origin) > _ORIGIN_CHARS_MAX:
+        left = f"{len(notices)} URLs of a host whose name is too long are left out: {origin[:80]}"
+        write.log(job, 0, LogRow(write.now, "info", left))
+        return []
     row = write.txn.one("SELECT rules, allow, checked_time FROM robots WHERE origin = ?", [origin])
     if row is None:
         _ask_for(write, rules, origin)

@@ -86,7 +86,8 @@ class TaskStore:
         """As :func:`lcc.storage.tasks.due.make_due_jobs`."""
 
         def make(write: TaskWrite) -> list[DueJob]:
-            return make_due_jobs(write, min(limit, self._jobs_max - write.value("open")))
+            # A negative LIMIT is none at all to SQLite, and an error to MySQL.
+            return make_due_jobs(write, max(0, min(limit, self._jobs_max - write.value("open"))))
 
         return self._write(now, make)
 
