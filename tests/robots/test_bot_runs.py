@@ -217,6 +217,26 @@ def test_the_interval_counts_from_start_to_start(bench: Bench) -> None:
     assert bench.begun == [1, 2, 3]
 
 
+def test_the_rest_of_a_run_that_arrives_when_the_first_has_ended_finds_the_interval(bench: Bench) -> None:
+    bench.run(range(1, 2), interval_ms=500)
+    bench.pass_time(0.1, 0.1)
+    bench.one().succeed(b"x")
+    bench.pass_time(0.1, 0.1)
+    assert bench.told == [(1, 0)]  # nothing of it is here
+    bench.run(range(2, 3), interval_ms=500)  # was sent together with the first
+    bench.pass_time(0.2, 0.1)
+    assert bench.begun == [1]
+    bench.pass_time(0.2, 0.1)
+    assert bench.begun == [1, 2]
+
+
+def test_the_rest_of_a_run_of_a_provider_without_limits_any_longer_waits_for_nothing(bench: Bench) -> None:
+    bench.run(range(1, 2), interval_ms=500)
+    bench.one().succeed(b"x")
+    bench.run(range(2, 3))
+    assert bench.begun == [1, 2]
+
+
 def test_an_interval_beyond_what_is_waited_for_goes_back_with_the_time_that_is_left(bench: Bench) -> None:
     bench.run(range(1, 4), interval_ms=5000)
     bench.pass_time(1.0, 0.1)

@@ -142,6 +142,19 @@ def test_the_interval_counts_from_the_loss_of_a_robot(bench: Bench) -> None:
     assert [(result.code, result.owed_ms) for result in qm.of(Done)] == [(HANDED_BACK, 2500)] * 2
 
 
+def test_the_rest_of_a_run_that_arrives_when_the_first_has_ended_finds_the_interval(bench: Bench) -> None:
+    qm, _ = bench.qm()
+    bot, _ = bench.robot(1, "b1")
+    bench.run(qm, range(1, 2), interval_ms=500)
+    bench.end(bot, 1)
+    assert told(qm) == [(1, 0)]  # nothing of it is here
+    bench.run(qm, range(2, 3), interval_ms=500)  # was sent together with the first
+    assert [fetch.owed_ms for fetch in bot.of(Fetch)] == [0, 500]
+    bench.end(bot, 2)
+    bench.run(qm, range(3, 4))
+    assert [fetch.owed_ms for fetch in bot.of(Fetch)] == [0, 500, 0]  # it has no interval any longer
+
+
 def test_the_interval_counts_from_when_a_fetch_began() -> None:
     run = Run(PID, 0)
     for number, code, elapsed_ms, paid_at in (

@@ -45,6 +45,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from lcc.config.intake import RUN_ORDERS_MAX
+from lcc.domain.debts import Debts
 from lcc.domain.results import holds_provider
 from lcc.errors import FetchError, StreamError
 from lcc.interfaces import IAttemptFile, IFetcher
@@ -122,6 +123,7 @@ class Robot:
         self._link: Upstream | None = None
         self._runs: dict[int, Run] = {}
         self._queue: deque[Run] = deque()
+        self._debts = Debts()
         self._places = concurrency
         self._waiting = 0
         self._orders_max = orders_max
@@ -252,7 +254,8 @@ class Robot:
             return
         run = self._runs.get(fetch.pid)
         if run is None:
-            run = self._runs[fetch.pid] = Run(fetch.pid)
+            paid_at = self._debts.take(fetch.pid) if fetch.interval_ms or fetch.rate else 0.0
+            run = self._runs[fetch.pid] = Run(fetch.pid, paid_at)
             self._queue.append(run)
         elif run.job is not None and run.job.fetch.id == fetch.id and run.job.link is link:
             return
@@ -380,6 +383,8 @@ class Robot:
         run.cancel_call()
         if self._runs.get(run.pid) is run:
             del self._runs[run.pid]
+            if run.paid_at:
+                self._debts.keep(run.pid, run.paid_at, self._clock.seconds())
         self._leave_place(run)
 
     def _leave_place(self, run: Run) -> None:

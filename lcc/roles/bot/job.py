@@ -62,7 +62,8 @@ class Job:
         sent = link.sent_seconds(fetch.sent_ms)
         self.lease_end = sent + fetch.lease_seconds
         self.start_by = inf if fetch.start_seconds is None else sent + fetch.start_seconds
-        self.paid_at = sent + fetch.owed_ms / 1000 if fetch.owed_ms else 0.0
+        # From now: the time when it was sent is known as a little less than it was, which is too early here.
+        self.paid_at = self._begun + fetch.owed_ms / 1000 if fetch.owed_ms else 0.0
         self.is_first = True
         self.code = 0
         self.unchanged = False

@@ -17,6 +17,7 @@ somebody else."""
 class Run:
     """A provider's orders, in the order in which they came.
 
+    :param paid_at: clock time before which no fetch may begin, because of what came before.
     :ivar job: the one that is being carried out; None: none is.
     :ivar waiting: those behind it.
     :ivar has_place: it is one of those that the robot fetches for at the same time.
@@ -27,7 +28,7 @@ class Run:
 
     __slots__ = ("_paid_at", "call", "ended", "going", "has_place", "job", "pid", "waiting")
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, paid_at: float = 0.0) -> None:
         self.pid = pid
         self.job: Job | None = None
         self.waiting: deque[Job] = deque()
@@ -35,7 +36,7 @@ class Run:
         self.call: IDelayedCall | None = None
         self.ended = 0
         self.going = False
-        self._paid_at = 0.0
+        self._paid_at = paid_at
 
     def add(self, job: Job) -> None:
         """One more order."""
@@ -61,6 +62,11 @@ class Run:
         """
         too_late = now + deadline_seconds > job.lease_end and not job.is_first
         return too_late or self._paid_at - now > PAY_SECONDS_MAX
+
+    @property
+    def paid_at(self) -> float:
+        """Clock time before which its next fetch must not begin."""
+        return self._paid_at
 
     def unpaid_seconds(self, now: float) -> float:
         """How long its next fetch must not begin."""

@@ -225,8 +225,10 @@ class Dispatcher:
                 code = _NO_ROOM
         run = order.run
         self.orders.drop(order)
-        if not run.ended(order, done, self._clock.seconds()):
+        now = self._clock.seconds()
+        if not run.ended(order, done, now):
             del robot.runs[run.pid]
+            self.orders.keep_debt(run, now)
             self.orders.put_back([run])  # with what it did not get, as it is paused, or of an older version
         ok = file is not None
         self._report(
@@ -358,8 +360,9 @@ class Dispatcher:
         """It is too late for it, or there is no room; it was not begun (or not by a robot that is still there)."""
         self._counters.orders_sent_back += 1
         self.orders.drop(order)
-        fetch = order.fetch
-        owed = max(0.0, order.run.paid_at - self._clock.seconds()) if fetch.interval_ms else 0.0
+        fetch, now = order.fetch, self._clock.seconds()
+        self.orders.keep_debt(order.run, now)
+        owed = max(0.0, order.run.paid_at - now) if fetch.interval_ms else 0.0
         self._report(
             self._results.add(
                 Done(

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any
 
 from lcc.domain import bandwidth
+from lcc.domain.debts import Debts
 from lcc.errors import CODES
 from lcc.model.providers import PRIORITIES, clamp
 from lcc.protocols.work import Done, Fetch
@@ -119,6 +120,7 @@ class OrderBook:
         self._runs: dict[int, Run] = {}
         self._queues: tuple[OrderedDict[int, Run], ...] = tuple(OrderedDict() for _ in range(PRIORITIES))
         self._grown: dict[int, Run] = {}
+        self._debts = Debts()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -140,6 +142,8 @@ class OrderBook:
         run = self._runs.get(fetch.pid)
         if run is None:
             run = self._runs[fetch.pid] = Run(fetch.pid, fetch.priority)
+            if fetch.interval_ms or fetch.rate:
+                run.paid_at = self._debts.take(fetch.pid)
             self._queues[run.priority][run.pid] = run
         elif run.out:
             self._grown[run.pid] = run
@@ -180,6 +184,12 @@ class OrderBook:
                 queue = self._queues[run.priority]
                 queue[run.pid] = run
                 queue.move_to_end(run.pid, last=False)
+
+    def keep_debt(self, run: Run, now: float) -> None:
+        """An order of this run was dropped: if it was the last one, what it owes is kept for those that are on their
+        way."""
+        if not run.orders and run.paid_at > now:
+            self._debts.keep(run.pid, run.paid_at, now)
 
     def drop(self, order: HeldOrder) -> None:
         """The order has ended: it is not held any longer."""
