@@ -443,7 +443,7 @@ class _Fetch:
                 self._fail(error)
                 return
         if self._head.status == _NOT_MODIFIED:
-            headers = kept_headers(self._head, self._settings.headers_kept_bytes) if self._order.polled else ""
+            headers = kept_headers(self._head, self._settings.headers_kept_bytes) if self._order.renew else ""
             self._give(
                 Fetched(_NOT_MODIFIED, self._url, headers=headers, wire_bytes=self._wire_bytes, unchanged=True)
             )

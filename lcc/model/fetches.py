@@ -35,9 +35,10 @@ class FetchOrder(NamedTuple):
     :ivar etag, modified: of the content that is stored, as an earlier fetch reported them.
     :ivar stored_bytes: its length; None: not known.
     :ivar polled: the LCC wants to read it for itself.  Redirects may lead anywhere; on another host than the order's
-        ``private`` and ``insecure`` do not hold.  The header of an answer "not modified" is told as well.
+        ``private`` and ``insecure`` do not hold.
     :ivar accepts: patterns of mime types, separated by spaces: content of another one need not be fetched
         ("mimetype-not-accepted").  Empty: all.
+    :ivar renew: the header of an answer "not modified" is told as well.
     """
 
     pid: int
@@ -51,6 +52,7 @@ class FetchOrder(NamedTuple):
     stored_bytes: int | None = None
     polled: bool = False
     accepts: str = ""
+    renew: bool = False
 
 
 class Fetched(NamedTuple):

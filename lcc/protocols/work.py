@@ -79,7 +79,8 @@ class Fetch(FrequentFlat):
     :ivar owed_ms: BOT-M to BOT only: the fetch must not begin for so long from when it was sent, because what was
         fetched of its provider before is not paid for yet, or its last fetch began too short a time before.
     :ivar interval_ms: from the start of a fetch of its provider to the start of the next, at least; 0: no limit.
-    :ivar polled: the LCC wants to read this for itself: redirects may lead anywhere.
+    :ivar polled: only the LCC wants to read this, for itself: redirects may lead anywhere.
+    :ivar renew: the LCC wants to read this, whoever names it besides: the header of "not modified" is told.
     :ivar accepts: patterns of mime types, separated by spaces, one of which the content's must match; empty: none.
     :ivar stored: names the content that the cache has; if it is still what ``etag``, ``modified`` and
         ``stored_bytes`` describe, it need not be fetched.  Empty: it is fetched in any case.
@@ -109,6 +110,7 @@ class Fetch(FrequentFlat):
     interval_ms: int = attrs.field(default=0, metadata={"wire": "interval"})
     polled: bool = False
     accepts: str = ""
+    renew: bool = False
 
     def order(self) -> FetchOrder:
         """What a fetcher is asked for."""
@@ -124,6 +126,7 @@ class Fetch(FrequentFlat):
             self.stored_bytes,
             self.polled,
             self.accepts,
+            self.renew or self.polled,
         )
 
 

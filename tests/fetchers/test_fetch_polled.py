@@ -125,16 +125,16 @@ def test_a_type_that_is_not_taken_ends_at_the_header(kind: str, taken: bool) -> 
 
 
 def test_the_header_of_not_modified_is_told_of_what_is_polled() -> None:
-    for polled in (True, False):
+    for renew in (True, False):
         web = MemoryWeb()
-        order = ORDER._replace(polled=polled, conditional=True, etag='"e"')
+        order = ORDER._replace(renew=renew, conditional=True, etag='"e"')
         outcomes = ask(web, order)
         peer = web.accept()
         peer.request()
         peer.send(b"HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=60\r\n\r\n")
         fetched = outcomes[0].fetched
         assert fetched is not None and fetched.unchanged
-        assert fetched.headers == ('["Cache-Control","max-age=60"]' if polled else "")
+        assert fetched.headers == ('["Cache-Control","max-age=60"]' if renew else "")
         web.finish()
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lcc.model import HINTS, SITE, QueueRow, Source, UrlNotice
+from lcc.model import ANY_TYPE, HINTS, SITE, QueueRow, Source, UrlNotice
+from lcc.storage.database.key_ranges import is_untyped
 from lcc.storage.queue import sweep
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
@@ -62,8 +63,11 @@ class Model:
 
     def take(self, source: Source, number: int, one: UrlNotice) -> None:
         views = [(one.curl, one.mimetype)]
-        if not one.mimetype:
-            views += [view for view in self.views if view[0] == one.curl and view[1]]
+        others = [view for view in self.views if view[0] == one.curl and view[1]]
+        if not one.mimetype or (one.mimetype == ANY_TYPE and (one.delete or one.retract)):
+            views = [(one.curl, ""), *others]
+        elif one.mimetype == ANY_TYPE:
+            views = [view for view in others if self.of(view).by and view[1] != ANY_TYPE] or views
         for view in views:
             if one.retract:
                 self.retract(source, number, view)
@@ -116,6 +120,17 @@ class Model:
         if not known.by & SITE:
             known.by &= ~HINTS
             known.words = {each: max(number, last[each]) for each in OWN}
+            untyped = (view[0], ANY_TYPE)
+            if view[1] not in ("", ANY_TYPE) and self.of(untyped).by & HINTS and not self.of(untyped).by & SITE:
+                self.delete(source, number, untyped)
+
+    def stored(self, view: View) -> None:
+        """It takes the place of what has no type."""
+        known, untyped = self.of(view), self.of((view[0], ANY_TYPE))
+        if view[1] != ANY_TYPE and known.by & COUNTED and untyped.by:
+            known.by |= untyped.by
+            known.words = {own: max(number, untyped.words[own]) for own, number in known.words.items()}
+            untyped.by = Source(0)
 
     def failed(self, view: View, left: Source, remembered: bool) -> None:
         """Nothing names it any longer but what names what is cached of it."""
@@ -145,7 +160,8 @@ class Walk:
 
     def said(self, source: Source) -> UrlNotice:
         random = self.random
-        path, view, kind = random.choice(PATHS), random.choice(VIEWS), random.random()
+        path, kind = random.choice(PATHS), random.random()
+        view = random.choice(VIEWS if source == TOLD else (*VIEWS, ANY_TYPE))
         if source & SITE and kind < 0.15:
             return notice(path, mimetype=random.choice((view, "")), delete=True)
         if source != TOLD and kind < 0.4:
@@ -184,6 +200,8 @@ class Walk:
             if cached and cached[0][0] and error == 403:
                 left = Source(cached[0][1] & 63)
             self.model.failed(view, left, bool(cached))
+        elif not error and current and not current[0].delete and current[0].generation == row.generation:
+            self.model.stored(view)
         content = self.random.choice("xyz")
         queue.record(queue.failed(row, error) if error else queue.fetched(row, content))
 
@@ -199,9 +217,10 @@ class Walk:
         query, pid = self.queue.database.query, self.queue.pid
         named: dict[View, Source] = {}
         shown: set[View] = set()
-        for curl, view, source in query(
-            "SELECT curl, mimetype, source FROM lccurl WHERE pid = ? AND state = 1", [pid]
+        for key, curl, view, source in query(
+            "SELECT urlkey, curl, mimetype, source FROM lccurl WHERE pid = ? AND state = 1", [pid]
         ):
+            view = ANY_TYPE if is_untyped(key) else view
             named[curl, view] = Source(source & 63)
             if source & COUNTED:
                 shown.add((curl, view))
@@ -225,12 +244,16 @@ class Walk:
         self.remove_nothings()
         for row in self.out:
             self.result(row, 0)
-        self.queue.fetch_all()
+        while rows := [row for row in self.queue.rows() if not row.delete]:
+            for row in rows:
+                self.result(row, 0)
         self.check()
         rows = self.queue.database.query(
-            "SELECT curl, mimetype FROM lccurl WHERE pid = ? AND state = 1 AND source & 31 <> 0", [self.queue.pid]
+            "SELECT curl, urlkey, mimetype FROM lccurl WHERE pid = ? AND state = 1 AND source & 31 <> 0",
+            [self.queue.pid],
         )
-        assert set(rows) == {view for view, known in self.model.views.items() if known.by & COUNTED}
+        found = {(curl, ANY_TYPE if is_untyped(key) else view) for curl, key, view in rows}
+        assert found == {view for view, known in self.model.views.items() if known.by & COUNTED}
 
 
 @pytest.fixture(autouse=True)

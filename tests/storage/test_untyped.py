@@ -260,3 +260,63 @@ def test_renewed_headers(stored: str, renewed: str, result: list[str] | None) ->
         if result is None
         else json.loads(renewed_headers(stored, renewed)) == result
     )
+
+
+def test_a_notice_sees_the_typed_view_that_stands_before_it_in_the_same_set(queue: Queue) -> None:
+    send(queue, PUSHED, 1, HTML, PAGE)
+    assert [row.notice.mimetype for row in queue.rows()] == ["text/html"]
+    queue.check_books()
+
+
+def test_a_hint_is_about_the_typed_view(queue: Queue) -> None:
+    send(queue, FEED, 0, HTML)
+    send(queue, Source.LINK, 0, PAGE)
+    assert [(row.notice.mimetype, row.source) for row in queue.rows()] == [("text/html", FEED | Source.LINK)]
+    queue.check_books()
+
+
+def test_what_is_retracted_does_not_come_back_with_the_typed_view(queue: Queue) -> None:
+    send(queue, PUSHED, 1, PAGE)
+    queue.fetch_all()
+    queue.send(2, HTML)
+    send(queue, PUSHED, 3, PAGE._replace(retract=True))
+    queue.fetch_all()
+    assert [row[:2] for row in rows(queue)] == [("text/html", "told")]
+    queue.check_books()
+
+
+@pytest.mark.parametrize("operation", ["delete", "retract"])
+def test_an_older_notice_of_a_view_that_was_not_known_then(queue: Queue, operation: str) -> None:
+    send(queue, PUSHED, 9, PAGE._replace(**{operation: True}))
+    send(queue, PUSHED, 5, HTML)
+    send(queue, PUSHED, 6, PAGE)
+    assert not [row for row in queue.rows() if not row.delete]
+    queue.check_books()
+
+
+@pytest.mark.parametrize("is_fetched", [False, True])
+@pytest.mark.parametrize("source", [Source.TOLD, PUSHED])
+def test_the_site_deletes_a_typed_view_of_a_page_that_is_hinted(
+    queue: Queue, is_fetched: bool, source: Source
+) -> None:
+    send(queue, FEED, 0, PAGE)
+    if is_fetched:
+        queue.fetch_all()
+    send(queue, source, 1, HTML._replace(delete=True))
+    assert rows(queue) == [] and not [row for row in queue.rows() if not row.delete]
+    send(queue, FEED, 0, PAGE)
+    assert not [row for row in queue.rows() if not row.delete]
+    queue.check_books()
+
+
+def test_what_is_polled_or_listed_as_well_stays(queue: Queue) -> None:
+    send(queue, FEED, 0, PAGE)
+    send(queue, POLLED, 0, PAGE)
+    queue.record(fetched(queue, one(queue)))
+    queue.send(1, HTML._replace(delete=True))
+    assert rows(queue) == [("text/html", "polled", "", 1)]
+    send(queue, LISTED, 2, PAGE)
+    queue.record(fetched(queue, one(queue)))
+    queue.send(3, HTML._replace(delete=True))
+    assert [row[:2] for row in rows(queue)] == [("text/html", "listed,polled")]
+    queue.check_books()

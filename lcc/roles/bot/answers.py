@@ -60,7 +60,7 @@ def unchanged(fetch: Fetch, fetched: Fetched, elapsed_ms: int) -> str:
         wire_bytes=fetched.wire_bytes,
         elapsed_ms=elapsed_ms,
         unchanged=fetch.stored,
-        headers=fetched.headers if fetch.polled else "",
+        headers=fetched.headers if fetch.renew or fetch.polled else "",
     ).to_xml()
 
 

@@ -15,8 +15,8 @@ import attrs
 from lcc.config import QmConfig
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
-from lcc.model import HINTS, SetAnswer, SetHeader, SetPiece, Source
-from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views, is_untyped
+from lcc.model import HINTS, SITE, SetAnswer, SetHeader, SetPiece, Source
+from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views, is_untyped, untyped_key
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.batch import Batch, SetPart
 from lcc.storage.queue.fresh_rows import FreshRows, first_set_questions, idle_providers
@@ -152,10 +152,13 @@ def _load_more(rows: RowCache, write: WriteTransaction, parts: Sequence[SetPart]
     """Read rows that depend on more than the keys."""
     pages: set[bytes] = set()
     all_views: set[bytes] = set()
+    untyped: set[bytes] = set()
     newest: dict[int, int] = {}
     for part in parts:
         pid, connseq = part.header.pid, part.header.connseq
         seen = newest.get(pid, write.stats(pid).maxconnseq)
+        if write.stats(pid).untyped and part.header.source & SITE:
+            untyped.update([untyped_key(key) for key, notice in part.notices if notice.delete])
         if part.header.source & HINTS:
             pages.update([key[:PAGE_BYTES] for key, _notice in part.notices])
             continue
@@ -165,7 +168,7 @@ def _load_more(rows: RowCache, write: WriteTransaction, parts: Sequence[SetPart]
         if connseq < seen:
             all_views.update([all_views_key(key) for key, _ in part.notices])
         newest[pid] = max(seen, connseq)
-    if all_views:
-        rows.load((), all_views)
+    if all_views or untyped:
+        rows.load(untyped, all_views)
     if pages:
         rows.load_views(pages)

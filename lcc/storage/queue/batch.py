@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
 from lcc.model import (
+    ANY_TYPE,
     COUNTED,
     FETCH_NOW,
     HINTS,
@@ -22,12 +23,12 @@ from lcc.model import (
     Standing,
     UrlNotice,
 )
-from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views, is_untyped
+from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views, is_untyped, untyped_key
 from lcc.storage.database.rows import POLLED, TOLD
 from lcc.storage.queue.registered import Registered
 from lcc.storage.queue.row_cache import RowCache
 from lcc.storage.queue.set_rows import RETRY_SEQ, AddedRows, add_to_sets, move_rows
-from lcc.storage.queue.write_transaction import WriteTransaction
+from lcc.storage.queue.write_transaction import Stats, WriteTransaction
 
 _OUTSIDE = code("outside-roots")
 _OF_UPDATES = frozenset({Action.FETCH, Action.AGAIN, Action.CONFIRM, Action.UPDATE, Action.KNOWN})
@@ -84,14 +85,9 @@ class Batch:
         seen = psetid if header.full else None
         limited = self._registered[pid].has_quota
         prefixes = self._prefixes[pid]
-        seq, notices = part.index, part.notices
-        if not told:
-            notices = list(self._of_typed_views(part, source))
-            if len(notices) != len(part.notices):
-                # More than there are places for.
-                seq = RETRY_SEQ + min(self._write.next("behind") for _ in notices) - 1
-        for key, notice in notices:
-            seq += 1
+        untyped = bool(stats.untyped) and source & _SITE
+        places: Iterable[tuple[int, KeyedNotice]] = enumerate(part.notices, part.index + 1)
+        for seq, (key, notice) in places if told else self._of_typed_views(places, stats):
             floor, views = stats.fullconnseq, None
             if older and (views := cache.get(all_views_key(key))) is not None:
                 floor = max(floor, views.state.connseq if views.plain else _standing(views.state).told_number)
@@ -116,6 +112,8 @@ class Batch:
                 action, standing, notice = self._decide(key, header, source, notice)
             if action is Action.OLDER:
                 continue
+            if untyped and notice.delete and (action is Action.DELETE or not standing.source & _SITE):
+                self._forget_hints(key, header, source, notice)
             refused = 0
             if action in _OF_UPDATES and not notice.lies_within(prefixes) and source != POLLED:
                 refused = _OUTSIDE  # the roots have changed since its UNS checked it
@@ -140,18 +138,41 @@ class Batch:
             if seen is not None:
                 rows.mark(key, seen)
 
-    def _of_typed_views(self, part: SetPart, source: int) -> Iterator[KeyedNotice]:
-        """The notices; one without a mime type is about the typed views of its page, where there are any.  (A hint
-        is not: it changes nothing of what is there.)"""
-        for keyed in part.notices:
+    def _of_typed_views(
+        self, notices: Iterable[tuple[int, KeyedNotice]], stats: Stats
+    ) -> Iterator[tuple[int, KeyedNotice]]:
+        """The notices with their places, each as the notices before have left its page: one without a mime type is
+        about the typed views, where there are any; if it takes something away, about all views."""
+        for seq, keyed in notices:
             key, notice = keyed
-            views = [] if source & _HINTS or not is_untyped(key) else self._typed_views(key)
+            if not is_untyped(key):
+                yield seq, keyed
+                continue
+            if notice.delete or notice.retract:
+                yield seq, KeyedNotice(all_views_key(key), notice._replace(mimetype=""))
+                continue
+            views = self._typed_views(key)
             if not views:
-                if is_untyped(key):
-                    self._write.stats(part.header.pid).untyped = 1
-                yield keyed
-            for view in views:
-                yield KeyedNotice(view, notice._replace(mimetype=self.rows.mimetype_of(view)))
+                stats.untyped = 1
+                yield seq, keyed
+            for number, view in enumerate(views):
+                # There is one place for them in the set.
+                place = seq if not number else RETRY_SEQ + self._write.next("behind")
+                yield place, KeyedNotice(view, notice._replace(mimetype=self.rows.mimetype_of(view)))
+
+    def _forget_hints(self, key: bytes, header: SetHeader, source: int, notice: UrlNotice) -> None:
+        """The site has deleted a typed view: what only others have noticed of the page goes as well, as they cannot
+        bring it back either."""
+        other, rows = untyped_key(key), self.rows
+        queued, cached = rows.queue.get(other), rows.cache.get(other)
+        named = queued.state.source if queued is not None and queued.state.fetch else 0
+        if cached is not None and cached.state.cached:
+            named |= cached.state.source
+        if other == key or not named & _HINTS or named & _SITE:
+            return
+        action, standing, _ = self._decide(other, header, source, notice)
+        if action is not Action.OLDER:
+            self._do(action, other, notice._replace(mimetype=ANY_TYPE), header, standing)
 
     def _typed_views(self, key: bytes) -> list[bytes]:
         """The views of this page that have a mime type, and are cached or to be fetched."""

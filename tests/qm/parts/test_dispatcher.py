@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 
 from lcc.errors import code
+from lcc.model import ANY_TYPE, Source
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import Done, Fetch, RecordedUpto, Running
 from lcc.roles.qm.orders.dispatcher import Dispatcher
@@ -69,6 +71,42 @@ def test_no_orders_before_a_machine_is_ready_and_granted(rig: Rig) -> None:
     assert rig.dispatcher.slots() == (0, 3)
     machine.granted = True
     assert rig.send() == 3 and len(connection.heard(Fetch)) == 3 and rig.send() == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "polled", "renew", "accepts"),
+    [
+        (Source.POLLED, True, True, ""),
+        (Source.POLLED | Source.TOLD, False, True, "text/*"),
+        (Source.POLLED | Source.PUSHED, False, True, "text/*"),
+        (Source.POLLED | Source.LINK, False, True, "text/*"),
+        (Source.LINK, False, False, "text/*"),
+        (Source.TOLD, False, False, ""),
+    ],
+)
+def test_only_what_nobody_else_names_is_free_of_the_rules(
+    hub: FakeHub, store: Any, source: Source, polled: bool, renew: bool, accepts: str
+) -> None:
+    subject = scheduler()
+    recorder = Recorder(hub, store, subject, 10)
+    dispatcher = Dispatcher(subject, recorder, 1.0, LEASE, hub.wall_clock, accepts="text/*")
+    dispatcher.enable("9", LEASE)
+    load(subject, (1, 1))
+    row = row_of(1, 1, 1, source=int(source))
+    if source != Source.TOLD:
+        row = row._replace(notice=row.notice._replace(mimetype=ANY_TYPE))
+    subject.fill(5)
+    read_all(subject, [row])
+    connection = FakeConnection()
+    machine = dispatcher.connected(connection, Hello(role="botm", name="b", machine=1, run="r", capacity=1))
+    dispatcher.ready(machine)
+    machine.granted = True
+    dispatcher.send(hub.clock.seconds())
+    (fetch,) = connection.heard(Fetch)
+    assert (fetch.polled, fetch.renew, fetch.accepts) == (polled, renew, accepts)
+    order = Fetch(**attrs.asdict(fetch)).order()
+    assert (order.polled, order.renew, order.accepts) == (polled, renew, accepts)
+    assert attrs.evolve(fetch, polled=True, renew=False).order().renew  # of a queue manager of the version before
 
 
 def test_an_operator_pauses_it(rig: Rig) -> None:

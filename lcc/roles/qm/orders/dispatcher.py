@@ -30,7 +30,7 @@ from twisted.logger import Logger
 from lcc.domain.keys import pid_of
 from lcc.domain.results import ResultCounts
 from lcc.errors import StreamError, code
-from lcc.model import ANY_TYPE, FetchResult, Source
+from lcc.model import ANY_TYPE, COUNTED, FetchResult, Source
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import Done, Fetch, Running
 from lcc.roles.qm.orders.machines import Machine, Order
@@ -338,9 +338,11 @@ class Dispatcher:
             url = notice.furl or notice.curl
             if "#" in url:
                 url = url.partition("#")[0]
-            mimetype, polled, accepts = notice.mimetype, False, ""
+            mimetype, polled, renew, accepts = notice.mimetype, False, False, ""
             if source != _TOLD:
-                polled = bool(source & _POLLED)
+                renew = bool(source & _POLLED)
+                # What others name as well is held to what holds for any page.
+                polled = renew and not source & COUNTED
                 if mimetype == ANY_TYPE:
                     mimetype, accepts = "", "" if polled else self._accepts
             token, etag, modified, stored_bytes = stored or _NOTHING_STORED
@@ -369,6 +371,7 @@ class Dispatcher:
                     interval_ms,
                     polled,
                     accepts,
+                    renew,
                 )
             )
         work.rows_out = []
