@@ -272,6 +272,69 @@ class KindLimits(NamedTuple):
     files: int = 0
 
 
+class ManagerState(Enum):
+    """Whether a manager can be given jobs.
+
+    ``UNKNOWN``: it was connected, but the scheduler itself has said nothing of it for a while.
+    """
+
+    UP = "up"
+    PAUSED = "paused"
+    DOWN = "down"
+    UNKNOWN = "unknown"
+
+
+MANAGER_UNKNOWN_SECONDS = 90
+"""After so long without a word of the scheduler it is not known how a manager is."""
+
+
+@attrs.frozen
+class ManagerStatus:
+    """A manager, as the scheduler knows it: a row of ``managers``.
+
+    :ivar run: names its latest run.
+    :ivar first_time: when a manager of this name was heard of first.
+    :ivar started_time: when its latest run was heard of first.
+    :ivar heard_time: when it was heard of last; while it is connected, within half a minute.
+    :ivar down_time: since when it is not connected; None: it is.
+    :ivar paused: why it takes no jobs, in its operator's words; empty: it does.
+    :ivar capacity: jobs at once, of all kinds; 0: as its kinds allow.
+    :ivar kinds: what it takes, by name; ``*`` is any kind that is not named.
+    :ivar running: jobs that it has.
+    """
+
+    name: str
+    host: str
+    run: str
+    first_time: int
+    started_time: int
+    heard_time: int
+    down_time: int | None = None
+    paused: str = ""
+    capacity: int = 0
+    kinds: tuple[KindLimits, ...] = ()
+    running: int = 0
+
+    def state(self, now: float) -> ManagerState:
+        """How it is.
+
+        :param now: seconds since 1970.
+        """
+        if self.down_time is not None:
+            return ManagerState.DOWN
+        if now - self.heard_time > MANAGER_UNKNOWN_SECONDS:
+            return ManagerState.UNKNOWN
+        return ManagerState.PAUSED if self.paused else ManagerState.UP
+
+    def since(self, now: float) -> int:
+        """Since when it is down; of one that is up, since when it runs; of one that is unknown, when it was heard of
+        last.  Seconds since 1970."""
+        state = self.state(now)
+        if state is ManagerState.UNKNOWN:
+            return self.heard_time
+        return self.started_time if self.down_time is None else self.down_time
+
+
 class ItemsStored(NamedTuple):
     """What a store of items did with those of a job.
 

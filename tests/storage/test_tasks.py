@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import pytest
 
 from lcc.errors import Busy
@@ -14,12 +15,15 @@ from lcc.model.tasks import (
     JobNotice,
     JobSpec,
     JobState,
+    KindLimits,
     LogRow,
+    ManagerStatus,
     Task,
     TaskState,
     When,
 )
 from lcc.storage.tasks import orders
+from lcc.storage.tasks.managers import managers
 from lcc.storage.tasks.views import jobs_page, resources, statistics, tasks_page
 from tests.support.databases import result_of
 from tests.support.tasks import NOW, Tasks, task_database
@@ -442,3 +446,20 @@ def tasks_columns(txn: Any) -> list[tuple[str]]:
     if txn.dialect.name == "sqlite":
         return [(row[1],) for row in txn.query("PRAGMA table_info(tasks)")]
     return [(row[0],) for row in txn.query("SHOW COLUMNS FROM tasks")]
+
+
+def test_managers_as_the_scheduler_knows_them(tasks: Tasks) -> None:
+    kinds = (KindLimits("*", 2), KindLimits("fetch", 1, 60, 1 << 30, 64))
+    old = ManagerStatus("ä", "host", "r1", NOW, NOW, NOW, capacity=3, kinds=kinds)
+    other = ManagerStatus("b", "host2", "r", NOW, NOW, NOW, down_time=NOW, paused="by hand")
+    save = tasks.store.save_managers
+    result_of(save([old, other], ["ä"], NOW + 1, 60))
+    tasks.add()
+    tasks.start(*tasks.make(), manager="ä")
+    shown = {each.name: each for each in tasks.database.blocking.interact(managers)}
+    assert shown == {"ä": attrs.evolve(old, heard_time=NOW + 1, running=1), "b": other}
+    newer = attrs.evolve(old, run="r2", first_time=NOW + 50, started_time=NOW + 50, heard_time=NOW + 50)
+    result_of(save([newer], ["ä"], NOW + 60, 60))
+    result_of(save([newer], ["ä"], NOW + 60, 60))
+    expected = attrs.evolve(newer, first_time=NOW, heard_time=NOW + 60, running=1)
+    assert tasks.database.blocking.interact(managers) == [expected]

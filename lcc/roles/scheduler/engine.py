@@ -49,6 +49,7 @@ from lcc.protocols.jobs import RunJob, write_args
 from lcc.roles.background import Background
 from lcc.roles.peer import PeerFactory
 from lcc.roles.scheduler.counters import Counters
+from lcc.roles.scheduler.manager_table import ManagerTable
 from lcc.roles.scheduler.managers import Manager, ManagerConnection
 from lcc.roles.scheduler.ready import ReadyJobs, Taker
 from lcc.roles.scheduler.roster import Lost, Roster
@@ -100,6 +101,7 @@ class Scheduler:
         self.counters = Counters()
         self.ready = ReadyJobs()
         self.roster = Roster(settings.lease)
+        self.manager_table = ManagerTable(self.roster, store)
         self.ending_chars_max = settings.effects_max
         self.run_number = 0
         """Number of this run; 0: it has not claimed the tables yet."""
@@ -176,7 +178,7 @@ class Scheduler:
         """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
         if not hello.name or not hello.run:
             raise StreamError("syntax", "the hello of a manager without name or run")
-        manager = self.roster.manager_of(hello, self.clock.seconds())
+        manager = self.roster.manager_of(hello.name, hello.run, self.clock.seconds(), self.now())
         if manager.connection is not None:
             manager.connection.stream.abort()
         manager.connection, manager.lost_time = connection, None
@@ -209,12 +211,14 @@ class Scheduler:
 
     def manager_changed(self, manager: Manager) -> None:
         """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
+        self.manager_table.changed()
         self.ready.managers_changed()
         self.wake()
 
     def manager_lost(self, manager: Manager) -> None:
         """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
         manager.lost_time = self.now()
+        self.manager_table.changed()
         if not self._stopped:
             _log.info(
                 "Lost the connection to manager {manager}, which has {count} jobs",
@@ -281,6 +285,7 @@ class Scheduler:
         if self._told:
             told, self._told = self._told, {}
             await self.store.note_progress(list(told.values()), now)
+        await self.manager_table.save(self.clock.seconds(), now)
         if self.clock.seconds() >= self._purge_at:
             more = await self.store.purge_page(now, self.settings.jobs_kept, self.settings.statistics_kept)
             self._purge_at = self.clock.seconds() + (0.0 if more else _PURGE_SECONDS)
@@ -300,6 +305,7 @@ class Scheduler:
         claim = await self.store.claim()
         for resource in await self.store.resources():
             self.ready.set_interval(resource.name, resource.interval_seconds, resource.started_time)
+        await self.manager_table.load(self.clock.seconds(), self.now())
         running = await self.store.running_jobs()
         self.roster.adopt_orphans(running, self.clock.seconds())
         for job in running:

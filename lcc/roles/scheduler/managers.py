@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.errors import StreamError
-from lcc.model.tasks import JobResult, KindLimits
+from lcc.model.tasks import MESSAGE_CHARS_MAX, NAME_CHARS_MAX, JobResult, KindLimits
 from lcc.protocols.endings import EndingReader
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
@@ -37,11 +37,13 @@ from lcc.roles.peer import Peer
 _log = Logger()
 
 ANY_KIND = "*"
+_FILE_NAME_CHARS_MAX = 255
 
 
 class Manager:
     """A run of a manager, also while it is not connected.
 
+    :ivar started_time: when this run was heard of first (seconds since 1970).
     :ivar heard: when something was heard of it last, on the scheduler's clock.
     :ivar lost_time: since when it is not connected (seconds since 1970); None: it is.
     :ivar jobs: that it has: id -> (attempt, kind, resource).
@@ -50,12 +52,13 @@ class Manager:
     :ivar paused: why it takes nothing new, for display; empty: it does.
     """
 
-    def __init__(self, hello: Hello, now: float) -> None:
-        self.name = hello.name
-        self.run = hello.run
-        self.host = hello.host or hello.name
-        self.capacity = hello.capacity
-        self.heard = now
+    def __init__(self, name: str, run: str, started_time: float) -> None:
+        self.name = name
+        self.run = run
+        self.host = name
+        self.capacity = 0
+        self.started_time = started_time
+        self.heard = 0.0
         self.lost_time: float | None = None
         self.jobs: dict[int, tuple[int, str, str]] = {}
         self.kinds: dict[str, KindLimits] = {}
@@ -175,6 +178,7 @@ class ManagerConnection(Peer):
     # What it says.
 
     def _kind(self, manager: Manager, message: Kind) -> None:
+        _check_name("a kind", message.name, NAME_CHARS_MAX)
         limits = KindLimits(message.name, max(0, message.jobs), message.seconds, message.memory_bytes, message.files)
         manager.kinds[message.name] = limits
         if len(manager.kinds) > KINDS_MAX:
@@ -183,6 +187,7 @@ class ManagerConnection(Peer):
             self.engine.manager_changed(manager)
 
     def _has(self, manager: Manager, message: Has) -> None:
+        _check_name("an executable", message.command, _FILE_NAME_CHARS_MAX)
         if message.gone:
             manager.commands.discard(message.command)
         else:
@@ -203,8 +208,9 @@ class ManagerConnection(Peer):
     def _heartbeat(self, manager: Manager, message: Heartbeat) -> None:
         manager.heard = self.clock.seconds()
         self.say(Heard(message.number))
-        if message.paused != manager.paused:
-            manager.paused = message.paused
+        paused = message.paused[:MESSAGE_CHARS_MAX]
+        if paused != manager.paused:
+            manager.paused = paused
             self.engine.manager_changed(manager)
 
     def _started(self, manager: Manager, message: Started) -> None:
@@ -238,3 +244,8 @@ class ManagerConnection(Peer):
     def say_recorded(self, number: int) -> None:
         """Endings up to this number are stored."""
         self.say(EndingsRecorded(number))
+
+
+def _check_name(what: str, name: str, chars_max: int) -> None:
+    if not 1 <= len(name) <= chars_max:
+        raise StreamError("limit", f"{what} with a name of {len(name)} characters: it may have 1 to {chars_max}")

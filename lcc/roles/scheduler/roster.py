@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from lcc.model.tasks import RunningJob
-from lcc.protocols.hello import Hello
+from lcc.model.tasks import ManagerStatus, RunningJob
 from lcc.roles.scheduler.managers import Manager
 
-FORGOTTEN_SECONDS = 86400.0
+FORGOTTEN_SECONDS = 7 * 86400.0
 """A manager that was not heard of for so long is no longer missed."""
 
 
@@ -50,6 +49,13 @@ class Roster:
         there = {manager.name for manager in self.connected}
         return [each for each in self.managers.values() if each.connection is None and each.name not in there]
 
+    def by_name(self) -> list[Manager]:
+        """One of each name: the one that is there, or was heard of last."""
+        found: dict[str, Manager] = {}
+        for manager in sorted(self.managers.values(), key=lambda each: (each.connection is not None, each.heard)):
+            found[manager.name] = manager
+        return list(found.values())
+
     @property
     def running_count(self) -> int:
         """Jobs that managers have."""
@@ -68,14 +74,31 @@ class Roster:
         self._orphans = {job.id: job for job in running}
         self._orphaned_at = now
 
-    def manager_of(self, hello: Hello, now: float) -> Manager:
-        """The manager that says this hello."""
-        key = hello.name, hello.run
-        manager = self.managers.get(key)
+    def manager_of(self, name: str, run: str, clock: float, now: float) -> Manager:
+        """The manager of this name and run, of which something was heard just now.
+
+        :param clock: that leases are measured on; ``now``: seconds since 1970.
+        """
+        manager = self.managers.get((name, run))
         if manager is None:
-            manager = self.managers[key] = Manager(hello, now)
-        manager.heard = now
+            manager = self.managers[name, run] = Manager(name, run, now)
+        manager.heard = clock
         return manager
+
+    def expect(self, known: Iterable[ManagerStatus], clock: float, now: float) -> None:
+        """An earlier run of the scheduler knew these; those that were there are missed from now on, until they come.
+
+        :param clock, now: as of :meth:`manager_of`.
+        """
+        for each in known:
+            manager = self.managers.get((each.name, each.run))
+            if manager is None:
+                manager = self.managers[each.name, each.run] = Manager(each.name, each.run, each.started_time)
+                manager.heard = clock - max(0.0, now - each.heard_time)
+                manager.lost_time = now if each.down_time is None else each.down_time
+                manager.host, manager.capacity = each.host, each.capacity
+                manager.kinds = {limits.kind: limits for limits in each.kinds}
+            manager.started_time = each.started_time
 
     def compare(self, manager: Manager, named: dict[int, int]) -> tuple[list[Lost], list[tuple[int, int]]]:
         """A manager has named all that it has.

@@ -1,7 +1,7 @@
 """The scheduler's store: tasks, jobs, their logs and effects, which nobody else writes.
 
-Owns ``tasks``, ``jobs``, ``joblogs``, ``jobsdone``, ``resources``, ``tasknotices``, ``robots``; carries out
-``taskorders``.
+Owns ``tasks``, ``jobs``, ``joblogs``, ``jobsdone``, ``resources``, ``tasknotices``, ``robots``, ``managers``; carries
+out ``taskorders``.
 
 Strategy: every write is a bounded transaction in the writer thread, in the order of the calls.  Each checks that no
 newer scheduler has claimed the tables (``schedulerfence``).  Each may be run again: an attempt of a job is started,
@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 
 from lcc.interfaces import IItemStore, ITaskRules
-from lcc.model.tasks import DueJob, JobResult, Resource, RunningJob, StartedJob, TaskClaim
+from lcc.model.tasks import DueJob, JobResult, ManagerStatus, Resource, RunningJob, StartedJob, TaskClaim
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import due_jobs, make_due_jobs, next_task_due, running_jobs, start_jobs
@@ -27,6 +27,7 @@ from lcc.storage.tasks.effects import EffectsRefused
 from lcc.storage.tasks.endings import Ended, lose_attempts, record_endings, without_effects
 from lcc.storage.tasks.housekeeping import purge_page
 from lcc.storage.tasks.item_purge import Place, purge_items
+from lcc.storage.tasks.managers import managers, save_managers
 from lcc.storage.tasks.orders import CarriedOut, carry_out_orders
 from lcc.storage.tasks.outbox import OutboxSet, forget_sets, outbox
 from lcc.storage.tasks.polls import (
@@ -106,6 +107,16 @@ class TaskStore:
     def resources(self) -> Deferred[list[Resource]]:
         """All that have rows."""
         return self._database.select(resources)
+
+    def managers(self) -> Deferred[list[ManagerStatus]]:
+        """As :func:`lcc.storage.tasks.managers.managers`."""
+        return self._database.interact(managers)
+
+    def save_managers(
+        self, changed: Sequence[ManagerStatus], heard: Sequence[str], now: int, kept_seconds: int
+    ) -> Deferred[None]:
+        """As :func:`lcc.storage.tasks.managers.save_managers`."""
+        return self._write(now, save_managers, list(changed), list(heard), kept_seconds)
 
     def start_jobs(self, chosen: Sequence[tuple[DueJob, str, str]], now: int) -> Deferred[list[StartedJob]]:
         """As :func:`lcc.storage.tasks.due.start_jobs`."""
