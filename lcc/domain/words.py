@@ -206,9 +206,8 @@ class _Said:
         return self.answer(Action.FETCH)
 
     def poll(self) -> Decision:
-        """The LCC wants to read it."""
-        before = self.mask
+        """The LCC wants to read it, as it is from now on: a fetch that has begun already may have found less."""
         self.mask |= self.source
         if self.waits:
-            return self.answer(Action.KNOWN if before != self.mask else Action.OLDER)
+            return self.answer(Action.AGAIN)
         return self.again() if self.shown is not None else self.answer(Action.FETCH)

@@ -115,8 +115,8 @@ def test_any_order_of_words_names_it_by_all(order: list[tuple[int, int]]) -> Non
         (NOTICE, POLLED, 0, gone(7, 7), Action.FETCH, POLLED),
         (NOTICE, POLLED, 0, cached(5, TOLD), Action.AGAIN, TOLD | POLLED),
         (NOTICE, POLLED, 0, cached(0, POLLED), Action.FETCH, POLLED),
-        (NOTICE, POLLED, 0, QueuedState(True, 5, TOLD), Action.KNOWN, TOLD | POLLED),
-        (NOTICE, POLLED, 0, QueuedState(True, 0, POLLED), Action.OLDER, POLLED),
+        (NOTICE, POLLED, 0, QueuedState(True, 5, TOLD), Action.AGAIN, TOLD | POLLED),
+        (NOTICE, POLLED, 0, QueuedState(True, 0, POLLED), Action.AGAIN, POLLED),
         # To others, what is only polled is as if it was not there.
         (IFABSENT, TOLD, 5, cached(0, POLLED), Action.FETCH, TOLD | POLLED),
         (IFABSENT, TOLD, 5, QueuedState(True, 0, POLLED), Action.FETCH, TOLD | POLLED),

@@ -198,6 +198,16 @@ def test_polled_documents_are_taken_whatever_their_type(queue: Queue) -> None:
     queue.check_books()
 
 
+def test_a_poll_during_a_fetch_fetches_again(queue: Queue) -> None:
+    send(queue, POLLED, 0, PAGE)
+    running = one(queue)
+    send(queue, POLLED, 0, PAGE)  # after the server has read what it answers
+    queue.record(fetched(queue, running, content="old"))
+    queue.record(fetched(queue, one(queue), content="new"))
+    assert rows(queue) == [("text/html", "polled", "", 2)] and queue.rows() == []
+    queue.check_books()
+
+
 def test_a_page_that_becomes_a_document_of_another_type(queue: Queue) -> None:
     send(queue, FEED, 0, PAGE)
     queue.record(fetched(queue, one(queue)))
