@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lcc.feeds.bombs import refuse_bombs
 from lcc.feeds.faults import FeedFault, NotAFeed
 from lcc.feeds.parsing import ParseLimits, parse_feed, require_feed
 from lcc.model.feeds import Body, Category, Enclosure, FeedLink, ParsedFeed, Person, Place
@@ -131,13 +133,20 @@ def test_a_feed_without_items_is_one() -> None:
 BILLION = b"<!DOCTYPE rss [" + b"".join(
     b'<!ENTITY l%d "%s">' % (n, b"&l%d;" % (n - 1) * 10 if n else b"lol") for n in range(10)
 )
+BILLION_NAMED = BILLION + b"]><rss version='2.0'><channel><title>&l9;</title></channel></rss>"
 BOMBS = {
-    "nested": BILLION + b"]><rss version='2.0'><channel><title>&l9;</title></channel></rss>",
+    "nested": BILLION_NAMED,
     "long": b'<!DOCTYPE rss [<!ENTITY a "' + b"a" * 50_000 + b'">]><rss version="2.0"><channel><title>'
     b"" + b"&a;" * 50_000 + b"</title></channel></rss>",
     "many": b"<!DOCTYPE rss ["
     + b"".join(b'<!ENTITY e%d "x">' % n for n in range(5000))
     + b"]><rss version='2.0'><channel><title>x</title></channel></rss>",
+    # feedparser takes the comment, or the name of the file, for the first element, and leaves what follows to expat.
+    "behind an element in a comment": b"<!-- by <b>x</b> -->" + BILLION_NAMED,
+    "behind an element in a name": BILLION_NAMED.replace(b"[", b"[<!ENTITY x SYSTEM '<b'>", 1),
+    "hidden ampersands": BILLION_NAMED.replace(b"&", b"&#38;").replace(b"&#38;l9", b"&l9"),
+    "parameters": b"""<!DOCTYPE rss [<!ENTITY % x "<!ENTITY y 'aaa'>"> %x;]><rss version='2.0'/>""",
+    "twice": b"<!DOCTYPE rss [<!ENTITY a '%s'><!ENTITY a ''>]><rss>%s</rss>" % (b"a" * 9999, b"&a;" * 999),
 }
 
 
@@ -145,6 +154,29 @@ BOMBS = {
 def test_entity_bombs(name: str) -> None:
     with pytest.raises(FeedFault, match="entit"):
         parsed(BOMBS[name])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        # What somebody writes about bombs is none.
+        rss(f"<title><![CDATA[{BILLION.decode()}]]></title>"),
+        b"<!DOCTYPE rss [<!ENTITY lt '&#38;#60;'><!ENTITY nbsp '&#160;'>]>" + rss("<title>a&nbsp;b</title>")[21:],
+        b"<!DOCTYPE rss [<!ENTITY % HTMLlat1 PUBLIC '-//W3C//ENTITIES Latin 1' 'http://w3/x.ent'>%HTMLlat1;]>",
+        b"<!-- it's <b>\" --><!DOCTYPE rss [<!ENTITY own '(c)'>]><rss>&own;</rss>",
+    ],
+)
+def test_what_is_no_bomb(document: bytes) -> None:
+    refuse_bombs(document)
+
+
+@pytest.mark.parametrize("piece", [b"<!--", b"<?", b"<!ENTITY a '", b"<!ENTITY a", b"&a", b"&", b'"'])
+def test_looking_for_bombs_takes_one_pass(piece: bytes) -> None:
+    """Not one for each declaration or opened comment: with that, a test of megabytes would not end."""
+    many = b"".join(b"<!ENTITY e%d 'x'>" % number for number in range(1000))
+    with suppress(FeedFault):
+        refuse_bombs(b"<!DOCTYPE x [<!ENTITY a 'b'>" + piece * (2_000_000 // len(piece)))
+    refuse_bombs(b"<!DOCTYPE x [" + many + b"]><x>" + piece * (2_000_000 // len(piece)))
 
 
 def test_external_entities_are_not_read(tmp_path: Path) -> None:
