@@ -36,8 +36,8 @@ class Owner:
     def job_status(self, status: Any) -> None:
         pass
 
-    def job_commits(self, job: RunningJob, new: Any, recorded: Callable[[], object]) -> None:
-        recorded()
+    def job_commits(self, job: RunningJob, new: Any, settled: Callable[[str], object]) -> None:
+        settled("")
 
     def job_ended(self, job: RunningJob, new: Any) -> None:
         pass

@@ -7,14 +7,17 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred
 
 from lcc.domain.kinds import KindSettings, parse_kinds
 from lcc.model.tasks import JobState
-from lcc.protocols.jobs import Heartbeat, JobStatus, RunningJob, Started
+from lcc.protocols.jobs import Heartbeat, JobStatus, RunJob, RunningJob, Started
 from lcc.protocols.work import Ready
+from lcc.storage.disk.file_system import Disk
+from tests.support.logs import LoggedErrors
 from tests.support.waiting import until
 
 from .kit import Make, Rig, alive, sleeping, with_mark
@@ -265,6 +268,52 @@ async def test_it_ends_in_order_as_a_process(rig: Rig) -> None:
 
 def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+class Damaging(Disk):
+    """Commits cannot be read back."""
+
+    def read(self, path: Any) -> bytes:
+        data = super().read(path)
+        return data[:-40] if str(path).endswith("-1.ending") else data
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_commit_that_cannot_be_read_back_is_an_error(rig: Rig, logged: list[Any]) -> None:
+    rig.environment = attrs.evolve(rig.environment, disk=Damaging())
+    await rig.start()
+    body = "lcc-job notify http://site/1; lcc-job commit && echo taken; lcc-job notify http://site/2; lcc-job commit"
+    done = await rig.run(rig.shell(f"{body}; exit 0"))
+    # Nothing of this attempt takes effect; it is tried again.
+    assert [result.state for result in rig.results] == [JobState.TEMPORARY] and not done.effects.notices
+    assert "effects were lost" in done.message
+    # A second try of it is not the same attempt, and other jobs go on.
+    again = await rig.run(rig.shell("lcc-job notify http://site/1"), id=1, attempt=2)
+    assert again.state is JobState.COMPLETED and len(again.effects.notices) == 1
+    await until(lambda: not list((rig.home / "manager" / "endings").iterdir()))
+    assert any("Cannot read" in str(event.get("log_format")) for event in logged)
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_worker_is_told_that_its_commit_is_lost(rig: Rig, logged: list[Any]) -> None:
+    rig.environment = attrs.evolve(rig.environment, disk=Damaging())
+    await rig.start()
+    said = rig.folder / "said"
+    said.touch(0o666)
+    await rig.run(rig.shell(f"lcc-job notify http://site/1; lcc-job commit >{said} 2>&1; echo $? >>{said}"))
+    assert "effects were lost" in said.read_text() and said.read_text().endswith("1\n")
+
+
+@pytest_twisted.ensureDeferred
+async def test_an_order_that_makes_no_sense_is_an_error_in_words(rig: Rig, logged_errors: LoggedErrors) -> None:
+    await rig.start()
+    command = rig.shell("exit 0")
+    rig.links[-1].say(RunJob(7, 1, 0, "command", command, 60, args="{"))
+    await until(lambda: rig.results)
+    [done] = rig.results
+    assert done.state is JobState.TEMPORARY and "Cannot start it: fault of the manager" in done.message
+    logged_errors.flush("Cannot start job")
+    assert (await rig.run(command)).state is JobState.COMPLETED
 
 
 TEMPLATE = '''

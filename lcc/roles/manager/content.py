@@ -7,20 +7,25 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IConsumer
+from twisted.internet.interfaces import IConsumer, IPushProducer
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from lcc.client.content import ContentClient, ContentGone, ContentUnavailable
+from lcc.client.content import Content, ContentClient, ContentGone, ContentUnavailable
 from lcc.model.polled import PolledContent
 from lcc.protocols.jobs import RunJob
+from lcc.roles.manager.job import NotStarted
 from lcc.storage.disk.file_system import Disk
 from lcc.workers.folders import let_read
 
+_log = Logger()
+
 PREFIX = "content-"
+WAITING_BYTES_MAX = 1 << 20
+"""Content of a job that waits for the disk; with more, no more is read of the BOT-M."""
 
-
-class NoContent(Exception):
-    """The content of a job cannot be had; says why."""
+InThread = Callable[..., Deferred[Any]]
 
 
 class Contents:
@@ -31,12 +36,7 @@ class Contents:
     """
 
     def __init__(
-        self,
-        client: ContentClient,
-        disk: Disk,
-        folder: Callable[[], Path],
-        bytes_max: int,
-        in_thread: Callable[..., Deferred[Any]],
+        self, client: ContentClient, disk: Disk, folder: Callable[[], Path], bytes_max: int, in_thread: InThread
     ) -> None:
         self._in_thread = in_thread
         self._client = client
@@ -47,48 +47,134 @@ class Contents:
     async def fetch(self, order: RunJob) -> Path:
         """The path of a job's content.
 
-        :raises NoContent: it cannot be had now, or its input makes no sense.
+        :raises NotStarted: it cannot be had now, or its input makes no sense.
         """
         try:
             polled = PolledContent.from_json(order.input)
         except ValueError as error:
-            raise NoContent(str(error)) from None
+            raise NotStarted(str(error), again=False) from None
         if polled.size_bytes > self._bytes_max:
-            raise NoContent(f"The content has {polled.size_bytes:,} bytes ([manager] content_bytes)")
-        path = self._folder() / f"{PREFIX}{order.id}-{order.attempt}"
+            raise NotStarted(f"The content has {polled.size_bytes:,} bytes ([manager] content_bytes)", again=False)
         try:
             content = await self._client.open(polled.machine, polled.file)
-            if content.size_bytes != polled.size_bytes:
-                content.drop()
-                raise NoContent("The content has another length than the row of the cache says")
-            with self._disk.create(path) as file:
-                await content.pipe_to(_Writer(self._disk, file))
-            await self._in_thread(let_read, path)
         except ContentGone:
-            raise NoContent("The content was replaced meanwhile") from None
-        except (ContentUnavailable, OSError) as error:
+            raise NotStarted("The content was replaced meanwhile") from None
+        except ContentUnavailable as error:
+            raise NotStarted(f"The content cannot be read now: {error}") from None
+        if content.size_bytes != polled.size_bytes:
+            content.drop()
+            raise NotStarted("The content has another length than the row of the cache says")
+        path = self._folder() / f"{PREFIX}{order.id}-{order.attempt}"
+        try:
+            await self._store(content, path)
+            await self._in_thread(let_read, path)
+        except ContentUnavailable as error:
             self.remove(path)
-            raise NoContent(f"The content cannot be read now: {error}") from None
+            raise NotStarted(f"The content cannot be read now: {error}") from None
+        except OSError as error:
+            self.remove(path)
+            raise NotStarted(f"The content cannot be written to {path.parent}: {error.strerror or error}") from None
         return path
+
+    async def _store(self, content: Content, path: Path) -> None:
+        """
+        :raises OSError: the disk fails.
+        :raises ContentUnavailable: the connection was lost.
+        """
+        try:
+            file = await self._in_thread(self._disk.create, path)
+        except OSError:
+            content.drop()
+            raise
+        writer = _Writer(self._disk, file, self._in_thread)
+        try:
+            try:
+                await content.pipe_to(writer)
+            finally:
+                await writer.done()
+        finally:
+            await self._in_thread(file.close)
 
     def remove(self, path: Path) -> None:
         """The job has ended."""
-        self._disk.remove(path)
+        self._in_thread(self._disk.remove, path).addErrback(_cannot_remove, path)
+
+
+def _cannot_remove(failure: Failure, path: Path) -> None:
+    _log.warn("Cannot remove {path}: {error}", path=str(path), error=failure.getErrorMessage())
 
 
 @implementer(IConsumer)
 class _Writer:
-    """Writes what it gets; it takes everything at once."""
+    """Writes what it gets in threads, one piece after the other."""
 
-    def __init__(self, disk: Disk, file: BinaryIO) -> None:
+    def __init__(self, disk: Disk, file: BinaryIO, in_thread: InThread) -> None:
         self._disk = disk
         self._file = file
+        self._in_thread = in_thread
+        self._producer: IPushProducer | None = None
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._writing = False
+        self._paused = False
+        self._fault: Failure | None = None
+        self._done: Deferred[None] | None = None
+
+    def done(self) -> Deferred[None]:
+        """Fires when all that it got is written.
+
+        :raises OSError: it could not be.
+        """
+        done: Deferred[None] = Deferred()
+        self._done = done
+        self._perhaps_done()
+        return done
+
+    # IConsumer.
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
-        """It never makes its producer wait."""
+        self._producer = producer
 
     def unregisterProducer(self) -> None:
-        """That was all."""
+        self._producer = None
 
     def write(self, data: bytes) -> None:
-        self._disk.write(self._file, data)
+        if self._fault is not None:
+            return
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+        if not self._writing:
+            self._write_waiting()
+        elif self._waiting_bytes > WAITING_BYTES_MAX and not self._paused and self._producer is not None:
+            self._paused = True
+            self._producer.pauseProducing()
+
+    def _write_waiting(self) -> None:
+        data = b"".join(self._waiting)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self._writing = True
+        self._in_thread(self._disk.write, self._file, data).addCallbacks(self._written, self._failed)
+
+    def _written(self, _: object) -> None:
+        self._writing = False
+        if self._waiting:
+            self._write_waiting()
+        if self._paused:
+            self._paused = False
+            if self._producer is not None:
+                self._producer.resumeProducing()
+        self._perhaps_done()
+
+    def _failed(self, failure: Failure) -> None:
+        self._writing = False
+        self._fault = failure
+        self._waiting.clear()
+        if self._producer is not None:
+            self._producer.stopProducing()
+        self._perhaps_done()
+
+    def _perhaps_done(self) -> None:
+        if self._done is not None and not self._writing:
+            done, self._done = self._done, None
+            done.callback(self._fault)  # a failure calls its errbacks

@@ -5,7 +5,8 @@ line of its effects as XML, and the checksum of both.  They outlive the process:
 them first.  Numbers are those of a run, and not in the files.
 
 The disk may fail: then an ending is kept in memory only, and is lost if the manager is killed before it is recorded;
-its job counts as lost, and is tried again.
+its job counts as lost, and is tried again.  What cannot be read back takes no effect, nor does what the same attempt
+has committed or ended with later: it is a temporary error, and tried again as a whole.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ from lcc.storage.disk.file_system import Disk
 _log = Logger()
 
 _SUFFIX = ".ending"
+_LOST = "Its effects were lost: the manager could not read them from its disk"
 InThread = Callable[..., Deferred[Any]]
+Settled = Callable[[str], object]
+"""Called when the scheduler has recorded it, with an empty text; or when it is lost, with why."""
 
 
 @attrs.frozen
@@ -77,7 +81,11 @@ class _Kept:
     content: bytes | None
     """None: it is in its file."""
     number: int = 0
-    recorded: Callable[[], object] | None = None
+    settled: Settled | None = None
+
+    @property
+    def job(self) -> tuple[int, int]:
+        return self.id, self.attempt
 
     @property
     def name(self) -> str:
@@ -100,6 +108,8 @@ class KeptEndings:
         self._new: deque[tuple[NewEnding, _Kept]] = deque()
         self._writing = False
         self._last = 0
+        self._broken: set[tuple[int, int]] = set()
+        """Attempts that have lost a commit."""
 
     def open(self) -> None:
         """Make the folder, and find what earlier runs have left there.
@@ -127,15 +137,12 @@ class KeptEndings:
 
     def jobs(self) -> set[tuple[int, int]]:
         """Id and attempt of each job with one that is not recorded."""
-        return {(each.id, each.attempt) for each in (*self._kept, *(kept for _, kept in self._new))}
+        return {each.job for each in (*self._kept, *(kept for _, kept in self._new))}
 
-    def keep(self, new: NewEnding, recorded: Callable[[], object] | None = None) -> None:
-        """Keep one; it is sent once it is on the disk.
-
-        :param recorded: called when the scheduler has recorded it.
-        """
+    def keep(self, new: NewEnding, settled: Settled | None = None) -> None:
+        """Keep one; it is sent once it is on the disk."""
         ending = new.ending
-        self._new.append((new, _Kept(ending.id, ending.attempt, ending.commit, None, 0, recorded)))
+        self._new.append((new, _Kept(ending.id, ending.attempt, ending.commit, None, 0, settled)))
         if not self._writing:
             self._writing = True
             Deferred.fromCoroutine(self._write_all()).addErrback(_log_failure)
@@ -145,13 +152,15 @@ class KeptEndings:
         return next((each.number for each in self._kept if each.number > number), 0)
 
     async def read(self, number: int) -> str:
-        """What is to be sent of the one with this number; empty: there is none.
+        """What is to be sent of the one with this number; empty: nothing.
 
-        One that cannot be read has no effects: its job is a temporary error.
+        An ending that cannot be read is a temporary error without effects; a commit is not sent, and its job told.
         """
         kept = next((each for each in self._kept if each.number == number), None)
         if kept is None:
             return ""
+        if kept.job in self._broken:
+            return self._lost(kept)
         try:
             content = kept.content
             if content is None:
@@ -163,26 +172,34 @@ class KeptEndings:
             return attrs.evolve(Ending(**json.loads(line)), number=number).to_xml() + rest.decode()
         except (OSError, ValueError, TypeError) as error:
             _log.error("Cannot read {name}: {error}; its effects are lost", name=kept.name, error=str(error))
-            if kept.commit:
-                return ""
-            text = "Its effects were lost: the manager could not read them from its disk"
-            ending = Ending(number, kept.id, kept.attempt, JobState.TEMPORARY.value, message=text)
-            return ending.to_xml() + EndEnding(0).to_xml()
+            return self._lost(kept)
+
+    def _lost(self, kept: _Kept) -> str:
+        """What is sent in place of one that is lost."""
+        if kept.commit:
+            self._broken.add(kept.job)
+            self._kept.remove(kept)
+            self._settle([kept], _LOST)
+            return ""
+        ending = Ending(kept.number, kept.id, kept.attempt, JobState.TEMPORARY.value, message=_LOST)
+        return ending.to_xml() + EndEnding(0).to_xml()
 
     def recorded(self, upto: int) -> None:
         """The scheduler has recorded those with numbers up to this one."""
         gone: list[_Kept] = []
         while self._kept and self._kept[0].number <= upto:
             gone.append(self._kept.popleft())
-        self._remove(gone)
-        for each in gone:
-            if each.recorded is not None:
-                each.recorded()
+        self._settle(gone, "")
 
-    def _remove(self, gone: Iterable[_Kept]) -> None:
+    def _settle(self, gone: Iterable[_Kept], why: str) -> None:
         paths = [self._folder / each.name for each in gone if each.content is None]
         if paths:
             self._in_thread(self._remove_files, paths).addErrback(_log_failure)
+        for each in gone:
+            if not each.commit:
+                self._broken.discard(each.job)
+            if each.settled is not None:
+                each.settled(why)
 
     def _remove_files(self, paths: list[Path]) -> None:
         for path in paths:

@@ -66,10 +66,9 @@ from lcc.protocols.jobs import (
     RunningJob as RunningMessage,
 )
 from lcc.protocols.work import Ready
-from lcc.roles.manager.content import NoContent
 from lcc.roles.manager.effects import Collected
-from lcc.roles.manager.endings import KeptEndings, NewEnding
-from lcc.roles.manager.job import Process, RunningJob
+from lcc.roles.manager.endings import KeptEndings, NewEnding, Settled
+from lcc.roles.manager.job import NotStarted, Process, RunningJob
 from lcc.roles.manager.verdict import Told
 from lcc.roles.peer import PeerFactory
 from lcc.roles.upstream import Upstream
@@ -92,9 +91,10 @@ class JobStarter(Protocol):
     def start(
         self, order: RunJob, limits: KindSettings, job: RunningJob, lease_until: float, content: Path | None
     ) -> Process:
-        """Start a job's worker; OSError: that is not possible now.
+        """Start a job's worker.
 
         :param content: the file that it is given; None: none.
+        :raises OSError: that is not possible now.
         """
 
     def commands(self) -> Deferred[tuple[list[str], dict[str, str]]]:
@@ -108,7 +108,10 @@ class ContentFetcher(Protocol):
     """Fetches what jobs of a built-in kind are given: :class:`lcc.roles.manager.content.Contents`."""
 
     async def fetch(self, order: RunJob) -> Path:
-        """The path of a job's content; NoContent: it cannot be had."""
+        """The path of a job's content.
+
+        :raises NotStarted: it cannot be had.
+        """
 
     def remove(self, path: Path) -> None:
         """The job has ended."""
@@ -386,32 +389,30 @@ class Manager:
 
     def _begin(self, job: RunningJob) -> None:
         job.begun()
+        Deferred.fromCoroutine(self._start(job)).addErrback(self._not_started, job)
+
+    async def _start(self, job: RunningJob) -> None:
+        order = job.order
         if self._stopping:
-            job.ended(Report(refused="The manager is stopping", again=True))
-            return
-        if job.order.input and not job.order.command:
-            Deferred.fromCoroutine(self._begin_with_content(job)).addErrback(_log_failure)
-        else:
-            self._start(job)
+            raise NotStarted("The manager is stopping")
+        if order.input and not order.command:
+            job.content = await self._contents.fetch(order)
+            if job.told is not None:
+                raise NotStarted(job.told.text, again=job.told.state is JobState.TEMPORARY)
+        job.process = self._starter.start(order, job.limits, job, self._lease_until(order), job.content)
 
-    async def _begin_with_content(self, job: RunningJob) -> None:
-        try:
-            job.content = await self._contents.fetch(job.order)
-        except NoContent as error:
-            job.ended(Report(refused=str(error), again=True))
-            return
-        if job.told is None:
-            self._start(job)
-        else:
-            job.ended(Report(refused=job.told.text, again=job.told.state is JobState.TEMPORARY))
-
-    def _start(self, job: RunningJob) -> None:
-        until = self._lease_until(job.order)
-        try:
-            job.process = self._starter.start(job.order, job.limits, job, until, job.content)
-        except OSError as error:
+    def _not_started(self, failure: Failure, job: RunningJob) -> None:
+        error = failure.value
+        if isinstance(error, NotStarted):
+            report = Report(refused=str(error), again=error.again)
+        elif isinstance(error, OSError):
             _log.warn("Cannot start job {id}: {error}", id=job.order.id, error=str(error))
-            job.ended(Report(refused=f"Cannot start it: {error.strerror or error}", again=True))
+            report = Report(refused=f"Cannot start it: {error.strerror or error}", again=True)
+        else:
+            _log.failure("Cannot start job {id}", failure, id=job.order.id)
+            report = Report(refused=f"Cannot start it: fault of the manager, see its log: {error!r:.300}", again=True)
+        if job.key in self._jobs:
+            job.ended(report)
 
     def _kill(self, message: Kill) -> None:
         job = self._jobs.get((message.id, message.attempt))
@@ -437,9 +438,9 @@ class Manager:
         """It says how far it is."""
         self._say(status)
 
-    def job_commits(self, job: RunningJob, new: NewEnding, recorded: Callable[[], object]) -> None:
+    def job_commits(self, job: RunningJob, new: NewEnding, settled: Settled) -> None:
         """It wants this to take effect now."""
-        self.endings.keep(new, recorded)
+        self.endings.keep(new, settled)
 
     def job_ended(self, job: RunningJob, new: NewEnding) -> None:
         """All its processes have ended."""

@@ -26,6 +26,7 @@ from lcc.protocols.worker import (
     NotifyUrl,
     Ok,
     Period,
+    Refused,
     Retry,
     Show,
     ShownJob,
@@ -34,7 +35,7 @@ from lcc.protocols.worker import (
 )
 from lcc.roles.manager.conversation import Denied, WorkerConversation
 from lcc.roles.manager.effects import Collected, CollectedLog, TooMuch
-from lcc.roles.manager.endings import NewEnding
+from lcc.roles.manager.endings import NewEnding, Settled
 from lcc.roles.manager.output import KeptOutput
 from lcc.roles.manager.verdict import Told, verdict
 from lcc.transport.stream import XmlStream
@@ -47,6 +48,17 @@ URL_CHARS_MAX = 4096
 _OPERATIONS = frozenset({"update", "delete", "recheck", "retract"})
 _SOURCES = Source.FEED | Source.LINK | Source.LISTED
 _OK = Ok()
+
+
+class NotStarted(Exception):
+    """A job cannot begin; says why.
+
+    :param again: another try might do.
+    """
+
+    def __init__(self, text: str, *, again: bool = True) -> None:
+        super().__init__(text)
+        self.again = again
 
 
 class Process(Protocol):
@@ -68,7 +80,7 @@ class JobOwner(Protocol):
     def job_status(self, status: JobStatus) -> None:
         """It says how far it is."""
 
-    def job_commits(self, job: RunningJob, new: NewEnding, recorded: Callable[[], object]) -> None:
+    def job_commits(self, job: RunningJob, new: NewEnding, settled: Settled) -> None:
         """It wants this to take effect now."""
 
     def job_ended(self, job: RunningJob, new: NewEnding) -> None:
@@ -246,7 +258,7 @@ class RunningJob:
         new = NewEnding(ending, self._messages(is_end=False), self._effects)
         self._data = self._every_seconds = None
         self._effects = self._new_effects()
-        self._owner.job_commits(self, new, lambda: done.callback(_OK))
+        self._owner.job_commits(self, new, lambda why: done.callback(Refused("failed", why) if why else _OK))
         return done
 
     def _take(self, request: Flat) -> None:

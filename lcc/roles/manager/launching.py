@@ -201,11 +201,12 @@ class LaunchedProcess:
     def begin(self, reading: int, descriptor: socket.socket, control: socket.socket) -> None:
         """Take over these ends; ``control`` is the caller's to close."""
         reactor = self._reactor
-        self._output = _Output(reactor, reading, self._job.wrote, self._end_closed)
-        self._descriptor = _Descriptor(reactor, descriptor, self._job.build_descriptor(self._end_closed))
         self._control = _Control(self)
         control.setblocking(False)
+        # First, since it may fail, for want of descriptors; the others are then the reactor's alone.
         reactor.adoptStreamConnection(control.fileno(), socket.AF_UNIX, _Once(self._control))
+        self._output = _Output(reactor, reading, self._job.wrote, self._end_closed)
+        self._descriptor = _Descriptor(reactor, descriptor, self._job.build_descriptor(self._end_closed))
 
     def renew(self, until: float) -> None:
         """Its lease ends later: then, on the reactor's clock."""
