@@ -129,7 +129,7 @@ def main() -> None:
     if options.serve:
         serve(options.serve)
         return
-    from lcc.admin.authority import Authority
+    from lcc.admin.setup.authority import Authority
 
     with scratch() as temporary:
         now = datetime.now(UTC)

@@ -15,8 +15,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from lcc.admin.explain import QUEUE
-from lcc.admin.programs import PROGRAMS, commands_of, program
+from lcc.admin.help.explain import QUEUE
+from lcc.admin.help.programs import PROGRAMS, commands_of, program
 from lcc.commands.examples import examples_of, wrapped
 from lcc.domain.advice import advice
 from lcc.errors import ERRORS

@@ -1,6 +1,6 @@
 """``lcc-admin``: the operator's tool.
 
-One module for each group of commands; the exit codes are in :mod:`lcc.admin.context`.
+A folder for each subject, in it a module for each group of commands; the exit codes are in :mod:`lcc.admin.context`.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from lcc.commands.errors import ToolGroup
 from lcc.commands.examples import add_examples
 
 COMMANDS = {
-    "init": "initialise:init_command",
-    "check": "checking:check_command",
-    "config": "configuration:config_command",
-    "completion": "completion:completion_command",
-    "manual": "manual:manual_command",
-    "certificates": "certificates:certificates_group",
-    "provider": "providers:provider_group",
-    "register": "register:register_group",
-    "user": "users:user_group",
-    "web-user": "web_users:web_user_group",
-    "feed": "feeds:feed_group",
-    "task": "tasks:task_group",
-    "job": "jobs:job_group",
-    "resource": "resources:resource_group",
-    "urls": "urls:urls_command",
-    "show": "show:show_command",
-    "queue": "queue:queue_command",
-    "status": "status:status_command",
-    "top": "top:top_command",
-    "why": "why:why_command",
-    "explain": "explain:explain_command",
-    "errors": "errors:errors_command",
-    "fetch": "fetch:fetch_command",
-    "retry": "repair:retry_command",
-    "rebuild": "repair:rebuild_command",
-    "fsck": "fsck:fsck_command",
-    "console": "console:console_command",
-    "console-password": "console:console_password_command",
+    "init": "setup.initialise:init_command",
+    "check": "setup.checking:check_command",
+    "config": "setup.configuration:config_command",
+    "completion": "help.completion:completion_command",
+    "manual": "help.manual:manual_command",
+    "certificates": "setup.certificates:certificates_group",
+    "provider": "accounts.providers:provider_group",
+    "register": "accounts.register:register_group",
+    "user": "accounts.users:user_group",
+    "web-user": "accounts.web_users:web_user_group",
+    "feed": "feeds.feeds:feed_group",
+    "task": "tasks.tasks:task_group",
+    "job": "tasks.jobs:job_group",
+    "resource": "tasks.resources:resource_group",
+    "urls": "cache.urls:urls_command",
+    "show": "cache.show:show_command",
+    "queue": "queue.queue:queue_command",
+    "status": "processes.status:status_command",
+    "top": "processes.top:top_command",
+    "why": "queue.why:why_command",
+    "explain": "help.explain:explain_command",
+    "errors": "queue.errors:errors_command",
+    "fetch": "cache.fetch:fetch_command",
+    "retry": "queue.repair:retry_command",
+    "rebuild": "queue.repair:rebuild_command",
+    "fsck": "queue.fsck:fsck_command",
+    "console": "processes.console:console_command",
+    "console-password": "processes.console:console_password_command",
 }
 """Command -> where it is, in this package.  Each is imported when it is asked for."""
 

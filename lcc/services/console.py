@@ -50,7 +50,7 @@ def complete(role: str) -> None:
     how = os.environ.get(f"_{role.replace('-', '_').upper()}_COMPLETE")
     if how:
         # By name: a role needs nothing of lcc-admin to run.
-        raise SystemExit(import_module("lcc.admin.completion").complete_role(role, how))
+        raise SystemExit(import_module("lcc.admin.help.completion").complete_role(role, how))
 
 
 def lcc() -> None:

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner, Result
 from cryptography import x509
 
-from lcc.admin import certificates
-from lcc.admin.authority import Authority, AuthorityError, host_name, replace, write_new
 from lcc.admin.cli import main
+from lcc.admin.setup import certificates
+from lcc.admin.setup.authority import Authority, AuthorityError, host_name, replace, write_new
 from lcc.transport.certificates import CertificateFiles, hosts_of, load, read_certificates, roles_of
 
 Admin = Callable[..., Result]

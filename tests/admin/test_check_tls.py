@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lcc.admin.authority import Authority
 from lcc.admin.cli import main
+from lcc.admin.setup.authority import Authority
 
 TOML = """home = "home"
 [bot]

@@ -21,9 +21,9 @@ from typing import Any
 import click
 import pytest
 
-from lcc.admin.completion import SHELLS, script, variable
-from lcc.admin.manual import pages
-from lcc.admin.programs import PROGRAMS, program
+from lcc.admin.help.completion import SHELLS, script, variable
+from lcc.admin.help.manual import pages
+from lcc.admin.help.programs import PROGRAMS, program
 from lcc.commands.errors import Failed
 from lcc.commands.watch import clean
 from lcc.domain.advice import ADVICE, advice

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lcc.admin.programs import ROLES as PROGRAM_MODULES
+from lcc.admin.help.programs import ROLES as PROGRAM_MODULES
 
 BIN = Path(sys.executable).parent
 RUNNING = {

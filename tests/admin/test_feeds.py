@@ -16,7 +16,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from lcc.admin.cli import main
-from lcc.admin.task_orders import answer
+from lcc.admin.tasks.orders import answer
 from lcc.config import load_config
 from lcc.domain.items import ItemRules, choose_policy, identify
 from lcc.domain.task_rules import TaskRules
@@ -49,7 +49,7 @@ def scheduler(lcc: Lcc, monkeypatch: Any) -> Iterator[DirectDatabase]:
         result_of(store.carry_out_orders(NOW, 10_000))
         return answer(*arguments)
 
-    monkeypatch.setattr("lcc.admin.feeds.answer", carried_out)
+    monkeypatch.setattr("lcc.admin.feeds.feeds.answer", carried_out)
     yield database
     database.blocking.close()
 
@@ -57,7 +57,7 @@ def scheduler(lcc: Lcc, monkeypatch: Any) -> Iterator[DirectDatabase]:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: Any) -> None:
     """Nobody answers later."""
-    monkeypatch.setattr("lcc.admin.task_orders._WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("lcc.admin.tasks.orders._WAIT_SECONDS", 0.1)
 
 
 def test_feeds_without_a_scheduler(lcc: Lcc) -> None:

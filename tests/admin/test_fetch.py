@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lcc.admin.fetch import Account, as_object
+from lcc.admin.cache.fetch import Account, as_object
 from lcc.fetchers.registry import installed_plugins
 from lcc.model import Fetched, FetchOrder, FetchStep
 from lcc.storage.disk.fetch_sinks import MeasuringSink

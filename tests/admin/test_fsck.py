@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from lcc.admin import fsck
-from lcc.admin.botm_status import BotmStatus, NotAsked
 from lcc.admin.cli import main
-from lcc.admin.fsck import Check, Finding, Pace
+from lcc.admin.processes.botm_status import BotmStatus, NotAsked
+from lcc.admin.queue import fsck
+from lcc.admin.queue.fsck import Check, Finding, Pace
 from lcc.model import QueueRow
 from lcc.storage.disk.content_paths import content_path
 from tests.support.databases import Backend, DirectDatabase, result_of

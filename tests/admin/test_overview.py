@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lcc.admin import errors as errors_module
+from lcc.admin.queue import errors as errors_module
 from lcc.model import Delay
 from lcc.storage.providers.providers import order_removal
 from tests.support.admin import Lcc

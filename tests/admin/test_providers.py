@@ -141,7 +141,7 @@ def test_nobody_is_asked_with_yes(lcc: Lcc) -> None:
 @pytest.mark.parametrize(("says", "deletes"), [("y\n", True), ("n\n", False), ("\n", False)])
 def test_who_sits_there_is_asked(lcc: Lcc, monkeypatch: pytest.MonkeyPatch, says: str, deletes: bool) -> None:
     lcc.admin("provider", "add", "--root", ROOT)
-    monkeypatch.setattr("lcc.admin.providers._is_interactive", lambda: True)
+    monkeypatch.setattr("lcc.admin.accounts.providers._is_interactive", lambda: True)
     assert "outside its new roots?" in lcc.admin(*NARROW, text=says).output
     assert ("delete-outside" in orders(lcc)) == deletes
 

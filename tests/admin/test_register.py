@@ -16,7 +16,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import blockingCallFromThread, deferToThread
 
-from lcc.admin import register
+from lcc.admin.accounts import register
 from lcc.storage.providers.passwords import verify_password
 from lcc.storage.providers.providers import get_provider
 from tests.support.admin import Lcc

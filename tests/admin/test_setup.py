@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from lcc.admin.cli import main
-from lcc.admin.configuration import SAMPLES, read_sample
 from lcc.admin.context import Admin, DatabaseFailed
+from lcc.admin.setup.configuration import SAMPLES, read_sample
 from lcc.config import Config, parse_config
 from lcc.errors import StoreFull
 from tests.support.admin import Lcc

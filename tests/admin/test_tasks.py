@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 
-from lcc.admin import task_orders
 from lcc.admin.cli import main
+from lcc.admin.tasks import orders as task_orders
 from lcc.config import load_config
 from lcc.model.tasks import Effects, JobState, LogRow
 from lcc.storage.tasks.place import place_of_tasks
@@ -33,7 +33,7 @@ def scheduler(lcc: Lcc, monkeypatch: Any) -> Iterator[Tasks]:
         return answer(*arguments)
 
     for module in ("tasks", "jobs", "resources"):
-        monkeypatch.setattr(f"lcc.admin.{module}.answer", carried_out)
+        monkeypatch.setattr(f"lcc.admin.tasks.{module}.answer", carried_out)
     yield tasks
     database.blocking.close()
 
@@ -46,7 +46,7 @@ def say(lcc: Lcc, *words: str, code: int = 0) -> str:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: Any) -> None:
     """Nobody answers later; it is always the same time."""
-    monkeypatch.setattr("lcc.admin.task_orders._WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("lcc.admin.tasks.orders._WAIT_SECONDS", 0.1)
     monkeypatch.setattr("lcc.admin.context.Admin.now", lambda _: NOW)
 
 

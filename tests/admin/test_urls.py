@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lcc.admin import urls as urls_module
+from lcc.admin.cache import urls as urls_module
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.views import selected
 from tests.support.admin import Lcc

@@ -108,7 +108,7 @@ class Running:
         if self.port:
             place = ["-p", str(self.port), "-o", "HostKeyAlias=lcc", "127.0.0.1"]
         else:
-            relay = f"{sys.executable} -m lcc.admin.relay {self.socket}"
+            relay = f"{sys.executable} -m lcc.admin.processes.relay {self.socket}"
             place = ["-o", f"ProxyCommand={relay}", "lcc"]
         known = self.home / "manhole-host-key.known"
         arguments = [

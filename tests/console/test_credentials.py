@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lcc.admin.cli import main
-from lcc.admin.console import _place, configured
+from lcc.admin.processes.console import _place, configured
 from lcc.config import parse_config
 from lcc.console.credentials import (
     FILE_BYTES_MAX,
@@ -126,7 +126,9 @@ def test_where_a_console_is(folder: Path) -> None:
     assert list(found) == ["uns", "qm"]
     assert _place(found["uns"]) == ["-p", "22", "::1"]
     (option, relay, host) = _place(found["qm"])
-    assert option == "-o" and relay.endswith(f"-m lcc.admin.relay {folder}/lcc-home/q.sock") and host == "lcc"
+    assert (
+        option == "-o" and relay.endswith(f"-m lcc.admin.processes.relay {folder}/lcc-home/q.sock") and host == "lcc"
+    )
 
 
 def test_check_looks_at_consoles(folder: Path) -> None:

@@ -22,7 +22,7 @@ from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from zope.interface import implementer
 
-from lcc.admin.botm_status import BotmStatus, NotAsked, _connection, ask_botm
+from lcc.admin.processes.botm_status import BotmStatus, NotAsked, _connection, ask_botm
 from lcc.client.content import Content, ContentClient, ContentGone, ContentUnavailable
 from lcc.config import Config, parse_config
 from lcc.protocols.flat import Flat

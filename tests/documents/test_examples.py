@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from lcc.admin.programs import PROGRAMS, ROLES, commands_of, program
+from lcc.admin.help.programs import PROGRAMS, ROLES, commands_of, program
 from lcc.commands.examples import EXAMPLES
 from tests.support.documents import ROOT
 

@@ -301,7 +301,7 @@ def failing_ways(system: System, printed: Printed, canaries: Canaries, tmp_path:
     asks.write_text('#!/bin/sh\ncat "$0-said"\n')
     asks.chmod(0o700)
     known = system.folder / "home" / "manhole-host-key.known"
-    relay = f"{BIN}/python -m lcc.admin.relay {system.folder}/home/console.sock"
+    relay = f"{BIN}/python -m lcc.admin.processes.relay {system.folder}/home/console.sock"
     command = ["ssh", "-F", "none", "-o", f"ProxyCommand={relay}", "-o", f"UserKnownHostsFile={known}"]
     command += ["-o", "PubkeyAuthentication=no", "-o", "NumberOfPasswordPrompts=1", "bob@lcc", "est()"]
     environment = {**system.environment, "SSH_ASKPASS": str(asks), "SSH_ASKPASS_REQUIRE": "force"}

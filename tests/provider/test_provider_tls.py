@@ -13,7 +13,7 @@ from twisted.internet.endpoints import serverFromString
 from twisted.internet.protocol import Factory
 from twisted.internet.testing import MemoryReactorClock
 
-from lcc.admin.authority import PUBLIC
+from lcc.admin.setup.authority import PUBLIC
 from lcc.provider.client import uns_endpoint
 from lcc.provider.lcccp import command
 from lcc.provider.submitter import Orders, Submitter

@@ -15,7 +15,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import capturedLogs, formatEvent
 from twisted.python.failure import Failure
 
-from lcc.admin.authority import PUBLIC, Authority
+from lcc.admin.setup.authority import PUBLIC, Authority
 from lcc.config import Config, parse_config
 from lcc.transport.certificates import ROLES, CertificateFiles
 

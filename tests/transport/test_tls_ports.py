@@ -24,7 +24,7 @@ from twisted.internet.task import Clock, deferLater
 from twisted.internet.threads import deferToThread
 from twisted.logger import capturedLogs, formatEvent
 
-from lcc.admin.authority import PUBLIC
+from lcc.admin.setup.authority import PUBLIC
 from lcc.errors import ConfigError
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import UP

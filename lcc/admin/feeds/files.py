@@ -10,9 +10,9 @@ from typing import IO, Any
 import click
 
 from lcc.admin.context import Admin, pass_admin
-from lcc.admin.feed_values import EVERY, LINKS, feed_url, options_of, when_of
+from lcc.admin.feeds.values import EVERY, LINKS, feed_url, options_of, when_of
 from lcc.admin.output import json_option
-from lcc.admin.task_orders import tasks_database
+from lcc.admin.tasks.orders import tasks_database
 from lcc.commands.errors import Failed
 from lcc.feeds.opml import OpmlError, Outline, read_opml, write_opml
 from lcc.model.feed_options import FeedOptions, feed_args

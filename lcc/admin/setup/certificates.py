@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from lcc.admin.authority import PUBLIC, Authority, AuthorityError, host_name
 from lcc.admin.output import Column, Listing, json_option
+from lcc.admin.setup.authority import PUBLIC, Authority, AuthorityError, host_name
 from lcc.commands.errors import Failed
 from lcc.errors import ConfigError
 from lcc.transport.certificates import ROLES, hosts_of, read_certificates, roles_of

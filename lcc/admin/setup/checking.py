@@ -11,8 +11,8 @@ from typing import Any
 import click
 from twisted.internet.endpoints import clientFromString, serverFromString
 
-from lcc.admin.console import ALL, configured
 from lcc.admin.context import SEE_CHECK, Admin, pass_admin
+from lcc.admin.processes.console import ALL, configured
 from lcc.admin.values import scheme_fault
 from lcc.commands.errors import Failed
 from lcc.config import Config, examine_config, read_config, unix_socket_path

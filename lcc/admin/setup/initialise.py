@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from lcc.admin.configuration import read_sample
 from lcc.admin.context import Admin, pass_admin
+from lcc.admin.setup.configuration import read_sample
 from lcc.commands.errors import Failed
 from lcc.config import DEFAULT_FILE
 from lcc.storage.database.status import database_epoch

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lcc.admin.context import Admin
-from lcc.admin.task_orders import tasks_database
+from lcc.admin.tasks.orders import tasks_database
 from lcc.commands.errors import Failed
 from lcc.domain.due import EVERY_SECONDS_MAX, check_when
 from lcc.domain.job_hosts import check_rules

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lcc.admin.context import Admin
-from lcc.admin.task_orders import tasks_database
+from lcc.admin.tasks.orders import tasks_database
 from lcc.admin.values import IDS_SHOWN
 from lcc.commands.errors import Failed
 from lcc.domain.urls import normalise, scheme_of

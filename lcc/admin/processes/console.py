@@ -100,7 +100,7 @@ def _place(endpoint: str) -> list[str]:
     """How ssh gets to this endpoint."""
     path = unix_socket_path(endpoint)
     if path:
-        relay = shlex.join([sys.executable, "-m", "lcc.admin.relay", path]).replace("%", "%%")
+        relay = shlex.join([sys.executable, "-m", "lcc.admin.processes.relay", path]).replace("%", "%%")
         return ["-o", f"ProxyCommand={relay}", ALIAS]
     port = re.search(r":(?:port=)?(\d+)", endpoint)
     address = re.search(r"interface=((?:\\.|[^\\:])*)", endpoint)

@@ -11,8 +11,9 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, cell, json_option
-from lcc.admin.task_orders import answer, order, tasks_database
-from lcc.admin.task_values import (
+from lcc.admin.tasks.orders import answer, order, tasks_database
+from lcc.admin.tasks.tasks import say_order
+from lcc.admin.tasks.values import (
     ID_MAX,
     JOB_ID,
     SEE_JOBS,
@@ -24,7 +25,6 @@ from lcc.admin.task_values import (
     words_argument,
     words_of,
 )
-from lcc.admin.tasks import say_order
 from lcc.admin.values import ROWS
 from lcc.commands.errors import Failed
 from lcc.commands.progress import counting

@@ -34,4 +34,4 @@ def config_command(defaults: bool, sample: str | None) -> None:
 
 def read_sample(name: str) -> str:
     """The text of a sample file that comes with the LCC."""
-    return files("lcc.admin").joinpath("samples", name).read_text(encoding="utf-8")
+    return files("lcc.admin.setup").joinpath("samples", name).read_text(encoding="utf-8")

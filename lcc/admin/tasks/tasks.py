@@ -11,8 +11,8 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, cell, json_option
-from lcc.admin.task_orders import SCHEDULER_AWAY, answer, order, tasks_database
-from lcc.admin.task_values import (
+from lcc.admin.tasks.orders import SCHEDULER_AWAY, answer, order, tasks_database
+from lcc.admin.tasks.values import (
     ID_MAX,
     SEE_TASKS,
     TASK_ID,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from lcc.admin.programs import PROGRAMS, commands_of, program
+from lcc.admin.help.programs import PROGRAMS, commands_of, program
 from lcc.commands.errors import Failed
 from lcc.commands.examples import examples_of, wrapped
 

@@ -12,7 +12,7 @@ import click
 
 from lcc.admin.context import SEE_PROVIDERS, Admin, existing, pass_admin
 from lcc.admin.output import Column, Listing, cell, json_option
-from lcc.admin.repair import warn_if_not_running
+from lcc.admin.queue.repair import warn_if_not_running
 from lcc.admin.values import (
     NONE,
     PID,

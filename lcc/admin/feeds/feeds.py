@@ -10,9 +10,10 @@ import attrs
 import click
 
 from lcc.admin.context import Admin, pass_admin
-from lcc.admin.feed_discovery import discover_command
-from lcc.admin.feed_files import export_command, import_command
-from lcc.admin.feed_values import (
+from lcc.admin.feeds.discovery import discover_command
+from lcc.admin.feeds.files import export_command, import_command
+from lcc.admin.feeds.private_sites import allow_private_site
+from lcc.admin.feeds.values import (
     EVERY,
     FEED_ARGUMENT,
     LINKS,
@@ -24,10 +25,9 @@ from lcc.admin.feed_values import (
     own_option,
     when_of,
 )
-from lcc.admin.feed_why import say_why, why_record
+from lcc.admin.feeds.why import say_why, why_record
 from lcc.admin.output import Column, Listing, cell, json_option
-from lcc.admin.private_sites import allow_private_site
-from lcc.admin.task_orders import SCHEDULER_AWAY, answer, order, tasks_database
+from lcc.admin.tasks.orders import SCHEDULER_AWAY, answer, order, tasks_database
 from lcc.commands.errors import Failed
 from lcc.commands.progress import counting
 from lcc.commands.watch import clean

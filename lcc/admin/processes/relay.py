@@ -1,5 +1,5 @@
-"""``python -m lcc.admin.relay SOCKET``: standard input and output to a UNIX socket and back, for ssh, which knows of
-TCP only (``ProxyCommand``)."""
+"""``python -m lcc.admin.processes.relay SOCKET``: standard input and output to a UNIX socket and back, for ssh, which
+knows of TCP only (``ProxyCommand``)."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lcc.admin.context import Admin, check_provider, pass_admin
-from lcc.admin.errors import code_option
+from lcc.admin.queue.errors import code_option
 from lcc.insight.qm_state import read_live
 from lcc.insight.why_words import counted
 from lcc.storage.database.database import BlockingDatabase

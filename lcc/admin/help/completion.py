@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete, shell_complete
 
-from lcc.admin.programs import PROGRAMS, ROLES, program
+from lcc.admin.help.programs import PROGRAMS, ROLES, program
 
 SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "fish": FishComplete, "zsh": ZshComplete}
 

@@ -24,10 +24,10 @@ from typing import Any
 import click
 from attrs import define, frozen
 
-from lcc.admin.botm_status import BotmStatus, NotAsked, ask_botm
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
-from lcc.admin.repair import warn_if_not_running
+from lcc.admin.processes.botm_status import BotmStatus, NotAsked, ask_botm
+from lcc.admin.queue.repair import warn_if_not_running
 from lcc.commands.errors import Failed
 from lcc.commands.progress import is_watched, progress
 from lcc.config import Config

@@ -6,9 +6,9 @@ import io
 
 import click
 
+from lcc.admin.cache.fetch import Account, fetched_once
 from lcc.admin.context import Admin, pass_admin
-from lcc.admin.feed_values import feed_url
-from lcc.admin.fetch import Account, fetched_once
+from lcc.admin.feeds.values import feed_url
 from lcc.admin.output import Column, Listing, json_option
 from lcc.commands.errors import Failed
 from lcc.commands.watch import clean
